@@ -178,9 +178,6 @@ type NamespaceStatus struct {
 	Bytes             int64      `json:"bytes"`
 	BytesLimit        *int64     `json:"bytes_limit"`
 	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
-	// ForeignWrites are those that others have made though the namespace is set exclusive; it is
-	// left out if none was found.
-	ForeignWrites *ForeignWrites `json:"foreign_writes,omitempty"`
 }
 
 // nearlyFullPercent is from how many percent of its limit on a namespace is nearly full.
@@ -199,7 +196,7 @@ func (n *NamespaceStatus) attention() int {
 	switch {
 	case n.Suspect != nil:
 		return 4
-	case n.Paused != "" || n.ReadsRefused != "" || n.IsFull() || n.ForeignWrites != nil:
+	case n.Paused != "" || n.ReadsRefused != "" || n.IsFull():
 		return 3
 	case n.Waits != nil:
 		return 2
@@ -248,13 +245,6 @@ type Quota struct {
 	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
 	// is; null if the quota lasts.
 	RunsOutAt *time.Time `json:"runs_out_at"`
-}
-
-// ForeignWrites counts writes of others to an exclusive namespace.
-type ForeignWrites struct {
-	Found   int       `json:"found"`
-	LastAt  time.Time `json:"last_found_at"`
-	LastKey string    `json:"last_key"`
 }
 
 // Namespace is a namespace some of whose entries the daemon knows: GET /_botwired/namespaces.

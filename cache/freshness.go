@@ -14,9 +14,6 @@ type Policy struct {
 	StaleWhileRevalidate time.Duration // after that, it answers while upstream is asked
 	StaleIfError         time.Duration // after FreshFor, it answers when upstream cannot be asked
 	AbsentFor            time.Duration // an absence answers; after that, StaleIfError counts for it
-	// Exclusive says that nobody else changes what upstream holds: an answer is good until the
-	// next change here.
-	Exclusive bool
 }
 
 // Freshness is a judgement on an answer.
@@ -32,10 +29,7 @@ const (
 
 // Lifetime returns how long an answer stays fresh. present tells an entry or a listing from an absence.
 func (p Policy) Lifetime(present bool) time.Duration {
-	switch {
-	case p.Exclusive:
-		return Forever
-	case present:
+	if present {
 		return p.FreshFor
 	}
 	return p.AbsentFor

@@ -11,7 +11,7 @@ import (
 func TestJudge(t *testing.T) {
 	policy := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 20, StaleIfError: 50, AbsentFor: 5}
 	forever := cache.Policy{FreshFor: 10, StaleIfError: cache.Forever}
-	exclusive := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 20, StaleIfError: 50, Exclusive: true}
+	unlimited := cache.Policy{FreshFor: cache.Forever, StaleWhileRevalidate: 20, StaleIfError: 50, AbsentFor: cache.Forever}
 	longer := cache.Policy{FreshFor: 10, StaleWhileRevalidate: 100, StaleIfError: 50}
 	for _, c := range []struct {
 		name    string
@@ -38,9 +38,9 @@ func TestJudge(t *testing.T) {
 		{"last fallback moment of an absence", policy, false, 54, cache.Fallback},
 		{"absence too old", policy, false, 55, cache.Worthless},
 		{"absence without a limit", forever, false, 1 << 60, cache.Fallback},
-		{"exclusive", exclusive, true, 1 << 60, cache.Fresh},
-		{"exclusive absence", exclusive, false, 1 << 60, cache.Fresh},
-		{"exclusive, as old as can be", exclusive, true, cache.Forever, cache.Worthless},
+		{"unlimited", unlimited, true, 1 << 60, cache.Fresh},
+		{"unlimited absence", unlimited, false, 1 << 60, cache.Fresh},
+		{"unlimited, as old as can be", unlimited, true, cache.Forever, cache.Worthless},
 		{"nothing is fresh", cache.Policy{}, true, 0, cache.Worthless},
 	} {
 		if got := c.policy.Judge(c.present, c.age); got != c.want {

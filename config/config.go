@@ -118,7 +118,6 @@ type Policy struct {
 
 	// The general policy has the defaults of these: only an entry of Namespaces sets them.
 	WriteThrough bool   // an acknowledgement means that upstream has the write
-	Exclusive    bool   // only this daemon writes the namespace
 	Prefetch     bool   // values are fetched before anybody reads them
 	Offline      string // AssumeAbsent or "refuse"
 }

@@ -27,6 +27,7 @@ func gone() map[string]string {
 		"flush.backoff_max":              pauses,
 		"amnesia.entries":                "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
 		"amnesia.share":                  "botwired asks a person when upstream lacks 10 entries of a namespace that it has confirmed, and half of them",
+		"exclusive":                      "set a long cache.fresh_for and flush.fence: false for a namespace that only this daemon writes",
 		"log.format":                     "the log is text on a terminal, and JSON elsewhere, such as behind a pipe",
 	}
 }

@@ -2,7 +2,6 @@ package journal_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,54 +140,4 @@ func TestLacks(t *testing.T) {
 	want("a", "c")
 	no(t, second(j.Fill(key("c"), &journal.Observation{Value: "3", ListBytes: 1, CreatedAt: 10, UpdatedAt: 50}, always)))
 	want("a")
-}
-
-// The subscriber is told of other hosts' writes, and of no write of this journal's.
-func TestForeignWritesAreTold(t *testing.T) {
-	j := reopen(t, vfs.NewMem())
-	var found []string
-	j.Subscribe(func(c journal.Change) {
-		if c.Foreign {
-			found = append(found, c.Key)
-		}
-	})
-	no(t, j.Run(t.Context()))
-	want := func(what string, keys ...string) {
-		t.Helper()
-		if fmt.Sprint(found) != fmt.Sprint(keys) {
-			t.Errorf("%s: told of %q, want %q", what, found, keys)
-		}
-		found = nil
-	}
-	shown := func(value string, at float64) *journal.Observation {
-		return &journal.Observation{Value: value, ListBytes: len(value), CreatedAt: 10, UpdatedAt: at}
-	}
-	row := func(key string, at float64) journal.Row { return journal.Row{Key: key, ListBytes: 1, UpdatedAt: at} }
-	late := float64(time.Now().Unix() + 1000)
-	no(t, second(j.Fill(key("a"), shown("1", 20), always)))
-	no(t, second(j.Fill(key("a"), shown("1", 20), always)))
-	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30)}, true))
-	put(t, j, key("w"), "1")
-	settle(t, j, key("w"))
-	no(t, second(j.Fill(key("w"), shown("1", late), always))) // upstream's time of it
-	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30), row("w", late)}, true))
-	put(t, j, key("p"), "1") // and upstream has it already
-	no(t, j.BeginListing("ns").Commit([]journal.Row{row("a", 20), row("b", 30), row("w", late), row("p", late)}, true))
-	settle(t, j, key("p"))
-	no(t, second(j.Fill(key("p"), shown("1", late), always)))
-	want("own writes")
-
-	no(t, second(j.Fill(key("a"), shown("2", 21), always)))
-	want("another value", "a")
-	no(t, second(j.Fill(key("new"), shown("2", 21), always)))
-	want("a value where none was", "new")
-	no(t, second(j.Fill(key("w"), shown("1", late+1), always)))
-	want("the same value again", "w")
-	no(t, second(j.Fill(key("a"), nil, always)))
-	want("a delete", "a")
-	no(t, j.BeginListing("ns").Commit([]journal.Row{row("b", 31), row("w", late+1), row("p", late), row("a", 99)}, true))
-	slices.Sort(found)
-	want("in a listing", "a", "b", "new")
-	no(t, j.BeginListing("ns").Commit([]journal.Row{row("b", 31), row("w", late+1), row("p", late), row("a", 99)}, true))
-	want("again")
 }

@@ -107,7 +107,6 @@ type filling struct {
 	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
 	row         *rowChange
 	resized     *resizing // nil if the entry counts as before
-	foreign     bool      // the answer shows another host's write
 }
 
 // prepare compares the answer with what is kept. The caller holds the copies lock.
@@ -132,7 +131,6 @@ func (f *filling) prepare(o *Observation) error {
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
 		if err == nil {
-			f.foreign = f.isForeign(past, nil)
 			f.resized = &resizing{from: f.row.base(&past), hadCopy: past.intact}
 		}
 		return err
@@ -162,7 +160,6 @@ func (f *filling) prepare(o *Observation) error {
 	if err != nil {
 		return err
 	}
-	f.foreign = f.isForeign(past, o)
 	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), hadCopy: past.intact, hasCopy: keep}
 	if f.row.kept {
 		f.resized.to = int64(f.row.bytes) // the listing may know a newer state
@@ -192,7 +189,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()
-		f.readers.changed(Change{ID: f.id, Foreign: f.foreign}) // guard 7.13, 8.6
+		f.readers.changed(Change{ID: f.id}) // guard 7.13, 8.6
 	}
 	return nil
 }
@@ -210,7 +207,7 @@ func keepsBase(c *copies, id ID) bool {
 
 // Applied makes readers wait until the change is durable.
 func (f *filling) Applied() {
-	f.readers.changed(Change{ID: f.id, Foreign: f.foreign})
+	f.readers.changed(Change{ID: f.id})
 	f.revealed = f.hide(f.id, ID{Namespace: f.id.Namespace}) // guard 7.6
 	f.unlock()
 }

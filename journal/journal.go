@@ -37,9 +37,9 @@ type Options struct {
 	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes
-	// LossLimit returns how many confirmed entries upstream may lack at once before the journal
-	// rejects its listing; nil means any number.
-	LossLimit func(namespace string) LossLimit
+	// LossLimit is how many confirmed entries of a namespace upstream may lack at once before the
+	// journal rejects its listing; zero means any number.
+	LossLimit LossLimit
 	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
 	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
 	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as

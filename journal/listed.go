@@ -21,15 +21,12 @@ type listed struct {
 	removed []string // keys of rows that go
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
-	foreign []ID     // entries with another host's write
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
 	past    Suspect // before this listing
 	damaged bool    // the kept listing cannot be read
 	unread  bool    // some settled copies of the namespace cannot be read
 	same    bool    // nothing on the disk changes
-	// wasComplete says that the kept listing had all keys before rows of it were trimmed.
-	wasComplete bool
 }
 
 // prepare compares upstream's rows with what is kept. The caller holds the copies lock.
@@ -41,11 +38,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if err != nil {
 		return err
 	}
-	if ok {
-		past.Rows, past.Complete = kept, past.Complete || l.wasComplete // guard 17.1
-	}
 	var before record.Header
 	if ok {
+		past.Rows = kept
 		if before, _, err = readHeader(l.store.DB(), namespace); err != nil {
 			return err
 		}
@@ -63,9 +58,6 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	l.damaged = damaged
 	l.header.Newest = inOrder(now)
-	if ok {
-		l.foreign = l.findForeign(past, complete, now)
-	}
 	for _, row := range now {
 		l.counts.all += int64(row.ListBytes)
 	}
@@ -277,9 +269,6 @@ func (l *listed) Applied() {
 	listing := ID{Namespace: l.fill.namespace}
 	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted) {
 		l.readers.changed(Change{ID: id})
-	}
-	for _, id := range l.foreign {
-		l.readers.changed(Change{ID: id, Foreign: true})
 	}
 	// A reader of a copy that is gone looks at the listing, and so waits too.
 	l.revealed = l.hide(listing) // guard 7.14

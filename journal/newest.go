@@ -78,7 +78,6 @@ func (l *listed) trim(rows []Row) error {
 	for _, k := range l.fill.known {
 		shown[k.Key] = true
 	}
-	l.wasComplete = h.Complete
 	h.Complete = false // guard 9.16
 	for last := ""; ; {
 		keys, err := l.notShown(last, shown)

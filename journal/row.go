@@ -28,8 +28,6 @@ type rowChange struct {
 	had base
 	// wasAbsent says that the listing was complete, and had no row of the entry.
 	wasAbsent bool
-	// wasShown says that the listing had a row of the entry with upstream's present time.
-	wasShown bool
 }
 
 // base returns what an entry with a copy counted before the change.
@@ -75,7 +73,6 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	}
 	change.had = base{int64(old.ListBytes), kept}
 	change.wasAbsent = h.Complete && !kept
-	change.wasShown = k.shownAt != 0 && k.shownAt == old.Origin.At
 	if k.gone {
 		if kept {
 			change.write = func(tx *store.Tx) { tx.Delete(key) }

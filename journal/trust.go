@@ -51,7 +51,7 @@ const (
 // concurrently.
 type Trust struct {
 	copies    *copies
-	lossLimit func(namespace string) LossLimit // nil accepts every absence
+	lossLimit LossLimit
 	logger    *slog.Logger
 
 	mu       sync.Mutex   // one of the innermost locks
@@ -170,7 +170,7 @@ func (t *Trust) NeedsProof(id ID) (bool, error) {
 		return false, err
 	}
 	defer c.store.Release()
-	if _, suspect := t.Suspect(id.Namespace); suspect || t.limits(id.Namespace).Entries == 0 { // guard 9.38
+	if _, suspect := t.Suspect(id.Namespace); suspect || t.lossLimit.Entries == 0 { // guard 9.38
 		return false, nil
 	}
 	found, err := c.head(id)
@@ -196,13 +196,6 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-func (t *Trust) limits(namespace string) LossLimit {
-	if t.lossLimit == nil {
-		return LossLimit{}
-	}
-	return t.lossLimit(namespace)
-}
-
 // AcceptAbsence records that upstream does not hold an entry which a caller wants to delete: unlike
 // other absences, it is accepted without a check. See [Journal.Fill] for valid.
 func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
@@ -221,7 +214,7 @@ func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 // suspicious reports whether too many of a namespace's confirmed entries are missing to accept
 // that. A small namespace that is gone as a whole counts together with others.
 func (t *Trust) suspicious(namespace string, missing, of int) bool {
-	limits := t.limits(namespace)
+	limits := t.lossLimit
 	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42
 		return false
 	}

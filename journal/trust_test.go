@@ -148,7 +148,7 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 
 // limits are those of the defaults.
 func limits(o *journal.Options) {
-	o.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 10, Share: 0.5} }
+	o.LossLimit = journal.UsualLossLimit
 }
 
 // confirmed is a journal that knows some entries of a namespace as settled.

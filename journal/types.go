@@ -194,7 +194,6 @@ type Change struct {
 	Op      Op     // of the new write
 	Bytes   int    // length of the new write's value in UTF-8
 	Found   bool   // the new write is an earlier process's, which the index has just found
-	Foreign bool   // upstream has shown a write that is not this journal's
 	Ended   Ending // of the write that has left the pending set, if one has: see Ending.Seq
 }
 

@@ -88,9 +88,6 @@ func (d Directives) judge(
 		return cache.Fresh, 0, false
 	}
 	age = cache.Age(confirmedAt, now)
-	if item.Incomplete {
-		p.Exclusive = false // upstream lists another key when one that it has listed goes
-	}
 	if d.excludes(p, item, age) {
 		return cache.Worthless, age, true
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
@@ -58,29 +57,6 @@ func inDoubtBubble(t *testing.T, test func(t *testing.T, s *sidecar, who *fakeId
 		who := &fakeIdentity{}
 		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Identity = who })
 		test(t, s, who)
-	})
-}
-
-// After a doubt, an exclusive namespace in use is listed once more.
-func TestExclusiveListingsAfterADoubt(t *testing.T) {
-	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
-		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
-		s.run()
-		s.learn(id("n", "k"), "v")
-		wantKeys(t, s.get("/memory/n"), "k")
-		for _, want := range []int{0, 1, 0} {
-			if want == 1 {
-				who.doubt()
-				time.Sleep(time.Millisecond)
-			}
-			s.upstream.take()
-			wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
-			s.upstream.take()
-			time.Sleep(time.Minute)
-			if n := s.listed()["n"]; n != want {
-				t.Errorf("listed %d times, want %d", n, want)
-			}
-		}
 	})
 }
 
@@ -174,29 +150,5 @@ func TestStatusOfADoubt(t *testing.T) {
 		if text := s.get("/_botwired/metrics").Body.String(); !strings.Contains(text, `botwired_identity_doubts_total{reason="suspended"} 1`) {
 			t.Errorf("the metrics say %s", text)
 		}
-	})
-}
-
-// A doubt also counts for the listing of an exclusive namespace: it is asked for again, once.
-func TestTheListingOfAnExclusiveNamespaceAfterADoubt(t *testing.T) {
-	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
-		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
-		s.run()
-		s.learn(id("mine", "a"), "v")
-		time.Sleep(time.Minute)
-		who.doubt()
-		s.listed()
-		for range 2 {
-			time.Sleep(time.Minute)
-			s.put(id("mine", "b"), "w")
-		}
-		if n := s.listed()["mine"]; n != 1 {
-			t.Errorf("listed %d times", n)
-		}
-		time.Sleep(time.Minute)
-		s.upstream.setDown(true)
-		w := s.get("/memory/mine/absent")
-		wantStatus(t, w, http.StatusNotFound)
-		wantHeader(t, w, "Cache-Status", "botwired; hit")
 	})
 }

@@ -258,8 +258,6 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 		return now, err
 	case !head.Complete:
 		return head.FetchedAt.Add(largeAgain), nil // guard 9.25
-	case l.m.mayKeep(namespace, head):
-		return now.Add(listAgain), nil
 	case l.mayWait(namespace, head) && now.Sub(head.FetchedAt) < largeAgain:
 		return now.Add(listAgain), nil // the view may break until then
 	}
@@ -267,12 +265,6 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 		return now, nil
 	}
 	return head.FetchedAt.Add(listAgain), nil
-}
-
-// mayKeep reports whether a namespace's listing needs no other: nobody else writes the namespace,
-// and the daemon has not doubted since whether it is alone (contract 19).
-func (m *memory) mayKeep(namespace string, head journal.Listing) bool {
-	return head.Complete && m.policy(namespace).Exclusive && m.identity.Stands(head.FetchedAt)
 }
 
 // listNow asks upstream for a namespace's listing, together with the readers who want it.

@@ -3,12 +3,10 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -166,19 +164,11 @@ func TestPrefetch(t *testing.T) {
 	})
 }
 
-// Values that upstream did not give in time are fetched with the next listing, a few at a time; of
-// a namespace that nobody else writes, once.
+// Values that upstream did not give in time are fetched with the next listing, a few at a time.
 func TestPrefetchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var exclusive atomic.Bool // from then on, nothing that is known is asked for again
 		s := newSidecar(t, func(_ *journal.Options, o *Options) {
 			o.Prefetch = func(string) bool { return true }
-			o.Policy = func(string) cache.Policy {
-				if exclusive.Load() {
-					return cache.Policy{Exclusive: true}
-				}
-				return usual
-			}
 		})
 		for i := range 10 {
 			s.upstream.set(id("n", fmt.Sprint(i)), "v")
@@ -198,10 +188,6 @@ func TestPrefetchThatFails(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.upstream.refuse(nil)
 		time.Sleep(time.Minute)
-		exclusive.Store(true)
-		s.upstream.take()
-		time.Sleep(time.Minute)
-		wantAsked(t, s)
 		s.upstream.setDown(true)
 		for i := range 10 {
 			wantValue(t, s.get(fmt.Sprint("/memory/n/", i)), "v")

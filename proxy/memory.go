@@ -28,7 +28,6 @@ type memory struct {
 	passing       *passing
 	offline       *offline
 	used          *inUse
-	intruders     *intruders
 	tasks         *tasks
 	fetches       *fetches
 	turns         *turns // of appends

@@ -36,9 +36,8 @@ func newQuotaDocument(q *Quota) *api.Quota {
 func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
 
 // namespaces describes, by name, the namespaces with pending writes, those that have used
-// something of their quota, those that are nearly full, those that upstream lets nobody read,
-// those that are set exclusive and are not, and those of which upstream has lost entries or has
-// answered with older states.
+// something of their quota, those that are nearly full, those that upstream lets nobody read, and
+// those of which upstream has lost entries or has answered with older states.
 func (s *surface) namespaces(st journal.Stats) []api.NamespaceStatus {
 	docs := s.namespacesByName(st, func(string) bool { return true })
 	sorted := make([]api.NamespaceStatus, 0, len(docs))
@@ -84,9 +83,6 @@ func (s *surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	}
 	for name := range s.sizes.NearlyFull() {
 		of(name)
-	}
-	for name, seen := range s.intruders.all() {
-		of(name).ForeignWrites = &api.ForeignWrites{Found: seen.count, LastAt: seen.last.UTC().Round(time.Millisecond), LastKey: seen.key}
 	}
 	for name, doc := range docs {
 		setSize(doc, s.sizes.Of(name))

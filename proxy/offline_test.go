@@ -197,39 +197,10 @@ func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 	})
 }
 
-// An exclusive namespace is asked for what is unknown, and never again.
-func TestExclusive(t *testing.T) {
+// An entry in doubt is asked for, even where answers are fresh for good.
+func TestAnEntryInDoubtIsNeverFresh(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.policy = cache.Policy{Exclusive: true, StaleIfError: cache.Forever}
-		s.run()
-		s.learn(id("mine", "a"), "v")
-		wantStatus(t, s.get("/memory/mine/absent"), http.StatusNotFound)
-		time.Sleep(2 * time.Second)
-		wantAsked(t, s, question{ID: id("mine", "a"), Waits: true}, question{ID: id("mine", "absent"), Waits: true}, question{ID: id("mine", "")})
-		s.put(id("mine", "b"), "w")
-		s.settle(id("mine", "b"))
-		for range 3 {
-			time.Sleep(24 * time.Hour)
-			for _, key := range []string{"a", "b"} {
-				wantHeader(t, s.get("/memory/mine/"+key), "Cache-Status", "botwired; hit")
-			}
-			for _, key := range []string{"absent", "never"} {
-				w := s.get("/memory/mine/" + key)
-				wantStatus(t, w, http.StatusNotFound)
-				wantHeader(t, w, "Cache-Status", "botwired; hit")
-				wantStatus(t, s.do(http.MethodDelete, "/memory/mine/"+key, ""), http.StatusNotFound)
-			}
-			wantHeader(t, s.get("/memory/mine"), "Cache-Status", "botwired; hit")
-			wantStatus(t, s.do(http.MethodPut, "/memory/mine/a", putBody("x"), "If-None-Match", "*"), http.StatusPreconditionFailed)
-		}
-		wantAsked(t, s)
-	})
-}
-
-// An entry in doubt is asked for also in an exclusive namespace.
-func TestExclusiveInDoubt(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.policy.Exclusive = true
+		s.policy.FreshFor, s.policy.AbsentFor = cache.Forever, cache.Forever
 		s.learn(id("n", "k"), "old")
 		wantStatus(t, s.get("/memory/n"), http.StatusOK)
 		for _, key := range []string{"k", "absent"} {
@@ -244,47 +215,6 @@ func TestExclusiveInDoubt(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantValue(t, s.get("/memory/n/"+key), "newer")
-		}
-	})
-}
-
-// A write of somebody else's in an exclusive namespace is told of, and then seen.
-func TestForeignWritesInAnExclusiveNamespace(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.policy.Exclusive = true
-		s.learn(id("n", "k"), "mine")
-		wantStatus(t, s.get("/memory/n"), http.StatusOK)
-		s.run()
-		s.upstream.set(id("n", "k"), "theirs")
-		s.upstream.set(id("n", "new"), "theirs")
-		wantValue(t, s.get("/memory/n/k"), "mine")
-		wantStatus(t, s.get("/memory/n/new"), http.StatusNotFound)
-		var doc struct {
-			Namespaces []struct {
-				Namespace string
-				Foreign   *struct {
-					Found int
-					Key   string `json:"last_key"`
-				} `json:"foreign_writes"`
-			}
-		}
-		decode(t, s.get("/_botwired/status"), &doc)
-		if len(doc.Namespaces) != 0 {
-			t.Errorf("the status has %+v", doc.Namespaces)
-		}
-		wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
-		synctest.Wait()
-		wantValue(t, s.get("/memory/n/k"), "theirs")
-		wantValue(t, s.get("/memory/n/new"), "theirs")
-		decode(t, s.get("/_botwired/status"), &doc)
-		if len(doc.Namespaces) != 1 || doc.Namespaces[0].Namespace != "n" || doc.Namespaces[0].Foreign.Found != 2 {
-			t.Errorf("the status has %+v", doc.Namespaces)
-		}
-		if text := s.get("/_botwired/metrics").Body.String(); !strings.Contains(text, "\nbotwired_exclusive_foreign_writes_total 2\n") {
-			t.Error("the metric does not count them")
-		}
-		if !strings.Contains(s.log.String(), "somebody else writes to a namespace that is set exclusive") {
-			t.Errorf("the log says nothing: %s", s.log)
 		}
 	})
 }

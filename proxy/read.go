@@ -48,8 +48,11 @@ func (m *memory) judge(namespace string, d Directives, item *cache.Item, g cache
 	}
 	now, policy := time.Now(), m.policy(namespace)
 	asked, holds := m.coherence.confirmedAt(item)
-	policy.Exclusive = policy.Exclusive || holds
-	freshness, age, excluded := d.judge(policy, item, asked, now)
+	unlimited := policy
+	if holds && !item.Incomplete { // upstream lists another key when one that it has listed goes
+		unlimited.FreshFor, unlimited.AbsentFor = cache.Forever, cache.Forever
+	}
+	freshness, age, excluded := d.judge(unlimited, item, asked, now)
 	if item.Outdated && freshness < cache.Fallback {
 		freshness = policy.Doubted() // even for a caller who takes stale answers
 	}

@@ -200,7 +200,6 @@ func New(opts Options) (*Server, error) {
 	if opts.Identity == nil {
 		opts.Identity = undoubted{}
 	}
-	watching := newIntruders(func(namespace string) bool { return opts.Policy(namespace).Exclusive }, opts.Metrics, opts.Logger)
 	counts := &measures{times: opts.Metrics.Requests}
 	assets, err := dashboard.Load()
 	if err != nil {
@@ -216,7 +215,7 @@ func New(opts Options) (*Server, error) {
 	m := &memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		coherence: &coherence{opts.View, opts.Journal}, exact: opts.Exact,
-		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough}, intruders: watching,
+		policy: opts.Policy, writesThrough: opts.WriteThrough, passing: newPassing(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough},
 		used: newInUse(), turns: newTurns(), traces: opts.Traces, tasks: running, revisions: opts.Revisions,
 		fetches: &fetches{tasks: running, logger: opts.Logger},
 	}
@@ -234,13 +233,15 @@ func New(opts Options) (*Server, error) {
 	}, nil
 }
 
+// Changed must be called for each change of the journal, where it is announced.
+func (s *Server) Changed(c journal.Change) { s.surface.events.changed(c) }
+
 // Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
 // fetches the values of those that are set so. It keeps the last hour. With Options.View it also
 // fetches what other hosts have changed.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.lister.run(ctx) })
-	g.Go(func() error { return s.memory.intruders.run(ctx, s.memory) })
 	if s.memory.coherence.view != nil {
 		g.Go(func() error { return s.news.run(ctx) })
 	}

@@ -30,7 +30,7 @@ func summarize(f *facts) api.Summary {
 	all := []api.Finding{}
 	for _, look := range []func() *api.Finding{
 		f.journalFailed, f.writesRefused, // callers are refused
-		f.lost, f.suspect, f.upstreamDown, f.paused, f.deadLetters, f.full, f.readsRefused, f.foreign, f.usedUp, // somebody has to decide or wait
+		f.lost, f.suspect, f.upstreamDown, f.paused, f.deadLetters, f.full, f.readsRefused, f.usedUp, // somebody has to decide or wait
 		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.restoring, f.throttled, f.failing, f.spread, f.nearlyFull, f.doubted, f.damaged,
 	} {
 		if one := look(); one != nil {

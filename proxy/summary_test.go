@@ -97,8 +97,6 @@ var summaryRows = []summaryRow{
 	}, api.LevelNotice, "2 namespaces (a, say) are nearly full (about 800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
 	{"reads refused", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 403"})}, api.LevelWarning,
 		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
-	{"somebody else writes", []func(*facts){space(api.NamespaceStatus{Namespace: "mine", ForeignWrites: &api.ForeignWrites{Found: 3, LastAt: since}})}, api.LevelWarning,
-		"Somebody else writes to mine, which is set exclusive, and readers here do not see that in time: 3 writes found, the last one 10 min ago", false, "exclusive", nil},
 	{"a quota is used up", []func(*facts){space(api.NamespaceStatus{
 		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 1000, Used: 1000, ResetsAt: until, RunsOutAt: &since},
 	})}, api.LevelWarning, "a has used up the quota of 1,000 writes: 2 writes wait until 12:30 UTC", true, "only the newest is sent", nil},

@@ -166,17 +166,6 @@ func (g *group) fill(how string) string {
 	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
-func (f *facts) foreign() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.ForeignWrites != nil })
-	if g.count == 0 {
-		return nil
-	}
-	w := g.first.ForeignWrites
-	return say(api.LevelWarning, time.Time{}, "keep the other writer out, or take exclusive off the namespace",
-		"Somebody else writes to %s, which is set exclusive, and readers here do not see that in time: %s found, the last one %s ago",
-		g.name(), words.Count(w.Found, "write"), words.Duration(f.now.Sub(w.LastAt)))
-}
-
 func (f *facts) usedUp() *api.Finding {
 	g := f.those(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
 	if g.count == 0 {

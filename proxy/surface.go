@@ -56,7 +56,6 @@ type surface struct {
 	metrics       http.Handler
 	tasks         *tasks
 	coherence     *coherence
-	intruders     *intruders
 	callers       *callers
 	figures       *figures
 	history       *lastHour
@@ -86,7 +85,7 @@ const anyParameters = "*"
 func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets, counts *measures, bodies *wire.Bodies, seen *callers) *surface {
 	s := &surface{
 		assets: assets,
-		tasks:  running, coherence: m.coherence, intruders: m.intruders, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
+		tasks:  running, coherence: m.coherence, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
 		memory: m, callers: seen, figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
 		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
 		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,

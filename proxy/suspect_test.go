@@ -16,7 +16,7 @@ import (
 
 // careful is a journal with the limits of the defaults.
 func careful(stored *journal.Options, _ *Options) {
-	stored.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 10, Share: 0.5} }
+	stored.LossLimit = journal.UsualLossLimit
 }
 
 // inCarefulBubble is inBubble with such a journal.

@@ -203,7 +203,7 @@ func TestEntriesOfTheView(t *testing.T) {
 func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *Options) {
-			o.LossLimit = func(string) journal.LossLimit { return journal.LossLimit{Entries: 3, Share: 0.5} }
+			o.LossLimit = journal.LossLimit{Entries: 3, Share: 0.5}
 		})
 		for i := range 5 {
 			s.learn(id("n", fmt.Sprint(i)), "v")

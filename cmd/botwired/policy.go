@@ -6,7 +6,6 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -20,7 +19,7 @@ func (c *inForce) cachePolicy(namespace string) cache.Policy {
 	p := c.of(namespace)
 	out := cache.Policy{
 		FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate,
-		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor, Exclusive: p.Exclusive,
+		StaleIfError: p.StaleIfError, AbsentFor: p.AbsentFor,
 	}
 	if p.StaleIfError == config.NoLimit {
 		out.StaleIfError = cache.Forever
@@ -36,10 +35,7 @@ func (c *inForce) assumeAbsent(namespace string) bool {
 	return c.of(namespace).Offline == config.AssumeAbsent
 }
 
-func (c *inForce) fence(namespace string) bool {
-	p := c.of(namespace)
-	return p.Fence && !p.Exclusive
-}
+func (c *inForce) fence(namespace string) bool { return c.of(namespace).Fence }
 
 func (c *inForce) linger(namespace string) time.Duration { return c.of(namespace).Linger }
 
@@ -49,12 +45,3 @@ func (c *inForce) quota(namespace string) upstream.Quota {
 }
 
 func (c *inForce) maxBytes(namespace string) int64 { return c.of(namespace).Quota.NamespaceBytes }
-
-// lossLimit returns how much of a namespace upstream may lack before the journal asks a person. Nobody else
-// deletes from an exclusive namespace, so that one missing entry is enough there.
-func (c *inForce) lossLimit(namespace string) journal.LossLimit {
-	if c.of(namespace).Exclusive { // guard 9.66
-		return journal.LossLimit{Entries: 1}
-	}
-	return journal.UsualLossLimit
-}

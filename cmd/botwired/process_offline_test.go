@@ -31,18 +31,18 @@ func (c *child) say(key, message string) error {
 }
 
 // In an outage, a conversation begins and loses nothing, over a kill of the daemon. The settings
-// prefetch, offline and exclusive do what they say.
+// prefetch and offline do what they say.
 func testBeginsInAnOutage(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	no(t, os.WriteFile(file, []byte("namespaces: [{match: whole, prefetch: true}, {match: guessed, offline: assume-absent}, {match: mine, exclusive: true}]\n"), 0o600))
+	no(t, os.WriteFile(file, []byte("namespaces: [{match: whole, prefetch: true}, {match: guessed, offline: assume-absent}]\n"), 0o600))
 	start := func() *child {
 		return startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), service.url(), "--config", file,
 			"--cache-absent-for", "0s", "--upstream-late-window", "1s")
 	}
 	c := start()
-	for _, namespace := range []string{"chats", "whole", "mine"} {
+	for _, namespace := range []string{"chats", "whole"} {
 		no(t, c.put(namespace+"/k", "v"))
 	}
 	if cmd, stderr := command(t.Context(), t, program, "flush", "--listen", c.address); cmd.Run() != nil {
@@ -53,7 +53,7 @@ func testBeginsInAnOutage(t *testing.T, program string) {
 	resp, err := http.DefaultClient.Do(request)
 	no(t, err)
 	no(t, resp.Body.Close())
-	for _, namespace := range []string{"chats", "whole", "mine"} {
+	for _, namespace := range []string{"chats", "whole"} {
 		eventually(t, func() error { // the daemon lists them by itself
 			status, _, err := c.ask(http.MethodGet, "/memory/"+namespace, "", "Cache-Control", "only-if-cached")
 			if err == nil && status != http.StatusOK {
@@ -81,8 +81,6 @@ func testBeginsInAnOutage(t *testing.T, program string) {
 		no(t, c.say("chats/new", message))
 	}
 	c.wantGet("chats/other", http.StatusNotFound, "botwired; hit; detail=stale-if-error")
-	c.wantGet("mine/k", http.StatusOK, "botwired; hit")
-	c.wantGet("mine/other", http.StatusNotFound, "botwired; hit")
 	c.wantGet("guessed/k", http.StatusNotFound, "botwired; hit; detail=assume-absent")
 	c.wantGet("unknown/k", http.StatusServiceUnavailable, "")
 	service.up()

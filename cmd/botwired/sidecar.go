@@ -136,7 +136,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		CopiesBytes: c.Cache.Disk,
 		DiskReserve: c.Journal.DiskReserve,
 		Sizes:       d.sizes,
-		LossLimit:   d.config.lossLimit,
+		LossLimit:   journal.UsualLossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
 		Versioned:   c.Upstream.Servers() != nil,

@@ -118,11 +118,6 @@ type namespaceStatus struct {
 	Bytes        term.Cell `json:"bytes"`
 	BytesLimit   term.Cell `json:"bytes_limit"`
 	LimitLearned term.Cell `json:"bytes_limit_learned_until"`
-	Foreign      struct {
-		Found term.Cell `json:"found"`
-		At    term.Cell `json:"last_found_at"`
-		Key   term.Cell `json:"last_key"`
-	} `json:"foreign_writes"`
 }
 
 // shownNamespaces bounds how many namespaces a table of the status has.

@@ -210,14 +210,12 @@ func printNote(w io.Writer, lines string) error {
 	return err
 }
 
-// printFull has a line for each namespace that is nearly full, or not as exclusive as it is set.
+// printFull has a line for each namespace that is nearly full.
 func printFull(w io.Writer, shown []namespaceStatus) error {
 	var lines []string
 	for _, n := range shown {
-		for _, text := range []string{n.full(w), n.foreign(w)} {
-			if text != "" {
-				lines = append(lines, text+"\n")
-			}
+		if text := n.full(w); text != "" {
+			lines = append(lines, text+"\n")
 		}
 	}
 	if len(lines) == 0 {
@@ -226,10 +224,9 @@ func printFull(w io.Writer, shown []namespaceStatus) error {
 	return printNote(w, strings.Join(lines, ""))
 }
 
-// attention is 1 for a namespace that waits for something, is nearly full or has foreign writes,
-// and else 0.
+// attention is 1 for a namespace that waits for something, is nearly full or suspect, and else 0.
 func (n namespaceStatus) attention() int {
-	if n.waits(io.Discard) != "" || n.full(io.Discard) != "" || n.foreign(io.Discard) != "" || n.Suspect.Since != "" {
+	if n.waits(io.Discard) != "" || n.full(io.Discard) != "" || n.Suspect.Since != "" {
 		return 1
 	}
 	return 0

@@ -22,15 +22,6 @@ func (s *status) refusesWrites(w io.Writer) string {
 	return "refused " + term.Since(w, s.Journal.Since) + ": " + string(s.Journal.Reason)
 }
 
-// foreign says that others write to the namespace, which is set exclusive; empty if they do not.
-func (n namespaceStatus) foreign(w io.Writer) string {
-	if n.Foreign.Found == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s is set exclusive, and somebody else writes to it: %s found, the last one of %s %s; botwired does not see such writes in time",
-		n.Namespace, words.Plural(n.Foreign.Found.Number(), "write"), n.Foreign.Key, term.Ago(w, n.Foreign.At))
-}
-
 // nearFull is the percentage of its limit from which on a namespace is nearly full.
 const nearFull = 80
 

@@ -3,21 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/journal"
 )
-
-// Nobody else deletes from an exclusive namespace, so one missing entry is enough there.
-func TestLossLimitByNamespace(t *testing.T) {
-	d := &sidecar{}
-	d.config.Store(&config.Config{Namespaces: []config.Override{{Match: "mine", Policy: config.Policy{Exclusive: true}}}})
-	for namespace, want := range map[string]journal.LossLimit{"other": {Entries: 10, Share: 0.5}, "mine": {Entries: 1}} {
-		if got := d.config.lossLimit(namespace); got != want {
-			t.Errorf("%s: %+v, want %+v", namespace, got, want)
-		}
-	}
-}
 
 func TestStatusOfASuspectNamespace(t *testing.T) {
 	const body = `{"version":"1","pending":0,"dead_letters":1,"open_dead_letters":1,"namespaces":[

@@ -26,7 +26,6 @@ type Metrics struct {
 	Flushes                      *prometheus.CounterVec
 	Fences                       *prometheus.CounterVec
 	FenceReads                   prometheus.Counter
-	ForeignWrites                prometheus.Counter // to exclusive namespaces
 	OwnVersions, ForeignVersions prometheus.Counter // that the watch has told of
 	WatchFetches                 prometheus.Counter
 }
@@ -58,7 +57,6 @@ func New(b Build) *Metrics {
 		Flushes:         r.counters("botwired_flushes_total", "Writes sent upstream, by operation and outcome.", "operation", "outcome"),
 		Fences:          r.counters("botwired_fences_total", "Comparisons of an entry upstream before a write overwrites it, by outcome.", "outcome"),
 		FenceReads:      r.counter("botwired_fence_reads_total", "Reads of upstream that the comparisons have made."),
-		ForeignWrites:   r.counter("botwired_exclusive_foreign_writes_total", "Writes of others that were found since the start in namespaces that are set exclusive."),
 		OwnVersions:     versions.WithLabelValues("own"),
 		ForeignVersions: versions.WithLabelValues("foreign"),
 		WatchFetches:    r.counter("botwired_watch_fetches_total", "Entries that were fetched since the start because another host had changed them."),

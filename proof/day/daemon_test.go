@@ -98,7 +98,7 @@ func (d *daemon) openJournal() (err error) {
 	d.journal, err = journal.Open(journal.Options{
 		Dir: filepath.Join(d.config.DataDir, "journal"), MaxBytes: d.config.Journal.MaxBytes, CopiesBytes: d.config.Cache.Disk,
 		DiskReserve: d.config.Journal.DiskReserve, Sizes: d.sizes, Logger: d.logger,
-		LossLimit: func(string) journal.LossLimit { return journal.UsualLossLimit },
+		LossLimit: journal.UsualLossLimit,
 	})
 	return err
 }

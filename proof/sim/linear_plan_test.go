@@ -20,8 +20,8 @@ type plan struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, exclusive %t, cache %d, linger %s",
-		p.seed, p.callers, p.fair, p.through, p.lists, p.policy.Exclusive, p.memory, p.linger)
+	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, fresh for %s, cache %d, linger %s",
+		p.seed, p.callers, p.fair, p.through, p.lists, p.policy.FreshFor, p.memory, p.linger)
 }
 
 // leastPatience is the shortest that upstream's Reader has.
@@ -34,7 +34,8 @@ func newPlan(seed uint64, virtual bool) plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := plan{settings: usual, seed: seed, virtual: virtual, fair: rng.IntN(3) == 0}
 	p.memory = []int64{16 << 10, 1 << 20}[rng.IntN(2)]
-	p.policy = cache.Policy{StaleIfError: cache.Forever, Exclusive: rng.IntN(4) == 0}
+	p.policy = cache.Policy{StaleIfError: cache.Forever}
+	long := rng.IntN(4) == 0 // answers stay fresh until a write here
 	p.lists = rng.IntN(2) == 0
 	p.through = seed%3 == 2 && (virtual || p.fair) // the checker cannot bear many outcomes that nobody knows
 	if virtual {
@@ -43,6 +44,9 @@ func newPlan(seed uint64, virtual bool) plan {
 		p.policy.FreshFor = []time.Duration{0, 100 * time.Millisecond}[rng.IntN(2)]
 		p.policy.StaleWhileRevalidate = []time.Duration{0, time.Second}[rng.IntN(2)]
 		p.policy.AbsentFor = 100 * time.Millisecond
+		if long {
+			p.policy.FreshFor, p.policy.AbsentFor = cache.Forever, cache.Forever
+		}
 		if p.fair {
 			p.patience = time.Minute // longer than upstream is ever slow
 		}
@@ -55,6 +59,9 @@ func newPlan(seed uint64, virtual bool) plan {
 	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
 	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
 	p.policy.AbsentFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
+	if long {
+		p.policy.FreshFor, p.policy.AbsentFor = cache.Forever, cache.Forever
+	}
 	return p
 }
 

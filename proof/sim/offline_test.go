@@ -79,39 +79,3 @@ func TestAConversationThatBeginsInAnOutage(t *testing.T) {
 		})
 	}
 }
-
-// An exclusive namespace is not asked for again, also after a restart: its values, what it does
-// not hold and its listing are answered from the disk.
-func TestARestartOfAnExclusiveNamespaceAsksNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(upstream.Quota{}, func(with *settings) { with.lists, with.policy.Exclusive = true, true })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := w.close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		paths := w.prepared(t, 1) // before the namespace is listed
-		w.node.do(http.MethodPut, "/memory/n/mine", `{"value":"v"}`)
-		time.Sleep(2 * time.Second)
-		for range 3 {
-			if violation := w.restart(); violation != "" {
-				t.Fatal(violation)
-			}
-			from := w.logged()
-			for range 3 {
-				time.Sleep(time.Hour)
-				for _, p := range append(paths, "/memory/n/mine", "/memory/n") {
-					w.wantWithin(t, 0, http.StatusOK, http.MethodGet, p)
-				}
-				w.wantWithin(t, 0, http.StatusNotFound, http.MethodGet, "/memory/n/absent")
-			}
-			time.Sleep(time.Minute)
-			if n := w.asked(from, "GET "); n != 0 {
-				t.Errorf("upstream is asked %d times", n)
-			}
-		}
-	})
-}
