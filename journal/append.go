@@ -18,32 +18,32 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	a := &appending{set: j.pending, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
-	if err := j.pending.append(a); err != nil {
+	a := &appending{copies: j.copies, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
+	if err := a.run(); err != nil {
 		j.full.refuse(err) // guard 3.31
 		return Write{}, err
 	}
 	return writeOf(w.ID, &a.write.Version, w.Value), nil
 }
 
-// append gives a write its place. Where it is a delete, no copy of the entry is later.
-func (p *pendingSet) append(a *appending) (err error) {
-	if err := p.copies.prepare(a); err != nil {
+// run journals the write. A delete is no earlier than the entry's settled copy.
+func (a *appending) run() (err error) {
+	if err := a.copies.prepare(a); err != nil {
 		return err
 	}
 	if a.Op == Delete {
-		a.unlock = p.copies.lock(a.Namespace)
+		a.unlock = a.copies.lock(a.Namespace)
 		defer a.unlock()
 		if err := a.follow(); err != nil {
 			return err
 		}
 	}
-	return p.store.Update(a)
+	return a.copies.store.Update(a)
 }
 
-// follow has the write follow what has settled of its entry. The caller holds the copies lock.
+// follow makes the write follow the entry's settled copy. The caller holds the copies lock.
 func (a *appending) follow() error {
-	copied, err := a.set.copies.head(a.ID)
+	copied, err := a.copies.head(a.ID)
 	a.notBefore, a.base = copied.UpdatedAt, base{int64(copied.ListBytes), copied.UpdatedAt != 0}
 	return err
 }
@@ -52,7 +52,7 @@ func (a *appending) follow() error {
 type appending struct {
 	NewWrite
 	sizing
-	set       *pendingSet
+	copies    *copies
 	notBefore float64 // Unix seconds: its updated_at is no earlier
 	frees     int64   // bytes that the same change takes off the budget
 	write     pending.Write
@@ -63,11 +63,11 @@ type appending struct {
 func (a *appending) Fill(tx *store.Tx) error {
 	// guard 16.28
 	defer a.unlock() // a refused change too waits for a sync
-	if err := a.set.admit(tx, a); err != nil {
+	if err := a.admit(tx); err != nil {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
-	a.set.add(a.ID, &a.write, a.takenOff)
+	a.copies.pending.add(a.ID, &a.write, a.takenOff)
 	return nil
 }
 
@@ -80,12 +80,13 @@ func (a *appending) supersedes(old *record.Version) *record.Receipt {
 }
 
 // Durable makes the write visible.
-func (a *appending) Durable() { a.set.show(a.ID, &a.write) }
+func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write) }
 
 // admit decides whether the journal takes the write, makes its version, and leaves a receipt of
 // the write that it supersedes. The budget counts only what the write adds to that one; the
 // disk must have room for all of it.
-func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
+func (a *appending) admit(tx *store.Tx) error {
+	p := a.copies.pending
 	p.readers.RLock()
 	latest, exists := p.index.Get(a.ID).Latest()
 	p.readers.RUnlock()
@@ -96,7 +97,7 @@ func (p *pendingSet) admit(tx *store.Tx, a *appending) error {
 	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
-	if err := p.copies.admitSize(a, &latest, exists); err != nil {
+	if err := a.copies.admitSize(a, &latest, exists); err != nil {
 		return err
 	}
 	a.write.Version = v

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -135,6 +136,24 @@ func (c *copies) state(id ID) (State, error) {
 		state.InDoubt, state.ConfirmedAt = true, longAgo
 	}
 	return state, nil
+}
+
+// stateByListing returns the State of an entry that has no pending write and no readable settled
+// copy. A complete listing shows that upstream did not hold the entry: every write that settles and
+// every answer of upstream's updates the listing. It does not show that for an entry in doubt.
+//
+// stateByListing reads the header and the row from one snapshot: otherwise an incomplete listing
+// could replace a complete one between the two reads.
+func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
+	listing := ID{Namespace: id.Namespace}
+	snapshot := c.snapshot(listing)
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	h, listed, _, err := readListed(c, snapshot, id)
+	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 { // guard 9.18
+		return State{InDoubt: doubted, Listed: listed}, err
+	}
+	noted := c.seen.use(listing, unixNow())
+	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil // guard 9.20
 }
 
 // durableState returns the State of an entry with no pending write, and waits for a copy that is

@@ -121,7 +121,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
-		set: j.pending, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
+		copies: j.copies, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
 			If: func(newest uint64) bool { return newest <= last }, // guard 13.11
@@ -185,7 +185,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 	r.letters.remove(tx, &r.dead)
 	if !r.dead.Theirs { // else it was no write
 		// guard 13.7
-		r.set.receipts.add(tx, r.supersedes(&r.dead.Version))
+		r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Version))
 	}
 	return nil
 }

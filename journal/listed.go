@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -273,4 +274,60 @@ func (l *listed) Applied() {
 	// A reader of a copy that is gone looks at the listing, and so waits too.
 	l.revealed = l.hide(listing) // guard 7.14
 	l.unlock()
+}
+
+// trimmedAtOnce bounds how many rows go with one change.
+const trimmedAtOnce = 1024
+
+// trim removes rows that an incomplete listing does not show, in changes of their own, until few
+// enough are left to go with the listing: each write that settles adds a row, and upstream lists
+// only its newest keys. With the first change, the kept listing becomes incomplete. The caller
+// holds the copies lock.
+func (l *listed) trim(rows []Row) error {
+	namespace := l.fill.namespace
+	h, ok, err := readHeader(l.store.DB(), namespace)
+	if err != nil || !ok || h.Suspect.Since != 0 { // prepare gives a damaged one up, and looks at all rows of a suspect namespace
+		_, err = l.giveUp(err)
+		return err
+	}
+	shown := make(map[string]bool, len(rows)+len(l.fill.known))
+	for _, r := range rows {
+		shown[r.Key] = true
+	}
+	for _, k := range l.fill.known {
+		shown[k.Key] = true
+	}
+	h.Complete = false // guard 9.16
+	for last := ""; ; {
+		keys, err := l.notShown(last, shown)
+		if err != nil || len(keys) < trimmedAtOnce {
+			return err
+		}
+		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, header: h, removed: keys, unlock: func() {}}}
+		err = l.store.Update(some)
+		some.reveal()
+		if err != nil {
+			return err
+		}
+		last = keys[len(keys)-1]
+	}
+}
+
+// notShown returns the keys of the next rows, after last, that a listing does not show.
+func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
+	prefix := record.Within(record.RowPrefix, l.fill.namespace)
+	after := append([]byte(string(prefix)+last), 0)
+	err = store.Each(l.store.DB(), after, record.After(prefix), func(key, _ []byte) error {
+		if name := string(key[len(prefix):]); !shown[name] {
+			keys = append(keys, name)
+		}
+		if len(keys) == trimmedAtOnce {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return keys, err
 }

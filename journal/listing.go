@@ -192,3 +192,17 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 	}
 	return now
 }
+
+// readListed returns the header of a namespace's listing, and whether the listing has a row of the
+// entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
+func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
+	h, ok, err = readHeader(r, id.Namespace)
+	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
+		return record.Header{}, false, false, err
+	}
+	listed, err = store.Get(r, record.RowKey(id.Namespace, id.Key), func([]byte) error { return nil })
+	if damaged, err := c.giveUp(err); damaged || err != nil {
+		return h, damaged, true, err
+	}
+	return h, listed, true, nil
+}

@@ -31,7 +31,7 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	copies := newCopies(s, readers, opts.Logger)
-	copies.pending, copies.sizes, pending.copies = pending, opts.Sizes, copies
+	copies.pending, copies.sizes, pending.sizes = pending, opts.Sizes, opts.Sizes
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}

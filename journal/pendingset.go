@@ -19,7 +19,7 @@ const entryMemory = 512
 // pendingSet holds the index of pending writes, and adds writes to it.
 type pendingSet struct {
 	store   *store.Store
-	copies  *copies
+	sizes   *Sizes // may be nil
 	readers *readersLock
 	index   *pending.Index // guarded by readers
 	budget  int64          // 0 is no bound

@@ -114,7 +114,7 @@ func (p *pendingSet) restore(records []retired, i int) {
 		return
 	}
 	p.index.Restore(r.id, r.v)
-	p.copies.sizes.restored(r.id, &r.v)
+	p.sizes.restored(r.id, &r.v)
 	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op, Bytes: int(r.v.Bytes), Found: true})
 }
 

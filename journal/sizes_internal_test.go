@@ -23,7 +23,7 @@ func TestAWriteIsJudgedInTheOrder(t *testing.T) {
 		w, err := j.Append(put("known", 40))
 		fatal(t, err)
 		fatal(t, j.Settle(w))
-		a := &appending{set: j.pending, NewWrite: put(key, 40), unlock: func() {}}
+		a := &appending{copies: j.copies, NewWrite: put(key, 40), unlock: func() {}}
 		fatal(t, j.copies.prepare(a))
 		_, err = j.Append(put("other", 60))
 		fatal(t, err)

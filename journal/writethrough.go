@@ -33,7 +33,7 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 	if err := t.pending.ready(w.ID); err != nil {
 		return err
 	}
-	a := &appending{set: t.pending, NewWrite: w, sizing: sizing{trial: true}}
+	a := &appending{copies: t.copies, NewWrite: w, sizing: sizing{trial: true}}
 	err := t.copies.prepare(a)
 	if err == nil {
 		t.store.InOrder(func(totals record.Totals) {
@@ -124,4 +124,21 @@ func (t *WriteThrough) end(r *retiring, forget func(past settledCopy) (func(*sto
 		return fmt.Errorf("ending the doubt about %s: %w", r.w.ID, err)
 	}
 	return nil
+}
+
+// doubtAbsence marks the namespace's listing incomplete if it lacks the entry: it no longer proves
+// that upstream does not hold the entry. The caller holds the copies lock.
+func (t *WriteThrough) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
+	_, listed, _, err := readListed(t.copies, t.store.DB(), id)
+	if err != nil {
+		return nil, err
+	}
+	if listed {
+		return func(*store.Tx) {}, nil
+	}
+	row, err := t.copies.forgetRow(id)
+	if err != nil {
+		return nil, err
+	}
+	return row.fill, nil
 }

@@ -10,55 +10,6 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// stateByListing returns the State of an entry that has no pending write and no readable settled
-// copy. A complete listing shows that upstream did not hold the entry: every write that settles and
-// every answer of upstream's updates the listing. It does not show that for an entry in doubt.
-//
-// stateByListing reads the header and the row from one snapshot: otherwise an incomplete listing
-// could replace a complete one between the two reads.
-func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
-	listing := ID{Namespace: id.Namespace}
-	snapshot := c.snapshot(listing)
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	h, listed, _, err := readListed(c, snapshot, id)
-	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 { // guard 9.18
-		return State{InDoubt: doubted, Listed: listed}, err
-	}
-	noted := c.seen.use(listing, unixNow())
-	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil // guard 9.20
-}
-
-// readListed returns the header of a namespace's listing, and whether the listing has a row of the
-// entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
-func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
-	h, ok, err = readHeader(r, id.Namespace)
-	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
-		return record.Header{}, false, false, err
-	}
-	listed, err = store.Get(r, record.RowKey(id.Namespace, id.Key), func([]byte) error { return nil })
-	if damaged, err := c.giveUp(err); damaged || err != nil {
-		return h, damaged, true, err
-	}
-	return h, listed, true, nil
-}
-
-// doubtAbsence marks the namespace's listing incomplete if it lacks the entry: it no longer proves
-// that upstream does not hold the entry. The caller holds the copies lock.
-func (t *WriteThrough) doubtAbsence(id ID) (fill func(*store.Tx), err error) {
-	_, listed, _, err := readListed(t.copies, t.store.DB(), id)
-	if err != nil {
-		return nil, err
-	}
-	if listed {
-		return func(*store.Tx) {}, nil
-	}
-	row, err := t.copies.forgetRow(id)
-	if err != nil {
-		return nil, err
-	}
-	return row.fill, nil
-}
-
 // Listings reads the settled listings of namespaces. Its methods may be called concurrently.
 type Listings struct {
 	store   *store.Store
