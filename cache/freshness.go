@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Forever, as a [Policy]'s StaleIfError, means no limit.
+// Forever means no limit, as a [Policy]'s StaleIfError.
 const Forever = time.Duration(math.MaxInt64)
 
 // Policy says for how long an answer is good. All spans count from its confirmation.
