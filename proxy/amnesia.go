@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/journal"
 )
 
 // Loss is the memory of an engine that notices when upstream has lost writes that it had confirmed,
@@ -33,10 +31,10 @@ func (s *surface) acceptUpstream(w http.ResponseWriter) error {
 
 // lost says why upstream is not believed; empty if it is.
 func (s *surface) lost() string {
-	if s.loss == nil {
+	if s.opts.Loss == nil {
 		return ""
 	}
-	return s.loss.Lost()
+	return s.opts.Loss.Lost()
 }
 
 // restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
@@ -51,7 +49,7 @@ func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
 	doc := api.Accepted{Lost: s.lost()}
 	if doc.Lost != "" {
 		// All namespaces are suspect before the first answer of upstream's counts.
-		if err := s.restorer.distrustAll(); err != nil {
+		if err := s.restorer.DistrustAll(); err != nil {
 			return err
 		}
 		if err := s.goOn(); err != nil {
@@ -66,7 +64,7 @@ func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
 		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
 			return err
 		}
-		if s.restorer.begin(namespace) == nil {
+		if s.restorer.Begin(namespace) == nil {
 			return shuttingDown(w)
 		}
 	}
@@ -75,39 +73,9 @@ func (s *surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
 
 // goOn has upstream asked again, and the writes sent that wait for that.
 func (s *surface) goOn() error {
-	err := s.loss.Accept()
+	err := s.opts.Loss.Accept()
 	if err == nil {
 		s.flusher.TryNow("")
 	}
 	return err
-}
-
-// namespacesAtOnce bounds how many names are read at a time.
-const namespacesAtOnce = 1000
-
-// distrustAll makes every namespace suspect of which something is known.
-func (r *restorer) distrustAll() error {
-	for after := ""; ; {
-		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		for _, namespace := range names {
-			if err := r.distrust(namespace); err != nil {
-				return err
-			}
-		}
-		after = names[len(names)-1]
-	}
-}
-
-// distrust keeps what is known of a namespace, whatever upstream lacks of it.
-func (r *restorer) distrust(namespace string) error {
-	for {
-		fill := r.m.journal.BeginListing(namespace)
-		fill.Distrust()
-		if err := fill.Commit(nil, true); !errors.Is(err, journal.ErrChanged) {
-			return err
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // add appends a text to an entry.
@@ -29,9 +30,9 @@ func TestAnAppendIsAcknowledgedAsAPut(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 		wantHeader(t, first, "Botwired-Write", "pending; seq=1")
-		wantHeader(t, first, "Etag", writeTag(1, "oné"))
+		wantHeader(t, first, "Etag", memory.WriteTag(1, "oné"))
 		second := s.add(k, "%0A", "two")
-		wantHeader(t, second, "Etag", writeTag(2, "oné\ntwo"))
+		wantHeader(t, second, "Etag", memory.WriteTag(2, "oné\ntwo"))
 		wantValue(t, s.get("/memory/n/k"), "oné\ntwo")
 		s.settle(k)
 		wantStatus(t, s.add(k, "", "!"), http.StatusOK)

@@ -19,16 +19,24 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // onDisk is a server over a journal on the real disk, with an upstream that a
 // benchmark does not ask.
-func onDisk(b *testing.B) *Server {
+func onDisk(b *testing.B, adjust ...func(*Options)) benchedServer {
 	up := newFakeUpstream()
-	return benched(b, journal.Options{Dir: b.TempDir()}, up, up)
+	return benched(b, journal.Options{Dir: b.TempDir()}, up, up, adjust...)
 }
 
-func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstream) *Server {
+// benchedServer is a server, with the journal and the cache that it is over.
+type benchedServer struct {
+	*Server
+	journal *journal.Journal
+	cache   *cache.Cache
+}
+
+func benched(b *testing.B, stored journal.Options, up memory.Upstream, fake *fakeUpstream, adjust ...func(*Options)) benchedServer {
 	b.Helper()
 	answers, err := cache.New(64 << 20)
 	noError(b, err)
@@ -41,14 +49,17 @@ func benched(b *testing.B, stored journal.Options, up Upstream, fake *fakeUpstre
 	j.Subscribe(func(c journal.Change) { answers.Changed(c.Namespace, c.Key) })
 	b.Cleanup(func() { noError(b, j.Close()) })
 	noError(b, j.Run(b.Context()))
-	s, err := New(Options{
-		Journal: j, Cache: answers, Upstream: up, Flusher: &fakeFlusher{journal: j, upstream: fake},
-		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return usual },
-		UpstreamState: fake.state, Metrics: metrics.New(metrics.Build{}), Logger: slog.New(slog.DiscardHandler),
-	})
+	opts := Options{Forward: http.NotFoundHandler()}
+	opts.Journal, opts.Cache, opts.Upstream, opts.Flusher = j, answers, up, &fakeFlusher{journal: j, upstream: fake}
+	opts.Policy, opts.UpstreamState = func(string) cache.Policy { return usual }, fake.state
+	opts.Metrics, opts.Logger = metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler)
+	for _, a := range adjust {
+		a(&opts)
+	}
+	s, err := New(opts)
 	noError(b, err)
 	b.Cleanup(s.Close)
-	return s
+	return benchedServer{s, j, answers}
 }
 
 func noError(tb testing.TB, err error) {
@@ -81,11 +92,11 @@ func send(b *testing.B, s *Server, d *discard, r *http.Request) {
 func BenchmarkGet(b *testing.B) {
 	s := onDisk(b)
 	d := &discard{header: make(http.Header)}
-	send(b, s, d, putRequest(b))
+	send(b, s.Server, d, putRequest(b))
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/memory/ns/k", http.NoBody)
 	b.ReportAllocs()
 	for b.Loop() {
-		send(b, s, d, r)
+		send(b, s.Server, d, r)
 	}
 	if got := d.header.Get("Cache-Status"); !strings.HasPrefix(got, "botwired; hit") {
 		b.Errorf("Cache-Status %q", got)
@@ -114,7 +125,7 @@ func BenchmarkPut(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rewind(r)
-		send(b, s, d, r)
+		send(b, s.Server, d, r)
 	}
 }
 
@@ -127,7 +138,7 @@ func BenchmarkPutTogether(b *testing.B) {
 		d, r := &discard{header: make(http.Header)}, putRequest(b)
 		for pb.Next() {
 			rewind(r)
-			send(b, s, d, r)
+			send(b, s.Server, d, r)
 		}
 	})
 }
@@ -159,7 +170,7 @@ func connected(b *testing.B) func(request string) {
 	b.Helper()
 	fake := newFakeUpstream()
 	s := benched(b, journal.Options{Dir: "journal", FS: vfs.NewMem()}, full{fake}, fake)
-	c, err := net.Dial("tcp", listening(b, s))
+	c, err := net.Dial("tcp", listening(b, s.Server))
 	noError(b, err)
 	buffer := make([]byte, 4<<10)
 	return func(request string) {

@@ -24,7 +24,7 @@ func (s *surface) dropPending(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(w, flushTimeout); err != nil {
 		return err
 	}
-	ctx, cancel := s.tasks.patience(r.Context(), flushTimeout)
+	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
 	defer cancel()
 	dropped, err := s.flusher.Drop(ctx, id, seq)
 	if err != nil {

@@ -5,25 +5,26 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/trace"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // verbOf returns what a method does to an entry.
-func verbOf(method string) Verb {
+func verbOf(method string) memory.Verb {
 	switch method {
 	case http.MethodGet:
-		return GetEntry
+		return memory.GetEntry
 	case http.MethodPut:
-		return PutEntry
+		return memory.PutEntry
 	case http.MethodDelete:
-		return DeleteEntry
+		return memory.DeleteEntry
 	}
-	return NoVerb
+	return memory.NoVerb
 }
 
 // call is a request on its way, for those who measure it.
 type call struct {
-	verb    Verb
-	outcome Outcome
+	verb    memory.Verb
+	outcome memory.Outcome
 	began   time.Time
 	trace   trace.Context
 	span    trace.Span   // nil if nobody makes spans
@@ -38,24 +39,24 @@ type Tracer interface {
 }
 
 // enter begins the call's span. Requests upstream and writes become parts of it.
-func (s *Server) enter(c *call, v Verb, namespace string) {
+func (s *Server) enter(c *call, v memory.Verb, namespace string) {
 	c.verb = v
-	if s.tracer != nil && v != NoVerb {
+	if s.tracer != nil && v != memory.NoVerb {
 		c.span = s.tracer.Start(v.String(), namespace, c.trace, c.began)
 		c.trace = c.span.Context()
 	}
 }
 
 // count counts a result.
-func (s *Server) count(c *call, r *Result) {
+func (s *Server) count(c *call, r *memory.Result) {
 	c.outcome = r.Outcome()
 	c.seen.result(r)
 }
 
 // leave measures a call that has been answered.
 func (s *Server) leave(c *call) {
-	s.measures.observe(c.verb, c.outcome, time.Since(c.began))
+	s.surface.measures.observe(c.verb, c.outcome, time.Since(c.began))
 	if c.span != nil {
-		c.span.End(c.outcome.String(), c.outcome >= WasRefused)
+		c.span.End(c.outcome.String(), c.outcome >= memory.WasRefused)
 	}
 }

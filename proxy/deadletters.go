@@ -89,7 +89,7 @@ func (s *surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(w, retryTime); err != nil {
 		return err
 	}
-	ctx, cancel := s.tasks.patience(r.Context(), retryTime)
+	ctx, cancel := s.tasks.Patience(r.Context(), retryTime)
 	defer cancel()
 	last := s.journal.Stats().LastSeq
 	doc, retried := api.Retried{}, make(map[journal.ID]uint64)

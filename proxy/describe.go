@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/proxy/openapi"
 )
 
@@ -13,7 +14,7 @@ type describer struct {
 
 // answer answers with the description. A caller that has it is answered 304.
 func (d describer) answer(w http.ResponseWriter, r *http.Request) error {
-	wanted, err := ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
+	wanted, err := memory.ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func (d describer) answer(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache") // a new binary is seen at once
 	h.Set("Etag", doc.Tag)
-	if wanted.noneMatch.given && wanted.noneMatch.has(doc.Tag, true) {
+	if wanted.Unchanged(doc.Tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

@@ -20,12 +20,9 @@ func newKnownDocument(k journal.Known) api.Entry {
 	return doc
 }
 
-// catalogue lists what is known here.
-type catalogue struct{ *surface }
-
 // entries lists what is known here of a namespace, in the order of the keys: more than BotWire
 // can list.
-func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
+func (s *surface) entries(w http.ResponseWriter, r *http.Request) error {
 	namespace, err := givenNamespace(r)
 	if err != nil {
 		return err
@@ -39,7 +36,7 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 	if prefix != "" && wire.CheckKey(prefix) != nil {
 		return wire.Detail(http.StatusBadRequest, fmt.Sprintf("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix))
 	}
-	found, complete, err := c.known(namespace, prefix, query.Get("after"), limit+1)
+	found, complete, err := s.memory.Known(namespace, prefix, query.Get("after"), limit+1)
 	if err != nil {
 		return err
 	}
@@ -52,15 +49,4 @@ func (c catalogue) entries(w http.ResponseWriter, r *http.Request) error {
 		doc.Entries = append(doc.Entries, newKnownDocument(k))
 	}
 	return writeDocument(w, http.StatusOK, doc)
-}
-
-// known is what is known here in the order of the keys: what a view shows if it is sound, else what
-// the journal has. complete says that upstream has no other keys.
-func (c catalogue) known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
-	found, ok, err := c.coherence.knownInView(namespace, prefix, after, most)
-	if err != nil || ok {
-		return found, ok, err
-	}
-	found, listed, err := c.journal.Keys.Known(namespace, prefix, after, most)
-	return found, listed.Complete, err
 }

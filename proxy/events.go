@@ -107,6 +107,16 @@ func (s *Server) Sending(w journal.Write) {
 	s.surface.events.feed.Add(event{name: eventSent, at: time.Now(), seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }
 
+// versionSeen counts a version that the watch tells of, and shows another host's.
+func (s *surface) versionSeen(id journal.ID, own bool) {
+	if own {
+		s.opts.Metrics.OwnVersions.Inc()
+		return
+	}
+	s.opts.Metrics.ForeignVersions.Inc()
+	s.events.elsewhere(id)
+}
+
 // elsewhere takes in that another host has changed an entry.
 func (e *events) elsewhere(id journal.ID) {
 	if !e.feed.Wanted() {
@@ -159,7 +169,7 @@ func (s *surface) followEvents(w http.ResponseWriter, r *http.Request) error {
 		return tooManyReaders(w, err)
 	}
 	defer from.Close()
-	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.upstreamState}
+	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.opts.UpstreamState}
 	begin := sse.AppendRetry(nil, reconnectAfter)
 	if reset != "" {
 		begin = f.reset(begin, reset)

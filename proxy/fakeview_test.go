@@ -216,7 +216,7 @@ func watching(t *testing.T, test func(t *testing.T, s *sidecar, view *fakeView))
 func (s *sidecar) runNews() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.news.run(ctx) }()
+	go func() { ended <- s.server.memory.FollowChanges(ctx) }()
 	s.t.Cleanup(func() {
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -5,12 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -176,57 +173,6 @@ func TestABusyNeighbourDoesNotHoldUpARead(t *testing.T) {
 		wantValue(t, <-reader, "v")
 		wantAsked(t, s, question{ID: id("n", "quiet"), Waits: true})
 	})
-}
-
-// A request upstream can be joined until its answer is taken. Whoever comes later may
-// have seen a newer value.
-func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.policy.FreshFor, s.policy.StaleWhileRevalidate = 0, 0
-		s.upstream.set(id("n", "k"), "v")
-		begin := func(from resource) <-chan singleflight.Result { return s.server.memory.fetches.begin(from, false) }
-		from := &entry{m: s.server.memory, id: id("n", "k")}
-		later := make(chan struct{})
-		held := s.upstream.hold()
-		first := begin(delayed{from, later})
-		close((<-held).answer)
-		<-later // the first is about to be taken
-		second := begin(from)
-		q := <-held // so the second asks anew
-		close(q.answer)
-		<-second
-		later <- struct{}{}
-		<-first
-	})
-}
-
-// A write that came after the reader looked, and before upstream is asked, is the answer.
-func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
-	s := newSidecar(t)
-	k := id("n", "k")
-	s.upstream.set(k, "theirs")
-	looked := s.cache.Generation(entryKey(k))
-	s.put(k, "mine")
-	got, err := s.server.memory.fetches.wait(&entry{m: s.server.memory, id: k, generation: looked}, true, time.Minute)
-	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	wantAsked(t, s)
-}
-
-// delayed stops just before its answer is taken.
-type delayed struct {
-	*entry
-	later chan struct{}
-}
-
-func (d delayed) ask(ctx context.Context, waitOutOutage bool) (func() (fetched, error), error) {
-	take, err := d.entry.ask(ctx, waitOutOutage)
-	return func() (fetched, error) {
-		d.later <- struct{}{}
-		<-d.later
-		return take()
-	}, err
 }
 
 func hangingUp(t *testing.T, target string) (*http.Request, context.CancelFunc) {

@@ -8,6 +8,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // diskLookEvery is how long a look at the disk counts.
@@ -23,12 +24,12 @@ type figures struct {
 
 // requests counts the requests.
 func (f *figures) requests() (reads api.Reads, writes api.Writes) {
-	for _, read := range []Verb{GetEntry, ListKeys} {
-		reads.Hits += f.measures.count(read, 0, Outcome(FromUpstream))
-		reads.Upstream += f.measures.count(read, Outcome(FromUpstream), Outcome(Sources))
+	for _, read := range []memory.Verb{memory.GetEntry, memory.ListKeys} {
+		reads.Hits += f.measures.count(read, 0, memory.Outcome(memory.FromUpstream))
+		reads.Upstream += f.measures.count(read, memory.Outcome(memory.FromUpstream), memory.Outcome(memory.Sources))
 	}
 	reads.Total = reads.Hits + reads.Upstream
-	writes.Acknowledged = f.measures.writes(WasAcknowledged, WasThrough+1) + f.measures.imported.Load()
+	writes.Acknowledged = f.measures.writes(memory.WasAcknowledged, memory.WasThrough+1) + f.measures.imported.Load()
 	if f.writes != nil {
 		writes.Sent, writes.Saved = f.writes()
 	}

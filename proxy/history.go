@@ -10,6 +10,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 const (
@@ -45,7 +46,7 @@ type lastHour struct {
 // none was measured.
 type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
-func newLastHour(opts Options, f *figures) *lastHour {
+func newLastHour(opts SurfaceOptions, f *figures) *lastHour {
 	return &lastHour{figures: f, times: opts.Metrics.UpstreamRequests, upstream: opts.UpstreamState}
 }
 
@@ -109,12 +110,12 @@ const confirmed = "confirmed"
 
 // readTrips reads the histograms.
 func readTrips(here *measures, upstream *metrics.Times) (t trips) {
-	for v := GetEntry; v < Verbs; v++ {
+	for v := memory.GetEntry; v < memory.Verbs; v++ {
 		local, there := &t.localReads, &t.upstreamReads
-		first, end := Outcome(0), Outcome(FromUpstream)
-		if v == PutEntry || v == DeleteEntry {
+		first, end := memory.Outcome(0), memory.Outcome(memory.FromUpstream)
+		if v == memory.PutEntry || v == memory.DeleteEntry {
 			local, there = &t.localWrites, &t.upstreamWrites
-			first, end = WasAcknowledged, WasAcknowledged+1
+			first, end = memory.WasAcknowledged, memory.WasAcknowledged+1
 		}
 		*local = local.Plus(here.distribution(v, first, end))
 		*there = there.Plus(upstream.Of(v.String(), confirmed).Distribution())
@@ -172,7 +173,7 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	if read == 0 {
 		return nil
 	}
-	waited := h.figures.measures.writes(WasAwaited, WasThrough+1)
+	waited := h.figures.measures.writes(memory.WasAwaited, memory.WasThrough+1)
 	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-waited))*max(0, write-t.localWrite)
 	saved = math.Round(saved*1e3) / 1e3
 	return &saved

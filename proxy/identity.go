@@ -7,15 +7,6 @@ import (
 	"github.com/botwired/botwired/internal/identity"
 )
 
-// undoubted is the identity of a server that has nobody to doubt it.
-type undoubted struct{}
-
-func (undoubted) Stands(time.Time) bool { return true }
-
-func (undoubted) Epoch() uint64 { return 0 }
-
-func (undoubted) State() identity.State { return identity.State{Start: identity.Same} }
-
 func newIdentityDocument(s identity.State) api.Identity {
 	doc := api.Identity{Start: string(s.Start), Doubts: make(map[string]int, len(s.Doubts))}
 	for reason, n := range s.Doubts {

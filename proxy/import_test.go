@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -226,7 +224,7 @@ func TestImportOfLinesThatAreNoEntries(t *testing.T) {
 func TestImportWaitsForUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		var lines []string
-		for i := range aheadWrites + 200 {
+		for i := range pendingImportsMost + 200 {
 			lines = append(lines, importLine(fmt.Sprintf("k%d", i), "v", 1))
 		}
 		began := time.Now()
@@ -236,7 +234,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 		if took := time.Since(began); took != importTime {
 			t.Errorf("it waited for %s", took)
 		}
-		if doc.Lines != aheadWrites || doc.Written != aheadWrites || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
+		if doc.Lines != pendingImportsMost || doc.Written != pendingImportsMost || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
 			t.Fatalf("%+v", doc)
 		}
 		s.put(id("locked", "agent"), "v") // others are not kept waiting
@@ -334,30 +332,6 @@ func TestImportBesideAgents(t *testing.T) {
 	for i := range keys {
 		wantValue(t, s.get(fmt.Sprintf("/memory/n/k%d", i)), "agent")
 	}
-}
-
-// contract 5: a write that comes between the look at an entry and the import's own stays. Here it
-// comes when the import has looked.
-func TestImportDecidesAnew(t *testing.T) {
-	s := newSidecar(t)
-	run := &importing{importer: newImporter(s.server.memory, nil, nil)}
-	k := id("n", "k")
-	line := &numbered{ImportLine{Namespace: "n", Key: "k", Value: "file", UpdatedAt: 1}, 1}
-	lease := s.cache.Lease(entryKey(k))
-	defer lease.Release()
-	before, err := run.whatIsThere(k, &cache.Item{}, s.cache.Generation(entryKey(k)))
-	if err != nil || before.known != true || before.exists {
-		t.Fatalf("%+v, %v", before, err)
-	}
-	s.put(k, "agent")
-	s.settle(k)
-	if err := run.writeOver(t.Context(), line, before, lease); !errors.Is(err, journal.ErrChanged) {
-		t.Errorf("it is written over: %v", err)
-	}
-	if err := run.takeOne(t.Context(), sighted{line, &cache.Item{}}); err != nil || run.done.Older != 1 {
-		t.Errorf("%+v, %v", run.done, err)
-	}
-	wantValue(t, s.get("/memory/n/k"), "agent")
 }
 
 // A copy of an entry that upstream does not hold is no reason to leave it out of an import: it is of

@@ -10,6 +10,8 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // ImportLine is a line of a file to be imported: an entry, or the end of a namespace's export.
@@ -73,15 +75,10 @@ func detailOf(refusal *wire.Refusal) string {
 	return doc.Detail
 }
 
-// numbered is a line of a body, and which one it is.
-type numbered struct {
-	ImportLine
-	number int // the first is 1
-}
-
 // parseImport reads the entries in a body. With a namespace, all are of that one. A line that is
-// no entry refuses all of them, so that nothing is done of a body with a fault.
-func parseImport(body []byte, namespace string) (entries []numbered, lines int, err error) {
+// no entry refuses all of them, so that nothing is done of a body with a fault. numbers has the
+// number of each entry's line, the first of which is 1.
+func parseImport(body []byte, namespace string) (entries []memory.ImportedEntry, numbers []int, lines int, err error) {
 	for raw := range bytes.Lines(body) {
 		lines++
 		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
@@ -89,7 +86,7 @@ func parseImport(body []byte, namespace string) (entries []numbered, lines int, 
 		}
 		line, err := ParseImportLine(raw)
 		if err != nil {
-			return nil, 0, wire.Detail(http.StatusBadRequest,
+			return nil, nil, 0, wire.Detail(http.StatusBadRequest,
 				fmt.Sprintf("line %d cannot be imported, and nothing of the request is: %v", lines, err))
 		}
 		if line.End != nil {
@@ -98,7 +95,8 @@ func parseImport(body []byte, namespace string) (entries []numbered, lines int, 
 		if namespace != "" {
 			line.Namespace = namespace
 		}
-		entries = append(entries, numbered{line, lines})
+		entries = append(entries, memory.ImportedEntry{ID: journal.ID{Namespace: line.Namespace, Key: line.Key}, Value: line.Value, UpdatedAt: line.UpdatedAt})
+		numbers = append(numbers, lines)
 	}
-	return entries, lines, nil
+	return entries, numbers, lines, nil
 }

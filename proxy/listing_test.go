@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/botwired/botwired/journal"
 )
 
 type listDocument struct {
@@ -128,4 +130,28 @@ func TestTheLimitIsCheckedBeforeTheNamespace(t *testing.T) {
 	wantStatus(t, s.get("/memory/bad%20name?limit=1"), http.StatusBadRequest)
 	wantStatus(t, s.get("/memory/n?limit=1001"), http.StatusUnprocessableEntity)
 	wantAsked(t, s)
+}
+
+// A LIST reads the newest of many rows, and more of them where pending deletes hide those.
+func TestAListOfManyRows(t *testing.T) {
+	s := newSidecar(t)
+	const all, deleted = 4000, 1500
+	rows := make([]journal.Row, all)
+	for i := range rows {
+		rows[i] = journal.Row{Key: fmt.Sprintf("k%04d", i), ListBytes: 1, UpdatedAt: float64(i + 1)}
+	}
+	if err := s.journal.BeginListing("n").Commit(rows, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[all-deleted:] {
+		if _, err := s.journal.Append(journal.NewWrite{ID: id("n", row.Key), Op: journal.Delete}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, limit := range []int{1, 10, maxListLimit} {
+		keys := keysIn(t, s.get(fmt.Sprint("/memory/n?limit=", limit)))
+		if len(keys) != limit || keys[0] != rows[all-deleted-1].Key || keys[limit-1] != rows[all-deleted-limit].Key {
+			t.Errorf("a limit of %d: %d items, from %v", limit, len(keys), keys[:min(1, len(keys))])
+		}
+	}
 }

@@ -19,7 +19,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -74,15 +76,16 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	t.Cleanup(s.cache.Close)
 	stored := journal.Options{Dir: "journal", FS: vfs.NewMem(), Logger: logger}
 	opts := Options{
-		Cache: s.cache, Upstream: s.upstream, Logger: logger,
 		Forward: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.passed = append(s.passed, r.Method+" "+r.URL.Path)
 			w.WriteHeader(http.StatusTeapot)
 		}),
-		Policy:      func(string) cache.Policy { return s.policy },
-		UpstreamURL: "http://upstream.example", UpstreamState: s.upstream.state, ReadsRefused: s.upstream.readsRefused,
-		Version: "1.2.3", Metrics: metrics.New(metrics.Build{}),
 	}
+	opts.Cache, opts.Upstream, opts.Logger = s.cache, s.upstream, logger
+	opts.Policy = func(string) cache.Policy { return s.policy }
+	opts.UpstreamURL, opts.UpstreamState, opts.ReadsRefused = "http://upstream.example", s.upstream.state, s.upstream.readsRefused
+	opts.Identity = toldIdentity{identity.Same}
+	opts.Version, opts.Metrics, opts.Traces = "1.2.3", metrics.New(metrics.Build{}), trace.NewWrites()
 	for _, a := range adjust {
 		a(&stored, &opts)
 	}
@@ -117,7 +120,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 // readMetrics has the metrics read what the daemon has them read.
 func (s *sidecar) readMetrics() {
 	from := metrics.Sources{
-		Journal: s.journal, Sizes: s.opts.Sizes, Cache: s.cache, Identity: s.server.memory.identity, Quotas: noQuotas{},
+		Journal: s.journal, Sizes: s.opts.Sizes, Cache: s.cache, Identity: s.opts.Identity, Quotas: noQuotas{},
 		Disk: s.server.DiskUsage, Coalesced: func() int64 { return 0 },
 		Upstream: func() (up bool, concurrency int) {
 			now := s.opts.UpstreamState()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // wantMetrics checks lines of /metrics.
@@ -70,7 +71,8 @@ func TestRequestsAreMeasured(t *testing.T) {
 // Every outcome has a name of its own.
 func TestOutcomesHaveNames(t *testing.T) {
 	seen := make(map[string]bool)
-	for o, name := range outcomeNames {
+	for o := range memory.Outcomes {
+		name := o.String()
 		if name == "" || seen[name] {
 			t.Errorf("outcome %d is named %q", o, name)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 const (
@@ -114,7 +115,7 @@ func (m *monitor) beginHTTP(r *http.Request) *observation {
 func (o *observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
 
 // result notes how the request was answered, or what has become of its write.
-func (o *observation) result(r *Result) {
+func (o *observation) result(r *memory.Result) {
 	if o == nil {
 		return
 	}
@@ -122,7 +123,7 @@ func (o *observation) result(r *Result) {
 	if !r.Read {
 		return
 	}
-	if r.Source < FromUpstream {
+	if r.Source < memory.FromUpstream {
 		o.age = r.Age
 	}
 	if o.id.Key != "" {

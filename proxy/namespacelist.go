@@ -16,16 +16,16 @@ const (
 	countedAtMost = 20_000
 )
 
-// namespaces lists the namespaces of whose entries something is known here, by name.
-func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
+// listNamespaces lists the namespaces of whose entries something is known here, by name.
+func (s *surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
 	limit, err := numberParameter(r, "limit", defaultLimit, 1, maxNamespaces)
 	if err != nil {
 		return err
 	}
-	c.awaitIndex(r.Context())
+	s.awaitIndex(r.Context())
 	query := r.URL.Query()
 	match := strings.ToLower(query.Get("match"))
-	names, err := c.journal.Keys.Namespaces(query.Get("after"), limit+1, func(name string) bool {
+	names, err := s.journal.Keys.Namespaces(query.Get("after"), limit+1, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), match)
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 		names = names[:limit]
 		next = &names[limit-1]
 	}
-	of := c.namespacesByName(c.journal.Stats(), func(name string) bool {
+	of := s.namespacesByName(s.journal.Stats(), func(name string) bool {
 		_, found := slices.BinarySearch(names, name)
 		return found
 	})
@@ -46,10 +46,10 @@ func (c catalogue) namespaces(w http.ResponseWriter, r *http.Request) error {
 			docs[i].NamespaceStatus = *known
 		} else {
 			docs[i].Namespace = name
-			setSize(&docs[i].NamespaceStatus, c.sizes.Of(name))
+			setSize(&docs[i].NamespaceStatus, s.opts.Sizes.Of(name))
 		}
 		most := countedAtMost / len(names)
-		counted, err := c.journal.Keys.Count(name, most+1)
+		counted, err := s.journal.Keys.Count(name, most+1)
 		if err != nil {
 			return err
 		}

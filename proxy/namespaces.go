@@ -67,11 +67,11 @@ func (s *surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 		doc.Pending, doc.PendingBytes, doc.OldestPendingSeconds = n.Pending, n.PendingBytes, seconds(n.OldestAge())
 		doc.Paused, doc.Waits = s.flusher.Paused(name), newWaitDocument(s.flusher.Waits(name))
 	}
-	for name, why := range s.readsRefused() {
+	for name, why := range s.opts.ReadsRefused() {
 		of(name).ReadsRefused = why
 	}
-	if s.quotas != nil {
-		for name, q := range s.quotas() {
+	if s.opts.Quotas != nil {
+		for name, q := range s.opts.Quotas() {
 			of(name).Quota = newQuotaDocument(&q)
 		}
 	}
@@ -81,11 +81,11 @@ func (s *surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	for name, n := range s.journal.Trust.OlderAnswers() {
 		of(name).OlderAnswers = n
 	}
-	for name := range s.sizes.NearlyFull() {
+	for name := range s.opts.Sizes.NearlyFull() {
 		of(name)
 	}
 	for name, doc := range docs {
-		setSize(doc, s.sizes.Of(name))
+		setSize(doc, s.opts.Sizes.Of(name))
 	}
 	return docs
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // A caller gets the description with the daemon's version, and need not get it twice.
@@ -135,9 +136,12 @@ func TestBodiesAreRefusedAsDescribed(t *testing.T) {
 
 // toldIdentity has started as told.
 type toldIdentity struct {
-	undoubted
 	start identity.Kind
 }
+
+func (toldIdentity) Stands(time.Time) bool { return true }
+
+func (toldIdentity) Epoch() uint64 { return 0 }
 
 func (i toldIdentity) State() identity.State {
 	return identity.State{Start: i.start, Doubts: map[identity.Reason]int{}}
@@ -178,8 +182,8 @@ func TestParametersThatAreMissing(t *testing.T) {
 // Every way in which the monitor says that a request was answered is a described one.
 func TestTheMonitorsWordsAreDescribed(t *testing.T) {
 	words := []string{"", "disk", "refused", "failed", "settled", "superseded", "dead"}
-	for _, names := range sourceNames {
-		words = append(words, names.monitor)
+	for from := range memory.Sources {
+		words = append(words, (&memory.Result{Read: true, Source: from}).How())
 	}
 	for _, word := range words {
 		data, err := json.Marshal((&request{method: "GET", path: "/memory/n/k", status: http.StatusOK, answered: word, at: time.Now()}).document(false))

@@ -226,30 +226,6 @@ func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	})
 }
 
-// A write that settles without a copy, just after upstream has said that there is no such
-// entry, is not hidden by that absence.
-func TestAnAbsenceHidesNoWriteThatLeftNoCopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free := &fillingDisk{}
-		s := newSidecar(t, func(o *journal.Options, _ *Options) { free.FS, o.FS, o.DiskReserve = o.FS, free, 1<<20 })
-		k := id("n", "k")
-		lease := s.cache.Lease(entryKey(k))
-		defer lease.Release()
-		if _, err := s.journal.Fill(k, nil, func() bool { return !lease.Revoked() }); err != nil {
-			t.Fatal(err)
-		}
-		s.put(k, "mine")
-		free.full.Store(true)
-		time.Sleep(time.Second) // the journal notices
-		s.settle(k)
-		if _, err := s.server.memory.rememberAbsence(k, func() bool { return lease.Changes() == 1 }); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait() // the cache takes it
-		wantValue(t, s.get("/memory/n/k"), "mine")
-	})
-}
-
 // fillingDisk has nothing free once it is full.
 type fillingDisk struct {
 	vfs.FS

@@ -50,7 +50,7 @@ func (s *surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	s.awaitIndex(r.Context())
 	receipt, err := s.journal.Receipts.Read(r.Context(), seq)
 	if err == nil && receipt.State == journal.ReceiptPending && wait > 0 {
-		ctx, cancel := s.tasks.patience(r.Context(), wait)
+		ctx, cancel := s.tasks.Patience(r.Context(), wait)
 		defer cancel()
 		if s.journal.Receipts.Await(ctx, &receipt) {
 			receipt, err = s.journal.Receipts.Read(r.Context(), seq)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // register is an entry of which every version is known. Its one writer makes version
@@ -168,7 +170,8 @@ func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 		for range 2 {
 			reading.Go(func() {
 				for !stop.Load() {
-					if _, err := m.findEntry(k, anyAge); err != nil {
+					q := memory.Request{Verb: memory.GetEntry, ID: k, Directives: memory.AnyAge, AtOnce: true}
+					if _, err := m.Do(t.Context(), &q); err != nil && !errors.Is(err, memory.ErrWaits) {
 						t.Error(err)
 						return
 					}
@@ -177,7 +180,7 @@ func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 		}
 		for i := range 4 {
 			writing.Go(func() {
-				if _, err := m.store(newPut(k, strconv.Itoa(i))); err != nil {
+				if _, err := m.Do(t.Context(), &memory.Request{Verb: memory.PutEntry, ID: k, Value: strconv.Itoa(i)}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -1,16 +1,15 @@
 package proxy
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
-	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 const (
@@ -23,12 +22,12 @@ const (
 
 // answerEntry answers a GET, PUT or DELETE of an entry.
 func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
-	q := Request{Verb: verbOf(r.Method), ID: id}
+	q := memory.Request{Verb: verbOf(r.Method), ID: id}
 	s.enter(c, q.Verb, id.Namespace)
 	switch q.Verb {
-	case NoVerb:
+	case memory.NoVerb:
 		return wire.MethodNotAllowed()
-	case GetEntry, DeleteEntry:
+	case memory.GetEntry, memory.DeleteEntry:
 		if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
 			return refusal
 		}
@@ -36,26 +35,26 @@ func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
 	}
-	if q.Verb == PutEntry {
+	if q.Verb == memory.PutEntry {
 		room, err := s.readValue(w, r, &q, c)
 		if err != nil {
 			return err
 		}
 		defer room.Release()
 	}
-	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Do(r.Context(), &q) })
+	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Do(r.Context(), &q) })
 }
 
 // readHeader reads the parts of a header that the memory goes by.
-func readHeader(q *Request, h http.Header) (err error) {
-	q.Conditions, err = ParseConditions(h["If-Match"], h["If-None-Match"])
-	q.Directives = ParseDirectives(h["Cache-Control"])
+func readHeader(q *memory.Request, h http.Header) (err error) {
+	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
+	q.Directives = memory.ParseDirectives(h["Cache-Control"])
 	q.Wait, q.Waits = preferredWait(h["Prefer"])
 	return err
 }
 
 // readValue reads the body, which has a value.
-func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *Request, c *call) (room *wire.Room, err error) {
+func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request, c *call) (room *wire.Room, err error) {
 	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)
 	if refusal != nil {
 		return nil, refusal
@@ -70,13 +69,13 @@ func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	if r.Method != http.MethodGet {
 		return wire.MethodNotAllowed()
 	}
-	s.enter(c, ListKeys, namespace)
+	s.enter(c, memory.ListKeys, namespace)
 	limit, refusal := wire.ParseList(r.URL.RawQuery, namespace)
 	if refusal != nil {
 		return refusal
 	}
-	q := Request{Verb: ListKeys, ID: journal.ID{Namespace: namespace}, Limit: limit, Directives: ParseDirectives(r.Header["Cache-Control"])}
-	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Do(r.Context(), &q) })
+	q := memory.Request{Verb: memory.ListKeys, ID: journal.ID{Namespace: namespace}, Limit: limit, Directives: memory.ParseDirectives(r.Header["Cache-Control"])}
+	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Do(r.Context(), &q) })
 }
 
 // answerAppend adds a text to the end of an entry's value.
@@ -92,17 +91,17 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 	if err != nil {
 		return err
 	}
-	q := Request{Verb: PutEntry, ID: id}
+	q := memory.Request{Verb: memory.PutEntry, ID: id}
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
 	}
-	s.enter(c, PutEntry, id.Namespace)
+	s.enter(c, memory.PutEntry, id.Namespace)
 	room, err := s.readValue(w, r, &q, c)
 	if err != nil {
 		return err
 	}
 	defer room.Release()
-	return s.answer(w, &q, c, func() (Result, error) { return s.memory.Append(r.Context(), &q, separator) })
+	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Append(r.Context(), &q, separator) })
 }
 
 func separatorParameter(r *http.Request) (string, error) {
@@ -129,27 +128,19 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	q := Request{Verb: PutEntry, ID: id}
+	q := memory.Request{Verb: memory.PutEntry, ID: id}
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
 	}
-	if q.noneMatch.given {
+	if q.HasNoneMatch() {
 		return errUndoOfAnother
 	}
-	if s.memory.revisions == nil {
-		return errNoRevisions
-	}
-	s.enter(c, PutEntry, id.Namespace)
-	return s.answer(w, &q, c, func() (result Result, err error) {
-		result, states, err := s.memory.Undo(r.Context(), &q, to)
-		if err != nil {
-			return result, err
-		}
+	s.enter(c, memory.PutEntry, id.Namespace)
+	return s.answer(w, &q, c, func() (memory.Result, error) {
+		result, err := s.surface.Undo(r.Context(), &q, to)
 		if result.Op == journal.Put {
 			c.seen.put(result.Value)
 		}
-		body, err := json.Marshal(api.Undone{Namespace: id.Namespace, Key: id.Key, Undone: states.Undone, Now: states.Now})
-		result.SetBody(append(body, '\n'))
 		return result, err
 	})
 }
@@ -168,7 +159,7 @@ func revisionParameter(r *http.Request) (uint64, error) {
 }
 
 // answer has the memory carry a request out, and writes the result.
-func (s *Server) answer(w http.ResponseWriter, q *Request, c *call, carryOut func() (Result, error)) error {
+func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carryOut func() (memory.Result, error)) error {
 	q.Trace = c.trace
 	extended := false
 	q.Extend = func(most time.Duration) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // jsonType is shared by all answers: nobody changes the values of a header in place.
@@ -26,7 +27,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 }
 
 // write writes the result of a request. Its error may come with a header.
-func (s *Server) write(w http.ResponseWriter, c *call, r *Result, err error) error {
+func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err error) error {
 	if r.Status != 0 {
 		s.count(c, r)
 		setHeader(w.Header(), r)
@@ -42,7 +43,7 @@ func (s *Server) write(w http.ResponseWriter, c *call, r *Result, err error) err
 	return nil
 }
 
-func setHeader(h http.Header, r *Result) {
+func setHeader(h http.Header, r *memory.Result) {
 	var room [storedSize]byte
 	values := make([]string, 0, 4)
 	for line := range strings.SplitSeq(string(r.AppendHeader(room[:0])), "\r\n") {
@@ -66,44 +67,44 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 
 // fail turns an error into an answer, logs errors that are this daemon's fault, and returns what
 // that makes of the request.
-func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became Outcome) {
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became memory.Outcome) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
-	var said answered
+	var said memory.Answered
 	var unwritten interface {
 		WriteStatus() int
 		RetryAfter() time.Duration // 0 if nobody knows
 	}
 	switch {
 	case errors.As(err, &refusal):
-		became = WasRefused
+		became = memory.WasRefused
 	case errors.Is(err, journal.ErrFull): // guard 3.3
-		became = WasFull
+		became = memory.WasFull
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
-	case isNamespaceFull(err):
-		became = WasNamespaceFull
+	case memory.IsNamespaceFull(err):
+		became = memory.WasNamespaceFull
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
-		became = WasRefused
+		became = memory.WasRefused
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
-		became = WasRefused
+		became = memory.WasRefused
 		refusal = passedOn(w, said)
 	case errors.As(err, &unwritten):
-		became = WasUnavailable
+		became = memory.WasUnavailable
 		if wait := unwritten.RetryAfter(); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait))
 		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
-		became = WasUnavailable
+		became = memory.WasUnavailable
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
-		became = WasEnded
+		became = memory.WasEnded
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
-		became = WasFailed
+		became = memory.WasFailed
 		s.metrics.Failed.Inc()
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
@@ -112,14 +113,9 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	return became
 }
 
-func isNamespaceFull(err error) bool {
-	_, ok := errors.AsType[*journal.NamespaceFullError](err)
-	return ok
-}
-
 // notAnswered says why upstream would have to be asked, and that it cannot be.
 func notAnswered(err error) string {
-	if _, ok := errors.AsType[unusedCopy](err); ok {
+	if _, ok := errors.AsType[memory.UnusedCopy](err); ok {
 		return "known here, but the request's Cache-Control excludes that answer, and " + err.Error()
 	}
 	return "not known here, and " + err.Error()
@@ -129,13 +125,7 @@ func notAnswered(err error) string {
 // error says what happens next.
 const whileFull = "Reads and flushing go on."
 
-// answered is an error that has upstream's own answer with it.
-type answered interface {
-	RetryAfter() time.Duration // 0 if upstream named no time
-	Answer() (status int, body []byte)
-}
-
-func passedOn(w http.ResponseWriter, said answered) *wire.Refusal {
+func passedOn(w http.ResponseWriter, said memory.Answered) *wire.Refusal {
 	if wait := said.RetryAfter(); wait > 0 {
 		w.Header().Set("Retry-After", retryAfter(wait))
 	}

@@ -29,10 +29,9 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		s.get("/memory/ns/key-1")
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})))
+		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *Options) { o.Upstream = s.upstream })
 		again.upstream = s.upstream
 		again.flusher.upstream = s.upstream
-		again.server.memory.upstream = s.upstream
 		again.server.Resume()
 		for range 6 {
 			synctest.Wait()

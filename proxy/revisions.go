@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // revisionsPath is where the earlier states of an entry are, under surfacePrefix.
@@ -48,7 +48,7 @@ func setValue(d *api.Revision, value string) {
 // revisionTag names the write that made the state, also when the write settles meanwhile.
 func revisionTag(d *api.Revision) string {
 	if d.Here && d.Seq != nil {
-		return writeTag(*d.Seq, d.Text())
+		return memory.WriteTag(*d.Seq, d.Text())
 	}
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
@@ -64,10 +64,10 @@ func (s *surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.memory.revisions == nil {
+	if s.opts.Revisions == nil {
 		return errNoRevisions
 	}
-	states, err := s.memory.states(r.Context(), id)
+	states, err := s.states(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -76,22 +76,26 @@ func (s *surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
 }
 
 // states are the states of an entry, with its pending write as the first one. There is at least one.
-func (m *memory) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
-	m.used.note(id.Namespace)
-	written, pending, err := m.journal.Newest(id)
+func (s *surface) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
+	s.memory.Use(id.Namespace)
+	written, pending, err := s.journal.Newest(id)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := m.askRevisions(caller, id)
+	var kept []Revision
+	err = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
+		kept, err = s.opts.Revisions.Revisions(ctx, id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	var states []api.Revision
 	for i := range kept {
-		states = append(states, m.settledState(&kept[i]))
+		states = append(states, s.settledState(&kept[i]))
 	}
 	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
-		states = slices.Insert(states, 0, m.pendingState(&written))
+		states = slices.Insert(states, 0, s.pendingState(&written))
 	}
 	if len(states) == 0 {
 		return nil, wire.NotFound(id.Namespace, id.Key)
@@ -99,21 +103,10 @@ func (m *memory) states(caller context.Context, id journal.ID) ([]api.Revision, 
 	return states, nil
 }
 
-// askRevisions asks upstream for as long as a reader of the entry would wait.
-func (m *memory) askRevisions(caller context.Context, id journal.ID) ([]Revision, error) {
-	ctx, cancel := m.tasks.patience(caller, m.upstream.Patience(id))
-	defer cancel()
-	kept, err := m.revisions.Revisions(ctx, id)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
-		return nil, m.upstream.TooLong()
-	}
-	return kept, err
-}
-
-func (m *memory) settledState(r *Revision) api.Revision {
+func (s *surface) settledState(r *Revision) api.Revision {
 	d := api.Revision{
 		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
-		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == m.revisions.Host(),
+		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == s.opts.Revisions.Host(),
 	}
 	if r.Seq != 0 {
 		d.Seq = &r.Seq
@@ -125,9 +118,9 @@ func (m *memory) settledState(r *Revision) api.Revision {
 	return d
 }
 
-func (m *memory) pendingState(w *journal.Write) api.Revision {
+func (s *surface) pendingState(w *journal.Write) api.Revision {
 	d := api.Revision{
-		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: m.revisions.Host(), Here: true, Seq: &w.Seq,
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Revisions.Host(), Here: true, Seq: &w.Seq,
 	}
 	if w.Op == journal.Put {
 		setValue(&d, w.Value)

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // AnswerSimple answers a simple request that the guard lets in, if it is a GET or a PUT
@@ -19,22 +21,27 @@ import (
 func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, later fastpath.Later) {
 	route := wire.ParseRoute(r.Path)
 	isPut := r.Method == http.MethodPut && r.JSON
-	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || !s.tasks.start() {
+	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || !s.tasks.Start() {
 		return nil, nil
 	}
-	defer s.tasks.done()
+	defer s.tasks.Done()
 	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.monitor.begin(r.Method, r.Path, route)}
-	s.callers.note(r.Agent, c.began)
+	s.surface.callers.note(r.Agent, c.began)
 	if isPut { // what is remembered of it for when it is sent
 		c.trace = traceOf(r)
-		s.enter(&c, PutEntry, route.Namespace)
+		s.enter(&c, memory.PutEntry, route.Namespace)
 	}
-	q := Request{Verb: c.verb, ID: journal.ID{Namespace: route.Namespace, Key: route.Key}, Directives: anyAge, Trace: c.trace, AtOnce: true}
+	q := memory.Request{Verb: c.verb, ID: journal.ID{Namespace: route.Namespace, Key: route.Key}, Directives: memory.AnyAge, Trace: c.trace, AtOnce: true}
 	result, err := s.atOnce(&q, r, c.seen)
-	if err != nil || len(result.body) > copiedValue {
+	var room [storedSize]byte
+	var body []byte
+	if err == nil {
+		body = result.Body(room[:0])
+	}
+	if err != nil || len(body) > copiedValue {
 		if !isPut {
 			c.trace = traceOf(r)
-			s.enter(&c, GetEntry, route.Namespace)
+			s.enter(&c, memory.GetEntry, route.Namespace)
 		}
 		return nil, s.later(r.Method, r.Path, c, q, result, err)
 	}
@@ -44,8 +51,6 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	}
 	dst = appendStatus(dst, result.Status)
 	dst = result.AppendHeader(dst)
-	var room [storedSize]byte
-	body := result.Body(room[:0])
 	dst = appendBody(dst, r.Date, body)
 	c.seen.end(result.Status, len(body))
 	s.leave(&c)
@@ -61,10 +66,10 @@ var jsonHeader = http.Header{"Content-Type": jsonType}
 
 // atOnce checks a request, in the order of [wire.Bodies.ReadPut], and has it carried out as far as
 // that is possible without waiting.
-func (s *Server) atOnce(q *Request, r *fastpath.Request, seen *observation) (result Result, err error) {
-	defer recoverPanic(s.logger, &err)
+func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *observation) (result memory.Result, err error) {
+	defer tasks.RecoverPanic(s.logger, &err)
 	var refusal *wire.Refusal
-	if q.Verb == PutEntry {
+	if q.Verb == memory.PutEntry {
 		q.Value, refusal = wire.DecodePut(jsonHeader, r.Body)
 		seen.put(q.Value)
 		seen.read(len(r.Body))
@@ -73,16 +78,16 @@ func (s *Server) atOnce(q *Request, r *fastpath.Request, seen *observation) (res
 		refusal = wire.CheckPut(q.ID.Namespace, q.ID.Key, q.Value)
 	}
 	if refusal != nil {
-		return Result{}, refusal
+		return memory.Result{}, refusal
 	}
 	return s.memory.Do(context.Background(), q)
 }
 
 // later answers a request that has to wait, that is refused, or whose answer is large.
-func (s *Server) later(method, path string, c call, q Request, result Result, err error) fastpath.Later {
+func (s *Server) later(method, path string, c call, q memory.Request, result memory.Result, err error) fastpath.Later {
 	return func(ctx context.Context, w http.ResponseWriter) {
 		s.serve(ctx, w, method, path, &c, func(w http.ResponseWriter) error {
-			if errors.Is(err, ErrWaits) {
+			if errors.Is(err, memory.ErrWaits) {
 				q.AtOnce, q.Trace = false, c.trace
 				result, err = s.memory.Do(ctx, &q)
 			}

@@ -11,6 +11,25 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+// UpstreamState says how upstream does.
+type UpstreamState struct {
+	State       string    // up, degraded or down
+	Since       time.Time // when that began
+	Reason      string    // for people; empty if it is up
+	LastSuccess time.Time // zero if there was none yet
+	Concurrency api.Concurrency
+}
+
+// Quota is what a namespace may have written upstream in the present window.
+type Quota struct {
+	Limit, Used, Left int           // requests
+	ResetsAt          time.Time     // when the window ends
+	Linger            time.Duration // about how long a write waits now
+	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
+	// is; zero if the quota lasts.
+	RunsOutAt time.Time
+}
+
 // takesWrites describes the journal; ready says that it could take a write now.
 func (s *surface) takesWrites() (doc api.JournalState, ready bool) {
 	err := s.journal.Err()
@@ -34,9 +53,9 @@ func refusalReason(err error) string {
 }
 
 func (s *surface) upstream() api.UpstreamState {
-	now := s.upstreamState()
-	doc := api.UpstreamState{URL: s.upstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
-		Watch: newWatchDocument(s.watchState)}
+	now := s.opts.UpstreamState()
+	doc := api.UpstreamState{URL: s.opts.UpstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
+		Watch: newWatchDocument(s.opts.WatchState)}
 	if !now.LastSuccess.IsZero() {
 		last := now.LastSuccess.UTC().Round(time.Millisecond)
 		doc.LastSuccessAt = &last
@@ -88,10 +107,10 @@ func (s *surface) describe(now time.Time) (*api.Status, error) {
 	refusing, ready := s.takesWrites()
 	stopping := s.stopping.Load()
 	doc := &api.Status{
-		Version: s.version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
-		DataDir: s.dataDir, Listen: s.listen,
+		Version: s.opts.Version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
+		DataDir: s.opts.DataDir, Listen: s.opts.Listen,
 		Ready: ready && !stopping, Journal: refusing,
-		Upstream: s.upstream(), Identity: newIdentityDocument(s.identity.State()),
+		Upstream: s.upstream(), Identity: newIdentityDocument(s.memory.Doubts()),
 		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters,

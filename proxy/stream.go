@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/internal/feed"
 	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -36,7 +37,7 @@ type stream[T any] struct {
 }
 
 // answer answers with the stream.
-func (s *stream[T]) answer(running *tasks, w http.ResponseWriter, r *http.Request) error {
+func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
 	h.Set("Cache-Control", "no-store")
@@ -46,7 +47,7 @@ func (s *stream[T]) answer(running *tasks, w http.ResponseWriter, r *http.Reques
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(running.detached(), cancel)() // guard 22.25
+	defer context.AfterFunc(running.Detached(), cancel)() // guard 22.25
 	to := http.NewResponseController(w)
 	// The server's limit on the time to read a request would end the stream.
 	if err := supported(to.SetReadDeadline(time.Time{})); err != nil {

@@ -24,8 +24,8 @@ func forAudiences(b *testing.B, request fastpath.Request) {
 		b.Run(a.name, func(b *testing.B) {
 			fake := newFakeUpstream()
 			s := benched(b, journal.Options{Dir: "journal", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)}, full{fake}, fake)
-			s.memory.journal.Subscribe(func(c journal.Change) {
-				s.memory.cache.Changed(c.Namespace, c.Key)
+			s.journal.Subscribe(func(c journal.Change) {
+				s.cache.Changed(c.Namespace, c.Key)
 				s.Changed(c)
 			})
 			if a.stream != "" {

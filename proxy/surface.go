@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/dashboard"
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/proxy/openapi"
 )
 
@@ -42,34 +43,56 @@ const metricsPath = "metrics"
 
 // surface answers what is under /_botwired/.
 type surface struct {
-	memory        *memory
-	journal       *journal.Journal
-	flusher       Flusher
-	identity      Identity
-	upstreamURL   string
-	upstreamState func() UpstreamState
-	watchState    func() WatchState // nil if there is no watch
-	readsRefused  func() map[string]string
-	quotas        func() map[string]Quota
-	sizes         *journal.Sizes
-	version       string
-	metrics       http.Handler
-	tasks         *tasks
-	coherence     *coherence
-	callers       *callers
-	figures       *figures
-	history       *lastHour
-	cache         *cache.Cache
-	startedAt     time.Time
-	dataDir       string
-	listen        string
-	restorer      *restorer
-	loss          Loss
-	events        *events
-	monitor       *monitor
-	stopping      atomic.Bool
-	operations    map[string]operation // by path
-	assets        dashboard.Assets
+	opts       SurfaceOptions
+	memory     *memory.Memory
+	journal    *journal.Journal
+	flusher    memory.Flusher
+	tasks      *tasks.Tasks
+	bodies     *wire.Bodies
+	importer   *memory.Importer
+	restorer   *memory.Restorer
+	callers    *callers
+	measures   *measures
+	figures    *figures
+	history    *lastHour
+	events     *events
+	monitor    *monitor
+	metrics    http.Handler
+	startedAt  time.Time
+	stopping   atomic.Bool
+	operations map[string]operation // by path
+	assets     dashboard.Assets
+}
+
+// SurfaceOptions configures a surface, and the memory under it.
+type SurfaceOptions struct {
+	memory.Options
+	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
+	Loss Loss
+	// WatchState describes the watch that keeps View up to date; nil if there is none.
+	WatchState func() WatchState
+	// UpstreamURL and UpstreamState describe upstream in the status.
+	UpstreamURL   string
+	UpstreamState func() UpstreamState
+	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
+	// there.
+	ReadsRefused func() map[string]string
+	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
+	// none.
+	Quotas func() map[string]Quota
+	// Writes says how many writes upstream was sent since the start, and how many needed no
+	// request, as a newer one took their place; nil if nobody knows.
+	Writes func() (sent, saved int64)
+	// DataDir and Listen describe the daemon in the status.
+	DataDir, Listen string
+	// Sizes are those of Journal; nil if it has none.
+	Sizes *journal.Sizes
+	// Revisions has the earlier states of entries; nil if upstream keeps none.
+	Revisions Revisions
+	// Version is the daemon's.
+	Version string
+	// Bodies bounds what the bodies of requests take together.
+	Bodies *wire.Bodies
 }
 
 // operation is a method on a path of the surface.
@@ -82,15 +105,18 @@ type operation struct {
 // anyParameters lets a request have parameters of its own: probes and scrapers add some.
 const anyParameters = "*"
 
-func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets, counts *measures, bodies *wire.Bodies, seen *callers) *surface {
+// newSurface returns the surface of a memory that was made with the same options.
+func newSurface(opts SurfaceOptions, m *memory.Memory) (*surface, error) {
+	assets, err := dashboard.Load()
+	if err != nil {
+		return nil, err
+	}
+	counts := &measures{times: opts.Metrics.Requests}
 	s := &surface{
-		assets: assets,
-		tasks:  running, coherence: m.coherence, restorer: m.restorer, events: newEvents(), monitor: newMonitor(),
-		memory: m, callers: seen, figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, cache: opts.Cache, startedAt: time.Now(), dataDir: opts.DataDir, listen: opts.Listen,
-		journal: opts.Journal, flusher: opts.Flusher, identity: opts.Identity,
-		upstreamURL: opts.UpstreamURL, upstreamState: opts.UpstreamState, watchState: opts.WatchState, readsRefused: opts.ReadsRefused, quotas: opts.Quotas,
-		sizes: opts.Sizes, loss: opts.Loss,
-		version: opts.Version, metrics: opts.Metrics.Handler(),
+		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies,
+		importer: memory.NewImporter(m), restorer: m.Restorer(), callers: newCallers(), measures: counts,
+		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, events: newEvents(), monitor: newMonitor(),
+		metrics: opts.Metrics.Handler(), startedAt: time.Now(), assets: assets,
 	}
 	s.history = newLastHour(opts, s.figures)
 	s.operations = map[string]operation{
@@ -99,14 +125,14 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
 		"openapi.json": {http.MethodGet, describer{openapi.Lazy(opts.Version)}.answer, nil},
 		"history":      {http.MethodGet, s.history.answer, nil},
-		"entries":      {http.MethodGet, catalogue{s}.entries, []string{"namespace", "prefix", "after", "limit"}},
-		"namespaces":   {http.MethodGet, catalogue{s}.namespaces, []string{"after", "limit", "match"}},
+		"entries":      {http.MethodGet, s.entries, []string{"namespace", "prefix", "after", "limit"}},
+		"namespaces":   {http.MethodGet, s.listNamespaces, []string{"after", "limit", "match"}},
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
-		"export":       {http.MethodGet, exporter{m}.answer, []string{"namespace"}},
-		"import":       {http.MethodPost, newImporter(m, bodies, counts).answer, []string{"namespace"}},
+		"export":       {http.MethodGet, s.export, []string{"namespace"}},
+		"import":       {http.MethodPost, s.takeImport, []string{"namespace"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		revisionsPath:  {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
@@ -114,7 +140,7 @@ func newSurface(opts Options, m *memory, running *tasks, assets dashboard.Assets
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},
 		"readyz":       {http.MethodGet, s.readyz, []string{anyParameters}},
 	}
-	return s
+	return s, nil
 }
 
 // answer answers a request for a path under surfacePrefix.
@@ -248,7 +274,7 @@ func (s *surface) flush(w http.ResponseWriter, r *http.Request) error {
 	if now {
 		s.flusher.TryNow(namespace)
 	}
-	ctx, cancel := s.tasks.patience(r.Context(), timeout)
+	ctx, cancel := s.tasks.Patience(r.Context(), timeout)
 	defer cancel()
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {

@@ -44,12 +44,12 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if stop {
-		if err := s.restorer.end(namespace); err != nil {
+		if err := s.restorer.End(namespace); err != nil {
 			return err
 		}
 		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
 	}
-	ctx, cancel := s.tasks.patience(r.Context(), timeout)
+	ctx, cancel := s.tasks.Patience(r.Context(), timeout)
 	defer cancel()
 	return s.restoreWithin(ctx, w, namespace)
 }
@@ -57,7 +57,7 @@ func (s *surface) restore(w http.ResponseWriter, r *http.Request) error {
 func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := api.Restoration{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Trust.Suspect(namespace); !suspect || !suspicion.Restoring {
-		if _, _, _, err := s.restorer.look(ctx, namespace, false); err != nil { // guard 9.62
+		if _, _, _, err := s.restorer.Look(ctx, namespace, false); err != nil { // guard 9.62
 			return err
 		}
 		if _, suspect := s.journal.Trust.Suspect(namespace); !suspect {
@@ -67,25 +67,25 @@ func (s *surface) restoreWithin(ctx context.Context, w http.ResponseWriter, name
 			return err
 		}
 	}
-	now := s.restorer.begin(namespace)
+	now := s.restorer.Begin(namespace)
 	if now == nil {
 		return shuttingDown(w)
 	}
 	status := http.StatusOK
 	select {
-	case <-now.over:
+	case <-now.Over:
 		switch {
-		case s.tasks.detached().Err() != nil:
+		case s.tasks.Detached().Err() != nil:
 			return shuttingDown(w)
-		case errors.Is(now.err, context.Canceled):
+		case errors.Is(now.Err, context.Canceled):
 			doc.State = "stopped"
-		case now.err != nil:
-			return now.err
+		case now.Err != nil:
+			return now.Err
 		}
 	case <-ctx.Done():
 		doc.State, status = "running", http.StatusGatewayTimeout
 	}
-	doc.RestoreCounts = s.restorer.progress(now)
+	doc.RestoreCounts = api.RestoreCounts(s.restorer.Progress(now))
 	return s.reportRestore(w, status, doc)
 }
 
@@ -107,7 +107,7 @@ func forgetEntry(s *surface, w http.ResponseWriter, id journal.ID) error {
 	if err != nil {
 		return err
 	}
-	s.cache.Changed(id.Namespace, id.Key) // guard 7.32
+	s.opts.Cache.Changed(id.Namespace, id.Key) // guard 7.32
 	forgotten := 0
 	if gone {
 		forgotten = 1
@@ -135,12 +135,12 @@ func (s *surface) forget(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(w, flushTimeout); err != nil {
 		return err
 	}
-	ctx, cancel := s.tasks.patience(r.Context(), flushTimeout)
+	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
 	defer cancel()
-	if err := s.restorer.end(namespace); err != nil {
+	if err := s.restorer.End(namespace); err != nil {
 		return err
 	}
-	held, _, forgotten, err := s.restorer.look(ctx, namespace, true)
+	held, _, forgotten, err := s.restorer.Look(ctx, namespace, true)
 	if err != nil {
 		return err
 	}

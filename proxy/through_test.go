@@ -12,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // writesThrough has the namespaces that begin with "through" write through.
@@ -43,7 +44,7 @@ func TestAWriteThroughIsAcknowledgedAsSettled(t *testing.T) {
 		k := id("through", "k")
 		w := s.put(k, "v", "Prefer", "wait=1")
 		wantHeader(t, w, "Botwired-Write", "settled; seq=1")
-		wantHeader(t, w, "Etag", writeTag(1, "v"))
+		wantHeader(t, w, "Etag", memory.WriteTag(1, "v"))
 		if got, want := w.Body.String(), `{"namespace":"through","key":"k","stored":true,"bytes":1}`; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -53,7 +54,7 @@ func TestAWriteThroughIsAcknowledgedAsSettled(t *testing.T) {
 		read := s.get("/memory/through/k")
 		wantValue(t, read, "v")
 		wantHeader(t, read, "Cache-Status", "botwired; hit")
-		wantHeader(t, read, "Etag", writeTag(1, "v"))
+		wantHeader(t, read, "Etag", memory.WriteTag(1, "v"))
 		wantHeader(t, s.put(id("other", "k"), "v"), "Botwired-Write", "pending; seq=2")
 
 		wantHeader(t, s.do(http.MethodDelete, "/memory/through/k", ""), "Botwired-Write", "settled; seq=3")
@@ -127,7 +128,7 @@ func TestConditionsOfAWriteThrough(t *testing.T) {
 			t.Errorf("with the old tag: %d", got)
 		}
 		s.flusher.become(func(w journal.NewWrite) (bool, error) {
-			_, err := s.journal.Append(newPut(w.ID, "faster")) // a retried dead letter, say
+			_, err := s.journal.Append(memory.NewPut(w.ID, "faster")) // a retried dead letter, say
 			return true, err
 		})
 		if got := put("If-Match", s.get("/memory/through/k").Header().Get("Etag")); got != http.StatusPreconditionFailed {

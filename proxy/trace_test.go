@@ -51,7 +51,7 @@ func TestReadsPassTheirTraceOn(t *testing.T) {
 // A write's trace is remembered for when it is sent, and one that passes through has it meanwhile.
 func TestWritesRememberTheirTrace(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
-		traces := s.server.memory.traces
+		traces := s.opts.Traces
 		s.put(id("n", "k"), "v", callersHeader...)
 		request := simplePut("/memory/n/simple", putBody("v"))
 		request.TraceParent, request.TraceState = []byte(traceParent), []byte("vendor=1")
@@ -136,7 +136,7 @@ func TestRequestsHaveSpans(t *testing.T) {
 			}
 		}
 		w, _, err := s.journal.Newest(id("n", "simple"))
-		if c, _ := s.server.memory.traces.Of("n/simple", w.Seq); err != nil || c.State != "span=put" {
+		if c, _ := s.opts.Traces.Of("n/simple", w.Seq); err != nil || c.State != "span=put" {
 			t.Errorf("the write is remembered with %+v (%v)", c, err)
 		}
 	})

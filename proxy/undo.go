@@ -2,61 +2,52 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
-var errUndoneMeanwhile = unmet("the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
-
-// undoStates are the states of an entry around an undo: as it was until then, and the earlier one that
-// has been written anew.
-type undoStates struct{ Undone, Now api.Revision }
+var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
 // Undo writes an earlier state of an entry anew: that of a revision, or with 0 the one before the newest. It
 // is a write as any other: durable before it is acknowledged, and later than the state that it
 // undoes, for all hosts. It is on the condition that nobody has written the entry since the states
 // were looked at.
-func (m *memory) Undo(ctx context.Context, q *Request, to uint64) (r Result, states undoStates, err error) {
-	for {
-		r, states, err = m.tryUndo(ctx, q, to)
-		if !isOvertaken(err) {
-			return r, states, err
+func (s *surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
+	if s.opts.Revisions == nil {
+		return memory.Result{}, errNoRevisions
+	}
+	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
+	r, err := s.memory.Update(ctx, q, func(*cache.Item) (w journal.NewWrite, err error) {
+		states, err := s.states(ctx, q.ID)
+		if err != nil {
+			return w, err
 		}
-		if err := ctx.Err(); err != nil {
-			return Result{}, undoStates{}, err
+		if q.Changed(revisionTag(&states[0])) {
+			return w, errUndoneMeanwhile
 		}
-	}
-}
-
-// tryUndo writes the earlier state if nobody writes the entry between the look at it and the write.
-func (m *memory) tryUndo(ctx context.Context, q *Request, to uint64) (r Result, around undoStates, err error) {
-	item, err := m.look(q.ID) // first, so that it is not newer than the states
+		earlier, err := earlierState(q.ID, states, to)
+		if err != nil {
+			return w, err
+		}
+		doc.Undone, doc.Now = states[0], *earlier
+		if earlier.Value == nil {
+			return journal.NewWrite{ID: q.ID, Op: journal.Delete}, nil
+		}
+		return memory.NewPut(q.ID, *earlier.Value), nil
+	})
 	if err != nil {
-		return Result{}, undoStates{}, err
+		return r, err
 	}
-	states, err := m.states(ctx, q.ID)
-	if err != nil {
-		return Result{}, undoStates{}, err
-	}
-	if q.match.given && !q.match.has(revisionTag(&states[0]), false) {
-		return Result{}, undoStates{}, errUndoneMeanwhile
-	}
-	earlier, err := earlierState(q.ID, states, to)
-	if err != nil {
-		return Result{}, undoStates{}, err
-	}
-	write := journal.NewWrite{ID: q.ID, Op: journal.Delete}
-	if earlier.Value != nil {
-		write = newPut(q.ID, *earlier.Value)
-	}
-	r, err = m.write(ctx, q, write, asItIs(item))
-	if isUnmet(err) { // another write was faster
-		err = errOvertaken
-	}
-	return r, undoStates{states[0], *earlier}, err
+	body, err := json.Marshal(&doc)
+	r.SetBody(append(body, '\n'))
+	return r, err
 }
 
 // earlierState is the state of a revision, or with 0 the one before the newest.
@@ -71,11 +62,11 @@ func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revisio
 	}
 	switch {
 	case to != 0 && found == len(states):
-		return nil, wire.Detail(statusNotFound, fmt.Sprintf("upstream does not keep revision %d of %s, or never had it", to, id))
+		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("upstream does not keep revision %d of %s, or never had it", to, id))
 	case found == len(states):
-		return nil, wire.Detail(statusConflict, fmt.Sprintf("nothing to undo: upstream keeps no version of %s before this one", id))
+		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: upstream keeps no version of %s before this one", id))
 	case found == 0, states[0].Value == nil && states[found].Value == nil:
-		return nil, wire.Detail(statusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))
+		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))
 	}
 	return &states[found], nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/natskv"
 )
@@ -174,13 +175,17 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		Engine: engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(c.Upstream.Timeout),
 		BackoffInitial: first, BackoffMax: longest,
 	})
-	opts := proxy.Options{
-		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
-		Forward:       forward,
-		Policy:        d.config.cachePolicy,
-		WriteThrough:  d.config.writeThrough,
-		Prefetch:      d.config.prefetch,
-		AssumeAbsent:  d.config.assumeAbsent,
+	opts := proxy.Options{SurfaceOptions: proxy.SurfaceOptions{
+		Options: memory.Options{
+			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Identity: d.watch,
+			Policy:       d.config.cachePolicy,
+			WriteThrough: d.config.writeThrough,
+			Prefetch:     d.config.prefetch,
+			AssumeAbsent: d.config.assumeAbsent,
+			Traces:       traces,
+			Metrics:      d.metrics,
+			Logger:       d.logger,
+		},
 		UpstreamURL:   c.Upstream.URL,
 		UpstreamState: d.upstreamState,
 		ReadsRefused:  reader.Refused,
@@ -189,12 +194,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
-		Identity:      d.watch,
-		Traces:        traces,
 		Version:       buildVersion(),
-		Metrics:       d.metrics,
-		Logger:        d.logger,
-	}
+	}, Forward: forward}
 	if tracer != nil {
 		opts.Tracer = tracer
 	}

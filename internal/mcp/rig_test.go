@@ -120,14 +120,14 @@ func newDaemon(t *testing.T) *daemon {
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Engine: engine, Health: health, Slots: slots, Patience: 50 * time.Millisecond, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 	})
-	d.server, err = proxy.New(proxy.Options{
-		Journal: kept, Cache: memory, Upstream: reader, Flusher: d.flusher, Forward: http.NotFoundHandler(),
-		Policy: func(string) cache.Policy {
-			return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
-		},
-		UpstreamState: func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} },
-		ReadsRefused:  reader.Refused, Metrics: metrics.New(metrics.Build{}), Logger: logger,
-	})
+	opts := proxy.Options{Forward: http.NotFoundHandler()}
+	opts.Journal, opts.Cache, opts.Upstream, opts.Flusher, opts.Logger = kept, memory, reader, d.flusher, logger
+	opts.Policy = func(string) cache.Policy {
+		return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
+	}
+	opts.UpstreamState = func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} }
+	opts.ReadsRefused, opts.Metrics = reader.Refused, metrics.New(metrics.Build{})
+	d.server, err = proxy.New(opts)
 	noError(t, err)
 	d.address = httptest.NewServer(d.server)
 	ctx, stop := context.WithCancel(context.Background())

@@ -135,19 +135,19 @@ func (d *daemon) openProxy() (err error) {
 		Engine: d.engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(d.config.Upstream.Timeout),
 		BackoffInitial: first, BackoffMax: longest,
 	})
-	d.proxy, err = proxy.New(proxy.Options{
-		Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Forward: http.NotFoundHandler(),
-		Policy: func(namespace string) cache.Policy {
-			p := d.config.For(namespace)
-			return cache.Policy{
-				FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate, StaleIfError: cache.Forever, AbsentFor: p.AbsentFor,
-			}
-		},
-		WriteThrough:  func(namespace string) bool { return d.config.For(namespace).WriteThrough },
-		Prefetch:      func(namespace string) bool { return d.config.For(namespace).Prefetch },
-		UpstreamState: d.upstreamState, ReadsRefused: reader.Refused, DataDir: d.config.DataDir, Sizes: d.sizes,
-		Metrics: metrics.New(metrics.Build{}), Logger: d.logger,
-	})
+	opts := proxy.Options{Forward: http.NotFoundHandler()}
+	opts.Journal, opts.Cache, opts.Upstream, opts.Flusher, opts.Logger = d.journal, d.cache, reader, d.flusher, d.logger
+	opts.Policy = func(namespace string) cache.Policy {
+		p := d.config.For(namespace)
+		return cache.Policy{
+			FreshFor: p.FreshFor, StaleWhileRevalidate: p.StaleWhileRevalidate, StaleIfError: cache.Forever, AbsentFor: p.AbsentFor,
+		}
+	}
+	opts.WriteThrough = func(namespace string) bool { return d.config.For(namespace).WriteThrough }
+	opts.Prefetch = func(namespace string) bool { return d.config.For(namespace).Prefetch }
+	opts.UpstreamState, opts.ReadsRefused, opts.DataDir, opts.Sizes = d.upstreamState, reader.Refused, d.config.DataDir, d.sizes
+	opts.Metrics = metrics.New(metrics.Build{})
+	d.proxy, err = proxy.New(opts)
 	return err
 }
 

@@ -35,7 +35,8 @@ var layers = []layer{
 	// The drill knows a daemon and its upstream by interfaces of its own.
 	{"internal/drill", []string{"internal/faulty", "internal/numbered"}},
 
-	// The proxy knows upstream by an interface of its own.
+	// The memory knows upstream by an interface of its own, and no HTTP.
+	{"proxy/memory", []string{"cache", "internal/identity", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},
 	{"proxy/...", []string{"proxy/...", "api", "cache", "internal/...", "journal"}},
 
 	// The engines know upstream, and upstream knows no engine and no caller.
@@ -132,8 +133,8 @@ func judge(folder, path string) string {
 		return ""
 	}
 	first, _, _ := strings.Cut(path, "/")
-	if folder == "upstream" && first == "net" {
-		return "upstream may not use " + path + ": only its engines speak a protocol"
+	if (folder == "upstream" || folder == "proxy/memory") && first == "net" {
+		return folder + " may not use " + path + ": it speaks no protocol"
 	}
 	if !strings.Contains(first, ".") {
 		return "" // the standard library
@@ -175,6 +176,8 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"internal/mcp", module + "/proxy"},
 		{"upstream", module + "/upstream/botwire"},
 		{"upstream", "net/http"},
+		{"proxy/memory", "net/http"},
+		{"proxy/memory", module + "/proxy"},
 		{"internal/selfhost", module + "/upstream"},
 		{"cmd/botwired", module + "/proof/bench"},
 		{"other", module + "/cache"},

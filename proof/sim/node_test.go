@@ -191,13 +191,12 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax,
 	})
 	shown := metrics.New(metrics.Build{})
-	n.proxy, err = proxy.New(proxy.Options{
-		Journal: n.journal, Cache: n.cache, Upstream: reader, Flusher: n.flusher,
-		Forward: http.NotFoundHandler(), Policy: func(string) cache.Policy { return with.policy },
-		WriteThrough:  func(string) bool { return with.through },
-		UpstreamState: n.upstreamState, ReadsRefused: reader.Refused, Metrics: shown, Logger: logger,
-	})
-	if err != nil {
+	served := proxy.Options{Forward: http.NotFoundHandler()}
+	served.Journal, served.Cache, served.Upstream, served.Flusher, served.Logger = n.journal, n.cache, reader, n.flusher, logger
+	served.Policy = func(string) cache.Policy { return with.policy }
+	served.WriteThrough = func(string) bool { return with.through }
+	served.UpstreamState, served.ReadsRefused, served.Metrics = n.upstreamState, reader.Refused, shown
+	if n.proxy, err = proxy.New(served); err != nil {
 		return nil, err
 	}
 	shown.Read(metrics.Sources{

@@ -1,0 +1,110 @@
+// Package tasks counts what is under way in a server, its callers and its requests upstream, so that it
+// ends only when all of that has ended. It also makes errors of panics.
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Tasks are what is under way. Their methods may be called concurrently.
+type Tasks struct {
+	detached func() context.Context
+	endWaits context.CancelFunc
+
+	// running is the number of tasks, plus closed once no more may start. Every request changes it,
+	// so it takes no lock: a thread that loses its core while it holds one would stop all others.
+	running atomic.Int64
+	over    chan struct{} // closed when running has become closed
+	end     sync.Once     // closes over
+}
+
+// closed makes the number of tasks negative.
+const closed = math.MinInt64
+
+// New returns no tasks.
+func New() *Tasks {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Tasks{detached: func() context.Context { return ctx }, endWaits: cancel, over: make(chan struct{})}
+}
+
+// Detached returns the context of work that must outlive the request that began it. It ends with
+// EndWaits.
+func (t *Tasks) Detached() context.Context { return t.detached() }
+
+// EndWaits ends the waits of all callers, and the detached context.
+func (t *Tasks) EndWaits() { t.endWaits() }
+
+// Patience bounds how long a caller waits for upstream: to a time, until the caller
+// leaves, and until EndWaits.
+func (t *Tasks) Patience(caller context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(caller, most)
+	stop := context.AfterFunc(t.Detached(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// Start reports whether a task may start: none does after Close. Done ends the task.
+func (t *Tasks) Start() bool {
+	if t.running.Add(1) < 0 {
+		t.Done()
+		return false
+	}
+	return true
+}
+
+// Done ends a task.
+func (t *Tasks) Done() {
+	if t.running.Add(-1) == closed {
+		t.end.Do(func() { close(t.over) })
+	}
+}
+
+// Close ends the detached context and waits for all tasks.
+func (t *Tasks) Close() {
+	t.running.Add(1) // this one is a task too, until no more may start
+	t.running.Or(closed)
+	t.endWaits()
+	t.Done()
+	<-t.over
+}
+
+// ErrPanicked stands for a panic. A panic in a request upstream would end the process,
+// and net/http would log the value of a panic in a caller's request.
+var ErrPanicked = errors.New("panic")
+
+// Recovered calls f and makes an error of a panic.
+func Recovered(logger *slog.Logger, f func() error) (err error) {
+	defer RecoverPanic(logger, &err)
+	return f()
+}
+
+// RecoverPanic makes an error of a panic. The value of a panic may hold an entry's
+// value, so it is logged only if the runtime made it. http.ErrAbortHandler is no fault:
+// it cuts a connection.
+func RecoverPanic(logger *slog.Logger, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	what := fmt.Sprintf("%T", p)
+	if fault, ok := p.(runtime.Error); ok {
+		what = fault.Error()
+	}
+	logger.Error("panic", "panic", what, "stack", string(debug.Stack()))
+	*err = ErrPanicked
+}

@@ -1,0 +1,107 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// Append adds the request's value to the end of an entry's value, and answers as a PUT of the whole value
+// would be answered. So every append that is acknowledged stays, whoever else writes the entry
+// (contract 5). Appends to one entry take turns.
+func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Result, error) {
+	endTurn, err := m.turns.await(ctx, q.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	defer endTurn()
+	whole := *q
+	whole.Release = func() { q.release(); endTurn() }
+	return m.Update(ctx, &whole, func(item *cache.Item) (journal.NewWrite, error) {
+		if err := q.refuseWrite(item); err != nil {
+			return journal.NewWrite{}, err
+		}
+		value, err := appended(item, separator, q.Value)
+		return NewPut(q.ID, value), err
+	})
+}
+
+// Update reads an entry and writes what next makes of it, on the condition that nobody has written the
+// entry meanwhile, until that holds.
+func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (Result, error) {
+	for {
+		r, err := m.tryUpdate(ctx, q, next)
+		if !isOvertaken(err) {
+			return r, err
+		}
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+func (m *Memory) tryUpdate(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (Result, error) {
+	item, err := m.current(q.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	w, err := next(item)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := m.write(ctx, q, w, asItIs(item)) // guard 5.14
+	if isUnmet(err) {                          // another write was faster
+		err = errOvertaken
+	}
+	return r, err
+}
+
+// look is the state that a GET would be answered with.
+func (m *Memory) current(id journal.ID) (*cache.Item, error) {
+	_, found, err := m.lookUp(id)
+	if err != nil {
+		return nil, err
+	}
+	item, _, err := m.present(id, found)
+	return item, err
+}
+
+// appended is the value of an entry with a text at its end. The separator stands between the two if
+// there is anything before it.
+func appended(item *cache.Item, separator, text string) (string, error) {
+	if item.Body == nil {
+		return text, nil
+	}
+	var entry struct{ Value string }
+	if err := json.Unmarshal(item.Body, &entry); err != nil {
+		return "", err
+	}
+	if entry.Value != "" {
+		text = separator + text
+	}
+	if value := entry.Value + text; wire.CheckSize(value) == nil {
+		return value, nil
+	}
+	return "", wire.Detail(statusTooLarge, fmt.Sprintf(
+		"the value has %d characters, and %d more do not fit: BotWire takes at most 100000. Nothing was written: go on under another key",
+		wire.CodePoints(entry.Value), wire.CodePoints(text)))
+}
+
+// asItIs are the conditions that an entry is still in a state.
+func asItIs(item *cache.Item) Conditions {
+	if item.Body == nil {
+		return Conditions{noneMatch: tagList{given: true, any: true}}
+	}
+	return Conditions{match: tagList{given: true, tags: []entityTag{{text: item.Tag[0]}}}}
+}
+
+// isUnmet reports whether a condition of a write did not hold.
+func isUnmet(err error) bool {
+	refusal, ok := errors.AsType[*wire.Refusal](err)
+	return ok && refusal.Status == statusPreconditionFailed
+}

@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// newsAtOnce bounds the entries that are fetched at a time because another host has changed
+	// them: callers' reads have slots left, also while a watch catches up.
+	changesAtOnce = 4
+	// newsKept bounds the entries that wait for that. Beyond it the next read asks.
+	changesKept = 10_000
+	// newsRetry and newsRetryMost bound the pause after a fetch that upstream did not answer.
+	changeRetry, changeRetryMost = 2 * time.Second, time.Minute
+)
+
+// news are the entries that other hosts have changed, as the watch tells. Those of which a copy is
+// here are fetched, so that its readers need not wait.
+type changeQueue struct {
+	m          *Memory
+	prefetches func(namespace string) bool
+	metrics    *metrics.Metrics
+
+	mu     sync.Mutex // guards what follows
+	queued map[journal.ID]struct{}
+	order  []journal.ID
+	wake   chan struct{} // has one element when an entry has come
+
+	overflowed atomic.Int64 // when an entry had no room last, in Unix nanoseconds
+}
+
+func newChangeQueue(m *Memory, prefetches func(namespace string) bool, counters *metrics.Metrics) *changeQueue {
+	return &changeQueue{
+		m: m, prefetches: prefetches, metrics: counters,
+		queued: make(map[journal.ID]struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// add queues an entry, unless it is there already or the queue is full.
+func (n *changeQueue) add(id journal.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.queued[id]; ok {
+		return
+	}
+	if len(n.order) >= changesKept {
+		n.overflowed.Store(time.Now().UnixNano())
+		return
+	}
+	n.queued[id] = struct{}{}
+	n.order = append(n.order, id)
+	n.signal()
+}
+
+func (n *changeQueue) signal() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for an entry and takes it out of the queue. Its error is ctx's.
+func (n *changeQueue) next(ctx context.Context) (journal.ID, error) {
+	for {
+		if id, ok := n.pop(); ok {
+			return id, nil
+		}
+		select {
+		case <-n.wake:
+		case <-ctx.Done():
+			return journal.ID{}, ctx.Err()
+		}
+	}
+}
+
+// pop takes the entry that waits longest. If there are others, another worker is to wake.
+func (n *changeQueue) pop() (id journal.ID, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.order) == 0 {
+		n.order = nil // its array may be large
+		return id, false
+	}
+	id, n.order = n.order[0], n.order[1:]
+	delete(n.queued, id)
+	if len(n.order) > 0 {
+		n.signal()
+	}
+	return id, true
+}
+
+// run fetches until ctx ends.
+func (n *changeQueue) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for range changesAtOnce {
+		g.Go(func() error { return n.work(ctx) })
+	}
+	return g.Wait()
+}
+
+func (n *changeQueue) work(ctx context.Context) error {
+	for {
+		id, err := n.next(ctx)
+		if err != nil {
+			return err
+		}
+		err = tasks.Recovered(n.m.fetches.logger, func() error { return n.follow(ctx, id) })
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case isOutage(err):
+			n.add(id)
+			if err := pause(ctx, retryPause(err)); err != nil {
+				return err
+			}
+		case !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked): // a panic is logged
+			n.m.fetches.logger.Error("fetching an entry that another host has changed", "error", err)
+		}
+	}
+}
+
+// retryPause is how long to wait after an outage.
+func retryPause(err error) time.Duration {
+	var later interface{ RetryAfter() time.Duration }
+	if errors.As(err, &later) {
+		return min(max(changeRetry, later.RetryAfter()), changeRetryMost)
+	}
+	return changeRetry
+}
+
+// follow drops the copy of an entry that the view shows to be deleted, and fetches the entry if what is
+// here of it is outdated otherwise. A pending write is left to the fence.
+func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
+	if n.m.view.isSuspect(id.Namespace) {
+		return nil
+	}
+	state, err := n.m.journal.Lookup(id)
+	if err != nil || state.Seq != 0 {
+		return err
+	}
+	if n.m.view.merge(id, &state, nil).deleted {
+		return n.m.dropDeleted(id)
+	}
+	row, present, _ := n.m.view.upstream.Entry(id)
+	switch version, kept := micros(row.UpdatedAt), micros(state.UpdatedAt); {
+	case state.Kind != journal.Settled && (!present || !n.prefetches(id.Namespace)):
+		return nil
+	case state.Kind == journal.Settled && kept > version && version != 0:
+		return nil
+	case state.Kind == journal.Settled && kept == version && state.WrittenAs == row.Origin.Seq:
+		return nil // with another writer, it is another write of the same microsecond
+	}
+	n.metrics.WatchFetches.Inc()
+	return n.m.fetchEntry(ctx, id)
+}

@@ -1,0 +1,309 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+func entryKey(id journal.ID) cache.Key {
+	return cache.Key{Namespace: id.Namespace, Key: id.Key}
+}
+
+// findEntry looks at what is known here of an entry, and leaves it in the cache.
+func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
+	m.used.note(id.Namespace)
+	key := entryKey(id)
+	item, generation := m.cache.Get(key)
+	f := m.assess(id.Namespace, d, item, generation)
+	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.view.mayRefresh(item) {
+		return f, nil
+	}
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return found{}, err
+	}
+	known := m.view.merge(id, &state, item)
+	if known.deleted { // guard 7.33
+		if err := m.dropDeleted(id); err != nil {
+			return found{}, err
+		}
+		return m.findEntry(id, d)
+	}
+	fromJournal := known.item != nil && known.item != item
+	if fromJournal && !known.item.Outdated {
+		known.item = m.cache.Put(key, generation, *known.item) // guard 8.5
+	}
+	f = m.assess(id.Namespace, d, known.item, generation)
+	f.disk = fromJournal
+	f.mayExist = known.mayExist
+	return f, nil
+}
+
+// newest is what is known of an entry in a state, of which the cache has the given answer; nil if
+// nothing is. An absence that upstream itself has told of is not in the journal. It may be newer
+// than the listing that says the same, unless a listing has shown the entry since.
+func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
+	made, ok := entryItem(id, *state)
+	switch {
+	case ok && (state.Kind != journal.Absent || cached == nil || cached.ConfirmedAt.Before(made.ConfirmedAt)):
+		return &made
+	case state.Listed || state.InDoubt: // guard 7.20
+		return nil
+	}
+	return cached
+}
+
+// entryItem is the answer that a state amounts to; ok is false if it is Unknown.
+func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
+	switch state.Kind {
+	case journal.Unknown:
+		return cache.Item{}, false
+	case journal.Gone:
+		return cache.Item{}, true
+	case journal.Absent:
+		return cache.Item{ConfirmedAt: state.ConfirmedAt}, true // guard 9.21
+	}
+	e := wire.Entry{
+		Namespace: id.Namespace, Key: id.Key, Value: state.Value,
+		CreatedAt: state.CreatedAt, UpdatedAt: state.UpdatedAt,
+	}
+	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
+}
+
+// entry is a resource: one entry of which no write was pending under a generation.
+type entry struct {
+	m          *Memory
+	id         journal.ID
+	generation cache.Generation
+	unkept     bool // no copy is to be made of the answer
+	// shown is the time of upstream's version as the view had it when the request was wanted, in
+	// microseconds; 0 if there is no view. An older answer is none.
+	shown int64
+}
+
+func newEntry(m *Memory, id journal.ID, generation cache.Generation, unkept bool) *entry {
+	return &entry{m, id, generation, unkept, m.view.versionOf(id)}
+}
+
+func (e *entry) key() cache.Key { return entryKey(e.id) }
+
+// name keeps readers whose answer is not to be kept apart from the others, and those who know of a
+// version from a request that began before it was known (contract 7).
+func (e *entry) name() string {
+	name := e.id.String()
+	if e.shown != 0 {
+		name += " since " + strconv.FormatInt(e.shown, 10)
+	}
+	if e.unkept {
+		name += " unkept"
+	}
+	return name
+}
+
+func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
+
+func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
+
+// ask guards the answer twice. It takes a lease on the entry before it asks, so that the
+// journal drops the answer if the entry was written, or settled, after upstream may have
+// made it. And a write that was pending before the lease is newer than any answer: the
+// generation tells whether one may have come since the reader looked.
+func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	asked, epoch := time.Now(), e.m.identity.Epoch()
+	lease := e.m.cache.Lease(e.key())
+	defer func() {
+		if take == nil {
+			lease.Release()
+		}
+	}()
+	if e.m.cache.Generation(e.key()) != e.generation {
+		state, err := e.m.journal.Lookup(e.id)
+		if err != nil {
+			return nil, err
+		}
+		if state.Seq != 0 { // guard 8.4
+			return func() (fetched, error) {
+				defer lease.Release()
+				return e.overtaken(asked)
+			}, nil
+		}
+	}
+	seen, err := e.get(ctx, waitOutOutage)
+	if err != nil { // guard 9.1
+		return nil, err
+	}
+	listed := false
+	if _, absent := e.m.view.shows(e.id); seen == nil && !absent {
+		if listed, err = e.checkList(waitOutOutage); err != nil { // guard 9.35
+			return nil, err
+		}
+	}
+	// guard 9.37
+	if listed { // which may have dropped the copy: the entry is asked for again
+		lease.Release()
+		lease = e.m.cache.Lease(e.key())
+		if seen, err = e.get(ctx, waitOutOutage); err != nil {
+			return nil, err
+		}
+	}
+	return func() (fetched, error) {
+		defer lease.Release()
+		if e.m.identity.Epoch() != epoch { // guard 19.30
+			return fetched{}, errOvertaken
+		}
+		if seen == nil && listed {
+			return e.acceptListed(lease, asked)
+		}
+		return e.accept(seen, lease, asked)
+	}, nil
+}
+
+func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
+	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
+	if err == nil {
+		err = e.m.through.wait(ctx, e.id) // guard 7.18
+	}
+	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.shown {
+		return nil, errOlderAnswer
+	}
+	return seen, err
+}
+
+// checkList has upstream's list taken in before its word is believed that it does not hold an
+// entry which it has confirmed. All who need the list share it. It reports whether that was
+// necessary.
+func (e *entry) checkList(waitOutOutage bool) (bool, error) {
+	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
+	if err != nil || !unproven { // guard 9.34
+		return false, err
+	}
+	_, err = e.m.fetches.wait(&listing{e.m, e.id.Namespace, maxListLimit}, waitOutOutage, e.patience())
+	return err == nil, err
+}
+
+// takeListed takes in that upstream does not hold the entry, now that its list is known. If the
+// list shows the entry all the same, upstream contradicts itself, and what is known here is the
+// answer.
+func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
+	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
+	if err != nil {
+		return fetched{}, err
+	}
+	if !unproven { // guard 9.36
+		return e.accept(nil, lease, asked)
+	}
+	e.m.journal.Trust.NoteContradiction(e.id.Namespace)
+	generation := e.m.cache.Generation(e.key())
+	state, err := e.m.journal.Lookup(e.id)
+	if err != nil {
+		return fetched{}, err
+	}
+	if state.Kind != journal.Settled {
+		return e.overtaken(asked)
+	}
+	state.Rejection = journal.OlderAnswer
+	return e.known(state, generation), nil
+}
+
+// known answers with what is known here, as upstream's answer did not count. The generation is
+// the entry's from before the state was looked up. Ristretto has to have taken the answer from
+// before, or it may keep that one.
+func (e *entry) known(state journal.State, generation cache.Generation) fetched {
+	item, _ := entryItem(e.id, state)
+	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Rejection)
+	got := fetchedEntry(&item, false)
+	if !e.unkept {
+		e.m.cache.Await()
+		got = fetchedEntry(e.m.cache.Put(e.key(), generation, item), false)
+	}
+	got.doubt = state.Rejection
+	return got
+}
+
+func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
+	generation := e.m.cache.Generation(e.key())
+	var options []journal.FillOption
+	outdated := e.isOutdated(seen)
+	if e.unkept || outdated { // guard 7.34
+		options = append(options, journal.NoNewCopy)
+	}
+	valid := func() bool { return !lease.Revoked() && (outdated || !e.isOutdated(seen)) } // guard 8.2, 7.35
+	state, err := e.m.journal.Fill(e.id, seen, valid, options...)
+	switch {
+	case errors.Is(err, journal.ErrChanged):
+		return e.overtaken(asked)
+	case err != nil:
+		return fetched{}, err
+	case seen == nil && state.Rejection == journal.NotRejected && e.unkept:
+		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
+	case seen == nil && state.Rejection == journal.NotRejected:
+		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
+		return fetchedEntry(absent, false), err
+	}
+	if state.Rejection != journal.NotRejected {
+		return e.known(state, generation), nil
+	}
+	e.m.restorer.lookAgain(e.id.Namespace)
+	item, _ := entryItem(e.id, state)
+	return fetchedEntry(&item, false), nil
+}
+
+// isOutdated reports whether the view shows a later version than upstream's answer by now. Such an answer
+// makes no copy: other readers may have been told meanwhile that the entry is deleted. They would be
+// back behind the delete if the copy answered them (contract 7).
+func (e *entry) isOutdated(seen *journal.Observation) bool {
+	return seen != nil && micros(seen.UpdatedAt) < e.m.view.versionOf(e.id)
+}
+
+// overtaken answers with what is known here instead of with an answer that was asked for
+// at some moment: a pending write is the newest there is, and a copy confirmed since that
+// moment is as good as asking upstream, whatever the policy and the caller say. So a busy
+// entry cannot keep its readers waiting.
+func (e *entry) overtaken(asked time.Time) (fetched, error) {
+	now, err := e.m.findEntry(e.id, AnyAge)
+	if err != nil {
+		return fetched{}, err
+	}
+	if !now.isNewerThan(asked) {
+		e.generation = now.generation
+		return fetched{}, errOvertaken
+	}
+	return fetchedEntry(now.item, true), nil
+}
+
+func fetchedEntry(item *cache.Item, overtaken bool) fetched {
+	return fetched{item: func(cache.Key) *cache.Item { return item }, overtaken: overtaken}
+}
+
+// rememberAbsence caches that upstream does not hold the entry, unless something newer
+// is known here: the journal keeps no record of absences but its listings. So it waits until the
+// cache has it, or upstream would be asked again by whoever reads at once. unchanged reports whether it is
+// certain that nothing newer has left no trace: on a nearly full disk a write may settle
+// without a copy.
+func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
+	absent := cache.Item{ConfirmedAt: time.Now()}
+	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old
+	// guard 8.8
+	if !unchanged() {
+		return &absent, nil
+	}
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	if present, _ := m.view.shows(id); present { // the view may be behind, or upstream's answer is
+		return &absent, nil
+	}
+	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {
+		item := m.cache.Put(entryKey(id), generation, absent)
+		m.cache.Await()
+		return item, nil
+	}
+	return &absent, nil
+}

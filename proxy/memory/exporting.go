@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// exportStep is how many keys an export looks up at a time.
+const exportStep = 256
+
+// Export is one export under way: all entries of a namespace as a reader would see them, in the order of
+// their keys, with pending writes laid over what upstream holds.
+type Export struct {
+	m         *Memory
+	namespace string
+	Missing   int    // keys whose values nobody could tell
+	Why       string // the export may not be all; empty if it is
+}
+
+// Export begins an export. It has upstream list the namespace's keys, unless the last listing is fresh.
+func (m *Memory) Export(namespace string) (*Export, error) {
+	x := &Export{m: m, namespace: namespace}
+	return x, x.list()
+}
+
+// Say notes why the export may not be all. The first reason counts.
+func (x *Export) Say(why string) {
+	if x.Why == "" {
+		x.Why = why
+	}
+}
+
+// Entries calls write for each entry, with what a GET is answered with, and wait before it has to wait
+// for one.
+func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cache.Item) error) error {
+	produce := func(ctx context.Context, add func(func() (exported, error)) error) error {
+		return x.visit(ctx, func(id journal.ID, confirmedAt time.Time) error {
+			return add(func() (exported, error) { return x.lookUpEntry(id, confirmedAt) })
+		})
+	}
+	return inOrder(ctx, x.m.fetches.logger, produce, wait, func(found exported) error {
+		switch {
+		case found.err != nil:
+			x.Missing++
+			x.Say(fmt.Sprintf("the values of some keys are not known here, and %v", found.err))
+			return nil //nolint:nilerr // the last line counts it
+		case found.item.Body == nil:
+			return nil // deleted meanwhile
+		}
+		return write(found.item)
+	})
+}
+
+// exported is an entry on its way into the export. An item without a body is no entry any more.
+type exported struct {
+	item *cache.Item
+	err  error // nobody can tell the value
+}
+
+// list reads no rows: a large namespace has many.
+func (x *Export) list() error {
+	from := &listing{x.m, x.namespace, 1}
+	x.m.used.note(x.namespace)
+	generation := x.m.cache.Generation(from.key())
+	head, kept, err := x.m.journal.Listings.Head(x.namespace)
+	if err != nil {
+		return err
+	}
+	incomplete, found := !head.Complete, found{freshness: cache.Worthless}
+	if kept {
+		found = x.m.assess(x.namespace, AnyAge, &cache.Item{Body: []byte{}, ConfirmedAt: head.FetchedAt, Incomplete: incomplete}, generation)
+	}
+	if found.freshness != cache.Fresh {
+		got, err := x.m.fetches.wait(from, true, from.patience())
+		switch {
+		case err == nil:
+			incomplete = got.item(from.key()).Incomplete
+		case !kept:
+			x.Say(fmt.Sprintf("upstream has never listed the namespace, and %v: entries of which botwired does not know are missing", err))
+			return nil
+		case !isNoAnswer(err):
+			return err
+		default:
+			x.Say(fmt.Sprintf("%v: entries that other hosts have made since its last list may be missing", err))
+		}
+	}
+	if incomplete { // guard 9.30
+		x.Say(fmt.Sprintf("upstream lists no more than its newest %d keys: others, of which botwired does not know, are missing", maxListLimit))
+	}
+	return nil
+}
+
+// visit calls do for each key. The time is that of the listing if it has shown the entry's copy
+// as it is, else zero.
+func (x *Export) visit(ctx context.Context, do func(id journal.ID, confirmedAt time.Time) error) error {
+	for last := ""; ; {
+		keys, listed, err := x.m.journal.Keys.After(x.namespace, last, exportStep)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			at := time.Time{}
+			if k.Confirmed {
+				at = listed.FetchedAt
+			}
+			if err := errors.Join(ctx.Err(), do(journal.ID{Namespace: x.namespace, Key: k.Key}, at)); err != nil {
+				return err
+			}
+			last = k.Key
+		}
+		if len(keys) < exportStep {
+			return nil
+		}
+	}
+}
+
+// lookUpEntry finds what is known of an entry. If that is neither fresh nor good enough to be
+// answered while upstream is asked, it asks upstream.
+func (x *Export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, error) {
+	generation := x.m.cache.Generation(entryKey(id))
+	state, err := x.m.journal.Lookup(id)
+	if err != nil {
+		return exported{}, err
+	}
+	known := x.m.view.merge(id, &state, nil)
+	if known.deleted {
+		if err := x.m.dropDeleted(id); err != nil {
+			return exported{}, err
+		}
+	}
+	item := known.item
+	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(item.ConfirmedAt) {
+		item.ConfirmedAt = confirmedAt
+	}
+	found := x.m.assess(id.Namespace, AnyAge, item, generation)
+	if found.freshness <= cache.Stale {
+		return exported{item: item}, nil
+	}
+	from := newEntry(x.m, id, generation, false)
+	got, err := x.m.fetchFor(found.freshness, from)
+	switch {
+	case err == nil:
+		return exported{item: got.item(from.key())}, nil
+	case found.freshness == cache.Fallback && isNoAnswer(err):
+		return exported{item: item}, nil
+	}
+	return exported{err: err}, nil
+}

@@ -1,0 +1,148 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/internal/trace"
+	"github.com/botwired/botwired/journal"
+)
+
+// resource is what a read is for: an entry or a listing.
+type resource interface {
+	// key is where the reader's answer is cached.
+	key() cache.Key
+	// name names the resource among all. Listings of a namespace have one name: upstream
+	// is always asked for all keys that it lists.
+	name() string
+	// patience is how long a caller to whom nothing else can be given waits for an answer,
+	// and tooLong the error for one who has waited so long.
+	patience() time.Duration
+	tooLong() error
+	// ask asks upstream. The function that it returns takes upstream's answer into the
+	// journal, and must be called. Its error is errOvertaken if a write came in between
+	// and left nothing here that could answer instead.
+	ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error)
+}
+
+// errOvertaken says that a write came in while upstream was asked: ask again.
+var errOvertaken = errors.New("overtaken by a write")
+
+// fetched is what a request upstream has led to, for all who waited.
+type fetched struct {
+	// item is the answer to the reader of a key: readers of one listing may want different
+	// limits.
+	item func(cache.Key) *cache.Item
+	// overtaken says that a write overtook upstream's answer: the item is what is known
+	// here, and newer.
+	overtaken bool
+	// doubt says why upstream's answer did not count: the item is what is known here.
+	doubt journal.Rejection
+}
+
+// fetches are the requests upstream for reads. All who want the same thing share one.
+// It does not depend on any one of them: when a caller goes, the request goes on.
+type fetches struct {
+	tasks  *tasks.Tasks
+	logger *slog.Logger
+	group  singleflight.Group
+	began  sync.Map // name of a fetch under way → time.Time
+}
+
+// wait begins or joins a fetch and waits for it, but not for longer than some time, and not
+// at all if the fetch has been under way for as long: nobody waits again for a request that
+// others have waited for in vain. It does not look at whether its caller is still there: one
+// that has closed only its sending side is still to be answered, and looks the same.
+func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
+	inVain := f.underWayFor(from, waitOutOutage) >= longest // guard 9.13
+	result := f.begin(from, waitOutOutage)
+	if inVain {
+		return fetched{}, from.tooLong()
+	}
+	timer := time.NewTimer(longest) // guard 9.9
+	defer timer.Stop()
+	select {
+	case r := <-result:
+		if r.Err != nil {
+			return fetched{}, r.Err
+		}
+		return r.Val.(fetched), nil
+	case <-timer.C:
+		return fetched{}, from.tooLong()
+	}
+}
+
+// begin begins or joins a fetch. Readers that wait out an outage and readers that do not
+// have fetches of their own. Should two run at a time, the journal drops the answer that
+// comes second.
+func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.Result {
+	name := fetchName(from, waitOutOutage)
+	return f.group.DoChan(name, func() (result any, err error) {
+		if !f.tasks.Start() {
+			return nil, context.Canceled
+		}
+		defer f.tasks.Done()
+		defer tasks.RecoverPanic(f.logger, &err)
+		for {
+			got, err := f.once(name, from, waitOutOutage)
+			if !errors.Is(err, errOvertaken) {
+				return got, err
+			}
+		}
+	})
+}
+
+// once asks upstream and takes the answer. Readers may join until the answer is about to
+// be taken: a later reader may have seen a newer write, settled by now, and must not get
+// an older answer (contract 5).
+func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched, error) {
+	now := time.Now()
+	f.began.Store(name, now)
+	defer f.began.CompareAndDelete(name, now)
+	take, err := from.ask(f.tasks.Detached(), waitOutOutage)
+	if err != nil {
+		return fetched{}, err
+	}
+	f.group.Forget(name) // guard 5.3
+	return take()
+}
+
+func fetchName(from resource, waitOutOutage bool) string {
+	if waitOutOutage {
+		return from.name() + " waits"
+	}
+	return from.name()
+}
+
+// underWayFor is how long a fetch has been under way; 0 if there is none.
+func (f *fetches) underWayFor(from resource, waitOutOutage bool) time.Duration {
+	if at, ok := f.began.Load(fetchName(from, waitOutOutage)); ok {
+		return time.Since(at.(time.Time))
+	}
+	return 0
+}
+
+// traced asks upstream as a part of a caller's trace. Others who join in have traces of their own.
+type traced struct {
+	resource
+	trace trace.Context
+}
+
+// inTrace returns the resource for a caller with a trace.
+func inTrace(c trace.Context, from resource) resource {
+	if !c.Given() {
+		return from
+	}
+	return &traced{from, c}
+}
+
+func (t *traced) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	return t.resource.ask(trace.With(ctx, t.trace), waitOutOutage)
+}

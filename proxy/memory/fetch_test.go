@@ -1,0 +1,68 @@
+package memory
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// A request upstream can be joined until its answer is taken. Whoever comes later may
+// have seen a newer value.
+func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(_ *journal.Options, o *Options) {
+			o.Policy = func(string) cache.Policy { return cache.Policy{StaleIfError: cache.Forever} }
+		})
+		r.upstream.set(id("n", "k"), "v")
+		begin := func(from resource) <-chan singleflight.Result { return r.fetches.begin(from, false) }
+		from := &entry{m: r.Memory, id: id("n", "k")}
+		later := make(chan struct{})
+		r.upstream.held = make(chan chan struct{})
+		first := begin(delayed{from, later})
+		close(<-r.upstream.held)
+		<-later // the first is about to be taken
+		second := begin(from)
+		close(<-r.upstream.held) // so the second asks anew
+		<-second
+		later <- struct{}{}
+		<-first
+	})
+}
+
+// A write that came after the reader looked, and before upstream is asked, is the answer.
+func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
+	r := newRig(t)
+	k := id("n", "k")
+	r.upstream.set(k, "theirs")
+	looked := r.cache.Generation(entryKey(k))
+	r.put(k, "mine")
+	got, err := r.fetches.wait(&entry{m: r.Memory, id: k, generation: looked}, true, time.Minute)
+	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := r.upstream.asked.Load(); n != 0 {
+		t.Errorf("upstream is asked %d times", n)
+	}
+}
+
+// delayed stops just before its answer is taken.
+type delayed struct {
+	*entry
+	later chan struct{}
+}
+
+func (d delayed) ask(ctx context.Context, waitOutOutage bool) (func() (fetched, error), error) {
+	accept, err := d.entry.ask(ctx, waitOutOutage)
+	return func() (fetched, error) {
+		d.later <- struct{}{}
+		<-d.later
+		return accept()
+	}, err
+}

@@ -1,0 +1,232 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// importPause is the wait for room in a journal that is full of other writes.
+const importPause = time.Second
+
+// Importer takes entries of a file in as writes. Each is a copy of a state from some time: it
+// gives way to whatever is newer, here and upstream. An entry that is there as the file has it
+// costs nothing. So to import a file again does only what is left.
+//
+// An import leaves the journal and the quota to the agents: only so many imported writes are
+// pending at a time.
+type Importer struct {
+	m       *Memory
+	turn    chan struct{}   // held by the one import under way
+	pending *pendingImports // guarded by turn
+}
+
+// NewImporter returns an importer: there is one for a memory.
+func NewImporter(m *Memory) *Importer {
+	return &Importer{m: m, turn: make(chan struct{}, 1), pending: &pendingImports{receipts: m.journal.Receipts}}
+}
+
+// Begin waits for the end of an import that is under way, and returns false if ctx ends first. end must
+// be called after the import.
+func (im *Importer) Begin(ctx context.Context) (end func(), ok bool) {
+	select {
+	case im.turn <- struct{}{}:
+		return func() { <-im.turn }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// ImportedEntry is an entry to be imported.
+type ImportedEntry struct {
+	journal.ID
+	Value     string
+	UpdatedAt float64 // Unix seconds; 0 if nobody knows it
+}
+
+// Imported counts what has become of entries.
+type Imported struct {
+	Taken   int // from the first on
+	Written int
+	Same    int    // the entry has this value
+	Older   int    // the entry is not older than this
+	Waits   string // why the import waits; empty if it does not
+}
+
+// importing is one import under way.
+type importing struct {
+	*Importer
+	done Imported
+}
+
+// Import takes the entries in one after the other, until ctx ends. Upstream is asked for some of them
+// meanwhile. The caller has begun the import.
+func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Imported, error) {
+	run := &importing{Importer: im}
+	produce := func(ctx context.Context, add func(func() (askedEntry, error)) error) error {
+		for i := range entries {
+			if err := add(func() (askedEntry, error) { return run.ask(&entries[i]) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := inOrder(ctx, im.m.fetches.logger, produce, ctx.Err, func(s askedEntry) error {
+		err := run.importOne(ctx, s)
+		if err == nil {
+			run.done.Taken++
+		}
+		return err
+	})
+	return run.done, err
+}
+
+// sighted is what upstream has said of an entry, if it was asked.
+type askedEntry struct {
+	entry *ImportedEntry
+	item  *cache.Item // nil if it was not asked, or did not answer
+}
+
+// sight asks upstream for an entry if what is known of it here is not fresh.
+func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
+	found, err := run.m.findEntry(entry.ID, AnyAge)
+	if err != nil || found.freshness == cache.Fresh {
+		return askedEntry{entry, found.item}, err
+	}
+	from := newEntry(run.m, entry.ID, found.generation, false)
+	got, err := run.m.fetchFor(found.freshness, from)
+	if err != nil {
+		return askedEntry{entry, nil}, nil //nolint:nilerr // what is known here decides, and the fence
+	}
+	return askedEntry{entry, got.item(from.key())}, nil
+}
+
+// takeOne decides on an entry, and writes it unless something came in between: then it decides
+// anew.
+func (run *importing) importOne(ctx context.Context, s askedEntry) error {
+	for {
+		err := run.tryOne(ctx, s)
+		if !errors.Is(err, journal.ErrChanged) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+func (run *importing) tryOne(ctx context.Context, s askedEntry) error {
+	id := s.entry.ID
+	lease := run.m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))
+	if err != nil {
+		return err
+	}
+	count, write := there.compare(&run.done, s.entry)
+	if write {
+		if err := run.writeOver(ctx, s.entry, there, lease); err != nil {
+			return err
+		}
+	}
+	*count++
+	return nil
+}
+
+// writeOver writes an entry over what is there, if that is there still.
+func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past presence, lease *cache.Lease) error {
+	w := NewPut(entry.ID, entry.Value)
+	// A copy of no time is older than anything. One from the future is of now.
+	w.WrittenAt = min(max(entry.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
+	// guard 19.17
+	w.Fenced = true
+	w.LosesTies = past.seq == 0 // with a write of an agent's before it, the loser is kept
+	// guard 5.15
+	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
+	return run.write(ctx, w)
+}
+
+// presence is what is there of an entry.
+type presence struct {
+	known, exists bool
+	seq           uint64 // of the pending write
+	value         string
+	updatedAt     float64 // Unix seconds
+}
+
+// whatIsThere goes by the journal, and where that knows nothing by what upstream has said, nil if
+// nothing. A copy of an entry that upstream is known not to hold any more is not there.
+func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
+	state, err := run.m.journal.Lookup(id)
+	_, deleted := run.m.view.shows(id)
+	switch {
+	case err != nil:
+		return p, err
+	case state.Kind == journal.Gone:
+		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
+	case state.Kind == journal.Settled && run.m.isDeletedUpstream(id, &state, g), leavesNoTrace(state.Kind) && deleted: // guard 17.35
+		return presence{known: true, updatedAt: float64(run.m.view.versionOf(id)) / 1e6}, nil
+	case state.Kind == journal.Value, state.Kind == journal.Settled:
+		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
+	case said == nil:
+		return p, nil
+	case said.Body == nil:
+		return presence{known: true}, nil
+	}
+	var shown struct { // no copy of it is kept: the disk is nearly full
+		Value     string
+		UpdatedAt float64 `json:"updated_at"`
+	}
+	err = json.Unmarshal(said.Body, &shown)
+	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
+}
+
+// compare says which count an entry belongs to, and whether it is to be written.
+func (p *presence) compare(done *Imported, entry *ImportedEntry) (count *int, write bool) {
+	switch {
+	case !p.known, p.updatedAt == 0 && !p.exists:
+		return &done.Written, true
+	case p.exists && p.value == entry.Value:
+		return &done.Same, false
+	case p.updatedAt >= entry.UpdatedAt: // guard 19.15
+		return &done.Older, false
+	}
+	return &done.Written, true
+}
+
+// write journals an entry as soon as there is room.
+func (run *importing) write(ctx context.Context, w journal.NewWrite) error {
+	for {
+		if err := run.pending.makeRoom(ctx, len(w.Value)); err != nil {
+			run.done.Waits = run.whyAhead(w.Namespace)
+			return err
+		}
+		written, err := run.m.store(w)
+		if !errors.Is(err, journal.ErrFull) {
+			if err == nil {
+				run.pending.add(written)
+			}
+			return err
+		}
+		if !run.pending.awaitFirst(ctx, importPause) {
+			return err
+		}
+	}
+}
+
+func (run *importing) whyAhead(namespace string) string {
+	why := fmt.Sprintf("upstream has not taken the last %d entries yet", len(run.pending.writes))
+	waits, until := run.m.flusher.Waits(namespace)
+	if waits != "" {
+		why += ": " + waits
+	}
+	if waits != "" && !until.IsZero() {
+		why += ", until " + until.UTC().Format(time.RFC3339)
+	}
+	return why
+}

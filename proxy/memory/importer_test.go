@@ -1,0 +1,34 @@
+package memory
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 5: a write that comes between the look at an entry and the import's own stays. Here it
+// comes when the import has looked.
+func TestImportDecidesAnew(t *testing.T) {
+	r := newRig(t)
+	run := &importing{Importer: NewImporter(r.Memory)}
+	k := id("n", "k")
+	entry := &ImportedEntry{k, "file", 1}
+	lease := r.cache.Lease(entryKey(k))
+	defer lease.Release()
+	before, err := run.present(k, &cache.Item{}, r.cache.Generation(entryKey(k)))
+	if err != nil || before.known != true || before.exists {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	r.upstream.set(k, "agent")
+	r.put(k, "agent")
+	r.settle(k)
+	if err := run.writeOver(t.Context(), entry, before, lease); !errors.Is(err, journal.ErrChanged) {
+		t.Errorf("it is written over: %v", err)
+	}
+	if err := run.importOne(t.Context(), askedEntry{entry, &cache.Item{}}); err != nil || run.done.Older != 1 {
+		t.Errorf("%+v, %v", run.done, err)
+	}
+	r.wantValue(k, "agent")
+}

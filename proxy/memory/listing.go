@@ -1,0 +1,157 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// listingIncomplete marks the answer to a LIST that may lack keys: upstream holds more
+	// than it can list (contract 10).
+	listingIncomplete = "incomplete"
+	// maxListLimit is the largest limit that a LIST can have.
+	maxListLimit = 1000
+)
+
+// findListing looks at what is known here of a listing, and leaves it in the cache.
+func (m *Memory) findListing(namespace string, limit int, d Directives) (found, error) {
+	m.used.note(namespace)
+	key := cache.Key{Namespace: namespace, Limit: limit}
+	item, generation := m.cache.Get(key)
+	disk := item == nil || m.view.mayRefresh(item) && m.assess(namespace, d, item, generation).freshness != cache.Fresh
+	if disk {
+		l, err := m.list(namespace, limit, generation)
+		if err != nil {
+			return found{}, err
+		}
+		if l != nil {
+			item = m.cache.Put(key, generation, l.item(limit))
+		}
+	}
+	f := m.assess(namespace, d, item, generation)
+	f.disk = disk
+	return f, nil
+}
+
+// list makes a listing of what is known here, nil if upstream was never asked for it.
+// The generation is the namespace's from before.
+func (m *Memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
+	unchanged := func() bool {
+		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
+	}
+	if m.view.upstream == nil {
+		return list(m.journal, namespace, limit, unchanged)
+	}
+	from := &viewLister{Journal: m.journal, c: m.view}
+	l, err := list(from, namespace, limit, unchanged)
+	if l != nil {
+		l.checked = from.checked
+	}
+	return l, err
+}
+
+// localListing is a namespace's listing, of which each reader takes as much as it wants.
+type localListing struct {
+	namespace   string
+	items       []wire.Item // newest first; all, or as many as the limit that it was made for
+	complete    bool
+	confirmedAt time.Time
+	checked     int64 // as of cache.Item
+	suspect     bool  // it has entries that upstream does not show any more
+}
+
+func (l *localListing) item(limit int) cache.Item {
+	items := l.items[:min(len(l.items), limit)] // guard 10.13
+	item := cache.Item{
+		Body:        wire.Listing{Namespace: l.namespace, Items: items}.AppendJSON(nil),
+		ConfirmedAt: l.confirmedAt,
+		Incomplete:  !l.complete,
+		Checked:     l.checked,
+	}
+	if l.suspect {
+		item.Doubt = uint8(journal.DataLoss)
+	}
+	return item
+}
+
+// listing is a resource: one namespace's listing, for a reader with a limit.
+type listing struct {
+	m         *Memory
+	namespace string
+	limit     int
+}
+
+func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Limit: l.limit} }
+
+// name cannot be an entry's: no key is empty.
+func (l *listing) name() string { return l.namespace + "/" }
+
+func (l *listing) patience() time.Duration {
+	return l.m.upstream.Patience(journal.ID{Namespace: l.namespace})
+}
+
+func (l *listing) tooLong() error { return l.m.upstream.TooLong() }
+
+// ask begins the fill before it asks, so that the journal lays over upstream's listing
+// the writes that settle meanwhile (contract 8).
+func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+	asked, epoch := time.Now(), l.m.identity.Epoch()
+	fill := l.m.journal.BeginListing(l.namespace)
+	defer func() {
+		if take == nil {
+			fill.Cancel()
+		}
+	}()
+	rows, complete, err := l.m.upstream.List(ctx, l.namespace, waitOutOutage)
+	if err == nil {
+		err = l.m.through.wait(ctx, journal.ID{Namespace: l.namespace})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() (fetched, error) {
+		defer fill.Cancel()
+		if l.m.identity.Epoch() != epoch {
+			return fetched{}, errOvertaken
+		}
+		return l.accept(fill, rows, complete, asked)
+	}, nil
+}
+
+// take makes the answer of what is known here once the journal has upstream's listing,
+// or a newer one.
+func (l *listing) accept(fill *journal.ListingFill, rows []journal.Row, complete bool, asked time.Time) (fetched, error) {
+	err := fill.Commit(rows, complete)
+	overtaken := errors.Is(err, journal.ErrChanged)
+	if err != nil && !overtaken {
+		return fetched{}, err
+	}
+	generation := l.m.cache.Generation(l.key())
+	now, err := l.m.list(l.namespace, maxListLimit, generation)
+	if err != nil {
+		return fetched{}, err
+	}
+	switch {
+	case overtaken && (now == nil || cache.Age(now.confirmedAt, time.Now()) > time.Since(asked)):
+		return fetched{}, errOvertaken
+	case now == nil:
+		return fetched{}, errors.New("the journal has not kept upstream's listing")
+	}
+	got := fetched{overtaken: overtaken}
+	doubtedAt := time.Time{}
+	if now.suspect {
+		doubtedAt, got.doubt, got.overtaken = time.Now(), journal.DataLoss, false
+		l.m.cache.Await()
+	}
+	got.item = func(k cache.Key) *cache.Item {
+		item := now.item(k.Limit)
+		item.DoubtedAt = doubtedAt
+		return l.m.cache.Put(k, generation, item)
+	}
+	return got, nil
+}

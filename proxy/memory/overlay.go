@@ -1,0 +1,283 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// lister is what a listing is made from: the journal.
+type lister interface {
+	Listing(namespace string, most int) (l journal.Listing, ok bool, err error)
+	// VisitPending may visit an entry that is written meanwhile with both writes, the
+	// newer one later.
+	VisitPending(namespace string, visit func(journal.Pending)) error
+	Lookup(id journal.ID) (journal.State, error)
+}
+
+// list lays a namespace's pending writes over its settled rows, and returns up to limit
+// items; nil if there is no settled listing.
+//
+// A row may be shown only if what is pending of its entry was looked up before the row
+// was read: else a tombstone that settled in between would be in neither, and a deleted
+// key would come back. So the rows are read again after the visit, unless nothing has
+// changed since before the first reading. An entry whose put settles during all this is
+// in the second reading, or the visit has seen its put.
+func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
+	most := maxListLimit + sparePuts
+	if isTimed(from) {
+		most = limit + sparePuts
+	}
+	for ; ; most *= 2 {
+		l, cut, err := listNewest(from, namespace, limit, most, unchanged)
+		if err != nil || l == nil || !cut || len(l.items) >= limit { // guard 10.17
+			return l, err
+		}
+	}
+}
+
+// listNewest is list with no more rows than the newest: a namespace from which much was written
+// since upstream listed it has many. cut says that there are more: pending writes may have hidden
+// some of those that were read, and then the listing lacks others.
+func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
+	settled, ok, err := from.Listing(namespace, most)
+	if err != nil || !ok { // guard 9.3
+		return nil, false, err
+	}
+	pending, err := visitPending(from, namespace, limit, settled.Rows)
+	if err != nil {
+		return nil, false, err
+	}
+	if !unchanged() { // guard 6.4
+		if settled, ok, err = readAgain(from, namespace, most, pending); err != nil || !ok {
+			return nil, false, err
+		}
+		// guard 10.11
+		if pending.lacks(limit) { // too many of its puts have settled, and were deleted, meanwhile
+			return listNewest(from, namespace, limit, most, unchanged)
+		}
+	}
+	items := pending.over
+	if isTimed(from) {
+		items = pending.overTimed
+	}
+	return &localListing{
+		namespace: namespace, items: items(settled.Rows, limit),
+		complete: settled.Complete, confirmedAt: settled.FetchedAt, suspect: settled.Suspect,
+	}, settled.Cut, nil
+}
+
+// visitPending visits a namespace's pending writes. Entries that are deleted during the
+// visit may leave fewer puts than the limit: then it needs more to spare.
+func visitPending(from lister, namespace string, limit int, rows []journal.Row) (*overlay, error) {
+	for keep := limit + sparePuts; ; keep *= 2 {
+		o := newOverlay(rows, keep)
+		if err := from.VisitPending(namespace, o.visit); err != nil {
+			return nil, err
+		}
+		if o.sort(); !o.lacks(limit) { // guard 10.10
+			return o, nil
+		}
+	}
+}
+
+// readAgain reads the rows after a visit, and looks up the entries that were not among
+// them before.
+func readAgain(from lister, namespace string, most int, o *overlay) (settled journal.Listing, ok bool, err error) {
+	settled, ok, err = from.Listing(namespace, most)
+	if err != nil || !ok {
+		return settled, ok, err
+	}
+	added := false
+	for _, row := range settled.Rows {
+		if _, known := o.newest[row.Key]; known {
+			continue
+		}
+		state, err := from.Lookup(journal.ID{Namespace: namespace, Key: row.Key})
+		if err != nil {
+			return settled, false, err
+		}
+		o.newest[row.Key] = newestWrite{}
+		if state.Seq != 0 {
+			o.visit(pendingOf(row.Key, &state)) // guard 10.21
+		}
+		added = true
+	}
+	if !added {
+		return settled, true, nil
+	}
+	o.sort()
+	return from.Listing(namespace, most) // guard 6.5
+}
+
+// pendingOf is the pending write that a state is. The visit may have missed it, as the entry
+// was written again after the visit had passed its place.
+func pendingOf(key string, state *journal.State) journal.Pending {
+	op := journal.Delete
+	if state.Kind == journal.Value {
+		op = journal.Put
+	}
+	return journal.Pending{
+		ID: journal.ID{Key: key}, Seq: state.Seq, Op: op, ListBytes: state.ListBytes, UpdatedAt: state.UpdatedAt,
+	}
+}
+
+// sparePuts is how many puts more than the limit a visit keeps, for those whose entries
+// are deleted during the visit.
+const sparePuts = 100
+
+// overlay is what a listing needs to know of the pending writes. It keeps little,
+// however many there are: the newest puts, and of each settled row the newest write.
+type overlay struct {
+	keep   int
+	newest map[string]newestWrite // by key, of the entries with a settled row
+
+	recent []journal.Pending // the newest puts, and what was visited since the last sort
+	oldest uint64            // puts of a lower number have been dropped; 0 if none was
+	floor  float64           // the newest time of a dropped put
+}
+
+// newestWrite is an entry's newest pending write; seq is 0 if it has none.
+type newestWrite struct {
+	seq   uint64
+	isPut bool
+}
+
+func newOverlay(rows []journal.Row, keep int) *overlay {
+	o := &overlay{keep: keep, newest: make(map[string]newestWrite, len(rows))}
+	for _, row := range rows {
+		o.newest[row.Key] = newestWrite{}
+	}
+	return o
+}
+
+// visit takes note of a pending write.
+func (o *overlay) visit(p journal.Pending) {
+	if past, ok := o.newest[p.Key]; ok && p.Seq > past.seq {
+		o.newest[p.Key] = newestWrite{p.Seq, p.Op == journal.Put}
+	}
+	if p.Seq < o.oldest {
+		o.drop(p)
+		return
+	}
+	if o.recent = append(o.recent, p); len(o.recent) >= 2*o.keep { // guard 10.12
+		o.sort()
+	}
+}
+
+func (o *overlay) drop(p journal.Pending) {
+	if p.Op == journal.Put {
+		o.floor = max(o.floor, p.UpdatedAt)
+	}
+}
+
+// sort leaves the newest puts, newest first, one for each entry.
+func (o *overlay) sort() {
+	slices.SortFunc(o.recent, func(a, b journal.Pending) int { return cmp.Compare(b.Seq, a.Seq) })
+	seen := make(map[string]bool, len(o.recent))
+	kept := o.recent[:0]
+	for _, p := range o.recent {
+		switch {
+		case seen[p.Key]: // guard 10.9
+		case p.Op != journal.Put:
+			seen[p.Key] = true
+		case len(kept) == o.keep:
+			o.drop(p)
+			o.oldest = kept[o.keep-1].Seq
+		default:
+			seen[p.Key] = true
+			kept = append(kept, p)
+		}
+	}
+	o.recent = kept
+}
+
+// lacks reports whether a listing needs puts that have been dropped.
+func (o *overlay) lacks(limit int) bool { return o.oldest > 0 && len(o.recent) < limit }
+
+// over lays the pending writes over settled rows: tombstones hide, puts replace and add.
+//
+// The writes of this journal come in their order, pending or settled: upstream may have
+// received them in another order. A pending write is newer than all rows of other writers, whatever
+// the times say: upstream's times are those of arrival, and an entry that was written here
+// before another may have reached upstream after the other was written. A write is shown
+// with no older time than what is listed below it.
+func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
+	written := make(map[string]*journal.Pending, len(o.recent))
+	for i := range o.recent {
+		written[o.recent[i].Key] = &o.recent[i]
+	}
+	lines := make([]line, 0, len(o.recent)+len(rows))
+	floor := o.floor
+	for _, row := range rows {
+		past, known := o.newest[row.Key]
+		switch p := written[row.Key]; {
+		case p != nil:
+			p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
+		case past.isPut: // it has been dropped, and the row is older still
+			floor = max(floor, row.UpdatedAt)
+		case known && past.seq == 0: // guard 10.1
+			lines = append(lines, line{row.Origin.Seq, row})
+			if row.Origin.Seq == 0 {
+				floor = max(floor, row.UpdatedAt)
+			}
+		}
+	}
+	for _, p := range o.recent {
+		at := max(p.UpdatedAt, floor) // guard 10.8
+		lines = append(lines, line{p.Seq, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: at}})
+	}
+	return newestFirst(lines, limit)
+}
+
+// isTimed reports whether the times of rows are those of the writes, as upstream keeps them. Else they
+// are upstream's own times of arrival.
+func isTimed(from lister) bool {
+	_, timed := from.(*viewLister)
+	return timed
+}
+
+// overTimed is over for an upstream that orders versions by the times of the writes: a pending write
+// has the time that it will have upstream, and its place.
+func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
+	lines := make([]line, 0, len(o.recent)+len(rows))
+	for _, row := range rows {
+		if past, known := o.newest[row.Key]; known && past.seq == 0 {
+			lines = append(lines, line{0, row})
+		}
+	}
+	for _, p := range o.recent {
+		lines = append(lines, line{0, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: p.UpdatedAt}})
+	}
+	return newestFirst(lines, limit)
+}
+
+// line is one line of a listing; seq is the number of the write that it shows, 0 if another
+// writer made it.
+type line struct {
+	seq uint64
+	journal.Row
+}
+
+// newestFirst sorts lines, and returns up to limit items.
+func newestFirst(lines []line, limit int) []wire.Item {
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.seq, b.seq) })
+	newest := 0.0
+	for i := range lines {
+		if l := &lines[i]; l.seq != 0 {
+			newest = max(newest, l.UpdatedAt)
+			l.UpdatedAt = newest // guard 10.3
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(b.seq, a.seq)) // guard 10.2
+	})
+	lines = lines[:min(limit, len(lines))]
+	items := make([]wire.Item, len(lines))
+	for i, l := range lines {
+		items[i] = wire.Item{Key: l.Key, Bytes: l.ListBytes, UpdatedAt: l.UpdatedAt}
+	}
+	return items
+}

@@ -1,0 +1,170 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// fallbackAfter is how long a read waits for upstream when it has an old answer that it
+// may give if upstream cannot be asked. The request upstream goes on.
+const fallbackAfter = time.Second
+
+// errNotCached refuses to ask upstream for a caller that forbade it.
+var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
+
+// answer is an item and where it is from.
+type answer struct {
+	item   *cache.Item
+	source Source
+	age    time.Duration
+	disk   bool // it was made of what the journal has, as the cache had nothing
+}
+
+// result makes a result of the answer to a read.
+func (a answer) result(status int, body []byte) Result {
+	return Result{Status: status, Read: true, Source: a.source, Age: a.age, FromDisk: a.disk, Item: a.item, incomplete: a.item.Incomplete, body: body}
+}
+
+// found is what is known here, and what that is good for.
+type found struct {
+	item       *cache.Item      // nil if nothing is known
+	generation cache.Generation // of the key, from before the look
+	freshness  cache.Freshness
+	age        time.Duration
+	excluded   bool // a directive of the caller's keeps the item from being the answer
+	disk       bool // the journal had the item, and the cache had not
+	mayExist   bool // nothing is known, but that upstream holds the entry, or may
+}
+
+// judge judges an item that was found under a generation; nil is no item.
+func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
+	if item == nil {
+		return found{generation: g, freshness: cache.Worthless}
+	}
+	now, policy := time.Now(), m.policy(namespace)
+	asked, holds := m.view.confirmedAt(item)
+	unlimited := policy
+	if holds && !item.Incomplete { // upstream lists another key when one that it has listed goes
+		unlimited.FreshFor, unlimited.AbsentFor = cache.Forever, cache.Forever
+	}
+	freshness, age, excluded := d.freshness(unlimited, item, asked, now)
+	if item.Outdated && freshness < cache.Fallback {
+		freshness = policy.Doubted() // even for a caller who takes stale answers
+	}
+	if !item.DoubtedAt.IsZero() && !excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
+		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
+	}
+	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
+		freshness, excluded = d.doubtedFreshness(policy) // guard 19.29
+	}
+	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
+}
+
+// doubted are the sources of answers in whose place upstream has given another one.
+var doubted = [...]Source{journal.DataLoss: FromSuspect, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
+
+// answer is the item as an answer that upstream is not asked for.
+func (f found) answer() answer {
+	if f.item != nil && f.item.ConfirmedAt.IsZero() {
+		return answer{item: f.item, source: FromPending}
+	}
+	a := answer{item: f.item, source: FromCache, age: f.age, disk: f.disk}
+	if f.item != nil && f.item.Doubt != uint8(journal.NotRejected) {
+		a.source = doubted[f.item.Doubt]
+	}
+	return a
+}
+
+// isNewerThan reports whether upstream has confirmed the item since a moment, or the
+// item is pending. Then it is as good as an answer from upstream that was asked for at
+// that moment.
+func (f found) isNewerThan(moment time.Time) bool {
+	return f.item != nil && f.age <= time.Since(moment)
+}
+
+// askUpstream answers a read for which what was found here is not fresh: a stale answer while
+// upstream is asked in the background, else upstream's answer, else an old one.
+func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, error) {
+	a := found.answer()
+	switch {
+	case found.freshness == cache.Stale:
+		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
+		if a.source == FromCache {
+			a.source = FromStale
+		}
+		return a, nil
+	case d.onlyIfCached:
+		return answer{}, errNotCached
+	}
+	got, err := m.fetchFor(found.freshness, from)
+	key := from.key()
+	switch {
+	case err == nil && got.overtaken:
+		return m.assess(key.Namespace, d, got.item(key), found.generation).answer(), nil
+	case err == nil && got.doubt != journal.NotRejected:
+		item := got.item(key)
+		return answer{item: item, source: doubted[got.doubt], age: cache.Age(item.ConfirmedAt, time.Now())}, nil
+	case err == nil:
+		return answer{item: got.item(key), source: found.askedBecause()}, nil
+	case found.freshness == cache.Fallback && isNoAnswer(err):
+		a.source = FromFallback
+		return a, nil
+	case m.offline.mayAssumeAbsent(key, d, found) && isOutage(err):
+		return answer{item: &cache.Item{}, source: FromAssumed, age: cache.Forever}, nil
+	}
+	if found.excluded && isUnavailable(err) {
+		err = UnusedCopy{err}
+	}
+	return answer{}, err
+}
+
+// unusedCopy is the error for a reader whose directives exclude the copy that is known here, when
+// upstream cannot be asked.
+type UnusedCopy struct{ error }
+
+func (u UnusedCopy) Unwrap() error { return u.error }
+
+// fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
+// kept waiting by an outage; one that has none waits until a short one is over.
+func (m *Memory) fetchFor(freshness cache.Freshness, from resource) (fetched, error) {
+	if freshness == cache.Fallback {
+		return m.fetches.wait(from, false, min(fallbackAfter, from.patience()))
+	}
+	return m.fetches.wait(from, true, from.patience())
+}
+
+// askedBecause is why upstream was asked.
+func (f found) askedBecause() Source {
+	switch {
+	case f.item == nil:
+		return FromUpstream
+	case f.excluded:
+		return FromDemand
+	}
+	return FromExpired
+}
+
+// isNoAnswer reports whether an error says that upstream gave no answer, rather than
+// that something is wrong here.
+func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
+
+func isUnavailable(err error) bool {
+	var later interface{ RetryAfter() time.Duration }
+	return errors.As(err, &later)
+}
+
+// answered is an error that has upstream's own answer with it.
+type Answered interface {
+	RetryAfter() time.Duration // 0 if upstream named no time
+	Answer() (status int, body []byte)
+}
+
+func IsNamespaceFull(err error) bool {
+	_, ok := errors.AsType[*journal.NamespaceFullError](err)
+	return ok
+}

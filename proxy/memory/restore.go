@@ -1,0 +1,383 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// restoredAtOnce is how many writes of a restoration are pending at a time: the list by
+	// which they were chosen is not much older than they are.
+	restoredAtOnce = 100
+	// restorePause is how long a restoration waits before it tries again.
+	restorePause = 5 * time.Second
+	// beforeAll is in Unix seconds. A fence takes a copy that gives way as written then: any state
+	// upstream is later.
+	beforeAll = 1
+	// lookAgainEvery is how often upstream is asked at most whether a suspect namespace is back.
+	lookAgainEvery = 2 * time.Second
+)
+
+// restorer gives upstream back what it has lost, for as long as a person wants it.
+type Restorer struct {
+	m      *Memory
+	logger *slog.Logger
+
+	mu      sync.Mutex // guards the fields below, and those of each restoration
+	running map[string]*Restoration
+	looked  map[string]time.Time // when the list of a suspect namespace was last asked for
+}
+
+// restoration is the work on one namespace. It goes on after a restart.
+type Restoration struct {
+	cancel context.CancelFunc
+	Over   chan struct{}
+	Err    error // why it ended before the end; set before over is closed
+	counts RestoreCounts
+}
+
+// RestoreCounts is how far a restoration is, in entries.
+type RestoreCounts struct {
+	Restored int // upstream has them again
+	Kept     int // upstream had another state after all, which stays
+	Failed   int // upstream has refused them
+}
+
+func newRestorer(m *Memory, logger *slog.Logger) *Restorer {
+	return &Restorer{m: m, logger: logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
+}
+
+func (r *Restorer) Resume() {
+	for namespace, s := range r.m.journal.Trust.Suspects() {
+		if s.Restoring { // guard 9.63
+			r.Begin(namespace)
+		}
+	}
+}
+
+// lookAgain asks for the list of a suspect namespace, now that upstream shows an entry of it.
+func (r *Restorer) lookAgain(namespace string) {
+	if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.looked[namespace]) < lookAgainEvery {
+		return
+	}
+	for other, at := range r.looked { // those that are suspect no longer
+		if now.Sub(at) >= lookAgainEvery {
+			delete(r.looked, other)
+		}
+	}
+	r.looked[namespace] = now
+	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false) // guard 9.60
+}
+
+// begin begins or joins the restoration of a namespace; nil if the server is about to end.
+func (r *Restorer) Begin(namespace string) *Restoration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.running[namespace]; now != nil {
+		return now
+	}
+	if !r.m.tasks.Start() {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.m.tasks.Detached())
+	now := &Restoration{cancel: cancel, Over: make(chan struct{})}
+	r.running[namespace] = now
+	go func() {
+		defer r.m.tasks.Done()
+		defer close(now.Over)
+		defer cancel()
+		now.Err = tasks.Recovered(r.logger, func() error { return r.run(ctx, namespace, now) })
+		if now.Err != nil && ctx.Err() == nil {
+			r.logger.Error("the restoration of a namespace has ended", "namespace", namespace, "error", now.Err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.running, namespace)
+	}()
+	return now
+}
+
+// end ends the restoration of a namespace, if there is one, and waits for that. What it has
+// journaled goes upstream.
+func (r *Restorer) End(namespace string) error {
+	r.mu.Lock()
+	now := r.running[namespace]
+	r.mu.Unlock()
+	if now != nil {
+		now.cancel()
+		<-now.Over
+	}
+	return r.m.journal.Trust.SetRestoring(namespace, false)
+}
+
+func (r *Restorer) Progress(of *Restoration) RestoreCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return of.counts
+}
+
+// run writes what upstream lacks, some entries at a time, until upstream lacks nothing of which
+// there is a copy. Its errors are the journal's, and ctx's.
+func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) error {
+	if err := r.await(ctx, &Restoration{}, r.pending(namespace)); err != nil { // of an earlier process
+		return err
+	}
+	done := make(map[string]bool)
+	for {
+		rows, complete, err := r.lookUntilAnswered(ctx, namespace, false)
+		if err != nil {
+			return err
+		}
+		if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect && !r.m.exact {
+			return nil
+		}
+		lacking, err := r.lacking(ctx, namespace, rows, complete, done)
+		if err != nil {
+			return err
+		}
+		if len(lacking) == 0 {
+			return r.finish(ctx, namespace)
+		}
+		written, err := r.write(lacking, done)
+		if err == nil {
+			err = r.await(ctx, of, written)
+		}
+		if err == nil && len(written) == 0 {
+			err = pause(ctx, restorePause) // there is no room, or all of them change
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// finish ends the restoration, and has the journal judge by upstream's list again. Where upstream says
+// when each of its entries was written, what it lacks by now was deleted later.
+func (r *Restorer) finish(ctx context.Context, namespace string) error {
+	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
+	if err := r.m.journal.Trust.SetRestoring(namespace, false); err != nil {
+		return err
+	}
+	_, _, err := r.lookUntilAnswered(ctx, namespace, r.m.exact)
+	return err
+}
+
+func (r *Restorer) lookUntilAnswered(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, err error) {
+	err = untilAnswered(ctx, func() error {
+		rows, complete, _, err = r.Look(ctx, namespace, believe)
+		return err
+	})
+	return rows, complete, err
+}
+
+// untilAnswered asks upstream until it answers.
+func untilAnswered(ctx context.Context, ask func() error) error {
+	for {
+		if err := ask(); err == nil || !isUnavailable(err) { // guard 9.65
+			return err
+		}
+		if err := pause(ctx, restorePause); err != nil {
+			return err
+		}
+	}
+}
+
+// lacking returns some entries with a copy that upstream does not hold, or of which it holds an older
+// version, where the times of versions can be compared. Where the list may lack keys, upstream is asked
+// for each of them, once. Those that are done are left out.
+func (r *Restorer) lacking(ctx context.Context, namespace string, rows []journal.Row, complete bool, done map[string]bool) (ids []journal.ID, err error) {
+	held := make(map[string]float64, len(rows))
+	for _, row := range rows {
+		held[row.Key] = row.UpdatedAt
+	}
+	for after := ""; len(ids) < restoredAtOnce; {
+		copies, err := r.m.journal.Trust.Copies(namespace, after, restoredAtOnce)
+		if err != nil || len(copies) == 0 {
+			return ids, err
+		}
+		after = copies[len(copies)-1].Key
+		for _, c := range copies {
+			id := journal.ID{Namespace: namespace, Key: c.Key}
+			at, isHeld := held[c.Key]
+			isOlder := r.m.exact && micros(at) < micros(c.UpdatedAt)
+			if isHeld && !isOlder || done[c.Key] || len(ids) == restoredAtOnce { // guard 17.28, 13.27, 3.34
+				continue
+			}
+			if !complete { // guard 17.29
+				if done[c.Key], err = r.holds(ctx, id); err != nil {
+					return nil, err
+				}
+			}
+			if !done[c.Key] { // guard 13.27b
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
+
+// holds asks upstream for an entry until it answers.
+func (r *Restorer) holds(ctx context.Context, id journal.ID) (held bool, err error) {
+	err = untilAnswered(ctx, func() error {
+		seen, err := r.m.upstream.Get(ctx, id, true)
+		held = seen != nil
+		return err
+	})
+	return held, err
+}
+
+// write journals copies as pending writes that give way to whatever upstream holds after all. It
+// stops when there is no room.
+func (r *Restorer) write(ids []journal.ID, done map[string]bool) (written []journal.Write, err error) {
+	for _, id := range ids {
+		w, err := r.writeOne(id)
+		switch {
+		case err == nil:
+			done[id.Key] = true
+			written = append(written, w)
+		case errors.Is(err, journal.ErrFull):
+			return written, nil
+		case !errors.Is(err, journal.ErrChanged):
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
+	lease := r.m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	state, err := r.m.journal.Lookup(id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	if state.Kind != journal.Settled {
+		return journal.Write{}, journal.ErrChanged
+	}
+	w := journal.NewWrite{ // guard 17.30
+		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
+		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
+		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
+	}
+	// guard 17.31
+	if r.m.exact { // what upstream gets back is as late as it was: another host's later write beats it
+		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt
+	}
+	return r.m.journal.Append(w)
+}
+
+// pending are the writes to a namespace that are pending now, as far as a restoration is to wait
+// for them.
+func (r *Restorer) pending(namespace string) (writes []journal.Write) {
+	for _, p := range r.m.journal.PendingList(namespace, restoredAtOnce) {
+		writes = append(writes, journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op})
+	}
+	return writes
+}
+
+// await waits until none of some writes is pending, and counts what has become of them.
+func (r *Restorer) await(ctx context.Context, of *Restoration, written []journal.Write) error {
+	for _, w := range written {
+		if !r.m.journal.Receipts.Await(ctx, &journal.Receipt{ID: w.ID, Seq: w.Seq, Op: w.Op}) {
+			return ctx.Err()
+		}
+		receipt, err := r.m.journal.Receipts.Read(ctx, w.Seq)
+		if err != nil && !errors.Is(err, journal.ErrNoReceipt) {
+			return err
+		}
+		r.mu.Lock()
+		switch receipt.State {
+		case journal.ReceiptSettled:
+			of.counts.Restored++
+		case journal.ReceiptDead:
+			of.counts.Failed++
+		default:
+			of.counts.Kept++
+		}
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.
+// forgotten is how many entries are no longer known.
+func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
+	for {
+		fill := r.m.journal.BeginListing(namespace)
+		if believe {
+			fill.Believe()
+		}
+		if rows, complete, err = r.m.upstream.List(ctx, namespace, false); err != nil {
+			fill.Cancel()
+			return nil, false, 0, r.inTime(ctx, err)
+		}
+		err = fill.Commit(rows, complete)
+		if !errors.Is(err, journal.ErrChanged) {
+			return rows, complete, fill.Dropped(), err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, false, 0, r.inTime(ctx, err)
+		}
+	}
+}
+
+// inTime is an error for a caller whose time is over: upstream has not answered within it.
+func (r *Restorer) inTime(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return r.m.upstream.TooLong()
+	}
+	return err
+}
+
+// namespacesAtOnce bounds how many names are read at a time.
+const namespacesAtOnce = 1000
+
+// distrustAll makes every namespace suspect of which something is known.
+func (r *Restorer) DistrustAll() error {
+	for after := ""; ; {
+		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, namespace := range names {
+			if err := r.distrust(namespace); err != nil {
+				return err
+			}
+		}
+		after = names[len(names)-1]
+	}
+}
+
+// distrust keeps what is known of a namespace, whatever upstream lacks of it.
+func (r *Restorer) distrust(namespace string) error {
+	for {
+		fill := r.m.journal.BeginListing(namespace)
+		fill.Distrust()
+		if err := fill.Commit(nil, true); !errors.Is(err, journal.ErrChanged) {
+			return err
+		}
+	}
+}

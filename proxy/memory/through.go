@@ -1,0 +1,182 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// passing are the writes through that are on their way upstream, or just over. Upstream's answers
+// of that time may or may not show such a write. A reader that has asked upstream waits until the
+// write is over, and so sees no value that vanishes again (contract 7).
+type throughWrites struct {
+	mu     sync.Mutex // guards writes
+	writes map[*throughWrite]struct{}
+}
+
+func newThroughWrites() *throughWrites {
+	return &throughWrites{writes: make(map[*throughWrite]struct{})}
+}
+
+func (ps *throughWrites) begin(p *throughWrite) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.writes[p] = struct{}{}
+}
+
+func (ps *throughWrites) end(p *throughWrite) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.writes, p)
+}
+
+// wait returns when those that pass now are over: of an entry or, without a key, of a
+// namespace. Its error is ctx's.
+func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
+	var now []*throughWrite
+	ps.mu.Lock()
+	for p := range ps.writes {
+		if p.write.ID == id || id.Key == "" && p.write.Namespace == id.Namespace {
+			now = append(now, p)
+		}
+	}
+	ps.mu.Unlock()
+	for _, p := range now {
+		select {
+		case <-p.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// longestWait bounds how long a write waits for upstream before it is acknowledged.
+const longestWait = time.Hour
+
+// passage is one write through.
+type throughWrite struct {
+	m     *Memory
+	write journal.NewWrite
+	c     Conditions
+	lease *cache.Lease // taken when the entry's turn had come
+	over  chan struct{}
+}
+
+// writeThrough has upstream carry a write out, and returns when that is over. applied is the wait that
+// the caller prefers and gets; negative if it gets none.
+func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions, applied time.Duration) (Result, error) {
+	written, settled, err := m.sendThrough(ctx, q, write, wanted)
+	if errors.Is(err, errOtherWriter) {
+		m.fetchWinner(ctx, write.ID)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{
+		Status: statusOK, ID: write.ID, Op: write.Op, Value: write.Value, Seq: written.Seq, State: "settled", Through: true,
+		tagged: write.Op == journal.Put && written.Seq != 0, applied: applied,
+	}
+	if !settled { // an earlier write may still land over it: it is read back then
+		r.State = "pending"
+	}
+	return r, nil
+}
+
+func (m *Memory) sendThrough(
+	ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions,
+) (written journal.Write, settled bool, err error) {
+	q.extend(longestWait)
+	ctx, cancel := m.tasks.Patience(ctx, longestWait)
+	defer cancel()
+	p := &throughWrite{m: m, write: write, c: wanted, over: make(chan struct{})}
+	defer p.end()
+	m.traces.Note(write.String(), 0, q.Trace)
+	defer m.traces.Forget(write.String(), q.Trace)
+	written, settled, err = m.flusher.WriteThrough(ctx, write, p.ready)
+	switch {
+	case errors.Is(err, journal.ErrChanged):
+		if write.Conditional {
+			return written, false, errOtherWriter
+		}
+		return written, false, errNotAsMatched // a newer write undoes this one
+	case errors.Is(err, journal.ErrAbsent):
+		return written, false, p.absent()
+	}
+	return written, settled, err
+}
+
+// ready decides in the entry's turn whether the write is sent.
+func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
+	err = tasks.Recovered(p.m.fetches.logger, func() error {
+		for {
+			unchanged, err = p.look()
+			if !isOvertaken(err) {
+				return err
+			}
+			p.m.through.end(p)
+		}
+	})
+	return unchanged, err
+}
+
+// look refuses the write if the entry is not as it should be. Nobody has seen another state
+// when the write begins to pass.
+func (p *throughWrite) look() (unchanged func(newest uint64) bool, err error) {
+	p.release()
+	p.lease = p.m.cache.Lease(entryKey(p.write.ID))
+	if p.c.given() {
+		seq, changes, err := p.m.meets(p.write, p.c)
+		if err != nil {
+			return nil, err
+		}
+		p.m.through.begin(p)
+		if p.lease.Changes() != changes {
+			return nil, errOvertaken
+		}
+		return func(newest uint64) bool { return newest == seq }, nil
+	}
+	if p.write.Op == journal.Delete {
+		found, err := p.m.findEntry(p.write.ID, AnyAge)
+		if err != nil {
+			return nil, err
+		}
+		if found.freshness == cache.Fresh && found.item.Body == nil {
+			return nil, wire.NotFound(p.write.Namespace, p.write.Key)
+		}
+	}
+	p.m.through.begin(p)
+	return nil, nil
+}
+
+func (p *throughWrite) release() {
+	if p.lease != nil {
+		p.lease.Release()
+		p.lease = nil
+	}
+}
+
+func (p *throughWrite) end() {
+	p.m.through.end(p)
+	close(p.over)
+	p.release()
+}
+
+// absent takes in that upstream does not hold the entry, which was to be deleted.
+func (p *throughWrite) absent() error {
+	id, unchanged := p.write.ID, func() bool { return !p.lease.Revoked() }
+	err := p.m.journal.Trust.AcceptAbsence(id, unchanged)
+	if err == nil {
+		_, err = p.m.rememberAbsence(id, func() bool { return p.lease.Changes() == 1 }) // that of the journal
+	}
+	if err != nil && !errors.Is(err, journal.ErrChanged) {
+		return err
+	}
+	return wire.NotFound(p.write.Namespace, p.write.Key)
+}

@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// viewLister makes listings of what the view shows, with the pending writes of the journal. The view
+// shows this host's own confirmed writes before they settle. So an entry's write is pending, or
+// in the view, or both: the order in which [list] reads holds for it as for the journal's rows.
+type viewLister struct {
+	*journal.Journal
+	c *upstreamView
+	// checked is that of [cache.Item], for a listing of the rows that were read last.
+	checked int64
+}
+
+// Listing is as the journal's, the newest rows first.
+func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok bool, err error) {
+	v.checked = 0
+	asOf, since, sound := v.c.upstream.Sound()
+	rows, total, known := v.c.upstream.Newest(namespace, most)
+	if !known || v.c.isSuspect(namespace) {
+		return v.Journal.Listing(namespace, most)
+	}
+	if sound {
+		v.checked = since.UnixNano()
+	} else { // upstream may have been asked since: the view has what it has listed
+		head, _, err := v.c.journal.Listings.Head(namespace)
+		if err != nil {
+			return journal.Listing{}, false, err
+		}
+		asOf = laterTime(asOf, head.FetchedAt)
+	}
+	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
+}
+
+// knownInView is [journal.Keys.Known] with upstream's versions as a sound view shows them; ok is false
+// if it does not.
+func (c *upstreamView) known(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
+	if c.upstream == nil {
+		return nil, false, nil
+	}
+	if _, _, sound := c.upstream.Sound(); !sound || c.isSuspect(namespace) {
+		return nil, false, nil
+	}
+	wanted := func(key string) bool { return key > after && strings.HasPrefix(key, prefix) }
+	pending := make(map[string]journal.Known)
+	err = c.journal.VisitPending(namespace, func(p journal.Pending) { // before the rows: see list
+		if wanted(p.Key) && p.Seq > pending[p.Key].Seq {
+			pending[p.Key] = journal.Known{
+				Key: p.Key, Pending: true, Op: p.Op, ListBytes: p.ListBytes, UpdatedAt: p.UpdatedAt, Seq: p.Seq,
+			}
+		}
+	})
+	rows, _, known := c.upstream.Newest(namespace, math.MaxInt)
+	if err != nil || !known {
+		return nil, false, err
+	}
+	for _, p := range pending {
+		found = append(found, p)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if _, written := pending[r.Key]; !written && wanted(r.Key) {
+			found = append(found, journal.Known{
+				Key: r.Key, Op: journal.Put, ListBytes: r.ListBytes, UpdatedAt: r.UpdatedAt, Seq: r.Origin.Seq,
+			})
+		}
+	}
+	slices.SortFunc(found, func(a, b journal.Known) int { return cmp.Compare(a.Key, b.Key) })
+	return found[:min(most, len(found))], true, nil
+}
+
+// mayWait reports whether a namespace's listing in the journal may get old: readers are answered
+// from the view, and it is for a restart while upstream cannot be asked. It has to be younger
+// than the view's present span and, for prefetching, than the last change that the queue of
+// changed entries had no room for.
+func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
+	if l.m.view.upstream == nil {
+		return false
+	}
+	_, since, sound := l.m.view.upstream.Sound()
+	missed := time.Unix(0, l.changes.overflowed.Load())
+	return sound && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
+}
+
+// Known returns what is known here of a namespace in the order of the keys: what a view shows if it is
+// sound, else what the journal has. complete says that upstream has no other keys.
+func (m *Memory) Known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
+	found, ok, err := m.view.known(namespace, prefix, after, most)
+	if err != nil || ok {
+		return found, ok, err
+	}
+	found, listed, err := m.journal.Keys.Known(namespace, prefix, after, most)
+	return found, listed.Complete, err
+}
