@@ -30,6 +30,7 @@
 //	journal           the API
 //	internal/pending  the index of pending writes: pure memory
 //	internal/store    one order, one sync for all, marks and checks, over Pebble
+//	internal/walk     keys and namespaces in order, from a snapshot
 //	internal/record   keys, values and checksums, byte by byte: pure
 //	internal/recovery examines, salvages and migrates directories
 //

@@ -1,11 +1,10 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
-	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/walk"
 )
 
 // Known describes an entry, without its value.
@@ -24,11 +23,11 @@ type Known struct {
 // another key, in the order of their keys, and what is known of the namespace's listing. A walk
 // begins after "". Deletes are among them for as long as they are pending.
 func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listed, err error) {
-	l, err = k.walk(namespace, max(after, beforeAllWith(prefix)), func(w *keyWalk, name string) (bool, error) {
-		if len(name) < len(prefix) || name[:len(prefix)] != prefix {
+	l, err = k.walk(namespace, max(after, beforeAllWith(prefix)), func(w *walk.Keys, key string) (bool, error) {
+		if len(key) < len(prefix) || key[:len(prefix)] != prefix {
 			return false, nil // they are behind those with the prefix
 		}
-		known, there, err := k.known(w, ID{Namespace: namespace, Key: name})
+		known, there, err := k.known(w, ID{Namespace: namespace, Key: key})
 		if there {
 			found = append(found, known)
 		}
@@ -47,33 +46,32 @@ func beforeAllWith(prefix string) string {
 }
 
 // known describes the entry at the walk's position. It returns false if nothing is known of it.
-func (k *Keys) known(w *keyWalk, id ID) (known Known, there bool, err error) {
+func (k *Keys) known(w *walk.Keys, id ID) (known Known, there bool, err error) {
 	v, pending, err := k.copies.pending.visible(id)
 	switch {
 	case err != nil:
 		return known, false, fmt.Errorf("looking at %s: %w", id, err)
 	case pending:
 		return Known{id.Key, true, v.Op, int(v.ListBytes), v.UpdatedAt, v.Seq}, true, nil
-	case w.pending.isAt(id.Key): // it has settled since the walk began
+	case w.IsPending(): // it has settled since the walk began
 		o, err := k.copies.head(id)
 		return settledKnown(id.Key, o), o != Observation{}, err
 	}
-	var o Observation
-	if name, ok := w.copies.name(); ok && name == id.Key {
-		if o, err = w.copies.copy(); err != nil {
-			_, err = k.copies.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
-			o = Observation{}
-		}
+	o, err := w.Copy()
+	if err != nil {
+		_, err = k.copies.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+		o = Observation{}
 	}
 	known, there = settledKnown(id.Key, o), o != Observation{}
-	if name, ok := w.rows.name(); ok && name == id.Key && err == nil {
-		row, damage := w.rows.row()
-		if damage != nil {
-			_, err = k.copies.giveUp(fmt.Errorf("row of %s: %w", id, damage))
-		} else if row.UpdatedAt > known.UpdatedAt { // upstream has listed a later state than the copy
-			known = Known{id.Key, false, Put, row.ListBytes, row.UpdatedAt, row.Origin.Seq}
-			there = true
-		}
+	if err != nil {
+		return known, there, err
+	}
+	row, damage := w.Row()
+	if damage != nil {
+		_, err = k.copies.giveUp(fmt.Errorf("row of %s: %w", id, damage))
+	} else if row.UpdatedAt > known.UpdatedAt { // upstream has listed a later state than the copy
+		known = Known{id.Key, false, Put, row.ListBytes, row.UpdatedAt, row.Origin.Seq}
+		there = true
 	}
 	return known, there, err
 }
@@ -91,53 +89,28 @@ func (k *Keys) Namespaces(after string, most int, accept func(namespace string) 
 	defer k.store.Release()
 	snapshot := k.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	var kinds [3]groupIter
-	defer func() {
-		for i := range kinds {
-			err = errors.Join(err, kinds[i].close())
-		}
-	}()
-	for i, prefix := range []string{record.SettledPrefix, record.RowPrefix, record.PendingPrefix} {
-		if kinds[i], err = newGroupIter(snapshot, []byte(prefix), firstName(prefix)); err != nil {
-			return nil, err
-		}
+	w, err := walk.NewNamespaces(snapshot)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	for len(names) < most {
-		next, there := "", false
-		for i := range kinds {
-			if name, ok := kinds[i].after(after); ok && (!there || name < next) {
-				next, there = name, true
-			}
-		}
-		if !there {
+		next, ok := w.After(after)
+		if !ok {
 			break
 		}
 		if after = next; accept(next) {
 			names = append(names, next)
 		}
 	}
-	for i := range kinds {
-		err = errors.Join(err, kinds[i].error())
-	}
-	return names, err
-}
-
-// firstName finds the namespace in the keys of records of one kind.
-func firstName(prefix string) func(key []byte) (string, error) {
-	return func(key []byte) (string, error) {
-		name, _, ok := bytes.Cut(key[len(prefix):], []byte{'/'})
-		if !ok {
-			return "", fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
-		}
-		return string(name), nil
-	}
+	return names, w.Err()
 }
 
 // Count counts the entries of a namespace, up to most of them.
 func (k *Keys) Count(namespace string, most int) (n int, err error) {
-	_, err = k.walk(namespace, "", func(w *keyWalk, name string) (bool, error) {
-		if w.pending.isAt(name) {
-			v, pending, err := k.copies.pending.visible(ID{Namespace: namespace, Key: name})
+	_, err = k.walk(namespace, "", func(w *walk.Keys, key string) (bool, error) {
+		if w.IsPending() {
+			v, pending, err := k.copies.pending.visible(ID{Namespace: namespace, Key: key})
 			if err != nil || pending && v.Op == Delete {
 				return true, err
 			}

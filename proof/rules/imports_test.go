@@ -50,6 +50,7 @@ var layers = []layer{
 	{"journal/internal/recovery", []string{"journal/internal/store", "internal/diskfs", "journal/internal/record"}},
 	{"journal/internal/pending", []string{"journal/internal/record", "internal/hashtable"}},
 	{"journal/internal/store", []string{"internal/diskfs", "journal/internal/record"}},
+	{"journal/internal/walk", []string{"journal/internal/record"}},
 	{"journal/internal/record", nil},
 
 	// Spans know nothing of what they are about.

@@ -1,4 +1,4 @@
-package journal
+package walk
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// groupIter walks the names of records: the keys of pending writes, or the namespaces of entries.
+// nameIter walks the names of records: the keys of pending writes, or the namespaces of entries.
 // The records are not sorted by name: in a record's key a slash follows the name, so `a-b` and
 // `a.b` come before `a`.
-type groupIter struct {
+type nameIter struct {
 	it     *pebble.Iterator
 	prefix []byte
 	parse  func(record []byte) (name string, err error)
@@ -24,9 +24,9 @@ type groupIter struct {
 	damage error
 }
 
-func newGroupIter(r pebble.Reader, prefix []byte, parse func([]byte) (string, error)) (groupIter, error) {
+func newNameIter(r pebble.Reader, prefix []byte, parse func([]byte) (string, error)) (nameIter, error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
-	return groupIter{it: it, prefix: prefix, parse: parse}, err
+	return nameIter{it: it, prefix: prefix, parse: parse}, err
 }
 
 // pendingName returns the entry's key from the key of a pending record.
@@ -35,18 +35,18 @@ func pendingName(key []byte) (string, error) {
 	return id.Key, err
 }
 
-func (g *groupIter) close() error {
+func (g *nameIter) close() error {
 	if g.it == nil {
 		return nil
 	}
 	return g.it.Close()
 }
 
-func (g *groupIter) error() error { return errors.Join(g.damage, g.it.Error()) }
+func (g *nameIter) error() error { return errors.Join(g.damage, g.it.Error()) }
 
 // after returns the first name that follows another one. A caller asks for names in ascending
 // order.
-func (g *groupIter) after(name string) (found string, there bool) {
+func (g *nameIter) after(name string) (found string, there bool) {
 	if !g.began || g.there && g.found <= name {
 		g.found, g.there = g.search(name)
 		g.began = true
@@ -55,12 +55,12 @@ func (g *groupIter) after(name string) (found string, there bool) {
 }
 
 // isAt reports whether there are records under the name that the walk has reached.
-func (g *groupIter) isAt(name string) bool { return g.there && g.found == name }
+func (g *nameIter) isAt(name string) bool { return g.there && g.found == name }
 
 // search returns the first name that follows another one. It seeks past `name-`: behind that are
 // the records of all later names, and of earlier names only the prefixes of name. As `a-b` can come
 // before `a`, search then looks for records of the prefixes of the name found.
-func (g *groupIter) search(name string) (found string, there bool) {
+func (g *nameIter) search(name string) (found string, there bool) {
 	from := bytes.Clone(g.prefix)
 	if name != "" {
 		from = append(append(from, name...), '-')
@@ -79,7 +79,7 @@ func (g *groupIter) search(name string) (found string, there bool) {
 }
 
 // shortest returns the shortest prefix of name that has records and follows behind, or name itself.
-func (g *groupIter) shortest(behind, name string) string {
+func (g *nameIter) shortest(behind, name string) string {
 	for i := 1; i < len(name); i++ {
 		if c := name[i]; c != '-' && c != '.' || name[:i] <= behind || name[:i] == g.lacks {
 			continue
@@ -94,6 +94,6 @@ func (g *groupIter) shortest(behind, name string) string {
 }
 
 // recordsOf returns the prefix of all records under a name.
-func (g *groupIter) recordsOf(name string) []byte {
+func (g *nameIter) recordsOf(name string) []byte {
 	return append(append(bytes.Clone(g.prefix), name...), '/')
 }
