@@ -46,8 +46,6 @@ type AnsweredRequest struct {
 	AgeSeconds   *float64 `json:"age_seconds"` // null if the answer has no age
 	Microseconds int64    `json:"microseconds"`
 	Bytes        int      `json:"bytes"`
-	Value        *string  `json:"value,omitempty"`
-	ValueCut     bool     `json:"value_cut,omitempty"`
 }
 
 // Skipped says that requests came faster than a reader of the monitor has read them.

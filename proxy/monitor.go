@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -24,18 +22,12 @@ const (
 	monitorReaders = 8
 	// monitorBurst is how many requests are taken until some reader reads again.
 	monitorBurst = 2 * streamBatch
-	// monitorValue is how much of a value is shown, in bytes: values of the largest size would
-	// take too much memory.
-	monitorValue = 4 << 10
 	// monitorName is how much of a path or a name is shown, in bytes: all of what is valid.
 	monitorName = 256
 )
 
 // monitor shows the requests of the memory API to those who look.
-type monitor struct {
-	feed   *feed.Feed[request]
-	values atomic.Int64 // readers that want to see values
-}
+type monitor struct{ feed *feed.Feed[request] }
 
 func newMonitor() *monitor {
 	return &monitor{feed: feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})}
@@ -51,9 +43,6 @@ type request struct {
 	answered     string
 	age          time.Duration // cache.Forever if the answer has none
 	bytes        int           // of the body: the request's of a PUT or an append, else the answer's
-	value        string
-	hasValue     bool
-	cut          bool // the value is longer
 }
 
 // observation is a request that is being answered and that somebody wants to see. A nil one is a
@@ -61,8 +50,6 @@ type request struct {
 type observation struct {
 	monitor *monitor
 	request
-	item   *cache.Item // the answer to a GET
-	values bool
 }
 
 // begin returns an observation, nil if nobody looks.
@@ -70,24 +57,24 @@ func (m *monitor) begin(method, path string, route wire.Route) *observation {
 	if !m.feed.Wanted() {
 		return nil
 	}
-	o := &observation{monitor: m, values: m.values.Load() > 0}
+	o := &observation{monitor: m}
 	o.request = request{method: method, at: time.Now(), age: cache.Forever}
-	o.path, _ = cut(path, monitorName)
-	o.id.Namespace, _ = cut(route.Namespace, monitorName)
-	o.id.Key, _ = cut(route.Key, monitorName)
+	o.path = cut(path)
+	o.id.Namespace, o.id.Key = cut(route.Namespace), cut(route.Key)
 	return o
 }
 
-// cut returns as much of a text as is shown, and whether it is longer. A part of a long one would
-// keep all of it in memory: it is a copy.
-func cut(text string, most int) (shown string, longer bool) {
+// cut returns as much of a path or a name as is shown. A part of a long one would keep all of it in
+// memory: it is a copy.
+func cut(text string) string {
+	most := monitorName
 	if len(text) <= most {
-		return text, false
+		return text
 	}
 	for most > 0 && !utf8.RuneStart(text[most]) { // a path need not be valid UTF-8
 		most--
 	}
-	return strings.Clone(text[:most]), true
+	return strings.Clone(text[:most])
 }
 
 // beginHTTP is begin for a request of net/http's; nil also if it is neither the memory API's nor an
@@ -120,27 +107,9 @@ func (o *observation) result(r *memory.Result) {
 		return
 	}
 	o.answered = r.How()
-	if !r.Read {
-		return
-	}
-	if r.Source < memory.FromUpstream {
+	if r.Read && r.Source < memory.FromUpstream {
 		o.age = r.Age
 	}
-	if o.id.Key != "" {
-		o.item = r.Item
-	}
-}
-
-// put notes what a PUT writes.
-func (o *observation) put(value string) {
-	if o != nil && o.values {
-		o.setValue(value)
-	}
-}
-
-func (o *observation) setValue(value string) {
-	o.value, o.cut = cut(value, monitorValue)
-	o.hasValue = true
 }
 
 // end shows a request that was answered with a body of so many bytes.
@@ -158,15 +127,6 @@ func (o *observation) end(status, bytes int) {
 		o.answered = "failed"
 	case status >= http.StatusBadRequest:
 		o.answered = "refused"
-	}
-	if o.values && status == http.StatusOK && o.item != nil && o.item.Body != nil {
-		var entry struct{ Value string }
-		if json.Unmarshal(o.item.Body, &entry) == nil {
-			o.setValue(entry.Value)
-		}
-	}
-	if status >= http.StatusMultipleChoices {
-		o.value, o.hasValue, o.cut = "", false, false
 	}
 	o.monitor.feed.Add(o.request)
 }
@@ -229,7 +189,7 @@ const (
 	eventSkipped = "skipped"
 )
 
-func (r *request) document(values bool) api.AnsweredRequest {
+func (r *request) document() api.AnsweredRequest {
 	doc := api.AnsweredRequest{
 		At: unixSeconds(r.at), Method: r.method, Path: r.path, Namespace: r.id.Namespace, Key: r.id.Key,
 		Status: r.status, Answered: r.answered, Microseconds: r.took.Microseconds(), Bytes: r.bytes,
@@ -237,9 +197,6 @@ func (r *request) document(values bool) api.AnsweredRequest {
 	if r.age != cache.Forever {
 		seconds := r.age.Seconds()
 		doc.AgeSeconds = &seconds
-	}
-	if values && r.hasValue { // guard 13.34
-		doc.Value, doc.ValueCut = &r.value, r.cut
 	}
 	return doc
 }
@@ -250,27 +207,18 @@ func (s *surface) followRequests(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	values, err := boolParameter(r, "values")
-	if err != nil {
-		return err
-	}
 	from, err := s.monitor.feed.Follow()
 	if err != nil {
 		return tooManyReaders(w, err)
 	}
 	defer from.Close()
-	if values {
-		s.monitor.values.Add(1)
-		defer s.monitor.values.Add(-1)
-	}
-	f := requestFollower{namespace, values}
+	f := requestFollower{namespace}
 	return (&stream[request]{from, f.beat(sse.AppendRetry(nil, reconnectAfter)), f.tell, f.beat}).answer(s.tasks, w, r)
 }
 
 // requestFollower makes one reader's stream.
 type requestFollower struct {
 	namespace string // empty for all
-	values    bool
 }
 
 func (f requestFollower) tell(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
@@ -280,7 +228,7 @@ func (f requestFollower) tell(dst []byte, records []feed.Record[request], missed
 	for i := range records {
 		r := &records[i].Value
 		if f.namespace == "" || r.id.Namespace == f.namespace {
-			dst = appendEvent(dst, "", eventRequest, r.document(f.values))
+			dst = appendEvent(dst, "", eventRequest, r.document())
 		}
 	}
 	return dst, 0

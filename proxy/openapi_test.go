@@ -186,7 +186,7 @@ func TestTheMonitorsWordsAreDescribed(t *testing.T) {
 		words = append(words, (&memory.Result{Read: true, Source: from}).How())
 	}
 	for _, word := range words {
-		data, err := json.Marshal((&request{method: "GET", path: "/memory/n/k", status: http.StatusOK, answered: word, at: time.Now()}).document(false))
+		data, err := json.Marshal((&request{method: "GET", path: "/memory/n/k", status: http.StatusOK, answered: word, at: time.Now()}).document())
 		noError(t, err)
 		if err := described().checkEvent("/_botwired/monitor", sse.Event{Name: eventRequest, Data: data}); err != nil {
 			t.Errorf("%s: %v", cmp.Or(word, "a redirect"), err)

@@ -59,7 +59,6 @@ func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Req
 	if refusal != nil {
 		return nil, refusal
 	}
-	c.seen.put(value)
 	q.Value, q.Release = value, held.Release
 	return &held, nil
 }
@@ -136,13 +135,7 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 		return errUndoOfAnother
 	}
 	s.enter(c, memory.PutEntry, id.Namespace)
-	return s.answer(w, &q, c, func() (memory.Result, error) {
-		result, err := s.surface.Undo(r.Context(), &q, to)
-		if result.Op == journal.Put {
-			c.seen.put(result.Value)
-		}
-		return result, err
-	})
+	return s.answer(w, &q, c, func() (memory.Result, error) { return s.surface.Undo(r.Context(), &q, to) })
 }
 
 // revisionParameter is 0 if it is not given.

@@ -71,7 +71,6 @@ func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *observatio
 	var refusal *wire.Refusal
 	if q.Verb == memory.PutEntry {
 		q.Value, refusal = wire.DecodePut(jsonHeader, r.Body)
-		seen.put(q.Value)
 		seen.read(len(r.Body))
 	}
 	if refusal == nil {

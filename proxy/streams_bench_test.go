@@ -15,7 +15,7 @@ import (
 
 // audiences are who listens while a benchmark measures its callers.
 var audiences = []struct{ name, stream string }{
-	{"nobody", ""}, {"events", "events"}, {"monitor", "monitor"}, {"values", "monitor?values=true"},
+	{"nobody", ""}, {"events", "events"}, {"monitor", "monitor"},
 }
 
 // forAudiences measures request by request of the fast path in front of each audience.

@@ -121,7 +121,7 @@ func newSurface(opts SurfaceOptions, m *memory.Memory) (*surface, error) {
 	s.history = newLastHour(opts, s.figures)
 	s.operations = map[string]operation{
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
-		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace", "values"}},
+		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace"}},
 		"status":       {http.MethodGet, s.status, []string{"namespaces"}},
 		"openapi.json": {http.MethodGet, describer{openapi.Lazy(opts.Version)}.answer, nil},
 		"history":      {http.MethodGet, s.history.answer, nil},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,20 +23,18 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 		Short:   "Show each request to the memory as it is answered",
 		GroupID: groupDaily,
 		Example: "  botwired monitor\n" +
-			"  botwired monitor --namespace my-agent --values\n" +
+			"  botwired monitor --namespace my-agent\n" +
 			"  botwired monitor | grep upstream      # what is not answered here",
 		Long: "Show a line for each request to the memory, until Ctrl-C or until the daemon stops: when, what, the status, from\n" +
-			"where it was answered, in how many microseconds, and the age of what was answered. Values are shown only with\n" +
-			"--values.\n\n" +
+			"where it was answered, in how many microseconds, and the age of what was answered. botwired get and the\n" +
+			"dashboard show values.\n\n" +
 			"Where standard output is no terminal, a line has fields with tabs between them: time, method, path, status,\n" +
-			"answered from, age in seconds, microseconds, bytes and, with --values, the value as JSON. A field without a\n" +
-			"value is a dash. If requests come faster than monitor can show them, it says on standard error how many it\n" +
-			"has left out.",
+			"answered from, age in seconds, microseconds and bytes. A field without a value is a dash. If requests come\n" +
+			"faster than monitor can show them, it says on standard error how many it has left out.",
 		Args: noArguments,
 	}
 	m := &monitoring{process: p}
 	cmd.Flags().BoolVar(&m.asJSON, "json", false, "print a line of JSON for each request")
-	cmd.Flags().BoolVar(&m.values, "values", false, "show the values that are read and written, too")
 	namespace := namespaceFlag(cmd, "only the requests of this namespace")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.connect()
@@ -45,9 +42,6 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 			return err
 		}
 		r := api.Request{Path: api.Surface("monitor"), Query: url.Values{}}
-		if m.values {
-			r.Query.Set("values", "true")
-		}
 		if *namespace != "" {
 			r.Query.Set("namespace", *namespace)
 		}
@@ -62,10 +56,10 @@ func newMonitorCommand(p *process, settings *settingFlags) *cobra.Command {
 
 // monitoring prints requests.
 type monitoring struct {
-	process        *process
-	client         *attach.Client
-	out            io.Writer
-	asJSON, values bool
+	process *process
+	client  *attach.Client
+	out     io.Writer
+	asJSON  bool
 }
 
 // monitored is one request, as the daemon tells of it.
@@ -80,7 +74,6 @@ type monitored struct {
 	Age          term.Cell `json:"age_seconds"`
 	Microseconds term.Cell `json:"microseconds"`
 	Bytes        term.Cell `json:"bytes"`
-	Value        *string   `json:"value"`
 }
 
 // opened prints the header of a screen.
@@ -110,7 +103,7 @@ func (m *monitoring) visit(event api.Event) error {
 	if err := m.client.Decode(event.Data, &r); err != nil {
 		return err
 	}
-	line := r.fields(m.values)
+	line := r.fields()
 	if s, ok := m.out.(*term.Screen); ok {
 		line = r.line(s)
 	}
@@ -119,28 +112,13 @@ func (m *monitoring) visit(event api.Event) error {
 }
 
 // fields are for programs.
-func (r *monitored) fields(values bool) string {
+func (r *monitored) fields() string {
 	fields := []term.Cell{term.Cell(r.At.Instant()), r.Method, r.Path, r.Status, r.Answered, r.Age, r.Microseconds, r.Bytes}
-	if values {
-		fields = append(fields, term.Cell(r.quoted()))
-	}
 	var shown []string
 	for _, field := range fields {
 		shown = append(shown, term.Printable(field.Or("-")))
 	}
 	return strings.Join(shown, "\t")
-}
-
-// quoted is the value in JSON, on one line; empty if there is none.
-func (r *monitored) quoted() string {
-	if r.Value == nil {
-		return ""
-	}
-	text, err := json.Marshal(*r.Value)
-	if err != nil {
-		return "" // which no text causes
-	}
-	return string(text)
 }
 
 // line is for a person. Columns of one width come first: names are of any length.
@@ -162,9 +140,6 @@ func (r *monitored) line(s *term.Screen) string {
 	}
 	if r.Bytes != "" {
 		line += s.Dim("  " + r.Bytes.Size())
-	}
-	if value := r.quoted(); value != "" {
-		line += "  " + term.Printable(value)
 	}
 	return line
 }

@@ -108,6 +108,7 @@ var formerCommands = map[string]string{
 	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
 	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
 	"mcp install --json":               "it prints a fact on each line, and --print prints what the client would get",
+	"monitor --values":                 `"botwired get" and the dashboard show values`,
 	"pending send":                     `"botwired flush --now" tries every pending write at once`,
 	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
 	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
