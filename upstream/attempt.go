@@ -67,7 +67,7 @@ func (a *attempt) send(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	a.f.opts.Quotas.cover(w.Namespace) // guard 18.14
+	a.f.opts.Quotas.Cover(w.Namespace) // guard 18.14
 	a.sending(w)
 	s := &sendAttempt{f: a.f, a: a, write: w}
 	end, err := s.run(ctx)

@@ -233,7 +233,7 @@ func newVersioned(t testing.TB, s *seat, fs vfs.FS, adjust ...func(*upstream.Flu
 			change(o)
 		}
 	}
-	openRig(r, func(o *journal.Options) { o.NotBefore = s.notBefore })
+	openRig(r, func(o *journal.Options) { o.Versioned, o.NotBefore = true, s.notBefore })
 	return &versioned{r, s}
 }
 

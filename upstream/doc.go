@@ -21,9 +21,9 @@
 // drain end every linger. A caller that waits for one entry ends its linger, and has it go before the
 // others, but only every other time.
 //
-// A namespace may have a quota ([Quotas]). While it is ample, it changes nothing. When it is
+// A namespace may have a quota (package upstream/quota). While it is ample, it changes nothing. When it is
 // short, the linger widens and the namespace's entries take turns, the one first whose
-// oldest unsent write has waited longest: termsOf says when. Deletes, and entries for which a
+// oldest unsent write has waited longest: [quota.Terms] says when. Deletes, and entries for which a
 // caller waits, have a reserve. A flush and a drain may use all that is left.
 //
 // The engine's verdict decides what follows:

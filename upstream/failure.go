@@ -142,7 +142,7 @@ func (a *attempt) throttle(failed *Error) {
 		wait = q.backoff.NextBackOff()
 	}
 	if a.charge.counted() { // and not a read
-		a.f.opts.Quotas.throttled(q.Key(), wait)
+		a.f.opts.Quotas.Throttled(q.Key(), wait)
 	}
 	begins := q.throttled == ""
 	q.throttled = failed.Reason

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -91,9 +90,9 @@ func TestRestartWithUnknownMarks(t *testing.T) {
 // A fence spends nothing of the quota, whatever comes of it.
 func TestAFenceSpendsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		day := upstream.Quota{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}
+		day := quota.Limit{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}
 		r := openRig(&rig{
-			fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: "a.test", quota: func(string) upstream.Quota { return day },
+			fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: "a.test", quota: func(string) quota.Limit { return day },
 		})
 		used := func(want int) {
 			t.Helper()
@@ -189,9 +188,9 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 // A write whose fence lasts into the next window is counted there, durably before it leaves.
 func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		allowed := upstream.Quota{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
+		allowed := quota.Limit{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
 		fs := vfs.NewMem()
-		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) upstream.Quota { return allowed }})
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) quota.Limit { return allowed }})
 		ledger := func() (used int) {
 			for _, spent := range quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler)).Spent() {
 				if spent.Ends.After(time.Now()) {

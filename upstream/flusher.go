@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // Journal is what the flusher needs of the journal, which explains each method.
@@ -70,7 +71,7 @@ type FlusherOptions struct {
 	// metrics and the number of its requests.
 	OnFence func(outcome string, requests int)
 	// Quotas are the budgets of the namespaces; nil if there are none.
-	Quotas *Quotas
+	Quotas *quota.Quotas
 	// Slots bound the requests under way.
 	Slots *Slots
 	// Timeout is how long a write through waits for its turn.

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 const day = 24 * time.Hour
@@ -64,14 +64,14 @@ func (m *meter) sum(namespace string) (taken, refused int) {
 
 // metered runs a test in virtual time, with an upstream that counts writes and a daemon that
 // knows of it. The test begins with a window.
-func metered(t *testing.T, quota upstream.Quota, test func(t *testing.T, r *rig, m *meter)) {
+func metered(t *testing.T, limit quota.Limit, test func(t *testing.T, r *rig, m *meter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &meter{limit: quota.Writes, period: quota.Period, taken: make(map[string]int)}
+		m := &meter{limit: limit.Writes, period: limit.Period, taken: make(map[string]int)}
 		f := newFake(t)
 		f.answer = m.answer
-		sleepUntilNext(quota.Period)
-		test(t, newRigWithin(t, f, vfs.NewCrashableMem(), func(string) upstream.Quota { return quota }), m)
+		sleepUntilNext(limit.Period)
+		test(t, newRigWithin(t, f, vfs.NewCrashableMem(), func(string) quota.Limit { return limit }), m)
 	})
 }
 
@@ -80,7 +80,7 @@ func sleepUntilNext(period time.Duration) {
 }
 
 // report is a namespace's budget.
-func (r *rig) report(namespace string) upstream.QuotaReport { return r.quotas.Reports()[namespace] }
+func (r *rig) report(namespace string) quota.Report { return r.quotas.Reports()[namespace] }
 
 // agent is when which value of a key was written, for a day.
 type agent struct{ written map[string][]time.Time }

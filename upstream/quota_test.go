@@ -13,13 +13,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // A day of 20,000 writes to 40 keys takes no more than the 1,000 requests that upstream allows,
 // and upstream refuses none. A quiet namespace beside it is not slower for that.
 func TestAQuotaLastsTheDay(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		busy, quiet := &agent{make(map[string][]time.Time)}, &agent{make(map[string][]time.Time)}
 		start := time.Now()
 		var lives sync.WaitGroup
@@ -56,7 +56,7 @@ func TestAQuotaLastsTheDay(t *testing.T) {
 
 // An ample quota is as good as none: what one agent writes goes out after the linger.
 func TestAnAmpleQuotaDelaysNothing(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		a := &agent{make(map[string][]time.Time)}
 		for i := range 90 {
 			k := fmt.Sprint(i % 7)
@@ -88,7 +88,7 @@ func busyUntilSpread(t *testing.T, r *rig) {
 // While the writes of a namespace are spread, there is a reserve for deletes and for writes for
 // which a caller waits; a flush may take all that is left, and no more.
 func TestWhoNeedsNotWaitForTheQuota(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		busyUntilSpread(t, r)
 		other := journal.ID{Namespace: "other", Key: "k"}
 		r.put(other, "v")
@@ -145,7 +145,7 @@ func has(r *rig, id journal.ID) bool {
 
 // A drain at shutdown may take what is left, and gives up when it has: the rest is kept.
 func TestADrainKeepsToTheQuota(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 50, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
+	metered(t, quota.Limit{Writes: 50, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		r.putMany("ns", 80)
 		time.Sleep(linger)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -165,8 +165,8 @@ func TestADrainKeepsToTheQuota(t *testing.T) {
 
 // The count survives a restart to the request, and a crash to the lease.
 func TestTheCountOutlivesTheProcess(t *testing.T) {
-	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		r.putMany("ns", 300)
 		flush(t, r, "", time.Minute)
 		if used := r.report("ns").Used; used != 300 {
@@ -185,7 +185,7 @@ func TestTheCountOutlivesTheProcess(t *testing.T) {
 			r.stop()
 			fs = crashed
 			*r = *newRigWithin(t, r.fake, fs, r.quota)
-			if used := r.report("ns").Used; used < taken || used > taken+(life+1)*quota.Writes/50 {
+			if used := r.report("ns").Used; used < taken || used > taken+(life+1)*limit.Writes/50 {
 				t.Errorf("life %d: upstream has taken %d, and after a crash %d are used", life, taken, used)
 			}
 		}
@@ -202,8 +202,8 @@ func TestTheCountOutlivesTheProcess(t *testing.T) {
 // Of two daemons that write to one namespace, neither knows of the other. Each waits after the
 // first refusal for as long as upstream says.
 func TestTwoDaemonsOfOneQuotaWaitAfterARefusal(t *testing.T) {
-	quota := upstream.Quota{Writes: 200, Period: time.Hour, MaxAge: time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+	limit := quota.Limit{Writes: 200, Period: time.Hour, MaxAge: time.Minute}
+	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		other := newRigWithin(t, r.fake, vfs.NewMem(), r.quota)
 		start := time.Now()
 		for i := range 4000 {
@@ -232,8 +232,8 @@ func TestTwoDaemonsOfOneQuotaWaitAfterARefusal(t *testing.T) {
 // An upstream that has taken less than the quota says so once, and is left alone for as long as it
 // has said. The next window begins with the whole quota.
 func TestARefusalIsBelieved(t *testing.T) {
-	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		m.limit = 60
 		r.putMany("ns", 80)
 		flush(t, r, "", time.Minute)
@@ -256,8 +256,8 @@ func TestARefusalIsBelieved(t *testing.T) {
 // After a wait that ends within the window, the count goes on. An upstream that names no time is
 // tried seldom.
 func TestARefusalThatEndsSoon(t *testing.T) {
-	quota := upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		time.Sleep(day / 2)
 		r.set(func(f *fake) { f.answer = func(call) reply { return throttled("20") } })
 		r.put(key("k"), "v")
@@ -285,7 +285,7 @@ func TestARefusalThatEndsSoon(t *testing.T) {
 
 // A read that is answered 429 says nothing of the writes that are left.
 func TestARefusedReadLeavesTheQuota(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		refused := 0
 		r.set(func(f *fake) {
 			f.answer = func(c call) reply {
@@ -318,7 +318,7 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 		"refuses for good":    {func(f *fake) { f.answer = func(c call) reply { return []reply{detail(413), {}}[min(c.n, 1)] } }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+			metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 				r.set(row.fails)
 				r.put(key("k"), "v")
 				time.Sleep(time.Minute)
@@ -334,7 +334,7 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 
 // A request that is under way when a window ends may count in the next.
 func TestARequestBetweenTwoWindows(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: time.Hour}, func(t *testing.T, r *rig, _ *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: time.Hour}, func(t *testing.T, r *rig, _ *meter) {
 		r.put(key("early"), "v")
 		time.Sleep(time.Hour - linger - r.latency/5)
 		r.put(key("k"), "v")
@@ -351,13 +351,13 @@ func TestARequestBetweenTwoWindows(t *testing.T) {
 
 // A quota that is raised while its namespace waits lets it go, at once if the flusher is told.
 func TestAnotherQuota(t *testing.T) {
-	quota := upstream.Quota{Writes: 20, Period: day, MaxAge: 15 * time.Minute}
-	metered(t, quota, func(t *testing.T, r *rig, m *meter) {
+	limit := quota.Limit{Writes: 20, Period: day, MaxAge: 15 * time.Minute}
+	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		m.limit = 1000
 		r.settleWithin(time.Second) // the journal is read
 		r.stop()
 		var mu sync.Mutex
-		*r = *newRigWithin(t, r.fake, r.fs, func(string) upstream.Quota { mu.Lock(); defer mu.Unlock(); return quota })
+		*r = *newRigWithin(t, r.fake, r.fs, func(string) quota.Limit { mu.Lock(); defer mu.Unlock(); return limit })
 		r.putMany("ns", 200)
 		flush(t, r, "", time.Minute)
 		time.Sleep(20 * time.Second) // the flusher looks by itself every minute
@@ -365,7 +365,7 @@ func TestAnotherQuota(t *testing.T) {
 			t.Errorf("upstream has taken %d", taken)
 		}
 		mu.Lock()
-		quota.Writes = 150
+		limit.Writes = 150
 		mu.Unlock()
 		r.quotas.Changed()
 		time.Sleep(10 * time.Second)
@@ -373,7 +373,7 @@ func TestAnotherQuota(t *testing.T) {
 			t.Errorf("upstream has taken %d of 150 soon after the quota was raised", taken)
 		}
 		mu.Lock()
-		quota.Writes = 1000
+		limit.Writes = 1000
 		mu.Unlock()
 		r.settleWithin(2 * time.Minute)
 	})
@@ -381,7 +381,7 @@ func TestAnotherQuota(t *testing.T) {
 
 // What a namespace has saved, and what is left of its reserve, outlive the process.
 func TestSavingsAndTheReserveOutliveTheProcess(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		busyUntilSpread(t, r)
 		r.put(key("busy0"), "unsent")
 		r.put(key("busy0"), "in its place")
@@ -411,7 +411,7 @@ func TestSavingsAndTheReserveOutliveTheProcess(t *testing.T) {
 // A write that upstream has taken is not saved by the next one, though it may have to be read
 // back yet; one that was never sent is.
 func TestAWriteInDoubtIsNotSaved(t *testing.T) {
-	metered(t, upstream.Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.write() && c.n == 0} } })
 		r.put(key("k"), "hangs")
 		r.put(key("k"), "unsent") // in the place of the first, which has not gone yet

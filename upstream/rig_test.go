@@ -48,9 +48,9 @@ type rig struct {
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
-	full    chan string                           // what OnNamespaceFull was called with, and what was known then
-	quota   func(namespace string) upstream.Quota // nil: there are none
-	quotas  *upstream.Quotas
+	full    chan string                        // what OnNamespaceFull was called with, and what was known then
+	quota   func(namespace string) quota.Limit // nil: there are none
+	quotas  *quota.Quotas
 	fenced  string // the host's name, if it has fences; else empty
 	offset  *upstream.Offset
 	// forgetful has the journal not tell what was sent before it was opened.
@@ -79,9 +79,9 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 }
 
 // newRigWithin is newRig for namespaces with quotas.
-func newRigWithin(t testing.TB, f *fake, fs vfs.FS, quota func(string) upstream.Quota, change ...func(*journal.Options)) *rig {
+func newRigWithin(t testing.TB, f *fake, fs vfs.FS, allowed func(string) quota.Limit, change ...func(*journal.Options)) *rig {
 	t.Helper()
-	return openRig(&rig{fake: f, t: t, fs: fs, quota: quota}, change...)
+	return openRig(&rig{fake: f, t: t, fs: fs, quota: allowed}, change...)
 }
 
 // newFencedRig is newRig for one of several hosts, which has fences.
@@ -116,7 +116,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	})
 	if allowed != nil {
 		ledger := quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler))
-		r.quotas = upstream.NewQuotas(upstream.QuotasOptions{Of: allowed, Ledger: ledger, Logger: logger})
+		r.quotas = quota.New(quota.Options{Of: allowed, Ledger: ledger, Logger: logger})
 	}
 	flushing := upstream.FlusherOptions{
 		Journal: r.journal, Through: r.journal.WriteThrough, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },

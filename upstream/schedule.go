@@ -5,6 +5,7 @@ import (
 
 	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // noPosition is behind all writes that are ever announced.
@@ -35,7 +36,7 @@ type schedule struct {
 	draining       bool     // nothing lingers any more
 	wakeAt         instant  // when the dispatcher looks again by itself
 	turn           uint64
-	quotas         *Quotas
+	quotas         *quota.Quotas
 	throughs       throughs
 	// fresh is the queue that an untried task has joined last: the best place for a
 	// probe to come from, as tasks that have failed may be sick themselves.
@@ -96,7 +97,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	if q.renew(s.quotas, now); q.pace.limited {
 		s.place(q)
 		if saves {
-			s.quotas.save(c.Namespace)
+			s.quotas.Save(c.Namespace)
 		}
 	}
 	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)

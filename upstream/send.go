@@ -268,7 +268,7 @@ func apart(now, then time.Time) time.Duration {
 // an entry's times grow with its revisions, whatever the clocks say.
 func (s *sendAttempt) propose(ctx context.Context, over Version) (now Version, conflict *Conflict, failed *Error) {
 	w := s.write
-	s.f.opts.Quotas.cover(w.Namespace) // anew: what came before may have lasted into the next window
+	s.f.opts.Quotas.Cover(w.Namespace) // anew: what came before may have lasted into the next window
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // outcome is what the caller of a write through is told.
@@ -367,8 +368,8 @@ func TestWriteThroughIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestWriteThroughAndTheQuota(t *testing.T) {
-	quota := func(namespace string) upstream.Quota {
-		return upstream.Quota{Writes: map[string]int{"ns": 3}[namespace], Period: time.Hour, MaxAge: time.Minute}
+	quota := func(namespace string) quota.Limit {
+		return quota.Limit{Writes: map[string]int{"ns": 3}[namespace], Period: time.Hour, MaxAge: time.Minute}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))

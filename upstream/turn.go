@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"time"
+
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // pace is when a queue's tasks may be sent by its namespace's quota. The zero value lets
@@ -18,12 +20,12 @@ type pace struct {
 }
 
 // renew brings the pace up to date. The queue has to be put in its place again.
-func (q *queue) renew(qs *Quotas, now instant) {
+func (q *queue) renew(qs *quota.Quotas, now instant) {
 	if qs == nil {
 		return
 	}
-	t := qs.terms(q.Key(), time.Duration(q.linger), q.pending)
-	if !t.limited {
+	t := qs.Terms(q.Key(), time.Duration(q.linger), q.pending)
+	if !t.Limited {
 		if q.pace.limited {
 			q.pace = pace{} // it was, before the configuration was reloaded
 		}
@@ -36,8 +38,8 @@ func (q *queue) renew(qs *Quotas, now instant) {
 		return now + instant(wait)
 	}
 	q.pace = pace{
-		limited: true, spread: t.spread, linger: instant(t.linger), maxAge: t.maxAge,
-		ordinaryAt: at(t.ordinary), promptAt: at(t.prompt), demandedAt: at(t.demanded), endsAt: at(t.ends),
+		limited: true, spread: t.Spread, linger: instant(t.Linger), maxAge: t.MaxAge,
+		ordinaryAt: at(t.Ordinary), promptAt: at(t.Prompt), demandedAt: at(t.Demanded), endsAt: at(t.Ends),
 	}
 }
 
@@ -51,16 +53,16 @@ func (p *pace) widened(writtenAt, linger instant) instant {
 }
 
 // kindOf says how urgently a task is to go.
-func (q *queue) kindOf(t *task) kind {
+func (q *queue) kindOf(t *task) quota.Kind {
 	switch {
 	case t.through:
-		return prompt
+		return quota.Prompt
 	case t.first <= q.urgentUpTo:
-		return demanded
+		return quota.Demanded
 	case t.urgent, t.removes:
-		return prompt
+		return quota.Prompt
 	}
-	return ordinary
+	return quota.Ordinary
 }
 
 // turnOf is when the quota lets a task go. To read a write back costs nothing, nor does the end
@@ -69,7 +71,7 @@ func (q *queue) turnOf(t *task) instant {
 	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
 		return 0
 	}
-	return [...]instant{ordinary: q.pace.ordinaryAt, prompt: q.pace.promptAt, demanded: q.pace.demandedAt}[q.kindOf(t)]
+	return [...]instant{quota.Ordinary: q.pace.ordinaryAt, quota.Prompt: q.pace.promptAt, quota.Demanded: q.pace.demandedAt}[q.kindOf(t)]
 }
 
 // waits says what a task waits for whose turn has not come.
@@ -82,7 +84,7 @@ func (p *pace) waits() string {
 
 // charge is one request's part of a quota.
 type charge struct {
-	quotas    *Quotas
+	quotas    *quota.Quotas
 	namespace string
 	made      bool
 	flying    bool
@@ -92,11 +94,11 @@ type charge struct {
 func (c *charge) counted() bool { return c.flying }
 
 // charged counts the attempt that is about to begin.
-func (a *attempt) charged(qs *Quotas, now instant) charge {
+func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	q, t := a.queue, a.task
 	c := charge{quotas: qs, namespace: q.Key()}
 	if a.through != nil || !t.doubt().verifying(t.seq) {
-		c.made = qs.spend(q.Key(), q.kindOf(t))
+		c.made = qs.Spend(q.Key(), q.kindOf(t))
 		c.flying = c.made
 		q.renew(qs, now)
 	}
@@ -108,7 +110,7 @@ func (a *attempt) charged(qs *Quotas, now instant) charge {
 func (c *charge) takeBack() {
 	if c.made {
 		c.made = false
-		c.quotas.giveBack(c.namespace)
+		c.quotas.GiveBack(c.namespace)
 	}
 }
 
@@ -123,7 +125,7 @@ func (c *charge) cancel() {
 // end is called once, when the attempt has ended.
 func (c *charge) end() {
 	if c.flying {
-		c.quotas.landed(c.namespace)
+		c.quotas.Landed(c.namespace)
 	}
 }
 
@@ -149,7 +151,7 @@ func (f *Flusher) renewPaces(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		case <-f.opts.Quotas.changed:
+		case <-f.opts.Quotas.Changes():
 		}
 		f.inSome(func(cursor int) (next int, done bool) {
 			return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
@@ -167,6 +169,6 @@ func (f *Flusher) renew(q *queue) {
 // tryNow ends the waits of a queue that a person may end. The caller holds mu.
 func (f *Flusher) tryNow(q *queue) {
 	f.schedule.tryNow(q)
-	f.opts.Quotas.lift(q.Key())
+	f.opts.Quotas.Lift(q.Key())
 	f.renew(q)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // inForce is the configuration in force. Its methods translate the settings of a namespace for the parts
@@ -39,9 +39,9 @@ func (c *inForce) fence(namespace string) bool { return c.of(namespace).Fence }
 
 func (c *inForce) linger(namespace string) time.Duration { return c.of(namespace).Linger }
 
-func (c *inForce) quota(namespace string) upstream.Quota {
+func (c *inForce) quota(namespace string) quota.Limit {
 	q := c.of(namespace).Quota
-	return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
+	return quota.Limit{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
 }
 
 func (c *inForce) maxBytes(namespace string) int64 { return c.of(namespace).Quota.NamespaceBytes }

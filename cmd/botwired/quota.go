@@ -5,7 +5,6 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -13,8 +12,8 @@ import (
 const quotaFile = "journal.quota"
 
 // openQuotas opens the namespaces' budgets, whose count is beside the journal.
-func (d *sidecar) openQuotas(c *config.Config) *upstream.Quotas {
-	quotas := upstream.NewQuotas(upstream.QuotasOptions{
+func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
+	quotas := quota.New(quota.Options{
 		Of:     d.config.quota,
 		Ledger: quota.OpenLedger(filepath.Join(c.DataDir, quotaFile), nil, d.logger),
 		Logger: d.logger,
@@ -30,7 +29,7 @@ func (d *sidecar) openQuotas(c *config.Config) *upstream.Quotas {
 }
 
 // quotasForStatus are the budgets as the proxy shows them.
-func quotasForStatus(quotas *upstream.Quotas) func() map[string]proxy.Quota {
+func quotasForStatus(quotas *quota.Quotas) func() map[string]proxy.Quota {
 	return func() map[string]proxy.Quota {
 		all := make(map[string]proxy.Quota)
 		for namespace, r := range quotas.Reports() {

@@ -42,7 +42,7 @@ type daemon struct {
 	health   *upstream.Health
 	slots    *upstream.Slots
 	offset   *upstream.Offset
-	quotas   *upstream.Quotas
+	quotas   *quota.Quotas
 	flusher  *upstream.Flusher
 	proxy    *proxy.Server
 	listener *pipe.Listener
@@ -109,10 +109,10 @@ func (d *daemon) openFlusher() {
 		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 	})
 	d.slots = upstream.NewSlots(d.config.Upstream.Concurrency)
-	d.quotas = upstream.NewQuotas(upstream.QuotasOptions{
-		Of: func(namespace string) upstream.Quota {
+	d.quotas = quota.New(quota.Options{
+		Of: func(namespace string) quota.Limit {
 			q := d.config.For(namespace).Quota
-			return upstream.Quota{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
+			return quota.Limit{Writes: q.WritesPerDay, Period: q.Period, MaxAge: q.MaxAge}
 		},
 		Ledger: quota.OpenLedger(filepath.Join(d.config.DataDir, "journal.quota"), nil, d.logger),
 		Logger: d.logger,

@@ -42,7 +42,7 @@ var layers = []layer{
 	// The engines know upstream, and upstream knows no engine and no caller.
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
-	{"upstream/quota", []string{"internal/diskfs"}},
+	{"upstream/quota", []string{"internal/diskfs", "internal/hashtable"}},
 	{"upstream/...", []string{"upstream/internal/...", "upstream/quota", "internal/...", "journal"}},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // host is one of two daemons in front of one upstream. It has two entries of its own in the
@@ -29,9 +29,9 @@ type host struct {
 	last    map[journal.ID]string
 }
 
-func newHost(up *service, n int, quota upstream.Quota) (*host, error) {
+func newHost(up *service, n int, limit quota.Limit) (*host, error) {
 	h := &host{up: up, with: usual, fs: vfs.NewCrashableMem(), last: make(map[journal.ID]string)}
-	h.with.quota = quota
+	h.with.quota = limit
 	for i := range 2 {
 		h.entries = append(h.entries, journal.ID{Namespace: "a", Key: fmt.Sprintf("host%d-%d", n, i)})
 	}
@@ -111,10 +111,10 @@ func TestTwoHostsOfOneQuota(t *testing.T) {
 	})
 }
 
-func playHosts(up *service, quota upstream.Quota, deeds []deed) (failed error) {
+func playHosts(up *service, limit quota.Limit, deeds []deed) (failed error) {
 	var hosts []*host
 	for n := range 2 {
-		h, err := newHost(up, n, quota)
+		h, err := newHost(up, n, limit)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func playHosts(up *service, quota upstream.Quota, deeds []deed) (failed error) {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
-	for end := time.Now().Add(patience + 3*quota.Period); pendingOf(hosts) > 0; time.Sleep(time.Second) {
+	for end := time.Now().Add(patience + 3*limit.Period); pendingOf(hosts) > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			return fmt.Errorf("contract 18: %d are pending at the end", pendingOf(hosts))
 		}

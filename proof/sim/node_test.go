@@ -53,7 +53,7 @@ type settings struct {
 	backoffInitial, backoffMax time.Duration
 	patience                   time.Duration
 	policy                     cache.Policy
-	quota                      upstream.Quota
+	quota                      quota.Limit
 	through                    bool   // all namespaces write through
 	lists                      bool   // namespaces in use are listed in the background
 	name                       string // among several hosts
@@ -84,7 +84,7 @@ type node struct {
 	cache   *cache.Cache
 	engine  *botwire.Client
 	health  *upstream.Health
-	quotas  *upstream.Quotas
+	quotas  *quota.Quotas
 	slots   *upstream.Slots
 	offset  *upstream.Offset
 	flusher *upstream.Flusher
@@ -164,8 +164,8 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
-	n.quotas = upstream.NewQuotas(upstream.QuotasOptions{
-		Of: func(string) upstream.Quota { return with.quota }, Ledger: quota.OpenLedger(opts.Dir+".quota", opts.FS, logger), Logger: logger,
+	n.quotas = quota.New(quota.Options{
+		Of: func(string) quota.Limit { return with.quota }, Ledger: quota.OpenLedger(opts.Dir+".quota", opts.FS, logger), Logger: logger,
 	})
 	n.slots = upstream.NewSlots(concurrency)
 	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // say adds a message to a conversation as BotWire's class for LangChain does: it reads the whole
@@ -37,7 +37,7 @@ func TestAConversationThatBeginsInAnOutage(t *testing.T) {
 	for _, used := range []string{"a moment ago", "by an earlier process"} {
 		t.Run(used, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, err := newWorld(upstream.Quota{}, func(with *settings) { with.lists = true })
+				w, err := newWorld(quota.Limit{}, func(with *settings) { with.lists = true })
 				if err != nil {
 					t.Fatal(err)
 				}

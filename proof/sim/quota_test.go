@@ -10,19 +10,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // drawQuota draws the quota of each namespace of a world. In most worlds there is none. The
 // others have so little that some steps use it up.
-func drawQuota(t *rapid.T) upstream.Quota { return drawQuotaOf(t, []int{0, 0, 0, 3, 8, 20}) }
+func drawQuota(t *rapid.T) quota.Limit { return drawQuotaOf(t, []int{0, 0, 0, 3, 8, 20}) }
 
-func drawQuotaOf(t *rapid.T, sizes []int) upstream.Quota {
+func drawQuotaOf(t *rapid.T, sizes []int) quota.Limit {
 	writes := rapid.SampledFrom(sizes).Draw(t, "quota")
 	if writes == 0 {
-		return upstream.Quota{}
+		return quota.Limit{}
 	}
-	return upstream.Quota{
+	return quota.Limit{
 		Writes: writes,
 		Period: rapid.SampledFrom([]time.Duration{time.Minute, 7 * time.Second, 20 * time.Minute}).Draw(t, "period"),
 		MaxAge: rapid.SampledFrom([]time.Duration{15 * time.Minute, 0, 5 * time.Second}).Draw(t, "maxAge"),

@@ -14,14 +14,14 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // inWorld runs a test on a daemon in front of an upstream that is well, in virtual time.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(upstream.Quota{})
+		w, err := newWorld(quota.Limit{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // action is the kind of a step.
@@ -79,8 +79,8 @@ func (s step) String() string {
 
 // script is the whole plan of a seed, short enough to read.
 type script struct {
-	quota upstream.Quota // of each namespace
-	lists bool           // namespaces in use are listed in the background
+	quota quota.Limit // of each namespace
+	lists bool        // namespaces in use are listed in the background
 	steps []step
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // stored is an entry upstream.
@@ -44,7 +44,7 @@ type service struct {
 	dialing    func(context.Context) (net.Conn, error)
 	answering  func(http.ResponseWriter, *http.Request)
 	entries    map[journal.ID]stored
-	quota      upstream.Quota
+	quota      quota.Limit
 	shared     bool // by two daemons
 	meters     map[string]*meter
 	judged     judged

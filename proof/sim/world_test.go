@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
 )
 
 // world is the simulated world, and the model to compare it with.
@@ -32,13 +32,13 @@ type world struct {
 	squeezed     bool             // the disk was once nearly full
 }
 
-func newWorld(quota upstream.Quota, change ...func(*settings)) (*world, error) {
+func newWorld(limit quota.Limit, change ...func(*settings)) (*world, error) {
 	w := &world{settings: usual, fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
 	w.free.Store(roomy)
-	w.settings.quota, w.up.quota = quota, quota
+	w.settings.quota, w.up.quota = limit, limit
 	for _, c := range change {
 		c(&w.settings)
 	}

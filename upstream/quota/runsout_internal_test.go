@@ -1,4 +1,4 @@
-package upstream
+package quota
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func TestWhenAQuotaRunsOut(t *testing.T) {
 		"it is used up":                  {1000, 6 * time.Hour, 6 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &budget{quota: Quota{Writes: 1000, Period: day}, used: row.used}
+			b := &budget{quota: Limit{Writes: 1000, Period: day}, used: row.used}
 			now := begins.Add(row.passed)
 			b.window = b.number(now)
 			got := b.runsOut(now)

@@ -1,11 +1,9 @@
-package upstream
+package quota
 
 import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/botwired/botwired/upstream/quota"
 )
 
 // A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon
@@ -13,9 +11,9 @@ import (
 // crash costs no more.
 const leaseShare = 50
 
-// cover makes the count of a namespace durable before a request leaves. Where the ledger
+// Cover makes the count of a namespace durable before a request leaves. Where the ledger
 // fails, the count is in memory only, and upstream's own count is the bound.
-func (qs *Quotas) cover(namespace string) {
+func (qs *Quotas) Cover(namespace string) {
 	spread, empty, short := qs.tell(namespace)
 	if spread {
 		qs.opts.Logger.Info("a namespace spreads its writes, so that its quota lasts", "namespace", namespace)
@@ -56,7 +54,7 @@ func (qs *Quotas) record() {
 	short := slices.Collect(maps.Keys(qs.short))
 	clear(qs.short)
 	qs.mu.Unlock()
-	var leases []quota.Use
+	var leases []Use
 	for _, namespace := range short {
 		qs.with(namespace, func(b *budget, _ time.Time) {
 			if b.used > b.leased {
@@ -80,7 +78,7 @@ func (qs *Quotas) record() {
 	}
 }
 
-func (b *budget) leaseMore() quota.Use {
+func (b *budget) leaseMore() Use {
 	b.lease = min(max(1, 2*b.lease), max(1, b.quota.Writes/leaseShare))
 	return b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
 }
@@ -89,7 +87,7 @@ func (b *budget) leaseMore() quota.Use {
 // short of the count.
 func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
-		spread = !b.toldSpread && b.terms(b.linger, now).spread
+		spread = !b.toldSpread && b.terms(b.linger, now).Spread
 		empty = !b.toldEmpty && !b.isShut() && b.left() == 0
 		b.toldSpread, b.toldEmpty = b.toldSpread || spread, b.toldEmpty || empty
 		b.noteEmpty(now)
@@ -98,8 +96,8 @@ func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	return spread, empty, short
 }
 
-// QuotaReport is a namespace's budget in the present window.
-type QuotaReport struct {
+// Report is a namespace's budget in the present window.
+type Report struct {
 	Limit, Used, Left int
 	Saved             int // writes that needed no request, as a newer one took their place
 	ResetsAt          time.Time
@@ -113,7 +111,7 @@ type QuotaReport struct {
 // something: a few writes at once, right after its beginning, are no pace.
 const paceShown = 100
 
-// runsOut is when nothing is left at the pace of the window so far: see [QuotaReport.RunsOutAt].
+// runsOut is when nothing is left at the pace of the window so far: see [Report.RunsOutAt].
 func (b *budget) runsOut(now time.Time) time.Time {
 	if b.noteEmpty(now); !b.emptyAt.IsZero() {
 		return b.emptyAt
@@ -142,8 +140,8 @@ func (b *budget) noteEmpty(now time.Time) {
 
 // Reports returns the budgets, by namespace, of those that have spent, saved or pending writes
 // in this window.
-func (qs *Quotas) Reports() map[string]QuotaReport {
-	reports := make(map[string]QuotaReport)
+func (qs *Quotas) Reports() map[string]Report {
+	reports := make(map[string]Report)
 	qs.each(func(b *budget, now time.Time) {
 		quota := qs.opts.Of(b.Key())
 		if quota.none() {
@@ -153,10 +151,10 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 			return
 		}
 		t := b.terms(b.linger, now)
-		turns := min(float64(t.ends), float64(t.gap)*float64(b.pending)) // more than a Duration holds, perhaps
-		reports[b.Key()] = QuotaReport{
-			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.ends),
-			Linger: max(t.linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
+		turns := min(float64(t.Ends), float64(t.Gap)*float64(b.pending)) // more than a Duration holds, perhaps
+		reports[b.Key()] = Report{
+			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.Ends),
+			Linger: max(t.Linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
 		}
 	})
 	return reports
@@ -166,7 +164,7 @@ func (qs *Quotas) Reports() map[string]QuotaReport {
 // their quota.
 func (qs *Quotas) Short() (spread, usedUp int) {
 	qs.each(func(b *budget, now time.Time) {
-		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).spread {
+		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).Spread {
 			return
 		}
 		if spread++; b.left() == 0 {

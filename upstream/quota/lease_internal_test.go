@@ -1,4 +1,4 @@
-package upstream
+package quota
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/botwired/botwired/upstream/quota"
 )
 
 // memoryLedger is a ledger that forgets.
@@ -16,10 +14,10 @@ type memoryLedger struct {
 	onRecord func() // called once; nil if there is nothing to do
 }
 
-func (l *memoryLedger) Spent() []quota.Use      { return nil }
-func (l *memoryLedger) Close([]quota.Use) error { return nil }
+func (l *memoryLedger) Spent() []Use      { return nil }
+func (l *memoryLedger) Close([]Use) error { return nil }
 
-func (l *memoryLedger) Record(...quota.Use) error {
+func (l *memoryLedger) Record(...Use) error {
 	l.records++
 	if do := l.onRecord; do != nil {
 		l.onRecord = nil
@@ -28,18 +26,18 @@ func (l *memoryLedger) Record(...quota.Use) error {
 	return nil
 }
 
-func quotasOn(l *memoryLedger, quota Quota) *Quotas {
-	return NewQuotas(QuotasOptions{Of: func(string) Quota { return quota }, Ledger: l, Logger: slog.New(slog.DiscardHandler)})
+func quotasOn(l *memoryLedger, quota Limit) *Quotas {
+	return New(Options{Of: func(string) Limit { return quota }, Ledger: l, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // A request that the ledger covers does not wait for the record of another namespace.
 func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 	l := &memoryLedger{}
-	qs := quotasOn(l, Quota{Writes: 1000, Period: time.Hour})
+	qs := quotasOn(l, Limit{Writes: 1000, Period: time.Hour})
 	send := func(namespace string) {
-		qs.spend(namespace, ordinary)
-		qs.cover(namespace)
-		qs.landed(namespace)
+		qs.Spend(namespace, Ordinary)
+		qs.Cover(namespace)
+		qs.Landed(namespace)
 	}
 	send("covered")
 	send("covered") // there is one left of this lease
@@ -61,19 +59,19 @@ func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 // One record is for all namespaces that need one.
 func TestOneRecordForManyNamespaces(t *testing.T) {
 	l := &memoryLedger{}
-	qs := quotasOn(l, Quota{Writes: 1000, Period: time.Hour})
+	qs := quotasOn(l, Limit{Writes: 1000, Period: time.Hour})
 	all := make([]string, 20)
 	l.onRecord = func() {
 		for i := range all { // they come during the record, and wait for its end
 			all[i] = fmt.Sprint(i)
-			qs.spend(all[i], ordinary)
+			qs.Spend(all[i], Ordinary)
 			qs.tell(all[i])
 		}
 	}
-	qs.spend("first", ordinary)
-	qs.cover("first")
+	qs.Spend("first", Ordinary)
+	qs.Cover("first")
 	for _, namespace := range all {
-		qs.cover(namespace)
+		qs.Cover(namespace)
 	}
 	if l.records != 2 {
 		t.Errorf("%d records, want 2", l.records)
@@ -84,9 +82,9 @@ func TestOneRecordForManyNamespaces(t *testing.T) {
 func TestReportOfMuchPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		qs := quotasOn(&memoryLedger{}, Quota{Writes: 1, Period: day, MaxAge: time.Minute})
-		qs.spend("n", ordinary)
-		qs.terms("n", time.Second, 200_000)
+		qs := quotasOn(&memoryLedger{}, Limit{Writes: 1, Period: day, MaxAge: time.Minute})
+		qs.Spend("n", Ordinary)
+		qs.Terms("n", time.Second, 200_000)
 		left := time.Until(time.Now().Truncate(day).Add(day))
 		if got := qs.Reports()["n"].Linger; got != left {
 			t.Errorf("a write waits for %v, want %v", got, left)

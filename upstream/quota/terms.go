@@ -1,4 +1,4 @@
-package upstream
+package quota
 
 import (
 	"math"
@@ -25,7 +25,7 @@ const (
 
 // supply is what a namespace has left of its quota at one moment.
 type supply struct {
-	quota     Quota
+	quota     Limit
 	left      int           // upstream writes in this window
 	reserve   int           // of them, kept for those that should not wait
 	timeLeft  time.Duration // of the window; above zero
@@ -33,18 +33,18 @@ type supply struct {
 	sinceLast time.Duration // since the last write that was not of the reserve
 }
 
-// terms say when a namespace's writes may be sent: how long to wait from now on for each
+// Terms say when a namespace's writes may be sent: how long to wait from now on for each
 // kind of them. The zero value lets all go at once.
-type terms struct {
-	limited  bool          // there is a quota
-	spread   bool          // its writes are spread
-	linger   time.Duration // how long a write waits for a newer one to its entry
-	gap      time.Duration // between two ordinary writes
-	ordinary time.Duration
-	prompt   time.Duration // deletes, and writes for which a caller waits
-	demanded time.Duration // by a flush or a drain
-	ends     time.Duration // the window
-	maxAge   time.Duration // the quota's
+type Terms struct {
+	Limited  bool          // there is a quota
+	Spread   bool          // its writes are spread
+	Linger   time.Duration // how long a write waits for a newer one to its entry
+	Gap      time.Duration // between two ordinary writes
+	Ordinary time.Duration
+	Prompt   time.Duration // deletes, and writes for which a caller waits
+	Demanded time.Duration // by a flush or a drain
+	Ends     time.Duration // the window
+	MaxAge   time.Duration // the quota's
 }
 
 func reserveOf(writes int) int { return writes / reservePart }
@@ -53,12 +53,12 @@ func reserveOf(writes int) int { return writes / reservePart }
 // less is left, the longer is the gap between two of them. Entries that are written all the
 // time then take turns, and each of their requests carries all that was written since the
 // last one.
-func termsOf(s supply) terms {
-	t := terms{limited: true, linger: s.linger, ends: s.timeLeft, maxAge: s.quota.MaxAge}
+func termsOf(s supply) Terms {
+	t := Terms{Limited: true, Linger: s.linger, Ends: s.timeLeft, MaxAge: s.quota.MaxAge}
 	if s.left < 1 {
-		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
+		t.Spread, t.Linger = true, max(s.linger, s.quota.MaxAge)
 		wait := s.timeLeft + nextWindow
-		t.gap, t.ordinary, t.prompt, t.demanded = s.timeLeft, wait, wait, wait // guard 18.11
+		t.Gap, t.Ordinary, t.Prompt, t.Demanded = s.timeLeft, wait, wait, wait // guard 18.11
 		return t
 	}
 	timeShare := float64(s.timeLeft) / float64(s.quota.Period)
@@ -67,8 +67,8 @@ func termsOf(s supply) terms {
 	if spendable < 1 {
 		// The reserve gives way by one write when so much of the window is left.
 		until := time.Duration(float64(s.quota.Period) * float64(s.left-1) / float64(reserved))
-		t.gap, t.ordinary = s.timeLeft, min(s.timeLeft, max(0, s.timeLeft-until))
-		t.spread, t.linger = true, max(s.linger, s.quota.MaxAge)
+		t.Gap, t.Ordinary = s.timeLeft, min(s.timeLeft, max(0, s.timeLeft-until))
+		t.Spread, t.Linger = true, max(s.linger, s.quota.MaxAge)
 	} else {
 		line := float64(s.quota.Writes-reserved) * timeShare
 		spreads := min(1, max(0, (ampleAbove-spendable/line)/(ampleAbove-spreadBelow)))
@@ -76,12 +76,12 @@ func termsOf(s supply) terms {
 			return t
 		}
 		even := float64(s.timeLeft) / float64(s.left) // by the end, the reserve is given to all
-		t.spread, t.gap = true, time.Duration(spreads*even)
-		t.ordinary = min(s.timeLeft, max(0, t.gap-s.sinceLast)) // guard 18.9
-		t.linger = widened(s.linger, min(time.Duration(even), s.quota.MaxAge), spreads)
+		t.Spread, t.Gap = true, time.Duration(spreads*even)
+		t.Ordinary = min(s.timeLeft, max(0, t.Gap-s.sinceLast)) // guard 18.9
+		t.Linger = widened(s.linger, min(time.Duration(even), s.quota.MaxAge), spreads)
 	}
-	if t.prompt = t.ordinary; s.reserve > 0 { // guard 18.12
-		t.prompt = 0
+	if t.Prompt = t.Ordinary; s.reserve > 0 { // guard 18.12
+		t.Prompt = 0
 	}
 	return t
 }

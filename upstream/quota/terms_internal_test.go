@@ -1,4 +1,4 @@
-package upstream
+package quota
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 func TestTermsOf(t *testing.T) {
 	const day = 24 * time.Hour
-	daily := Quota{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
+	daily := Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
 	for name, row := range map[string]struct {
 		supply
 		spread                  bool
@@ -50,8 +50,8 @@ func TestTermsOf(t *testing.T) {
 			}
 			return d.Round(time.Second)
 		}
-		if got.spread != row.spread || rounded(got.linger) != row.linger || rounded(got.ordinary) != row.ordinary ||
-			rounded(got.prompt) != row.prompt || got.demanded != row.demanded || got.ends != row.timeLeft {
+		if got.Spread != row.spread || rounded(got.Linger) != row.linger || rounded(got.Ordinary) != row.ordinary ||
+			rounded(got.Prompt) != row.prompt || got.Demanded != row.demanded || got.Ends != row.timeLeft {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -60,16 +60,16 @@ func TestTermsOf(t *testing.T) {
 // Between ample and short, linger and gap grow little by little, without a jump.
 func TestTermsHaveNoSteps(t *testing.T) {
 	s := supply{
-		quota: Quota{Writes: 100_000, Period: 24 * time.Hour, MaxAge: time.Hour}, reserve: 5000,
+		quota: Limit{Writes: 100_000, Period: 24 * time.Hour, MaxAge: time.Hour}, reserve: 5000,
 		timeLeft: 12 * time.Hour, linger: 100 * time.Millisecond,
 	}
-	was := terms{linger: s.linger}
+	was := Terms{Linger: s.linger}
 	for s.left = 60_000; s.left > 0; s.left -= 10 {
 		now := termsOf(s)
-		if now.linger < was.linger || now.ordinary < was.ordinary {
+		if now.Linger < was.Linger || now.Ordinary < was.Ordinary {
 			t.Fatalf("of %d writes left: %+v, after %+v", s.left, now, was)
 		}
-		if s.left > 10_000 && now.linger > was.linger*11/10 {
+		if s.left > 10_000 && now.Linger > was.Linger*11/10 {
 			t.Fatalf("of %d writes left: %+v, after %+v", s.left, now, was)
 		}
 		was = now

@@ -1,4 +1,4 @@
-package upstream
+package quota
 
 import (
 	"log/slog"
@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/hashtable"
-	"github.com/botwired/botwired/upstream/quota"
 )
 
-// Quota is what upstream allows a namespace.
-type Quota struct {
+// Limit is what upstream allows a namespace.
+type Limit struct {
 	Writes int           // requests that write, within each period; 0 is no quota
 	Period time.Duration // windows begin at multiples of it since 1970 (UTC)
 	// MaxAge is how long a write waits at most for newer ones, to save quota. It waits
@@ -19,21 +18,21 @@ type Quota struct {
 	MaxAge time.Duration
 }
 
-func (q Quota) none() bool { return q.Writes <= 0 || q.Period <= 0 }
+func (q Limit) none() bool { return q.Writes <= 0 || q.Period <= 0 }
 
-// Ledger keeps durably what namespaces have spent: see [quota.Ledger].
-type Ledger interface {
-	Spent() []quota.Use
-	Record(...quota.Use) error
-	Close(exact []quota.Use) error
+// Records keep durably what namespaces have spent: see [Ledger].
+type Records interface {
+	Spent() []Use
+	Record(...Use) error
+	Close(exact []Use) error
 }
 
-// QuotasOptions configures quotas.
-type QuotasOptions struct {
+// Options configures quotas.
+type Options struct {
 	// Of returns a namespace's quota. It is quick, and its answer may change: see Changed.
-	Of func(namespace string) Quota
+	Of func(namespace string) Limit
 	// Ledger outlives the process; nil if nothing has to.
-	Ledger Ledger
+	Ledger Records
 	// Logger receives one line when writes begin to be spread, and one when a quota is used
 	// up. It must not be nil.
 	Logger *slog.Logger
@@ -48,7 +47,7 @@ type QuotasOptions struct {
 // What is left of a lease after a crash counts as used. A nil *Quotas allows everything. The
 // methods may be called concurrently.
 type Quotas struct {
-	opts         QuotasOptions
+	opts         Options
 	spent, saved atomic.Int64
 	changed      chan struct{} // has room for one
 
@@ -65,7 +64,7 @@ type Quotas struct {
 type budget struct {
 	hashtable.Node[budget]
 
-	quota   Quota
+	quota   Limit
 	window  int64 // its number, counted from 1970
 	used    int
 	flying  int // requests under way
@@ -84,8 +83,8 @@ type budget struct {
 	emptyAt               time.Time // since when nothing is left; zero if something is, or nobody has looked
 }
 
-// NewQuotas returns the quotas, with what an earlier process has recorded.
-func NewQuotas(opts QuotasOptions) *Quotas {
+// New returns the quotas, with what an earlier process has recorded.
+func New(opts Options) *Quotas {
 	qs := &Quotas{opts: opts, short: make(map[string]struct{}), changed: make(chan struct{}, 1)}
 	if opts.Ledger == nil {
 		return qs
@@ -113,12 +112,15 @@ func (qs *Quotas) Changed() {
 	}
 }
 
+// Changes has something after each call of Changed.
+func (qs *Quotas) Changes() <-chan struct{} { return qs.changed }
+
 // Close records the exact counts.
 func (qs *Quotas) Close() error {
 	if qs.opts.Ledger == nil {
 		return nil
 	}
-	var exact []quota.Use
+	var exact []Use
 	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); b.used > 0 || b.saved > 0 {
 			exact = append(exact, b.spending(b.used))
@@ -188,7 +190,7 @@ func (b *budget) begin() {
 
 // update puts a quota in force, which may be another one, and the present window. Requests that
 // the namespace has made in this window count for the new quota.
-func (b *budget) update(quota Quota, now time.Time) {
+func (b *budget) update(quota Limit, now time.Time) {
 	was := b.quota
 	b.quota = quota
 	if quota.Writes != was.Writes {
@@ -225,7 +227,7 @@ func (b *budget) left() int {
 	return max(0, b.quota.Writes-b.used)
 }
 
-func (b *budget) terms(linger time.Duration, now time.Time) terms {
+func (b *budget) terms(linger time.Duration, now time.Time) Terms {
 	// The wall clock says which window it is, and the time from there is the monotonic one.
 	s := supply{
 		quota: b.quota, left: b.left(), linger: linger,
@@ -238,26 +240,26 @@ func (b *budget) terms(linger time.Duration, now time.Time) terms {
 	t := termsOf(s)
 	if b.isShut() { // perhaps not to the end of the window, or beyond it
 		wait := max(0, b.shutUntil.Sub(now))
-		t.ordinary, t.prompt, t.demanded, t.ends = wait, wait, wait, max(wait, t.ends)
+		t.Ordinary, t.Prompt, t.Demanded, t.Ends = wait, wait, wait, max(wait, t.Ends)
 	}
 	return t
 }
 
-func (b *budget) spending(used int) quota.Use {
-	return quota.Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
+func (b *budget) spending(used int) Use {
+	return Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
 }
 
-// kind says how urgently a write is to go.
-type kind uint8
+// Kind says how urgently a write is to go.
+type Kind uint8
 
 const (
-	ordinary kind = iota
-	prompt        // a delete, or a caller waits for it
-	demanded      // by a flush or a drain
+	Ordinary Kind = iota
+	Prompt        // a delete, or a caller waits for it
+	Demanded      // by a flush or a drain
 )
 
-// terms returns the present terms of a namespace that has so many entries pending.
-func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) (t terms) {
+// Terms returns the present terms of a namespace that has so many entries pending.
+func (qs *Quotas) Terms(namespace string, linger time.Duration, pending int) (t Terms) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		b.linger, b.pending = linger, pending
 		t = b.terms(linger, now)
@@ -265,10 +267,10 @@ func (qs *Quotas) terms(namespace string, linger time.Duration, pending int) (t 
 	return t
 }
 
-// spend counts a request that is about to be made.
-func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
+// Spend counts a request that is about to be made.
+func (qs *Quotas) Spend(namespace string, k Kind) (spent bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
-		if k != ordinary && b.reserve > 0 && b.terms(b.linger, now).spread {
+		if k != Ordinary && b.reserve > 0 && b.terms(b.linger, now).Spread {
 			b.reserve--
 		} else {
 			b.lastAt = now
@@ -281,8 +283,8 @@ func (qs *Quotas) spend(namespace string, k kind) (spent bool) {
 	return spent
 }
 
-// landed notes that a request that was counted is over.
-func (qs *Quotas) landed(namespace string) {
+// Landed notes that a request that was counted is over.
+func (qs *Quotas) Landed(namespace string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if b := qs.budgets.Get(namespace); b != nil {
@@ -291,24 +293,24 @@ func (qs *Quotas) landed(namespace string) {
 	}
 }
 
-// giveBack takes back the count of a request that upstream has not counted.
-func (qs *Quotas) giveBack(namespace string) {
+// GiveBack takes back the count of a request that upstream has not counted.
+func (qs *Quotas) GiveBack(namespace string) {
 	qs.with(namespace, func(b *budget, _ time.Time) { b.used = max(0, b.used-1) })
 	qs.spent.Add(-1)
 }
 
-// save counts a local write that needs no request, as a newer one takes its place.
-func (qs *Quotas) save(namespace string) {
+// Save counts a local write that needs no request, as a newer one takes its place.
+func (qs *Quotas) Save(namespace string) {
 	qs.with(namespace, func(b *budget, _ time.Time) {
 		b.saved++
 		qs.saved.Add(1)
 	})
 }
 
-// throttled notes that upstream has answered a write with 429: others use the quota too, or
+// Throttled notes that upstream has answered a write with 429: others use the quota too, or
 // upstream counts otherwise, and nothing is left for some time. After that, the count goes on
 // as before: upstream alone knows what others leave.
-func (qs *Quotas) throttled(namespace string, wait time.Duration) {
+func (qs *Quotas) Throttled(namespace string, wait time.Duration) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		if until := now.Add(wait); until.After(b.shutUntil) { // guard 18.24
 			b.shutUntil = until
@@ -316,7 +318,7 @@ func (qs *Quotas) throttled(namespace string, wait time.Duration) {
 	})
 }
 
-// lift ends what a 429 has shut: a person knows better.
-func (qs *Quotas) lift(namespace string) {
+// Lift ends what a 429 has shut: a person knows better.
+func (qs *Quotas) Lift(namespace string) {
 	qs.with(namespace, func(b *budget, _ time.Time) { b.shutUntil = time.Time{} })
 }
