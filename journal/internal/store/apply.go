@@ -18,8 +18,8 @@ func (p *pipeline) applyGathered() error {
 	return err
 }
 
-// apply adds to a group's batch what every batch carries, and hands it to Pebble. The
-// caller holds order, and the group is the gathering one.
+// apply adds to the gathering group's batch what every batch carries, and applies it. The caller holds
+// order.
 func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 	if p.beforeApply != nil {
 		tx := Tx{p: p} // the present one may be being filled
@@ -35,7 +35,7 @@ func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 		p.fail(err)
 		return ErrFailed
 	}
-	return p.hand(g.batch, how)
+	return p.applyBatch(g.batch, how)
 }
 
 // applyRest applies, before the store closes, the changes that no caller waits for.
@@ -51,16 +51,15 @@ func (p *pipeline) Totals() (now record.Totals) {
 	return now
 }
 
-// InOrder calls look with what the store holds, between two updates: what they change
-// together, look sees together. look must be quick.
+// InOrder calls look between two updates with what the store holds: look sees every update whole or
+// not at all. It must be quick.
 func (p *pipeline) InOrder(look func(record.Totals)) {
 	p.order.Lock()
 	defer p.order.Unlock()
 	look(p.totals)
 }
 
-// AwaitDurable returns when everything that the store shows is durable. Errors:
-// [ErrFailed].
+// AwaitDurable waits until everything that the store shows is durable. Errors: [ErrFailed].
 func (p *pipeline) AwaitDurable() error {
 	p.order.Lock()
 	newest := p.newest()

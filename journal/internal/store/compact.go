@@ -41,7 +41,7 @@ func (s *Store) InMemory() int64 { return int64(s.db.Metrics().WAL.Size) }
 // until ctx ends.
 func (s *Store) Flush(ctx context.Context) error {
 	var flushed <-chan struct{}
-	if err := s.catch(func() (err error) { flushed, err = s.db.AsyncFlush(); return err }); err != nil {
+	if err := s.failOnPanic(func() (err error) { flushed, err = s.db.AsyncFlush(); return err }); err != nil {
 		return err
 	}
 	select {
@@ -60,7 +60,7 @@ func (s *Store) Compact(ctx context.Context, prefix string) error {
 
 // CompactSpan does the same as Compact for the keys from one to another.
 func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
-	return s.catch(func() error { return s.db.Compact(ctx, from, to, false) })
+	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 
 func bounds(prefix string) (from, to []byte) {

@@ -23,8 +23,8 @@
 // FORMAT in the directory holds one line, "botwired journal 5", and is read before
 // anything else is touched; it is made last, when the store is complete.
 //
-// MARK is the high-water mark: two slots, at 0 and 4096, that are written in turn, of
-// which the one with the higher round counts (all u64 and u32 little-endian):
+// MARK is the high-water mark: two slots, at 0 and 4096, that are written in turn. The slot with
+// the higher round counts (all u64 and u32 little-endian):
 //
 //	u64 round  u64 seq  u64 batches  u64 number of the manifest
 //	u64 length of the manifest  u32 CRC-32C of that much of it

@@ -58,11 +58,10 @@ func (e *engine) failInBackground(err error) {
 	}
 }
 
-// hand gives a batch to Pebble, which applies it. A synced one has to be waited for and
-// closed; any other is closed here, and the next sync makes it durable too. The caller
-// holds order.
-func (e *engine) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
-	return e.guard(func() error {
+// applyBatch applies a batch to Pebble. If it is synced, the caller waits for it and closes it;
+// otherwise applyBatch closes it, and the next sync makes it durable. The caller holds order.
+func (e *engine) applyBatch(batch *pebble.Batch, how *pebble.WriteOptions) error {
+	return e.mustWrite(func() error {
 		if how.Sync {
 			return e.db.ApplyNoSyncWait(batch, how)
 		}
@@ -70,14 +69,13 @@ func (e *engine) hand(batch *pebble.Batch, how *pebble.WriteOptions) error {
 	})
 }
 
-// guard ends the journal in every case in which Pebble refuses a write: an error, a Fatalf, and a
+// mustWrite ends the journal in every case in which Pebble refuses a write: an error, a Fatalf, and a
 // panic. The caller holds order, so nobody is behind it in Pebble's commit.
-// guard makes every way in which Pebble refuses a write the end of the journal: an
-func (e *engine) guard(write func() error) error {
+func (e *engine) mustWrite(write func() error) error {
 	if e.failed.Load() { // guard 2.5
 		return ErrFailed
 	}
-	if err := e.catch(write); err != nil {
+	if err := e.failOnPanic(write); err != nil {
 		e.fail(err)
 	}
 	if e.failed.Load() {
@@ -86,10 +84,9 @@ func (e *engine) guard(write func() error) error {
 	return nil
 }
 
-// catch makes a panic of Pebble's the end of the journal: Pebble answers so when it
-// cannot go on with a log. net/http would swallow it, and Pebble keeps its locks after
-// it: all later writes would hang.
-func (e *engine) catch(call func() error) (err error) {
+// failOnPanic ends the journal if Pebble panics, as it does when it cannot go on with a log.
+// net/http would swallow the panic, and Pebble keeps its locks: all later writes would hang.
+func (e *engine) failOnPanic(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.panicked.Store(true)
@@ -100,8 +97,7 @@ func (e *engine) catch(call func() error) (err error) {
 	return call()
 }
 
-// wait returns when a batch that is being synced is durable. Its failure is the end of
-// the journal.
+// wait waits until a batch that is being synced is durable. If the sync fails, wait ends the journal.
 func (e *engine) wait(batch *pebble.Batch) error {
 	if err := batch.SyncWait(); err != nil {
 		e.fail(err)

@@ -15,9 +15,9 @@ import (
 const groupBytes = 2 << 20
 
 const (
-	// returning is the share, in quarters, of the writers answered together for which the next
+	// awaitedQuarters is the share, in quarters, of the writers answered together for which the next
 	// group waits; the others may have something else to do.
-	returning = 3
+	awaitedQuarters = 3
 	// maxCommitDelay bounds that wait: a sync that was slow for once does not make the
 	// next one late.
 	maxCommitDelay = 2 * time.Millisecond
@@ -118,7 +118,7 @@ func (p *pipeline) newest() ticket {
 	return ticket{group: p.syncing}
 }
 
-// await returns when the ticket's group is durable and visible.
+// await waits until the ticket's group is durable and visible.
 func (p *pipeline) await(t ticket) error {
 	if t.group == nil {
 		return nil
@@ -139,15 +139,14 @@ func (p *pipeline) lead(g *group) {
 	for g != nil {
 		began := time.Now()
 		p.finish(g)
-		p.delayCommit(g.writes*returning/4, min(time.Since(began), maxCommitDelay))
+		p.delayCommit(g.writes*awaitedQuarters/4, min(time.Since(began), maxCommitDelay))
 		g = p.next()
 	}
 }
 
-// delayCommit waits until n writes have joined the next group, but no longer than atMost.
-// Writers that were answered together are about to come back together: if the first of
-// them started a sync alone, the others would wait for it and then share one, during which
-// nobody is left to come.
+// delayCommit waits until n writes have joined the next group, but no longer than atMost. Writers
+// that were answered together come back together: if the first of them started a sync alone, the
+// others would wait for it and then share the next, during which nobody would come.
 func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	if n == 0 {
 		return
@@ -164,8 +163,8 @@ func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	}
 }
 
-// expect returns a channel that is closed when n writes have joined the next group, nil
-// if they have.
+// expect returns a channel that is closed when n writes have joined the next group; nil if they have
+// joined already.
 func (p *pipeline) expect(n int) <-chan struct{} {
 	p.order.Lock()
 	defer p.order.Unlock()
@@ -183,8 +182,8 @@ func (p *pipeline) next() *group {
 	return p.startSync()
 }
 
-// startSync begins to make the gathering group durable, if anybody waits for it, and
-// returns it. The caller holds order.
+// startSync starts the sync of the gathering group, if a caller waits for it, and returns the group.
+// The caller holds order.
 func (p *pipeline) startSync() *group {
 	g := p.gathering
 	if g == nil || len(g.changes) == 0 {
@@ -198,7 +197,7 @@ func (p *pipeline) startSync() *group {
 	return g
 }
 
-// beginSync applies the rest of the gathering group, and has all of it synced.
+// beginSync applies the rest of the gathering group, and starts the sync of all of it.
 func (p *pipeline) beginSync(g *group) (err error) {
 	defer p.recoverPanic(&err)
 	if g.batch != nil && !g.batch.Empty() {
@@ -210,10 +209,10 @@ func (p *pipeline) beginSync(g *group) (err error) {
 	if err := g.batch.LogData(nil, nil); err != nil {
 		return err
 	}
-	return p.hand(g.batch, pebble.Sync)
+	return p.applyBatch(g.batch, pebble.Sync)
 }
 
-// finish ends the wait of a started group.
+// finish waits for the sync of a started group, and lets its callers go on.
 func (p *pipeline) finish(g *group) {
 	defer close(g.done)
 	defer p.recoverPanic(&g.err)

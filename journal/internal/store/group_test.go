@@ -317,7 +317,7 @@ func TestTableThatFailsWhileClosing(t *testing.T) {
 	s := openStore(t, fs)
 	no(t, s.Update(put("a", "1")))
 	armed.Store(true)
-	no(t, s.catch(func() error { _, err := s.db.AsyncFlush(); return err }))
+	no(t, s.failOnPanic(func() error { _, err := s.db.AsyncFlush(); return err }))
 	<-begun
 	s.closing.Store(true) // as Close does, before it waits for the table
 	closed := make(chan error)

@@ -38,7 +38,7 @@ func (l *Load) Set(key, sealed []byte) error {
 func (l *Load) commit() error {
 	batch := l.batch
 	l.batch = l.s.db.NewBatch()
-	return l.s.guard(func() error { return errors.Join(batch.Commit(pebble.Sync), batch.Close()) })
+	return l.s.mustWrite(func() error { return errors.Join(batch.Commit(pebble.Sync), batch.Close()) })
 }
 
 // Finish makes everything durable, and the totals the store's.

@@ -23,7 +23,7 @@ func Create(opts Options) error {
 	if err != nil {
 		return err
 	}
-	err = s.guard(func() error {
+	err = s.mustWrite(func() error {
 		return db.Set(record.StateKey, record.EncodeTotals(&record.Totals{}), pebble.Sync)
 	})
 	if err = errors.Join(err, db.Close()); err != nil {

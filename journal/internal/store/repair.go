@@ -235,7 +235,7 @@ func (s *Store) replace(ctx context.Context, all span) error {
 		return Classify(errors.Join(err, fsys.Remove(path)))
 	}
 	keys := pebble.KeyRange{Start: all.from, End: append(bytes.Clone(all.to), 0)}
-	return s.catch(func() error {
+	return s.failOnPanic(func() error {
 		if kept == 0 {
 			return errors.Join(s.db.Excise(ctx, keys), fsys.Remove(path))
 		}
