@@ -28,7 +28,7 @@ func (c *copies) baseOf(id ID) (base, error) {
 	return base{known: h.Complete}, err
 }
 
-// found is what counting finds on the disk for one namespace, in bytes.
+// found holds the counts of one namespace's records on the disk, in bytes.
 type found struct{ bytes, uncopied, largest int64 }
 
 func (f *found) add(bytes int) {

@@ -28,7 +28,7 @@ type deadIndex struct {
 	first    uint64          // the oldest open one, or 0 if it is to be looked for
 	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
 	theirs   map[ID][]uint64 // the letters of other hosts' states
-	aged     []uint64        // those of conflicts between hosts, the oldest first
+	aged     []uint64        // the letters of conflicts between hosts, the oldest first
 	// Until the index has been rebuilt after a start: the dead letters that have changed
 	// since, and the writes that have settled. Then nil.
 	changed map[uint64]struct{}

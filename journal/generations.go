@@ -50,7 +50,7 @@ type generations struct {
 	all   []record.Generation // the oldest first; a receipt that is written again counts twice
 	began time.Time           // when the period of the last one began
 
-	removed bool // maintain's alone: generations of which the room was not given back
+	removed bool // used by maintain only: removed generations still take room on the disk
 }
 
 // load reads the record of the generations, and counts the receipts of the last one. If the record

@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Holdings is what a journal holds from one upstream, or for it.
+// Holdings counts what a journal keeps from one upstream, or for it.
 type Holdings struct {
 	Pending     int  // entries with a pending write
 	DeadLetters int  // refused writes

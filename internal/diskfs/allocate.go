@@ -7,7 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fileMode is the mode of a file beside the journal's directory, which may be shared.
+// fileMode keeps other users out of a file beside the journal's directory: others may use the folder
+// that both are in.
 const fileMode = 0o600
 
 // WriteFull makes a file of the given size in bytes that takes that much room on the disk.

@@ -24,7 +24,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FullDiskPause is the pause after a table found no room on the disk, until the next attempt.
+// FullDiskPause is the pause before the next attempt, after a table found no room on the disk.
 const FullDiskPause = 500 * time.Millisecond
 
 // IsFull reports whether an error says that the disk, or the user's share of it, is full.
@@ -39,10 +39,10 @@ func IsLocked(err error) bool {
 
 // Options configures a view of a file system. Its functions may be called on any goroutine.
 type Options struct {
-	// Pause is [FullDiskPause] but in tests.
+	// Pause is [FullDiskPause] except in tests.
 	Pause time.Duration
-	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging
-	// may take all the room there is.
+	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging may take
+	// all the room.
 	Mergeable func() bool
 	// OnFailure is called with the error of a log or a directory that cannot be written or
 	// synced, with Pebble's locks held.

@@ -1,11 +1,11 @@
 package diskfs
 
-// zeroAhead is how much of a log, in bytes, is filled with zeros at a time.
+// zeroAhead is the number of bytes of a log that are filled with zeros at a time.
 const zeroAhead = 256 << 10
 
-// zeroedLog is a new log. It fills allocated room with zeros ahead of the records. Without
-// them, each sync has to record that another piece of the file was written to, which takes
-// nearly as long again as the rest of it. A log that is used again needs none.
+// zeroedLog is a new log. It fills allocated room with zeros ahead of the records. Without them,
+// each sync must also record that another piece of the file was written, which nearly doubles its
+// time. A log that is used again needs no zeros.
 type zeroedLog struct {
 	watchedFile
 	written int64 // up to where there are records

@@ -9,9 +9,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// mergePauses is how many pauses merging tables waits: tables from memory go first. They
-// take little room and may say what of the other tables is garbage. Merging takes all
-// the room there is, and gives none of it back if it is not enough.
+// mergePauses is the number of pauses that a merge waits: tables from memory go first. They take
+// little room, and may show that other tables are garbage. A merge takes all the room there is, and
+// gives none of it back if that is not enough.
 const mergePauses = 4
 
 // errLastRoom refuses a merge while callers and the flusher need the room that is left.
@@ -28,8 +28,8 @@ type turns struct {
 	giveWay    bool      // a merge under way has to give back the room it has taken
 }
 
-// wait returns when a table may be begun, false if a merge is to be given up: while it
-// waited it would keep its room.
+// wait waits until a table may begin. It returns false if a merge must be given up, because it
+// would keep its room while it waits.
 func (t *turns) wait(fromMemory bool) bool {
 	after, ok := t.next(fromMemory)
 	if ok {
@@ -38,7 +38,7 @@ func (t *turns) wait(fromMemory bool) bool {
 	return ok
 }
 
-// next is when a table may be begun, and whether it may.
+// next returns when a table may begin, and whether it may.
 func (t *turns) next(fromMemory bool) (after time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

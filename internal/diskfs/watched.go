@@ -2,7 +2,7 @@ package diskfs
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 
-// watchedFile is a file whose failure ends the journal.
+// watchedFile reports its failures, which end the journal.
 type watchedFile struct {
 	vfs.File
 	onFailure func(error)

@@ -19,8 +19,8 @@ import (
 	"github.com/botwired/botwired/internal/diskfs"
 )
 
-// spareLines is how many lines the file may have beyond two for each namespace that it began with,
-// until the ledger writes it anew, without the windows that have ended.
+// spareLines is the number of lines that the file may have beyond two for each namespace that it
+// began with. Above it, the ledger writes the file anew, without the windows that have ended.
 const spareLines = 1024
 
 // Use is how many writes of a namespace upstream has counted in one window of its quota.

@@ -39,7 +39,7 @@ type Receipt struct {
 	State     ReceiptState
 	WrittenAt float64 // Unix seconds
 	SettledAt float64 // Unix seconds: when the write left the pending set; 0 for a pending one
-	By        uint64  // the write that has superseded it; 0 if it is none of this journal's
+	By        uint64  // this journal's write that has superseded it; 0 if there is none
 	Reason    string  // never holds a value
 }
 
@@ -69,7 +69,7 @@ func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 // Generation is a group of receipts that are removed together.
 type Generation struct {
 	Number   uint64
-	Receipts uint64 // how many; those of the last generation are not counted
+	Receipts uint64 // how many; the record of the last generation may lack some
 }
 
 // Generations are all generations of receipts.

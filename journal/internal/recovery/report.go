@@ -29,7 +29,7 @@ type Missing struct {
 	DeadLetters int      `json:"dead_letters"`
 	Changes     uint64   `json:"changes"`       // the last ones, writes and what became of them
 	Differs     bool     `json:"differs"`       // from what there was: removed records may be back in place of missing ones
-	FirstSeq    uint64   `json:"first_seq"`     // of the last writes, of which nothing is known
+	FirstSeq    uint64   `json:"first_seq"`     // the first of the last writes, about which nothing is known
 	LastSeq     uint64   `json:"last_seq"`      // 0 when there are none
 	Records     []string `json:"records"`       // read, and not as they were written
 	Files       []string `json:"files"`         // that could not be read in full

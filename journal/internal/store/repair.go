@@ -156,8 +156,8 @@ func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	// Pebble gives the change a number of its own, which no log has. Behind this flush a new
-	// log begins, so that the gap lies between two logs of which only the later one counts.
+	// Pebble gives the change a number of its own, which no log has. After this flush a new log
+	// begins, so the gap lies between two logs, and only the later one counts.
 	if s.flushSoon(ctx) != nil {
 		return false, ctx.Err()
 	}
