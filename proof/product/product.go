@@ -4,7 +4,6 @@ package product
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -15,11 +14,8 @@ var others = []string{"bin", "clients", "examples", "proof", "tools"}
 // EachFile calls visit with the slash-separated name, from the root, and the text of each Go file of
 // the product, without tests. It stops at the first error.
 func EachFile(root string, visit func(name string, text []byte) error) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
+	tree := os.DirFS(root)
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -33,10 +29,10 @@ func EachFile(root string, visit func(name string, text []byte) error) error {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		return visit(filepath.ToSlash(name), text)
+		return visit(name, text)
 	})
 }
