@@ -50,7 +50,7 @@ run: build ## Start the daemon on its embedded upstream, with its data in .run
 .PHONY: build
 build: ## Build bin/botwired
 	@[ -e $(BIN) ] || echo "The first build compiles some 250 packages, which takes minutes on a small machine. Later ones take seconds."
-	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X main.version=$(VERSION)" -o $(BIN) ./cmd/botwired
+	$(GO) build $(if $(wildcard $(BIN)),,-v) -ldflags "-X github.com/botwired/botwired/internal/build.version=$(VERSION)" -o $(BIN) ./cmd/botwired
 
 .PHONY: man
 man: ## Write the manual pages into bin/man/man1

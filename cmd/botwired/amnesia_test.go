@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // A person gives a bucket that has lost everything what is here, one namespace after the other.
@@ -20,7 +22,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range [][]string{{"restore"}, {"restore", "ns", "--all"}, {"restore", "--all", "--stop"}} {
-		wantFailure(t, at(t, d, nil, args...), exitUsage, "--all")
+		wantFailure(t, at(t, d, nil, args...), cli.ExitUsage, "--all")
 	}
 	d = newDaemon(t, map[string]answer{
 		"POST /_botwired/restore?namespace=%2A":          {200, `{"lost":"","namespaces":["a","b"]}`},
@@ -28,7 +30,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		"POST /_botwired/restore?namespace=b&timeout=2s": {200, `{"namespace":"b","state":"over","restored":2,"kept":0,"failed":0,"left":0,"waits":null}`},
 	})
 	got := at(t, d, nil, "restore", "--all")
-	if got.code != exitError || !strings.Contains(got.stderr, "a: upstream still lacks 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
+	if got.code != cli.ExitError || !strings.Contains(got.stderr, "a: upstream still lacks 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
 		t.Errorf("one that fails keeps no other back: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/restore?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
@@ -37,17 +39,17 @@ func TestRestoreAllCommand(t *testing.T) {
 
 func TestForgetUpstreamCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"the bucket was made anew","namespaces":[]}`}})
-	wantFailure(t, at(t, d, nil, "forget", "--upstream"), exitUsage, "--yes")
-	wantFailure(t, at(t, d, nil, "forget", "--upstream", "ns"), exitUsage, "--upstream")
-	wantFailure(t, at(t, d, nil, "forget"), exitUsage, "--upstream")
+	wantFailure(t, at(t, d, nil, "forget", "--upstream"), cli.ExitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "forget", "--upstream", "ns"), cli.ExitUsage, "--upstream")
+	wantFailure(t, at(t, d, nil, "forget"), cli.ExitUsage, "--upstream")
 	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "botwired goes on with the bucket that is there\n")
-	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
+	reply := func(text string) func(*cli.Program) {
+		return func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	if got := at(t, d, reply("y\n"), "forget", "--upstream"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
+	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != cli.ExitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
@@ -70,7 +72,7 @@ func TestStatusOfAWatch(t *testing.T) {
 				t.Errorf("%s: %q is not in %s", watch, part, got.stdout)
 			}
 		}
-		if want == nil && (got.code != exitOK || strings.Contains(got.stdout, "watch")) {
+		if want == nil && (got.code != cli.ExitOK || strings.Contains(got.stdout, "watch")) {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
@@ -73,11 +74,11 @@ func held(h journal.Holdings) string {
 // saysMoved is the command by which a person says that the upstream which a directory belongs to is
 // now where the configuration says. It needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
-	line := "botwired recover --data-dir " + shellWord(c.DataDir) + " --upstream-url " + shellWord(c.Upstream.URL)
+	line := "botwired recover --data-dir " + cli.ShellWord(c.DataDir) + " --upstream-url " + cli.ShellWord(c.Upstream.URL)
 	if c.Upstream.Servers() != nil {
-		line += " --upstream-nats-bucket " + shellWord(c.Upstream.NATS.Bucket)
+		line += " --upstream-nats-bucket " + cli.ShellWord(c.Upstream.NATS.Bucket)
 	}
-	return line + " --" + movedFromFlag + " " + shellWord(bound)
+	return line + " --" + movedFromFlag + " " + cli.ShellWord(bound)
 }
 
 // move is what recover reports once an upstream has moved.
@@ -94,7 +95,7 @@ type move struct {
 func moveUpstream(c *config.Config, former string) (m move, err error) {
 	from, isOne := config.ParseIdentity(former)
 	if !isOne {
-		return m, usagef("--%s = %q: expected what upstream.url was before, or nats:BUCKET of a NATS cluster", movedFromFlag, former)
+		return m, cli.Usagef("--%s = %q: expected what upstream.url was before, or nats:BUCKET of a NATS cluster", movedFromFlag, former)
 	}
 	if _, err := os.Stat(filepath.Join(c.DataDir, journalDir)); err != nil {
 		return m, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -111,13 +112,13 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 			says := "botwired recover --data-dir " + b.dir + " --upstream-url " + newURL + " --moved-from " + oldURL
 			b.wantRefused(b.to(newURL), append(test.parts, newURL, oldURL, "data_dir", says)...)
 			b.wantBound(oldURL)
-			wantFailure(t, b.moved("https://older.example", "--upstream-url", newURL), exitError, "belongs to "+oldURL, "and not to https://older.example")
-			wantFailure(t, b.moved("", "--upstream-url", newURL), exitUsage, "--moved-from")
-			wantFailure(t, b.moved("old.example", "--upstream-url", newURL), exitUsage, `--moved-from = "old.example"`)
+			wantFailure(t, b.moved("https://older.example", "--upstream-url", newURL), cli.ExitError, "belongs to "+oldURL, "and not to https://older.example")
+			wantFailure(t, b.moved("", "--upstream-url", newURL), cli.ExitUsage, "--moved-from")
+			wantFailure(t, b.moved("old.example", "--upstream-url", newURL), cli.ExitUsage, `--moved-from = "old.example"`)
 			b.wantBound(oldURL)
 			for range 2 { // a script may say it again
 				got := b.moved(oldURL+"/", "--upstream-url", newURL)
-				if got.code != exitOK || !strings.Contains(got.stdout, b.dir+" belongs to "+newURL+" from now on, with ") {
+				if got.code != cli.ExitOK || !strings.Contains(got.stdout, b.dir+" belongs to "+newURL+" from now on, with ") {
 					t.Errorf("%+v", got)
 				}
 				b.wantBound(newURL)
@@ -171,7 +172,7 @@ func TestDirectoryOfATrial(t *testing.T) {
 	check(t, b.j.Settle(b.write("k")))
 	b.wantRefused(b.to(newURL), "choose another data_dir, or, if botwired selfhost now serves the memory.db in it, say so once: ", "--moved-from embedded")
 	inUse := botwired(t, "recover", "--data-dir", b.dir, "--upstream-url", newURL, "--moved-from", "embedded")
-	wantFailure(t, inUse, exitError, "a running botwired uses it")
+	wantFailure(t, inUse, cli.ExitError, "a running botwired uses it")
 	b.wantBound("embedded")
 	got := b.moved("embedded", "--upstream-url", newURL, "--json")
 	wantOutput(t, got, `{"from":"embedded","to":"`+newURL+`","pending":0,"dead_letters":0,"copies":true}`+"\n")

@@ -13,7 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -65,7 +68,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := botwired(t, test.args...)
-			wantFailure(t, got, exitUsage, test.want...)
+			wantFailure(t, got, cli.ExitUsage, test.want...)
 			if strings.Contains(got.stderr, "s3cret") {
 				t.Error("the secret is shown")
 			}
@@ -75,7 +78,7 @@ func TestUsageErrors(t *testing.T) {
 
 // A command or a flag that is gone says what takes its place.
 func TestFormerCommands(t *testing.T) {
-	for name, instead := range formerCommands {
+	for name, instead := range cli.FormerCommands {
 		t.Run(name, func(t *testing.T) {
 			command, flag, hasFlag := strings.Cut(name, " --")
 			cmd, rest, err := newTree().Find(strings.Fields(command))
@@ -83,11 +86,11 @@ func TestFormerCommands(t *testing.T) {
 				t.Fatal("it is still there")
 			}
 			if !hasFlag { // its flags are gone with it
-				wantFailure(t, botwired(t, append(strings.Fields(name), "--gone")...), exitUsage, "any more: "+instead)
+				wantFailure(t, botwired(t, append(strings.Fields(name), "--gone")...), cli.ExitUsage, "any more: "+instead)
 			}
 			for _, before := range [][]string{nil, {"help"}} {
-				if before == nil || !hasFlag && name != exitCodesName {
-					wantFailure(t, botwired(t, append(before, strings.Fields(name)...)...), exitUsage, "any more: "+instead)
+				if before == nil || !hasFlag && name != cli.ExitCodesName {
+					wantFailure(t, botwired(t, append(before, strings.Fields(name)...)...), cli.ExitUsage, "any more: "+instead)
 				}
 			}
 		})
@@ -95,18 +98,18 @@ func TestFormerCommands(t *testing.T) {
 }
 
 func TestRefusedSettings(t *testing.T) {
-	wantFailure(t, botwired(t, "config", "--listen", "0.0.0.0:1"), exitError, `listen = "0.0.0.0:1" (flag --listen)`, "auth.token_file")
-	wantFailure(t, botwired(t, "status", "--config", "/nonexistent"), exitError, "configuration file", "/nonexistent")
+	wantFailure(t, botwired(t, "config", "--listen", "0.0.0.0:1"), cli.ExitError, `listen = "0.0.0.0:1" (flag --listen)`, "auth.token_file")
+	wantFailure(t, botwired(t, "status", "--config", "/nonexistent"), cli.ExitError, "configuration file", "/nonexistent")
 	t.Setenv("BOTWIRED_LOG_LEVEL", "loud")
 	for _, command := range []string{"config", "serve", "selfhost", "status"} {
-		wantFailure(t, botwired(t, command), exitError, `log.level = "loud" (environment BOTWIRED_LOG_LEVEL)`)
+		wantFailure(t, botwired(t, command), cli.ExitError, `log.level = "loud" (environment BOTWIRED_LOG_LEVEL)`)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"serve", "--help", "--all"}, {"help", "serve", "--all"}, {"config", "--help"}} {
 		got := botwired(t, args...)
-		if got.code != exitOK || got.stderr != "" {
+		if got.code != cli.ExitOK || got.stderr != "" {
 			t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
 		}
 		for _, s := range config.Settings() {
@@ -115,10 +118,10 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	if got := botwired(t, "completion", "bash"); got.code != exitOK || !strings.Contains(got.stdout, "botwired") {
+	if got := botwired(t, "completion", "bash"); got.code != cli.ExitOK || !strings.Contains(got.stdout, "botwired") {
 		t.Errorf("completion: %+v", got)
 	}
-	if bare, asked := botwired(t), botwired(t, "--help"); bare != asked || bare.code != exitOK {
+	if bare, asked := botwired(t), botwired(t, "--help"); bare != asked || bare.code != cli.ExitOK {
 		t.Errorf("botwired prints\n%s\nand --help\n%s", bare.stdout, asked.stdout)
 	}
 }
@@ -127,7 +130,7 @@ func TestHelp(t *testing.T) {
 // settings. The help of serve has the settings that people set.
 func TestHelpOfTheRoot(t *testing.T) {
 	short := botwired(t, "--help").stdout
-	for _, name := range everyDay {
+	for _, name := range cli.EveryDay {
 		if !strings.Contains(short, "\n  "+name+" ") {
 			t.Errorf("the help lacks %s", name)
 		}
@@ -139,20 +142,20 @@ func TestHelpOfTheRoot(t *testing.T) {
 	if strings.Contains(serve, "--cache-fresh-for ") || !strings.Contains(serve, "--upstream-url ") || !strings.Contains(serve, `"botwired serve --help --all"`) {
 		t.Errorf("the help of serve is\n%s", serve)
 	}
-	wantFailure(t, botwired(t, "serve", "--all"), exitUsage, "--all: expected --help beside it")
+	wantFailure(t, botwired(t, "serve", "--all"), cli.ExitUsage, "--all: expected --help beside it")
 	help := botwired(t, "--help", "--all").stdout
 	if again := botwired(t, "help", "--all").stdout; again != help {
 		t.Errorf("help --all prints\n%s", again)
 	}
 	at := 0
-	for _, group := range commandGroups() {
+	for _, group := range cli.CommandGroups() {
 		title := strings.Index(help, "\n"+group.Title+":\n")
 		if title < at {
 			t.Errorf("%q is not below the group before it", group.Title)
 		}
 		at = title
 	}
-	root := newRootCommand(&process{})
+	root := cli.NewRoot(newProcess(term.Terminal{}, nil, &service.Inherited{}))
 	for _, cmd := range root.Commands() {
 		if !cmd.Hidden && (cmd.GroupID == "" || !strings.Contains(help, "\n  "+cmd.Name()+" ")) {
 			t.Errorf("%s is in no group", cmd.Name())
@@ -192,7 +195,7 @@ func TestHelpOfACommand(t *testing.T) {
 		if !strings.Contains(own, "\nFlags:\n") || !strings.Contains(own, "--help ") {
 			t.Errorf("%s --help does not show the command's own flags first:\n%s", command, help.stdout)
 		}
-		if elsewhere := strings.Contains(others, `--help --all" shows the flags of all settings.`); elsewhere != (command == "run") || help.code != exitOK {
+		if elsewhere := strings.Contains(others, `--help --all" shows the flags of all settings.`); elsewhere != (command == "run") || help.code != cli.ExitOK {
 			t.Errorf("%s --help: exit code %d\n%s", command, help.code, help.stdout)
 		}
 	}
@@ -202,14 +205,14 @@ func TestHelpOfACommand(t *testing.T) {
 	}
 	home := t.TempDir()
 	var stdout strings.Builder
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ:    []string{"HOME=" + home},
 		Stdout:     &stdout,
 		Stderr:     io.Discard,
 		IsTerminal: term.IsTerminal,
 		Size:       term.SizeOf,
-	}, args: []string{"recover", "--help"}}
-	if code := p.run(t.Context()); code != exitOK || !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), "(default "+home) {
+	}, []string{"recover", "--help"}, &service.Inherited{})
+	if code := p.Run(t.Context()); code != cli.ExitOK || !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), "(default "+home) {
 		t.Errorf("recover --help does not show the default of --data-dir:\n%s", stdout.String())
 	}
 }
@@ -220,36 +223,36 @@ func TestCommandsWithoutHome(t *testing.T) {
 		"GET /_botwired/status": {200, `{"version":"v1","pending":0}`},
 		"GET /memory/ns/k":      {200, `{"value":"v"}`},
 	})
-	homeless := func(p *process) { p.Environ = []string{"HOME="} }
+	homeless := func(p *cli.Program) { p.Environ = []string{"HOME="} }
 	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"config"}} {
-		if got := at(t, d, homeless, args...); got.code != exitOK {
+		if got := at(t, d, homeless, args...); got.code != cli.ExitOK {
 			t.Errorf("%v: %s", args, got.stderr)
 		}
 	}
 	for _, command := range []string{"serve", "selfhost", "recover"} {
-		wantFailure(t, at(t, d, homeless, command), exitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
+		wantFailure(t, at(t, d, homeless, command), cli.ExitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
 	}
 	// selfhost gets as far as the database: it needs no data directory.
 	missing := filepath.Join(t.TempDir(), "typo", "m.db")
 	closed := &daemon{address: closedAddress(t)}
-	wantFailure(t, at(t, closed, homeless, "selfhost", "--db", missing), exitError, missing, filepath.Dir(missing)+" does not exist")
+	wantFailure(t, at(t, closed, homeless, "selfhost", "--db", missing), cli.ExitError, missing, filepath.Dir(missing)+" does not exist")
 	if _, err := os.Stat(filepath.Dir(missing)); !os.IsNotExist(err) {
 		t.Errorf("selfhost has made the directory: %v", err)
 	}
 }
 
 // settingsOf runs "config --json".
-func settingsOf(t *testing.T, args ...string) map[string]settingJSON {
+func settingsOf(t *testing.T, args ...string) map[string]shownSetting {
 	t.Helper()
 	got := botwired(t, append([]string{"config", "--json"}, args...)...)
-	if got.code != exitOK || got.stderr != "" {
+	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Fatalf("config %v: exit code %d, stderr %q", args, got.code, got.stderr)
 	}
-	var printed struct{ Settings []settingJSON }
+	var printed struct{ Settings []shownSetting }
 	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]settingJSON{}
+	out := map[string]shownSetting{}
 	for _, s := range printed.Settings {
 		out[s.Name] = s
 	}
@@ -257,7 +260,7 @@ func settingsOf(t *testing.T, args ...string) map[string]settingJSON {
 }
 
 func TestSpellingsOfFlags(t *testing.T) {
-	for flag, want := range map[string]settingJSON{
+	for flag, want := range map[string]shownSetting{
 		"--flush-linger":         {"flush.linger", "7s", "flag --flush-linger"},
 		"--flush.linger":         {"flush.linger", "7s", "flag --flush-linger"},
 		"--flush_linger":         {"flush.linger", "7s", "flag --flush-linger"},
@@ -287,7 +290,7 @@ func TestConfigCommand(t *testing.T) {
 	}
 	t.Setenv("BOTWIRED_CACHE_MEMORY", "1048576")
 	got := botwired(t, "config", "--config", file, "--flush.linger", "60s")
-	if got.code != exitOK || got.stderr != "" || strings.Contains(got.stdout, "s3cret") {
+	if got.code != cli.ExitOK || got.stderr != "" || strings.Contains(got.stdout, "s3cret") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 	rows := map[string]string{}
@@ -316,19 +319,22 @@ func TestConfigCommand(t *testing.T) {
 func TestVersionCommand(t *testing.T) {
 	got := botwired(t, "version")
 	for _, want := range []string{"botwired ", "\ncommit ", "\ndate ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH} {
-		if got.code != exitOK || !strings.Contains(got.stdout, want) {
+		if got.code != cli.ExitOK || !strings.Contains(got.stdout, want) {
 			t.Errorf("version lacks %q: %+v", want, got)
 		}
 	}
-	if got := botwired(t, "--version"); got.code != exitOK || strings.Count(got.stdout, "\n") != 1 {
+	if got := botwired(t, "--version"); got.code != cli.ExitOK || strings.Count(got.stdout, "\n") != 1 {
 		t.Errorf("--version is not one line: %+v", got)
 	}
 	got = botwired(t, "version", "--json")
-	var b build
+	var b build.Info
 	if err := json.Unmarshal([]byte(got.stdout), &b); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(thisBuild(), b); diff != "" || b.Version == "" {
+	if diff := cmp.Diff(build.This(), b); diff != "" || b.Version == "" {
 		t.Errorf("version --json (-want +got):\n%s", diff)
 	}
 }
+
+// shownSetting is a setting as botwired config --json shows it.
+type shownSetting struct{ Name, Value, Source string }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // inHome runs the program in the home directory of newHome.
@@ -41,7 +42,7 @@ func TestConfigInit(t *testing.T) {
 	if content, err := os.ReadFile(place); err != nil || string(content) != printed.stdout {
 		t.Errorf("written: %q, %v", content, err)
 	}
-	if got := inHome(t, "config"); got.code != exitOK {
+	if got := inHome(t, "config"); got.code != cli.ExitOK {
 		t.Errorf("botwired does not take its own sample: %s", got.stderr)
 	}
 }
@@ -52,19 +53,19 @@ func TestConfigInitReplacesNothing(t *testing.T) {
 	if err := os.WriteFile(place, []byte("listen: 127.0.0.1:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantFailure(t, inHome(t, "config", "init", place), exitError, place+" exists", "--force")
+	wantFailure(t, inHome(t, "config", "init", place), cli.ExitError, place+" exists", "--force")
 	if content, _ := os.ReadFile(place); string(content) != "listen: 127.0.0.1:1\n" {
 		t.Errorf("it was replaced by %q", content)
 	}
 	got := inHome(t, "config", "init", "--force", place)
-	if !strings.Contains(got.stdout, "export BOTWIRED_CONFIG='"+place+"'") || got.code != exitOK {
+	if !strings.Contains(got.stdout, "export BOTWIRED_CONFIG='"+place+"'") || got.code != cli.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	if content, _ := os.ReadFile(place); !strings.HasPrefix(string(content), "# botwired's configuration") {
 		t.Errorf("it was not replaced: %q", content)
 	}
-	wantFailure(t, inHome(t, "config", "init", filepath.Join(place, "x")), exitError, "is not a directory")
-	wantFailure(t, inHome(t, "config", "init", "a", "b"), exitUsage, "2 arguments are too many")
+	wantFailure(t, inHome(t, "config", "init", filepath.Join(place, "x")), cli.ExitError, "is not a directory")
+	wantFailure(t, inHome(t, "config", "init", "a", "b"), cli.ExitUsage, "2 arguments are too many")
 }
 
 func TestConfigValidate(t *testing.T) {
@@ -82,10 +83,10 @@ func TestConfigValidate(t *testing.T) {
 		{"flush.linger", "1s", "100ms", "file", file + ":2", "SIGHUP"},
 		{"log.level", "debug", "info", "environment", "BOTWIRED_LOG_LEVEL", "SIGHUP"},
 	}
-	if diff := cmp.Diff(want, fields(shown.stdout)); diff != "" || shown.code != exitOK {
+	if diff := cmp.Diff(want, fields(shown.stdout)); diff != "" || shown.code != cli.ExitOK {
 		t.Errorf("%+v (-want +got):\n%s", shown, diff)
 	}
-	var doc validationJSON
+	var doc validation
 	got := inHome(t, "config", "validate", "--json", file)
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || !doc.Valid || len(doc.Differs) != 3 || doc.Differs[0].ChangesAt != "restart" || doc.File != file {
 		t.Errorf("%+v: %v", got, err)
@@ -101,12 +102,26 @@ func TestConfigValidateShowsEveryError(t *testing.T) {
 	got := inHome(t, "config", "validate", file)
 	want := `listn = "127.0.0.1:1" (file ` + file + `:1): expected one of the settings that "botwired config" lists; did you mean listen?` + "\n" +
 		`flush.linger = "soon" (file ` + file + ":2): expected a duration, zero or more, such as 200ms, 1m30s or 2d\n"
-	if got.stdout != want || got.stderr != "botwired: the configuration is not valid: 2 errors\n" || got.code != exitError {
+	if got.stdout != want || got.stderr != "botwired: the configuration is not valid: 2 errors\n" || got.code != cli.ExitError {
 		t.Errorf("%+v\nwant %s", got, want)
 	}
-	var doc validationJSON
+	var doc validation
 	got = inHome(t, "config", "validate", "--json", "--config", file)
-	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || doc.Valid || len(doc.Errors) != 2 || doc.Errors[1].Line != 2 || got.code != exitError {
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || doc.Valid || len(doc.Errors) != 2 || doc.Errors[1].Line != 2 || got.code != cli.ExitError {
 		t.Errorf("%+v: %v", got, err)
+	}
+}
+
+// validation is what botwired config validate --json prints.
+type validation struct {
+	Valid  bool
+	File   string
+	Errors []struct {
+		Setting string
+		Line    int
+	}
+	Differs []struct {
+		Name      string
+		ChangesAt string `json:"changes_at"`
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
@@ -50,13 +51,13 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"error      dropped by hand\n"+
 		"\n"+
 		"a\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), exitError, "dead letter 4 is a delete, which has no value")
-	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != exitOK || !strings.Contains(got.stdout, "op         delete\n") {
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "4"), cli.ExitError, "dead letter 4 is a delete, which has no value")
+	if got := at(t, d, onTerminal, "dead-letters", "show", "4"); got.code != cli.ExitOK || !strings.Contains(got.stdout, "op         delete\n") {
 		t.Errorf("of a delete: %+v", got)
 	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "5"), exitError, "botwired: there is no dead letter 5: it may have been retried or deleted\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "6"), exitError, "internal error (HTTP 500)")
-	wantFailure(t, at(t, d, nil, "dead-letters", "show"), exitUsage, "botwired dead-letters show ID")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "5"), cli.ExitError, "botwired: there is no dead letter 5: it may have been retried or deleted\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "6"), cli.ExitError, "internal error (HTTP 500)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show"), cli.ExitUsage, "botwired dead-letters show ID")
 }
 
 // contract 17: of two hosts' writes, both values and both times are shown.
@@ -133,7 +134,7 @@ func TestShowOfAllDeadLetters(t *testing.T) {
 	d := newDaemon(t, letters())
 	got := at(t, d, nil, "dead-letters", "show", "--all")
 	lines := strings.Split(got.stdout, "\n")
-	if len(lines) != 1002+1 || got.stderr != "" || got.code != exitOK {
+	if len(lines) != 1002+1 || got.stderr != "" || got.code != cli.ExitOK {
 		t.Fatalf("%d lines, exit code %d, stderr %q", len(lines), got.code, got.stderr)
 	}
 	last := []string{`{"id":"1000","namespace":"ns","value":"v"}`, `{"id":"1002","namespace":"other","value":"v"}`, `{"id":"1003","namespace":"ns","value":"v"}`, ""}
@@ -143,7 +144,7 @@ func TestShowOfAllDeadLetters(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), lines[1000]+"\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json", "--namespace", "other"), `{"dead_letters":[{"id":"1002","namespace":"other"}]}`+"\n")
 	d.answers["GET /_botwired/dead-letters/1002"] = answer{503, `{"detail":"shutting down"}`}
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), exitError, "shutting down (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), cli.ExitError, "shutting down (HTTP 503)")
 }
 
 func TestDeleteOfAllDeadLetters(t *testing.T) {
@@ -158,8 +159,8 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 		d.asked = nil
 		return ids
 	}
-	replying := func(reply string) func(*process) {
-		return func(p *process) {
+	replying := func(reply string) func(*cli.Program) {
+		return func(p *cli.Program) {
 			onTerminal(p)
 			p.Stdin = strings.NewReader(reply)
 		}
@@ -170,27 +171,27 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 		if no == "" {
 			newline = "\n"
 		}
-		if want := "Delete 1003 dead letters of all namespaces for good? [y/N] " + newline + "botwired: nothing is changed\n"; got.stderr != want || got.code != exitError {
+		if want := "Delete 1003 dead letters of all namespaces for good? [y/N] " + newline + "botwired: nothing is changed\n"; got.stderr != want || got.code != cli.ExitError {
 			t.Errorf("%q: exit code %d, stderr %q", no, got.code, got.stderr)
 		}
 	}
 	// A program may have one of the two streams only.
-	for name, has := range map[string]func(p *process, stream any) bool{
-		"none": func(*process, any) bool { return false }, "stdin": func(p *process, stream any) bool { return stream == p.Stdin },
-		"stderr": func(p *process, stream any) bool { return stream == p.Stderr },
+	for name, has := range map[string]func(p *cli.Program, stream any) bool{
+		"none": func(*cli.Program, any) bool { return false }, "stdin": func(p *cli.Program, stream any) bool { return stream == p.Stdin },
+		"stderr": func(p *cli.Program, stream any) bool { return stream == p.Stderr },
 	} {
-		some := func(p *process) {
+		some := func(p *cli.Program) {
 			p.Stdin = strings.NewReader("y\n")
 			p.IsTerminal = func(stream any) bool { return has(p, stream) }
 		}
 		got := at(t, d, some, all...)
-		t.Run(name, func(t *testing.T) { wantFailure(t, got, exitUsage, "no terminal to ask at: expected --yes too\n") })
+		t.Run(name, func(t *testing.T) { wantFailure(t, got, cli.ExitUsage, "no terminal to ask at: expected --yes too\n") })
 	}
 	if ids := deleted(); len(ids) > 0 {
 		t.Fatalf("without a yes it deleted %q", ids)
 	}
 	got := at(t, d, replying("Y\n"), append(all, "--namespace", "other")...)
-	if got.stdout != "deleted 1 dead letter\n" || got.stderr != "Delete 1 dead letter of the namespace other for good? [y/N] " || got.code != exitOK {
+	if got.stdout != "deleted 1 dead letter\n" || got.stderr != "Delete 1 dead letter of the namespace other for good? [y/N] " || got.code != cli.ExitOK {
 		t.Errorf("one namespace: %+v", got)
 	}
 	if diff := cmp.Diff([]string{"1002"}, deleted()); diff != "" {
@@ -209,10 +210,10 @@ func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 	d := newDaemon(t, letters())
 	d.answers["DELETE /_botwired/dead-letters/3"] = answer{503, `{"detail":"shutting down"}`}
 	got := at(t, d, nil, "dead-letters", "delete", "--all", "--yes")
-	if got.stdout != "deleted 2 dead letters\n" || got.stderr != "botwired: shutting down (HTTP 503)\n" || got.code != exitError {
+	if got.stdout != "deleted 2 dead letters\n" || got.stderr != "botwired: shutting down (HTTP 503)\n" || got.code != cli.ExitError {
 		t.Errorf("%+v", got)
 	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
+	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), cli.ExitUsage, "--namespace is for --all")
 }
 
 // Ctrl-C ends the question, which a terminal would hold up.
@@ -220,7 +221,7 @@ func TestQuestionIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, typed := io.Pipe()
 	var stderr strings.Builder
-	p := &process{Terminal: term.Terminal{Stdin: in, Stderr: &stderr}}
+	p := &cli.Program{Terminal: term.Terminal{Stdin: in, Stderr: &stderr}}
 	cancel()
 	if err := p.Confirm(ctx, "Delete?"); !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
 		t.Errorf("%v, %q", err, stderr.String())
@@ -235,12 +236,12 @@ func TestRetryThatUndoesANewerWrite(t *testing.T) {
 		"POST /_botwired/dead-letters/4/retry":            {200, `{}`},
 	})
 	got := at(t, d, nil, "dead-letters", "retry", "3", "4")
-	if got.stdout != "retried 1 dead letter\n" || got.code != exitError ||
+	if got.stdout != "retried 1 dead letter\n" || got.code != cli.ExitError ||
 		got.stderr != "botwired: dead letter 3: a newer write to its entry is known, and the retry would undo it: --force retries it all the same\n" {
 		t.Errorf("%+v", got)
 	}
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--force", "3"), "retried 1 dead letter\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--force", "--all", "--yes"), exitUsage, "--force is for IDs")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--force", "--all", "--yes"), cli.ExitUsage, "--force is for IDs")
 }
 
 // Nobody replies at the null device.

@@ -13,14 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/selfhost"
 )
 
-func onTerminal(p *process) { p.IsTerminal = func(any) bool { return true } }
+func onTerminal(p *cli.Program) { p.IsTerminal = func(any) bool { return true } }
 
-func stdin(s string) func(*process) {
-	return func(p *process) { p.Stdin = strings.NewReader(s) }
+func stdin(s string) func(*cli.Program) {
+	return func(p *cli.Program) { p.Stdin = strings.NewReader(s) }
 }
 
 func TestGet(t *testing.T) {
@@ -38,10 +39,10 @@ func TestGet(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "get", "ns", "k", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "get", "ns", "evil"), "a\tü\u200d\u00a0\x1b[2J\u009b\r\u202e")
 	wantOutput(t, at(t, d, onTerminal, "get", "ns", "evil"), "a\tü\u200d\u00a0\\x1b[2J\\u009b\\r\\u202e\n")
-	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), exitError, "botwired: key not found: ns/gone\n")
-	wantFailure(t, at(t, d, nil, "get", "ns", "none"), exitError, "no value")
-	wantFailure(t, at(t, d, nil, "get", "ns", "html"), exitError, "another program than botwired listens", d.address)
-	wantFailure(t, at(t, d, nil, "get", "ns", "down"), exitError, "botwired: upstream is down (HTTP 503)\n")
+	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), cli.ExitError, "botwired: key not found: ns/gone\n")
+	wantFailure(t, at(t, d, nil, "get", "ns", "none"), cli.ExitError, "no value")
+	wantFailure(t, at(t, d, nil, "get", "ns", "html"), cli.ExitError, "another program than botwired listens", d.address)
+	wantFailure(t, at(t, d, nil, "get", "ns", "down"), cli.ExitError, "botwired: upstream is down (HTTP 503)\n")
 }
 
 // Keys that look like paths arrive as they are.
@@ -56,7 +57,7 @@ func TestKeysAreNotCleaned(t *testing.T) {
 			"DELETE " + target: {200, `{}`},
 		})
 		for _, args := range [][]string{{"get", "ns", key}, {"set", "ns", key, "v"}, {"delete", "ns", key}} {
-			if got := at(t, d, nil, args...); got.code != exitOK {
+			if got := at(t, d, nil, args...); got.code != cli.ExitOK {
 				t.Errorf("%v: %s", args, got.stderr)
 			}
 		}
@@ -96,13 +97,13 @@ func TestSetRefuses(t *testing.T) {
 		"PUT /memory/ns/msg":  {422, `{"detail":[{"loc":["body","value"],"msg":"Field required"},{"loc":["query","limit"],"msg":"Too many"}]}`},
 		"PUT /memory/ns/list": {422, `{"detail":[{"type":"missing","loc":["body"]}]}`},
 	})
-	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), exitError, "botwired: journal is full (HTTP 507)")
-	wantFailure(t, at(t, d, nil, "set", "ns", "list", "v"), exitError, `[{"type":"missing","loc":["body"]}] (HTTP 422)`)
-	wantFailure(t, at(t, d, nil, "set", "ns", "msg", "v"), exitError, "botwired: value: Field required; limit: Too many (HTTP 422)\n")
-	wantFailure(t, at(t, d, stdin("\xff"), "set", "ns", "k"), exitError, "not UTF-8")
-	wantFailure(t, at(t, d, stdin(strings.Repeat("x", maxInput+1)), "set", "ns", "k"), exitError, "longer than")
-	broken := func(p *process) { p.Stdin, _ = io.Pipe(); p.Stdin.(*io.PipeReader).Close() }
-	wantFailure(t, at(t, d, broken, "set", "ns", "k"), exitError, "reading the value from standard input")
+	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), cli.ExitError, "botwired: journal is full (HTTP 507)")
+	wantFailure(t, at(t, d, nil, "set", "ns", "list", "v"), cli.ExitError, `[{"type":"missing","loc":["body"]}] (HTTP 422)`)
+	wantFailure(t, at(t, d, nil, "set", "ns", "msg", "v"), cli.ExitError, "botwired: value: Field required; limit: Too many (HTTP 422)\n")
+	wantFailure(t, at(t, d, stdin("\xff"), "set", "ns", "k"), cli.ExitError, "not UTF-8")
+	wantFailure(t, at(t, d, stdin(strings.Repeat("x", 4<<20+1)), "set", "ns", "k"), cli.ExitError, "longer than")
+	broken := func(p *cli.Program) { p.Stdin, _ = io.Pipe(); p.Stdin.(*io.PipeReader).Close() }
+	wantFailure(t, at(t, d, broken, "set", "ns", "k"), cli.ExitError, "reading the value from standard input")
 }
 
 // A name with a slash in it is another path for BotWire: it is the name that is wrong, and no
@@ -115,11 +116,11 @@ func TestInvalidNames(t *testing.T) {
 	}
 	d := newDaemon(t, answers)
 	for _, command := range [][]string{{"get"}, {"set"}, {"delete"}} {
-		wantFailure(t, at(t, d, nil, append(command, "ns", "a/b")...), exitError, "botwired: Invalid key. Use 1-128", " (HTTP 400)\n")
-		wantFailure(t, at(t, d, nil, append(command, "n/s", "k")...), exitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
+		wantFailure(t, at(t, d, nil, append(command, "ns", "a/b")...), cli.ExitError, "botwired: Invalid key. Use 1-128", " (HTTP 400)\n")
+		wantFailure(t, at(t, d, nil, append(command, "n/s", "k")...), cli.ExitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
 	}
-	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), exitError, "botwired: Not Found (HTTP 404)\n")
-	wantFailure(t, at(t, d, nil, "list", "n/s"), exitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
+	wantFailure(t, at(t, d, nil, "set", "ns", "k", "v"), cli.ExitError, "botwired: Not Found (HTTP 404)\n")
+	wantFailure(t, at(t, d, nil, "list", "n/s"), cli.ExitError, "botwired: Invalid namespace. Use", " (HTTP 400)\n")
 }
 
 func TestDelete(t *testing.T) {
@@ -130,7 +131,7 @@ func TestDelete(t *testing.T) {
 	})
 	wantOutput(t, at(t, d, nil, "delete", "ns", "k"), "deleted ns/k\n")
 	wantOutput(t, at(t, d, nil, "delete", "ns", "k", "--json"), body+"\n")
-	wantFailure(t, at(t, d, nil, "delete", "ns", "gone"), exitError, "key not found: ns/gone")
+	wantFailure(t, at(t, d, nil, "delete", "ns", "gone"), cli.ExitError, "key not found: ns/gone")
 }
 
 func TestList(t *testing.T) {
@@ -146,7 +147,7 @@ func TestList(t *testing.T) {
 		"b    -      -\n")
 	wantOutput(t, at(t, d, nil, "list", "ns", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "list", "ns", "--limit", "1"), "KEY  BYTES  UPDATED\nx    1      1970-01-01T00:00:00Z\n")
-	wantFailure(t, at(t, d, nil, "list", "bad"), exitError, "Invalid namespace (HTTP 400)")
+	wantFailure(t, at(t, d, nil, "list", "bad"), cli.ExitError, "Invalid namespace (HTTP 400)")
 }
 
 // A list that may not be all says so, beside the list.
@@ -168,7 +169,7 @@ func TestListTellsOfMore(t *testing.T) {
 		{[]string{"many", "--limit", "1000"}, "these are the newest 1000 keys, and there may be more: BotWire lists no others\n"},
 	} {
 		for _, args := range [][]string{test.args, append(test.args, "--json")} {
-			if got := at(t, d, nil, append([]string{"list"}, args...)...); got.stderr != test.says || got.code != exitOK {
+			if got := at(t, d, nil, append([]string{"list"}, args...)...); got.stderr != test.says || got.code != cli.ExitOK {
 				t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
 			}
 		}
@@ -193,11 +194,11 @@ func TestUnreachable(t *testing.T) {
 	for _, args := range [][]string{{"status"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "1", "2"},
 		{"dead-letters", "delete", "1"}, {"dead-letters", "delete", "--all", "--yes"}, {"dead-letters", "show", "1"}, {"dead-letters", "show", "--all"},
 		{"get", "ns", "k"}, {"set", "ns", "k", "v"}, {"delete", "ns", "k"}, {"list", "ns"}} {
-		wantFailure(t, at(t, closed, nil, args...), exitError,
+		wantFailure(t, at(t, closed, nil, args...), cli.ExitError,
 			"cannot reach botwired at "+closed.address+" (setting listen, flag --listen)")
 	}
 	socket := &daemon{address: "unix://" + filepath.Join(t.TempDir(), "none")}
-	wantFailure(t, at(t, socket, nil, "status"), exitError, "cannot reach botwired at "+socket.address)
+	wantFailure(t, at(t, socket, nil, "status"), cli.ExitError, "cannot reach botwired at "+socket.address)
 }
 
 // Texts about the network name no calls of the system's, and say what to do.
@@ -233,7 +234,7 @@ func TestTextsOfTheNetwork(t *testing.T) {
 		"no such address": {&daemon{address: "nosuch.invalid:1"}, "auth.token_file"},
 	} {
 		got := at(t, test.at, nil, "status")
-		wantFailure(t, got, exitError, test.says)
+		wantFailure(t, got, cli.ExitError, test.says)
 		for _, call := range []string{"dial", "connect:", "EOF", "read tcp", "lookup", "malformed"} {
 			if strings.Contains(got.stderr, call) {
 				t.Errorf("%s: %q says %q", name, got.stderr, call)
@@ -261,11 +262,11 @@ func TestTextsAboutTheToken(t *testing.T) {
 	defer server.Close()
 	d := &daemon{address: server.Listener.Addr().String()}
 	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"flush"}} {
-		wantFailure(t, at(t, d, nil, args...), exitError, "a token is needed (HTTP 401): ", "--auth-token-file or BOTWIRED_AUTH_TOKEN_FILE\n")
-		wantFailure(t, at(t, d, nil, append(args, "--auth-token-file", token)...), exitError,
+		wantFailure(t, at(t, d, nil, args...), cli.ExitError, "a token is needed (HTTP 401): ", "--auth-token-file or BOTWIRED_AUTH_TOKEN_FILE\n")
+		wantFailure(t, at(t, d, nil, append(args, "--auth-token-file", token)...), cli.ExitError,
 			"botwired at "+d.address, " does not accept the token in "+token+" (HTTP 401): --auth-token-file")
 	}
-	wantFailure(t, at(t, d, nil, "get", "up", "stream"), exitError, "botwired: upstream wants a key (HTTP 401)\n")
+	wantFailure(t, at(t, d, nil, "get", "up", "stream"), cli.ExitError, "botwired: upstream wants a key (HTTP 401)\n")
 }
 
 // The commands tell a memory service from a daemon in front of one.
@@ -281,7 +282,7 @@ func TestTextsAboutAnotherProgram(t *testing.T) {
 	})
 	d := &daemon{address: server.Listener.Addr().String()}
 	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"flush"}, {"pending"}, {"dead-letters"}, {"dead-letters", "retry", "--all", "--yes"}} {
-		wantFailure(t, at(t, d, nil, args...), exitError, "another program than botwired listens at "+d.address, "such as botwired selfhost", "--listen")
+		wantFailure(t, at(t, d, nil, args...), cli.ExitError, "another program than botwired listens at "+d.address, "such as botwired selfhost", "--listen")
 	}
 }
 
@@ -293,11 +294,11 @@ func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {
 		"GET /memory/null":      {500, `{"detail":null}`},
 		"GET /memory/evil":      {500, `{"detail":"a\u001b[31m\nb"}`},
 	})
-	wantFailure(t, at(t, d, nil, "status"), exitError, "HTTP 302", d.address)
-	wantFailure(t, at(t, d, nil, "list", "ns"), exitError, "HTTP 502", "another program than botwired listens")
-	wantFailure(t, at(t, d, nil, "list", "null"), exitError, "HTTP 500", "another program than botwired listens")
+	wantFailure(t, at(t, d, nil, "status"), cli.ExitError, "HTTP 302", d.address)
+	wantFailure(t, at(t, d, nil, "list", "ns"), cli.ExitError, "HTTP 502", "another program than botwired listens")
+	wantFailure(t, at(t, d, nil, "list", "null"), cli.ExitError, "HTTP 500", "another program than botwired listens")
 	got := at(t, d, nil, "list", "evil")
-	wantFailure(t, got, exitError, "(HTTP 500)")
+	wantFailure(t, got, cli.ExitError, "(HTTP 500)")
 	if strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("a control sequence reaches the terminal: %q", got.stderr)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // Of two who set what they have read, the second is told, and nothing is written.
@@ -18,7 +20,7 @@ func TestSetWithACondition(t *testing.T) {
 		return outcome{code, stdout.String(), stderr.String()}
 	}
 	wantOutput(t, command("set", "ns", "k", "first", "--if-none-match", "*"), "stored ns/k, 5 characters\n")
-	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), exitError, "there is such an entry, and If-None-Match: * makes only a first value (HTTP 412)")
+	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), cli.ExitError, "there is such an entry, and If-None-Match: * makes only a first value (HTTP 412)")
 	var read struct{ Value, ETag string }
 	got := command("get", "ns", "k", "--json")
 	if err := json.Unmarshal([]byte(got.stdout), &read); err != nil || read.Value != "first" || read.ETag == "" {
@@ -27,10 +29,10 @@ func TestSetWithACondition(t *testing.T) {
 	unquoted := strings.Trim(read.ETag, `"`) // as a shell may leave it
 	wantOutput(t, command("set", "ns", "k", "mine", "--if-match", unquoted), "stored ns/k, 4 characters\n")
 	for _, tag := range []string{read.ETag, unquoted, ""} {
-		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), exitError, "it has changed, so read it again (HTTP 412)")
+		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), cli.ExitError, "it has changed, so read it again (HTTP 412)")
 	}
-	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), exitError, "If-Match wants the entry to exist, and it does not (HTTP 412)")
-	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), exitError, "If-Match must be *, or entity tags", "(HTTP 400)")
+	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), cli.ExitError, "If-Match wants the entry to exist, and it does not (HTTP 412)")
+	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), cli.ExitError, "If-Match must be *, or entity tags", "(HTTP 400)")
 	wantOutput(t, command("get", "ns", "k"), "mine")
 	l.end()
 }

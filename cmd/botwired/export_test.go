@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 func TestExport(t *testing.T) {
@@ -23,22 +25,22 @@ func TestExport(t *testing.T) {
 		"GET /_botwired/export?namespace=x":   {200, "<html>"},
 	})
 	wantOutput(t, at(t, d, nil, "export", "a", "b"), all+empty)
-	wantFailure(t, at(t, d, nil, "export", "no"), exitError, "not ready (HTTP 503)")
-	wantFailure(t, at(t, d, nil, "export", "x"), exitError, "another program than botwired")
-	wantFailure(t, at(t, d, nil, "export"), exitUsage, "the arguments are missing")
+	wantFailure(t, at(t, d, nil, "export", "no"), cli.ExitError, "not ready (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "export", "x"), cli.ExitError, "another program than botwired")
+	wantFailure(t, at(t, d, nil, "export"), cli.ExitUsage, "the arguments are missing")
 	for namespace, want := range map[string]struct {
 		code int
 		text string
 	}{
-		"c":   {exitMissing, "botwired: the export may not be all: c: 2 values missing: upstream is down\n"},
-		"cut": {exitError, "botwired: namespace cut is cut off after 2 entries: the daemon has ended\n"},
-		"few": {exitError, "botwired: namespace few is cut off after 1 entry: the daemon has ended\n"},
+		"c":   {cli.ExitMissing, "botwired: the export may not be all: c: 2 values missing: upstream is down\n"},
+		"cut": {cli.ExitError, "botwired: namespace cut is cut off after 2 entries: the daemon has ended\n"},
+		"few": {cli.ExitError, "botwired: namespace few is cut off after 1 entry: the daemon has ended\n"},
 	} {
 		got := at(t, d, nil, "export", namespace, "a")
 		if got.code != want.code || got.stderr != want.text || !strings.HasPrefix(got.stdout, first) {
 			t.Errorf("%s: exit %d, %q", namespace, got.code, got.stderr)
 		}
-		if goesOn := strings.HasSuffix(got.stdout, all); goesOn != (want.code == exitMissing) {
+		if goesOn := strings.HasSuffix(got.stdout, all); goesOn != (want.code == cli.ExitMissing) {
 			t.Errorf("%s: %q", namespace, got.stdout)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 func TestFlush(t *testing.T) {
@@ -38,17 +40,17 @@ func TestFlushThatIsLate(t *testing.T) {
 			`{"namespace":"a","why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"},{"namespace":"b","why":"upstream is down: x","until":null},` +
 			`{"namespace":"c","why":"w"},{"namespace":"d","why":"w"}]}`},
 	})
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "6s"), exitError, "1 write is still pending", "botwired goes on trying; "+
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "6s"), cli.ExitError, "1 write is still pending", "botwired goes on trying; "+
 		"namespace a: throttled: HTTP 429: no, until 2023-11-14T22:14:00Z; namespace b: upstream is down: x; namespace c: w; more namespaces wait (1): see botwired status")
 	const line = "botwired: 3 writes are still pending after 2s (9 settled, 0 dead); botwired goes on trying\n"
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "2s"), exitError, line)
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "2s"), cli.ExitError, line)
 	got := at(t, d, nil, "flush", "--timeout", "2s", "--json")
-	if got.code != exitError || got.stdout != body+"\n" || got.stderr != line {
+	if got.code != cli.ExitError || got.stdout != body+"\n" || got.stderr != line {
 		t.Errorf("with --json: %+v", got)
 	}
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "3s"), exitError, "gateway timeout (HTTP 504)")
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "4s"), exitError, "closing (HTTP 503)")
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), exitError, "not botwired's")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "3s"), cli.ExitError, "gateway timeout (HTTP 504)")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "4s"), cli.ExitError, "closing (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), cli.ExitError, "not botwired's")
 }
 
 // On a terminal, every tick asks for the status until the answer to the flush comes.
@@ -73,7 +75,7 @@ func TestFlushShowsProgress(t *testing.T) {
 		}))
 		done := make(chan outcome)
 		go func() {
-			done <- at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+			done <- at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
 				onTerminal(p)
 				p.Stderr = writes(progress)
 				p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
@@ -117,7 +119,7 @@ func TestFlushIsInterrupted(t *testing.T) {
 	var stderr strings.Builder
 	newHome(t)
 	code := run(ctx, []string{"flush", "--listen", server.Listener.Addr().String()}, io.Discard, &stderr)
-	if code != exitError || stderr.String() != "botwired: interrupted\n" {
+	if code != cli.ExitError || stderr.String() != "botwired: interrupted\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr.String())
 	}
 }
@@ -136,7 +138,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	})
 	for _, args := range [][]string{{"flush"}, {"flush", "--json"}, {"status"}, {"get", "ns", "k"}, {"list", "ns"},
 		{"set", "ns", "k", "v"}, {"config"}, {"config", "--json"}, {"version"}} {
-		broken := func(p *process) { p.Stdout = brokenPipe{} }
-		wantFailure(t, at(t, d, broken, args...), exitError, "broken pipe")
+		broken := func(p *cli.Program) { p.Stdout = brokenPipe{} }
+		wantFailure(t, at(t, d, broken, args...), cli.ExitError, "broken pipe")
 	}
 }

@@ -10,22 +10,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 )
 
 // newTree returns the root of all commands, of a process without an environment.
 func newTree() *cobra.Command {
-	return newRootCommand(&process{Terminal: term.Terminal{
+	return cli.NewRoot(newProcess(term.Terminal{
 		Stdout:     io.Discard,
 		Stderr:     io.Discard,
 		IsTerminal: func(any) bool { return false },
 		Size:       term.SizeOf,
-	}})
+	}, nil, &service.Inherited{}))
 }
 
 // Every command shows two examples or more, and the command line of each parses.
 func TestExamplesParse(t *testing.T) {
-	eachCommand(newTree(), func(cmd *cobra.Command) {
+	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
 		if !cmd.Runnable() || cmd.Hidden {
 			return
 		}
@@ -91,7 +93,7 @@ func wantParses(t *testing.T, line []string) string {
 
 // A command that has flags of settings reads the configuration: one that is not there fails it.
 func TestCommandsReadTheirSettings(t *testing.T) {
-	eachCommand(newTree(), func(cmd *cobra.Command) {
+	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
 		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() || cmd.Name() == "doctor" { // which finds it
 			return
 		}
@@ -99,7 +101,7 @@ func TestCommandsReadTheirSettings(t *testing.T) {
 		if cmd.Flags().Lookup("yes") != nil {
 			line = append(line, "--yes")
 		}
-		wantFailure(t, botwired(t, append(line, argumentsFor(cmd)...)...), exitError, "configuration file", "/nonexistent")
+		wantFailure(t, botwired(t, append(line, argumentsFor(cmd)...)...), cli.ExitError, "configuration file", "/nonexistent")
 	})
 }
 
@@ -121,11 +123,11 @@ func TestFlagsBeforeTheCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/livez": {200, `{"status":"alive"}`}})
 	wantOutput(t, botwired(t, "--listen", d.address, "status", "--live"), "alive\n")
 	wantOutput(t, botwired(t, "--listen="+d.address, "status", "--live"), "alive\n")
-	wantFailure(t, botwired(t, "--listen", d.address, "statsu"), exitUsage, `unknown command "statsu"`, "did you mean status?")
-	wantFailure(t, botwired(t, "status", "--flush.linger", "1s"), exitUsage,
+	wantFailure(t, botwired(t, "--listen", d.address, "statsu"), cli.ExitUsage, `unknown command "statsu"`, "did you mean status?")
+	wantFailure(t, botwired(t, "status", "--flush.linger", "1s"), cli.ExitUsage,
 		`--flush-linger is a setting of the daemon, which "botwired status" does not read: give it to botwired serve`)
-	wantFailure(t, botwired(t, "--upstream", "embedded", "status"), exitUsage, "--upstream-url is a setting")
-	wantFailure(t, botwired(t, "version", "--config", "x"), exitUsage, "reads no configuration")
+	wantFailure(t, botwired(t, "--upstream", "embedded", "status"), cli.ExitUsage, "--upstream-url is a setting")
+	wantFailure(t, botwired(t, "version", "--config", "x"), cli.ExitUsage, "reads no configuration")
 }
 
 // The exit codes are one table, in the help and in docs/commands.md.
@@ -135,10 +137,10 @@ func TestExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	topic := botwired(t, "help", "exit-codes")
-	if topic.code != exitOK || topic.stderr != "" {
+	if topic.code != cli.ExitOK || topic.stderr != "" {
 		t.Errorf("help exit-codes: %+v", topic)
 	}
-	for _, code := range exitCodes() {
+	for _, code := range cli.ExitCodes() {
 		if row := "| " + code[0] + " | " + code[1] + " |\n"; !bytes.Contains(page, []byte(row)) {
 			t.Errorf("docs/commands.md lacks %s", row)
 		}
@@ -151,7 +153,7 @@ func TestExitCodes(t *testing.T) {
 // The help fits a terminal of 80 columns, however long its texts are.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	var pages []string
-	eachCommand(newTree(), func(cmd *cobra.Command) {
+	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
 		if !cmd.Hidden {
 			pages = append(pages, strings.TrimPrefix(cmd.CommandPath(), "botwired"))
 		}

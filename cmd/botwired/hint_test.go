@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // The line to copy has the daemon's address, and never its token.
@@ -26,7 +27,7 @@ func TestExportLine(t *testing.T) {
 		{address, "unix:///run/s", "", "", ""},
 	} {
 		c := &config.Config{Listen: test.listen, Auth: config.Auth{TokenFile: test.file}}
-		if got := exportLine(c, test.address.String(), test.token); got != test.want {
+		if got := cli.ExportLine(c, test.address.String(), test.token); got != test.want {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}
@@ -54,8 +55,8 @@ func TestCompletionOfNames(t *testing.T) {
 		"dead-letters retry --namespa": "--namespace :4",
 	} {
 		words := strings.Split(line, " ")
-		only := func(p *process) {
-			p.args = append([]string{"__completeNoDesc", words[0], "--listen=" + d.address}, words[1:]...)
+		only := func(p *cli.Program) {
+			p.Args = append([]string{"__completeNoDesc", words[0], "--listen=" + d.address}, words[1:]...)
 		}
 		got := at(t, d, only)
 		if shown := strings.Join(strings.Fields(got.stdout), " "); shown != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -33,9 +34,9 @@ func TestHistory(t *testing.T) {
 		"7         2023-11-14T22:13:20Z  h2    delete  -      -\n"+
 		"5         2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
-	wantFailure(t, at(t, d, nil, "history", "ns", "none"), exitError, "key not found: ns/none")
-	wantFailure(t, at(t, d, nil, "history", "plain", "k"), exitError, "upstream keeps no earlier versions (HTTP 501)")
-	wantFailure(t, botwired(t, "history", "ns"), exitUsage, "history NAMESPACE KEY")
+	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "key not found: ns/none")
+	wantFailure(t, at(t, d, nil, "history", "plain", "k"), cli.ExitError, "upstream keeps no earlier versions (HTTP 501)")
+	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 
 func TestUndoOfAScript(t *testing.T) {
@@ -50,11 +51,11 @@ func TestUndoOfAScript(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes"), "undone: ns/k is as in revision 5 again: 1 character, written 2020-09-13T12:26:40Z\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--json"), back+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "7"), "undone: ns/k is as in revision 7 again: a delete, written 2020-09-13T12:26:40Z\n")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "8"), exitError, "does not keep revision 8 of ns/k (HTTP 404)")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "k2", "--yes"), exitError, "nothing to undo: so and so (HTTP 409)")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "99"), exitError, "ns/k was written meanwhile, and nothing is undone")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "k"), exitUsage, "--yes")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--to", "0", "--yes"), exitUsage, "expected a revision")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "8"), cli.ExitError, "does not keep revision 8 of ns/k (HTTP 404)")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k2", "--yes"), cli.ExitError, "nothing to undo: so and so (HTTP 409)")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "99"), cli.ExitError, "ns/k was written meanwhile, and nothing is undone")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k"), cli.ExitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--to", "0", "--yes"), cli.ExitUsage, "expected a revision")
 }
 
 // At a terminal the question shows both states, and the undo is on the condition that the first one
@@ -73,8 +74,8 @@ func TestUndoAtATerminal(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	d := &daemon{address: server.Listener.Addr().String()}
-	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
+	reply := func(text string) func(*cli.Program) {
+		return func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	got := at(t, d, reply("y\n"), "undo", "ns", "k")
 	if !strings.HasPrefix(got.stderr, "ns/k is now 4 characters, written ") || !strings.Contains(got.stderr, "Make it revision 7 again: a delete, written ") ||
@@ -84,7 +85,7 @@ func TestUndoAtATerminal(t *testing.T) {
 	if got := at(t, d, reply("y\n"), "undo", "ns", "k", "--to", "5"); !strings.Contains(got.stderr, "Make it revision 5 again: 61 characters, written ") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "undo", "ns", "k"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
+	if got := at(t, d, reply("\n"), "undo", "ns", "k"); got.code != cli.ExitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	if got := at(t, d, reply(""), "undo", "ns", "k", "--to", "6"); strings.Contains(got.stderr, "[y/N]") { // the daemon refuses

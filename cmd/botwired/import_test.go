@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 // importFrom runs an import of a text from standard input.
 func importFrom(t *testing.T, d *daemon, text string, args ...string) outcome {
 	t.Helper()
-	return at(t, d, func(p *process) { p.Stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
+	return at(t, d, func(p *cli.Program) { p.Stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
 }
 
 func TestImport(t *testing.T) {
@@ -71,11 +72,11 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 		strings.Repeat("x", api.MaxLine+1):                "line 1 is longer than any entry",
 		importedA + importedB + importedEnd + "<html>\n ": "line 4: it is no JSON object",
 	} {
-		wantFailure(t, importFrom(t, d, text), exitError, "standard input: ", want, "nothing was imported")
+		wantFailure(t, importFrom(t, d, text), cli.ExitError, "standard input: ", want, "nothing was imported")
 	}
-	wantFailure(t, at(t, d, nil, "import", filepath.Join(t.TempDir(), "none")), exitError, "none: no such file")
-	wantFailure(t, importFrom(t, d, importedA, "--namespace", "a b"), exitError, "Invalid namespace")
-	wantFailure(t, importFrom(t, d, importedA, "--namespace", ""), exitUsage, "expected a namespace")
+	wantFailure(t, at(t, d, nil, "import", filepath.Join(t.TempDir(), "none")), cli.ExitError, "none: no such file")
+	wantFailure(t, importFrom(t, d, importedA, "--namespace", "a b"), cli.ExitError, "Invalid namespace")
+	wantFailure(t, importFrom(t, d, importedA, "--namespace", ""), cli.ExitUsage, "expected a namespace")
 	if len(d.asked) > 0 {
 		t.Errorf("the daemon was asked %+v", d.asked)
 	}
@@ -83,14 +84,14 @@ func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 	if got := importFrom(t, taking, importedA, "--partial"); got.code != 0 || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
-	wantFailure(t, importFrom(t, d, importedB[:20]+"\n"+importedA, "--partial"), exitError, "line 1: it is no JSON object", "nothing was imported")
+	wantFailure(t, importFrom(t, d, importedB[:20]+"\n"+importedA, "--partial"), cli.ExitError, "line 1: it is no JSON object", "nothing was imported")
 }
 
 // A partial import takes the complete lines of a file that is cut in the middle of a line.
 func TestImportOfAFileThatIsCutInALine(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"POST /_botwired/import": {200, `{"lines":1,"written":1}`}})
 	got := importFrom(t, d, importedA+importedB[:20], "--partial")
-	if got.code != exitOK || got.stderr != "standard input is cut off in the middle of line 2: botwired imports the lines before it\n" ||
+	if got.code != cli.ExitOK || got.stderr != "standard input is cut off in the middle of line 2: botwired imports the lines before it\n" ||
 		got.stdout != "1 written, 0 there already, 0 left out: what is there is not older\n" {
 		t.Errorf("%+v", got)
 	}
@@ -107,11 +108,11 @@ func TestImportSaysThatItWaits(t *testing.T) {
 	d := &slowDaemon{steps: []string{`503 {"lines":0,"detail":"` + why + `"}`, `503 {"lines":1,"written":1,"detail":"` + why + `"}`, `200 {"lines":2,"written":1}`}}
 	server := httptest.NewServer(d)
 	defer server.Close()
-	got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+	got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
 		p.Stdin = strings.NewReader(importedA + importedB + importedEnd)
 		p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 	}, "import")
-	if got.code != exitOK || got.stderr != why+"\n" {
+	if got.code != cli.ExitOK || got.stderr != why+"\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -143,7 +144,7 @@ func TestImportHoldsNoFileInMemory(t *testing.T) {
 	}))
 	defer server.Close()
 	got := at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", file)
-	if got.code != exitOK || lines != entries || most > 30 {
+	if got.code != cli.ExitOK || lines != entries || most > 30 {
 		t.Errorf("%+v: the daemon got %d of %d lines, with %d MiB in use", got, lines, entries, most)
 	}
 }
@@ -151,7 +152,7 @@ func TestImportHoldsNoFileInMemory(t *testing.T) {
 // What changes under an import is not taken for all of it.
 func TestImportOfAFileThatChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file.jsonl")
-	many := strings.Repeat(importedA, importLines)
+	many := strings.Repeat(importedA, 200)
 	// The last entry lies beyond what is read ahead.
 	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*api.MaxLine/1000)
 	no(t, os.WriteFile(file, []byte(many+padding+importedA), 0o600))
@@ -163,7 +164,7 @@ func TestImportOfAFileThatChanges(t *testing.T) {
 		fmt.Fprintf(w, `{"lines":%d,"same":%d}`, linesIn(body), strings.Count(string(body), "key"))
 	}))
 	defer server.Close()
-	wantFailure(t, at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", "--partial", file), exitError, "changed")
+	wantFailure(t, at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", "--partial", file), cli.ExitError, "changed")
 }
 
 // slowDaemon takes as many lines at a time as the test says, and then fails as it says.
@@ -205,23 +206,23 @@ func TestImportThatWaits(t *testing.T) {
 			[]string{all, all, importedB + importedEnd}, 0, "",
 		},
 		"a full namespace": {
-			[]string{`413 {"lines":1,"written":1,"detail":"the namespace is full"}`}, []string{all}, exitError,
+			[]string{`413 {"lines":1,"written":1,"detail":"the namespace is full"}`}, []string{all}, cli.ExitError,
 			"the import has stopped after 1 of 2 entries, and the same command does the rest: line 2: the namespace is full",
 		},
 		"the daemon dies": {
-			[]string{`503 {"lines":1,"written":1,"detail":"throttled"}`}, []string{all, importedB + importedEnd}, exitError,
+			[]string{`503 {"lines":1,"written":1,"detail":"throttled"}`}, []string{all, importedB + importedEnd}, cli.ExitError,
 			"the import has stopped after 1 of 2 entries, and the same command does the rest: cannot reach botwired",
 		},
 		"not ready": {
 			[]string{`503 {"detail":"not ready"}`, `200 {"lines":3,"written":2}`}, []string{all, all}, 0, "",
 		},
-		"another program": {[]string{`200 {"lines":0,"written":1}`}, []string{all}, exitError, "another program than botwired"},
+		"another program": {[]string{`200 {"lines":0,"written":1}`}, []string{all}, cli.ExitError, "another program than botwired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &slowDaemon{steps: c.steps}
 			server := httptest.NewServer(d)
 			t.Cleanup(server.Close)
-			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *process) {
+			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
 				p.Stdin = strings.NewReader(all)
 				p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 			}, "import")
@@ -238,17 +239,17 @@ func TestImportThatWaits(t *testing.T) {
 
 // A long file is sent in parts of so many lines, and the line that is at fault is that of the file.
 func TestImportOfALongFile(t *testing.T) {
-	const n = importLines + 50
+	const n = 200 + 50
 	d := &slowDaemon{steps: []string{
-		fmt.Sprintf(`200 {"lines":%d,"written":%[1]d}`, importLines), `413 {"lines":7,"written":7,"detail":"the namespace is full"}`,
+		fmt.Sprintf(`200 {"lines":%d,"written":%[1]d}`, 200), `413 {"lines":7,"written":7,"detail":"the namespace is full"}`,
 	}}
 	server := httptest.NewServer(d)
 	defer server.Close()
 	text := strings.Repeat(importedA, n) + fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, n)
 	got := importFrom(t, &daemon{address: server.Listener.Addr().String()}, text)
 	server.Close() // and its last handler has ended
-	wantFailure(t, got, exitError, fmt.Sprintf("after %d of %d entries", importLines+7, n), fmt.Sprintf("line %d: the namespace is full", importLines+8))
-	if len(d.sent) != 2 || strings.Count(d.sent[0], "\n") != importLines {
+	wantFailure(t, got, cli.ExitError, fmt.Sprintf("after %d of %d entries", 200+7, n), fmt.Sprintf("line %d: the namespace is full", 200+8))
+	if len(d.sent) != 2 || strings.Count(d.sent[0], "\n") != 200 {
 		t.Errorf("%d parts were sent", len(d.sent))
 	}
 }

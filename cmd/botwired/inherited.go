@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/service"
 )
 
@@ -124,7 +125,7 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listener net.Listener, outlives bool, err error) {
 	c := &loaded.Config
 	if in.passed == nil {
-		listener, err = listen(ctx, c)
+		listener, err = listen.On(ctx, c)
 		return listener, false, err
 	}
 	if from := loaded.Source("listen"); from.Layer != config.FromSocket && !isAt(ctx, c.Listen, in.passed.Addr()) {
@@ -146,18 +147,18 @@ func isAt(ctx context.Context, setting string, at net.Addr) bool {
 	if !isTCP || err != nil || portNumber(port) != 0 && portNumber(port) != tcp.Port {
 		return false
 	}
-	own := plain(tcp.AddrPort().Addr())
+	own := listen.Plain(tcp.AddrPort().Addr())
 	if host == "" {
 		return own.IsUnspecified()
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return plain(ip) == own
+		return listen.Plain(ip) == own
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listen.ResolveTimeout)
 	defer cancel()
 	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a name without an address is not there
 	for _, ip := range addresses {
-		if plain(ip) == own {
+		if listen.Plain(ip) == own {
 			return true
 		}
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // The known keys come page by page, past the 1,000 that BotWire lists.
@@ -20,11 +22,11 @@ func TestListKnown(t *testing.T) {
 		"user_2  12  2023-11-14T22:13:20Z  settled\n") // each page is aligned by itself
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_", "--json"), first+"\n"+second+"\n")
 	got := at(t, d, nil, "list", "ns", "--prefix", "", "--limit", "1")
-	if want := "these are the keys that botwired knows, and upstream may have more: it has not listed all of ns\n"; got.code != exitOK || got.stderr != want {
+	if want := "these are the keys that botwired knows, and upstream may have more: it has not listed all of ns\n"; got.code != cli.ExitOK || got.stderr != want {
 		t.Errorf("%+v", got)
 	}
-	wantFailure(t, at(t, d, nil, "list", "endless", "--prefix", ""), exitError, "another program than botwired")
-	wantFailure(t, at(t, d, nil, "list", "n/s", "--prefix", ""), exitError, "namespace")
+	wantFailure(t, at(t, d, nil, "list", "endless", "--prefix", ""), cli.ExitError, "another program than botwired")
+	wantFailure(t, at(t, d, nil, "list", "n/s", "--prefix", ""), cli.ExitError, "namespace")
 }
 
 func TestForgetEntryCommand(t *testing.T) {
@@ -37,5 +39,5 @@ func TestForgetEntryCommand(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "forget", "ns", "k"), "the copy of ns/k is forgotten: the next read asks upstream\n")
 	wantOutput(t, at(t, d, nil, "forget", "ns", "k", "--json"), `{"namespace":"ns","key":"k","forgotten":1}`+"\n")
 	wantOutput(t, at(t, d, nil, "forget", "none", "k"), "there was no copy of none/k here\n")
-	wantFailure(t, at(t, d, nil, "forget", "pending", "k"), exitError, "botwired flush --now")
+	wantFailure(t, at(t, d, nil, "forget", "pending", "k"), cli.ExitError, "botwired flush --now")
 }

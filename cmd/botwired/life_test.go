@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // life is a daemon inside this process, from its start to its end.
@@ -52,7 +54,7 @@ func startLife(t *testing.T, args ...string) *life {
 	}
 	l.end = func() {
 		cancel()
-		if code := <-done; code != exitOK {
+		if code := <-done; code != cli.ExitOK {
 			t.Errorf("exit code %d", code)
 		}
 		for line := range l.log {
@@ -80,7 +82,7 @@ func (l *life) says(part string, args ...string) {
 	l.t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := run(l.t.Context(), append(args, "--listen", l.address), &stdout, &stderr)
-	if code != exitOK || !strings.Contains(stdout.String(), part) {
+	if code != cli.ExitOK || !strings.Contains(stdout.String(), part) {
 		l.t.Errorf("%v: exit code %d, and it does not say %q: %s%s", args, code, part, stdout.String(), stderr.String())
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 )
 
 const (
@@ -34,7 +36,7 @@ func newLiveDaemon(t *testing.T) *daemon {
 }
 
 // atNine makes stdout a terminal at nine o'clock.
-func atNine(p *process) {
+func atNine(p *cli.Program) {
 	p.IsTerminal = func(stream any) bool { return stream == p.Stdout }
 	p.Size = func(any) (int, int) { return 80, 24 }
 	p.Now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
@@ -83,17 +85,17 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	defer cancel()
 	tick := make(chan time.Time)
 	frames, out := io.Pipe()
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
 		Stdin:   strings.NewReader(""),
 		Stdout:  out,
 		Stderr:  io.Discard,
 		Ticks:   func() (<-chan time.Time, func()) { return tick, func() {} },
-	}, args: []string{"status", "--watch", "--listen", server.Listener.Addr().String()}}
+	}, []string{"status", "--watch", "--listen", server.Listener.Addr().String()}, &service.Inherited{})
 	atNine(p)
 	code := make(chan int, 1)
 	go func() {
-		code <- p.run(ctx)
+		code <- p.Run(ctx)
 		out.Close()
 	}()
 	drawn := bufio.NewReader(frames)
@@ -120,11 +122,11 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(rest), "\x1b[?25h\x1b[?1049l") {
 		t.Errorf("it ends with %q: %v", rest, err)
 	}
-	if code := <-code; code != exitOK {
+	if code := <-code; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	wantFailure(t, botwired(t, "status", "--watch"), exitUsage, "standard output is none")
-	wantFailure(t, botwired(t, "status", "--watch", "--json"), exitUsage, "--watch is for the whole status")
+	wantFailure(t, botwired(t, "status", "--watch"), cli.ExitUsage, "standard output is none")
+	wantFailure(t, botwired(t, "status", "--watch", "--json"), cli.ExitUsage, "--watch is for the whole status")
 }
 
 const monitoredRequests = `event: request
@@ -153,7 +155,7 @@ func newMonitored(t *testing.T, asked chan<- string) (address string) {
 }
 
 // monitor runs the command until it has printed a number of lines.
-func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (printed, stderr, target string) {
+func monitor(t *testing.T, adjust func(*cli.Program), lines int, args ...string) (printed, stderr, target string) {
 	t.Helper()
 	asked := make(chan string, 1)
 	address := newMonitored(t, asked)
@@ -161,7 +163,7 @@ func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (pr
 	defer cancel()
 	out, stdout := io.Pipe()
 	var complaints strings.Builder
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ:    []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
 		Stdin:      strings.NewReader(""),
 		Stdout:     stdout,
@@ -169,13 +171,13 @@ func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (pr
 		IsTerminal: func(any) bool { return false },
 		Size:       term.SizeOf,
 		Now:        time.Now,
-	}, args: append([]string{"monitor", "--listen", address}, args...)}
+	}, append([]string{"monitor", "--listen", address}, args...), &service.Inherited{})
 	if adjust != nil {
 		adjust(p)
 	}
 	code := make(chan int, 1)
 	go func() {
-		code <- p.run(ctx)
+		code <- p.Run(ctx)
 		stdout.Close()
 	}()
 	scanner := bufio.NewScanner(out)
@@ -186,7 +188,7 @@ func monitor(t *testing.T, adjust func(*process), lines int, args ...string) (pr
 		printed += scanner.Text() + "\n"
 	}
 	cancel()
-	if code := <-code; code != exitOK {
+	if code := <-code; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	return printed, complaints.String(), <-asked
@@ -224,15 +226,15 @@ func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 		"POST /_botwired/dead-letters/retry":                     {200, `{"retried":2,"skipped":0}`},
 		"POST /_botwired/dead-letters/retry?namespace=elsewhere": {200, `{"retried":0,"skipped":0}`},
 	})
-	person := func(reply string) func(*process) {
-		return func(p *process) {
+	person := func(reply string) func(*cli.Program) {
+		return func(p *cli.Program) {
 			p.Stdin = strings.NewReader(reply)
 			p.IsTerminal = func(stream any) bool { return stream != p.Stdout }
 			p.Ticks = func() (<-chan time.Time, func()) { return nil, func() {} }
 		}
 	}
 	got := at(t, d, person("n\n"), "dead-letters", "retry", "--all")
-	if got.code != exitError || got.stdout != "" || !strings.Contains(got.stderr, "Retry all dead letters of all namespaces that upstream has refused? Each one counts against the quota. [y/N] ") {
+	if got.code != cli.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "Retry all dead letters of all namespaces that upstream has refused? Each one counts against the quota. [y/N] ") {
 		t.Errorf("%+v", got)
 	}
 	for _, agreed := range []outcome{
@@ -240,12 +242,12 @@ func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 		at(t, d, person(""), "dead-letters", "retry", "--all", "--yes"),
 		at(t, d, nil, "dead-letters", "retry", "--all", "--yes"),
 	} {
-		if agreed.code != exitOK || agreed.stdout != "retried 2 dead letters\n" {
+		if agreed.code != cli.ExitOK || agreed.stdout != "retried 2 dead letters\n" {
 			t.Errorf("%+v", agreed)
 		}
 	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all"), exitUsage, "expected --yes too")
-	if few := at(t, d, person("y\n"), "dead-letters", "retry", "--all", "--namespace", "elsewhere"); few.code != exitOK || !strings.Contains(few.stderr, "of the namespace elsewhere") {
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all"), cli.ExitUsage, "expected --yes too")
+	if few := at(t, d, person("y\n"), "dead-letters", "retry", "--all", "--namespace", "elsewhere"); few.code != cli.ExitOK || !strings.Contains(few.stderr, "of the namespace elsewhere") {
 		t.Errorf("%+v", few)
 	}
 }

@@ -17,7 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 	"github.com/botwired/botwired/proof/loopback"
 )
 
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 	// A command that starts its own program as a daemon finds this one in a test: it must not run the tests again.
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		fmt.Fprintln(os.Stderr, "this is no botwired, but its tests")
-		os.Exit(exitError)
+		os.Exit(cli.ExitError)
 	}
 	for _, each := range os.Environ() {
 		if name, _, _ := strings.Cut(each, "="); strings.HasPrefix(name, "BOTWIRED_") {
@@ -65,13 +67,13 @@ func botwired(t *testing.T, args ...string) outcome {
 
 // at runs the program against a daemon. It replaces the parts of the outside world that
 // a test needs.
-func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome {
+func at(t *testing.T, d *daemon, adjust func(*cli.Program), args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if len(args) > 0 && args[0] != "version" && args[0] != "recover" && args[0] != "drill" { // which ask no daemon
 		args = append(args, "--listen", d.address)
 	}
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
 		Stdin:      strings.NewReader(""),
 		Stdout:     &stdout,
@@ -80,11 +82,11 @@ func at(t *testing.T, d *daemon, adjust func(*process), args ...string) outcome 
 		Size:       term.SizeOf,
 		Ticks:      term.EverySecond,
 		Now:        func() time.Time { return time.Now().UTC() },
-	}, args: args}
+	}, args, &service.Inherited{})
 	if adjust != nil {
 		adjust(p)
 	}
-	code := p.run(t.Context())
+	code := p.Run(t.Context())
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -109,7 +111,7 @@ func wantFailure(t *testing.T, got outcome, code int, parts ...string) {
 
 func wantOutput(t *testing.T, got outcome, stdout string) {
 	t.Helper()
-	if got.code != exitOK || got.stderr != "" {
+	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	if got.stdout != stdout {

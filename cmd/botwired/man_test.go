@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // manualPages is where the pages go for a package: the program itself has no use for what writes them.
@@ -27,14 +29,14 @@ func TestManualPages(t *testing.T) {
 	no(t, os.MkdirAll(dir, 0o755))
 	root := newTree()
 	root.DisableAutoGenTag = true
-	root.Long += "\n\n" + exitCodesTopic()
+	root.Long += "\n\n" + cli.ExitCodesTopic()
 	var want []string
-	eachCommand(root, func(cmd *cobra.Command) {
-		if !isShown(cmd) && cmd.HasParent() || cmd.Name() == "help" {
+	cli.EachCommand(root, func(cmd *cobra.Command) {
+		if !cli.IsShown(cmd) && cmd.HasParent() || cmd.Name() == "help" {
 			return
 		}
 		want = append(want, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1")
-		_, settings := flagsOf(cmd, cmd.HasParent())
+		_, settings := cli.FlagsOf(cmd, cmd.HasParent())
 		settings.VisitAll(func(f *pflag.Flag) {
 			f = cmd.Flags().Lookup(f.Name)
 			f.Hidden = false

@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 )
 
 // installTest is a home directory for "botwired mcp install".
@@ -35,7 +37,7 @@ func newInstallTest(t *testing.T) *installTest {
 func (i *installTest) run(args ...string) outcome {
 	i.t.Helper()
 	var stdout, stderr bytes.Buffer
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ:    []string{"HOME=" + i.home},
 		Stdin:      strings.NewReader(""),
 		Stdout:     &stdout,
@@ -44,8 +46,8 @@ func (i *installTest) run(args ...string) outcome {
 		Size:       term.SizeOf,
 		Ticks:      term.EverySecond,
 		Now:        func() time.Time { return time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC) },
-	}, args: append([]string{"mcp", "install"}, args...)}
-	code := p.run(i.t.Context())
+	}, append([]string{"mcp", "install"}, args...), &service.Inherited{})
+	code := p.Run(i.t.Context())
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -95,7 +97,7 @@ func TestMCPInstall(t *testing.T) {
 	}
 
 	got = i.run("--client", "cursor", "--name", "second")
-	if _, args := i.server(file, "second"); got.code != exitOK || len(args) != 1 {
+	if _, args := i.server(file, "second"); got.code != cli.ExitOK || len(args) != 1 {
 		t.Errorf("a second one: %+v, %v", got, args)
 	}
 	wantParts(t, i.run("--client", "cursor", "--name", "second").stdout, "unchanged")
@@ -141,7 +143,7 @@ func TestMCPInstallWarnsOfACache(t *testing.T) {
 		"/home/ada/.local/share/uv/tools/botwired/bin/botwired":                  "",
 		"/home/ada/agent/node_modules/@botwired/linux-x64/bin/botwired":          "",
 	} {
-		got := warningOfCache(program)
+		got := cli.WarningOfCache(program)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q in it", program, got, want)
 		}
@@ -171,14 +173,14 @@ func TestMCPInstallRefuses(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"--client", "nosuch"}, exitUsage, []string{`--client = "nosuch": expected one of claude, claude-code, codex,`}},
-		{[]string{"--client", "cursor", "--name", "a b"}, exitUsage, []string{`--name = "a b": expected`}},
-		{[]string{"--client", "cursor", "--namespace", "a b"}, exitUsage, []string{`--namespace = "a b": expected`}},
-		{[]string{"--remove"}, exitUsage, []string{`--client = "": expected one of claude,`}},
-		{[]string{"--client", "claude", "--project"}, exitError, []string{"Claude Desktop has no file of a project"}},
-		{[]string{"--client", "cursor", "--listen", "nowhere"}, exitError, []string{"listen", "nowhere"}},
-		{[]string{"--client", "cursor"}, exitError, []string{broken + " is unchanged: not valid JSON", `"botwired mcp install --client cursor --print" shows what to put in`}},
-		{[]string{"--client", "codex"}, exitError, []string{"Codex is not in PATH"}},
+		{[]string{"--client", "nosuch"}, cli.ExitUsage, []string{`--client = "nosuch": expected one of claude, claude-code, codex,`}},
+		{[]string{"--client", "cursor", "--name", "a b"}, cli.ExitUsage, []string{`--name = "a b": expected`}},
+		{[]string{"--client", "cursor", "--namespace", "a b"}, cli.ExitUsage, []string{`--namespace = "a b": expected`}},
+		{[]string{"--remove"}, cli.ExitUsage, []string{`--client = "": expected one of claude,`}},
+		{[]string{"--client", "claude", "--project"}, cli.ExitError, []string{"Claude Desktop has no file of a project"}},
+		{[]string{"--client", "cursor", "--listen", "nowhere"}, cli.ExitError, []string{"listen", "nowhere"}},
+		{[]string{"--client", "cursor"}, cli.ExitError, []string{broken + " is unchanged: not valid JSON", `"botwired mcp install --client cursor --print" shows what to put in`}},
+		{[]string{"--client", "codex"}, cli.ExitError, []string{"Codex is not in PATH"}},
 	} {
 		wantFailure(t, i.run(c.args...), c.code, c.want...)
 	}

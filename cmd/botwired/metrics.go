@@ -1,13 +1,14 @@
 package main
 
 import (
+	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
 func newMetrics() *metrics.Metrics {
-	b := thisBuild()
+	b := build.This()
 	return metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
 }
 

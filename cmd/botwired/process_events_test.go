@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/sse"
 )
 
@@ -90,7 +91,7 @@ func testEventsAndMonitor(t *testing.T, program string) {
 		t.Errorf("values are told: %s", text)
 	}
 	c.signal(os.Interrupt)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	<-eventsEnded
 	<-requestsEnded
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // statusCommand runs "botwired status" against the daemon.
@@ -27,7 +29,7 @@ func (c *child) statusCommand(program string, flags ...string) (code int, stdout
 func testFullJournalIsTold(t *testing.T, program string) {
 	service := newMemoryService(t)
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--journal-max-bytes", "4KiB")
-	if code, out, errs := c.statusCommand(program); code != exitOK {
+	if code, out, errs := c.statusCommand(program); code != cli.ExitOK {
 		t.Errorf("status of a new daemon: exit code %d: %s%s", code, out, errs)
 	}
 	refused := 0
@@ -39,15 +41,15 @@ func testFullJournalIsTold(t *testing.T, program string) {
 		}
 	}
 	code, out, errs := c.statusCommand(program)
-	if code != exitOK || !strings.HasPrefix(out, "Writes are refused: ") || !strings.Contains(out, "refused since 20") || !strings.Contains(out, "journal.max_bytes") {
+	if code != cli.ExitOK || !strings.HasPrefix(out, "Writes are refused: ") || !strings.Contains(out, "refused since 20") || !strings.Contains(out, "journal.max_bytes") {
 		t.Errorf("after %d refused writes: exit code %d: %s%s", refused, code, out, errs)
 	}
-	if code, out, errs = c.statusCommand(program, "--ready"); code != exitError || !strings.Contains(errs, "not ready") {
+	if code, out, errs = c.statusCommand(program, "--ready"); code != cli.ExitError || !strings.Contains(errs, "not ready") {
 		t.Errorf("after %d refused writes: --ready: exit code %d: %s%s", refused, code, out, errs)
 	}
 	service.up()
 	eventually(t, func() error {
-		if code, out, errs := c.statusCommand(program); code != exitOK || strings.HasPrefix(out, "Writes are refused") {
+		if code, out, errs := c.statusCommand(program); code != cli.ExitOK || strings.HasPrefix(out, "Writes are refused") {
 			return fmt.Errorf("after the flush: exit code %d: %s%s", code, out, errs)
 		}
 		if !strings.Contains(c.stderr.String(), "the journal takes writes again") {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // identityTests are the part of TestProcess that is about a daemon's identity.
@@ -48,7 +50,7 @@ func (c *child) startsAs(kinds ...string) {
 func (c *child) stop() {
 	c.t.Helper()
 	c.signal(os.Interrupt)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 }
 
 // copyTree copies a directory as a person would, times and all.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // writers write to keys of their own until the test stops them or the daemon is gone.
@@ -272,7 +274,7 @@ func testTermDrains(t *testing.T, program string) {
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
-	c.wantExit(2*time.Minute, exitOK)
+	c.wantExit(2*time.Minute, cli.ExitOK)
 	ws.wg.Wait()
 	if err := ws.check(service.value); err != nil {
 		t.Error(err)
@@ -289,7 +291,7 @@ func testTermKeeps(t *testing.T, program string) {
 	ws.run(t.Context(), c, 8)
 	ws.upTo(t, 200)
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	ws.wg.Wait()
 	kept, log := 0, c.stderr.String()
 	_, stopped, _ := strings.Cut(log, `"stopped"`)
@@ -348,7 +350,7 @@ func testTermServes(t *testing.T, program string) {
 	if got := <-waited; !strings.HasPrefix(got, "200 pending; seq=") {
 		t.Errorf("who waits for upstream is answered %s", got)
 	}
-	c.wantExit(2*time.Minute, exitOK)
+	c.wantExit(2*time.Minute, cli.ExitOK)
 	if !strings.Contains(c.stderr.String(), `"pending":3`) {
 		t.Errorf("the log does not say what is kept: %s", c.stderr)
 	}
@@ -409,7 +411,7 @@ func testFlushAtShutdown(t *testing.T, program string) {
 		return err
 	})
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	if err := <-answered; err != nil {
 		t.Errorf("who waits for a flush is not told what is left: %v", err)
 	}

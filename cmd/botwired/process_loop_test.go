@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // A daemon that is its own upstream would confirm its own writes. It does not start.
@@ -27,7 +29,7 @@ func testOwnAddress(t *testing.T, program string) {
 		{"localhost:" + port, "http://127.0.0.1:" + port},
 	} {
 		failing(t, program, []string{"serve", "--listen", c[0], "--data-dir", dir, "--upstream-url", c[1]},
-			exitError, "upstream.url", c[1], "listens itself")
+			cli.ExitError, "upstream.url", c[1], "listens itself")
 	}
 	if files := tree(t, dir); len(files) != 1 {
 		t.Errorf("it touched the directory: %v", files)

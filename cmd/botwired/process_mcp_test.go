@@ -19,6 +19,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // mcpTests are the part of TestProcess that speaks to "botwired mcp".
@@ -307,7 +309,7 @@ func testMCPTerm(t *testing.T, program string) {
 	no(t, err)
 	wantParts(t, m.answer("1"), `"state":"pending"`)
 	m.signal(syscall.SIGTERM)
-	m.wantExit(2*time.Minute, exitOK)
+	m.wantExit(2*time.Minute, cli.ExitOK)
 	if value, err := b.service.value("n/k"); value != "v" || err != nil {
 		t.Errorf("upstream holds %q, %v", value, err)
 	}
@@ -368,7 +370,7 @@ func testMCPAnotherUpstream(t *testing.T, program string) {
 	stdin, err := cmd.StdinPipe() // which stays open: the refusal ends it
 	no(t, err)
 	defer stdin.Close()
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitError {
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitError {
 		t.Errorf("it ends with %v", err)
 	}
 	wantParts(t, stderr.String(), `upstream.url = "embedded" (flag --upstream-url)`, b.address, "carries writes to "+b.service.url())
@@ -382,7 +384,7 @@ func testMCPWithoutADaemon(t *testing.T, program string) {
 	stdin, err := cmd.StdinPipe()
 	no(t, err)
 	defer stdin.Close()
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitError {
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitError {
 		t.Errorf("it ends with %v", err)
 	}
 	wantParts(t, stderr.String(), "the daemon that botwired mcp has started has ended before it was ready: data_dir = ", "another botwired uses it")

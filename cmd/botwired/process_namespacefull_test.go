@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // putOf writes an entry of so many bytes, and returns the answer.
@@ -114,7 +116,7 @@ func (c *child) sayFull(program string) {
 	defer cancel()
 	cmd, errs := command(ctx, c.t, program, "set", "--listen", c.address, "n", "more", strings.Repeat("v", 501))
 	_ = cmd.Run() // judged by its exit code
-	if code := cmd.ProcessState.ExitCode(); code != exitError || !strings.Contains(errs.String(), "namespace n is full: it holds about 9500 bytes") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitError || !strings.Contains(errs.String(), "namespace n is full: it holds about 9500 bytes") {
 		c.t.Errorf("botwired set: exit code %d: %s", code, errs)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os/exec"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // testReadyProbe goes by the exit code of the binary, as a probe does.
@@ -22,7 +24,7 @@ func testReadyProbe(t *testing.T, program string) {
 	c.kill()
 	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"status", "--live"}} {
 		var failed *exec.ExitError
-		if err := probe(args...); !errors.As(err, &failed) || failed.ExitCode() != exitError {
+		if err := probe(args...); !errors.As(err, &failed) || failed.ExitCode() != cli.ExitError {
 			t.Errorf("%v with no daemon: %v", args, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // configured is a daemon with a configuration file and a token file, which it can reload.
@@ -186,7 +188,7 @@ func testLogReaderGone(t *testing.T, program string) {
 	c.signal(syscall.SIGHUP)
 	no(t, c.put("n/k", "last"))
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 }
 
 // 0.0.0.0 is every IPv4 address, and no IPv6 one; the log says what the setting says.
@@ -231,7 +233,7 @@ func testLogReaderStops(t *testing.T, program string) {
 		return nil
 	})
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	<-done
 	text := log.String()
 	for _, part := range []string{`"listening"`, `"journal read"`, `"stopped"`} {
@@ -251,7 +253,7 @@ func testLogReaderNeverBack(t *testing.T, program string) {
 	c.start()
 	no(t, write.Close())
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 }
 
 // fullPipe returns a pipe that takes nothing more until somebody reads from it.

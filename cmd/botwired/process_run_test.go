@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // besideTest is what the tests of "botwired run" share: an upstream, a directory and an address.
@@ -160,7 +161,7 @@ func testRunRefusesAnotherUpstream(t *testing.T, program string) {
 	d := startChild(t, program, b.dir, b.address, b.service.url())
 	failing(t, program, []string{"run", "--listen", b.address, "--data-dir", t.TempDir(), "--upstream", "embedded", "--",
 		program, "set", "n", "k", "v", "--listen", b.address},
-		exitError, `upstream.url = "embedded" (flag --upstream-url)`, b.address, "carries writes to "+b.service.url())
+		cli.ExitError, `upstream.url = "embedded" (flag --upstream-url)`, b.address, "carries writes to "+b.service.url())
 	if n, err := d.pending(); n != 0 || err != nil {
 		t.Errorf("the daemon has %d pending, %v", n, err)
 	}
@@ -191,9 +192,9 @@ func testRunFindsNoCommand(t *testing.T, program string) {
 	failing(t, program, run("nosuch"), attach.ExitNotFound, "nosuch: command not found")
 	failing(t, program, run(filepath.Join(b.dir, "nosuch")), attach.ExitNotFound, "command not found")
 	failing(t, program, run(file), attach.ExitNotRun, file, "cannot be run: permission denied")
-	failing(t, program, []string{"run", "--listen", "unix:///run/s", "--", "true"}, exitError, "listen", "127.0.0.1:2689")
-	failing(t, program, []string{"run", "--listen", "127.0.0.1:0", "--", "true"}, exitError, "listen", "port")
-	failing(t, program, []string{"run"}, exitUsage, "the arguments are missing", "-- COMMAND")
+	failing(t, program, []string{"run", "--listen", "unix:///run/s", "--", "true"}, cli.ExitError, "listen", "127.0.0.1:2689")
+	failing(t, program, []string{"run", "--listen", "127.0.0.1:0", "--", "true"}, cli.ExitError, "listen", "port")
+	failing(t, program, []string{"run"}, cli.ExitUsage, "the arguments are missing", "-- COMMAND")
 	if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
 	}
@@ -250,7 +251,7 @@ func testRunWithoutADaemon(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	startChild(t, program, b.dir, freeAddress(t), b.service.url())
 	failing(t, program, append(append([]string{"run"}, b.settings()...), "--", program, "version"),
-		exitError, "has ended before it was ready: data_dir = ", "another botwired uses it")
+		cli.ExitError, "has ended before it was ready: data_dir = ", "another botwired uses it")
 }
 
 // A daemon does not outlive the run that has started it, even if that is killed.

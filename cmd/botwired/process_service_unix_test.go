@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // serviceTests are the part of TestProcess in which the test is the service manager.
@@ -112,7 +114,7 @@ func testRestartsWithASocket(t *testing.T, program string) {
 	w := work(address)
 	for i := range restarts {
 		c.signal(syscall.SIGTERM)
-		c.wantExit(time.Minute, exitOK)
+		c.wantExit(time.Minute, cli.ExitOK)
 		c = m.begin(program, address, args...)
 		m.ready(c, i+2)
 	}
@@ -163,7 +165,7 @@ func testNotifications(t *testing.T, program string) {
 		}
 		return err
 	})
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	told := strings.Join(m.all(), "\n")
 	for _, want := range []string{"RELOADING=1", "STOPPING=1\nEXTEND_TIMEOUT_USEC=15000000"} {
 		if strings.Count(told, want) != 1 {
@@ -198,7 +200,7 @@ func testCallersWaitAtAShortStop(t *testing.T, program string) {
 	if got := <-waited; got != "200 pending <nil>" {
 		t.Errorf("who waited heard %s", got)
 	}
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 }
 
 func testRefusedSockets(t *testing.T, program string) {
@@ -237,7 +239,7 @@ func testRefusedSockets(t *testing.T, program string) {
 			m := newManager(t)
 			m.passed = test.sockets
 			c := m.begin(program, "", append([]string{"--data-dir", t.TempDir(), "--upstream", "embedded"}, test.args...)...)
-			c.wantExit(time.Minute, exitError)
+			c.wantExit(time.Minute, cli.ExitError)
 			if !strings.Contains(c.stderr.String(), test.want) {
 				t.Errorf("it says %s, want %q", c.stderr, test.want)
 			}
@@ -253,7 +255,7 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	args := []string{"--data-dir", t.TempDir(), "--upstream", "embedded"}
 	no(t, os.Chmod(path, 0o666))
 	c := m.begin(program, "", args...)
-	c.wantExit(time.Minute, exitError)
+	c.wantExit(time.Minute, cli.ExitError)
 	if !strings.Contains(c.stderr.String(), "mode 0666") || !strings.Contains(c.stderr.String(), "SocketMode=") {
 		t.Errorf("it says %s", c.stderr)
 	}
@@ -262,13 +264,13 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	m.ready(c, 1)
 	no(t, c.put("ns/key", "v"))
 	c.signal(syscall.SIGTERM)
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 	// Others may see the socket under its name, as with PrivateTmp=, if the daemon does not.
 	if err := os.Rename(path, path+".elsewhere"); err != nil {
 		t.Errorf("the daemon has removed the manager's socket: %v", err)
 	}
 	c = m.begin(program, "", args...)
-	c.wantExit(time.Minute, exitError)
+	c.wantExit(time.Minute, cli.ExitError)
 	if !strings.Contains(c.stderr.String(), "botwired does not find the socket") {
 		t.Errorf("it says %s", c.stderr)
 	}

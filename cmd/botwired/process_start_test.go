@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // failing runs a command that has to fail with one line.
@@ -85,7 +87,7 @@ func testOneDaemon(t *testing.T, program string) {
 	before := names(tree(t, dir))
 	second := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", service.url()}
 	withinTwoSeconds(t, program, func() {
-		failing(t, program, second, exitError, "data_dir", dir, "another botwired uses it")
+		failing(t, program, second, cli.ExitError, "data_dir", dir, "another botwired uses it")
 	})
 	if diff := cmp.Diff(before, names(tree(t, dir))); diff != "" {
 		t.Errorf("it touched the directory (-before +after):\n%s", diff)
@@ -117,12 +119,12 @@ func testBusyAddress(t *testing.T, program string) {
 	defer listener.Close()
 	address, dir := listener.Addr().String(), filepath.Join(t.TempDir(), "data")
 	failing(t, program, []string{"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "embedded"},
-		exitError, address, "listen")
+		cli.ExitError, address, "listen")
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
 	}
 	failing(t, program, []string{"selfhost", "--listen", address, "--db", filepath.Join(dir, "memory.db")},
-		exitError, address, "listen")
+		cli.ExitError, address, "listen")
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("the database's directory was made: %v", err)
 	}
@@ -135,7 +137,7 @@ func testUnusableDirectory(t *testing.T, program string) {
 	}
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
 		failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", "embedded"},
-			exitError, "data_dir", dir, "not a directory")
+			cli.ExitError, "data_dir", dir, "not a directory")
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
 		t.Errorf("the file holds %q, %v", text, err)
@@ -147,7 +149,7 @@ func testMalformedSetting(t *testing.T, program string) {
 	for _, args := range [][]string{
 		{"--flush-linger", "soon"}, {"--upstream-url", "ftp://example"}, {"--listen", "nowhere"}, {"--cache-memory", "-1"},
 	} {
-		failing(t, program, append([]string{"serve", "--data-dir", dir}, args...), exitError, args[1])
+		failing(t, program, append([]string{"serve", "--data-dir", dir}, args...), cli.ExitError, args[1])
 	}
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
@@ -164,7 +166,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 	}
 	c.kill()
 	serve := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", other.url()}
-	failing(t, program, serve, exitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "botwired recover --data-dir "+dir, "--moved-from "+old.url())
+	failing(t, program, serve, cli.ExitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "botwired recover --data-dir "+dir, "--moved-from "+old.url())
 	if t.Failed() {
 		return // what follows would go wrong slowly
 	}
@@ -172,10 +174,10 @@ func testAnotherUpstream(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	cmd, stderr := command(t.Context(), t, program, "recover", "--data-dir", dir)
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitMissing {
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitMissing {
 		t.Fatalf("recover: %v %s", err, stderr)
 	}
-	failing(t, program, serve, exitError, "1 pending write,") // a recovered journal is of the same one
+	failing(t, program, serve, cli.ExitError, "1 pending write,") // a recovered journal is of the same one
 	if n := other.putsOf("n/k"); n != 0 {
 		t.Errorf("the other upstream was sent %d writes", n)
 	}
@@ -187,7 +189,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 	eventually(t, func() error { _, err := other.value("n/k"); return err })
 	moved.kill()
 	failing(t, program, []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", old.url()},
-		exitError, old.url(), other.url(), "copies of its entries")
+		cli.ExitError, old.url(), other.url(), "copies of its entries")
 	again := startChild(t, program, dir, freeAddress(t), other.url())
 	if got, err := again.value("n/k"); err != nil || got != "v" {
 		t.Errorf("it answers %q, %v", got, err)
@@ -211,7 +213,7 @@ func testStaleSocket(t *testing.T, program string) {
 		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
 	failing(t, program, []string{"serve", "--listen", "unix://" + socket, "--data-dir", t.TempDir(), "--upstream-url", service.url()},
-		exitError, socket, "listen") // it is alive
+		cli.ExitError, socket, "listen") // it is alive
 	c.kill()
 	if _, err := os.Lstat(socket); err != nil {
 		t.Fatalf("the kill left no socket behind: %v", err)
@@ -228,7 +230,7 @@ func testStaleSocket(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	failing(t, program, []string{"serve", "--listen", "unix://" + socket, "--data-dir", dir, "--upstream-url", service.url()},
-		exitError, socket)
+		cli.ExitError, socket)
 	if text, err := os.ReadFile(socket); err != nil || !strings.Contains(string(text), "mine") {
 		t.Errorf("a file that is no socket was taken for a stale one: %q, %v", text, err)
 	}
@@ -250,7 +252,7 @@ func testJournalGone(t *testing.T, program string) {
 		want := before == nil && len(names) == 0
 		c := startChild(t, program, dir, freeAddress(t), service.url())
 		c.signal(syscall.SIGTERM)
-		c.wantExit(time.Minute, exitOK)
+		c.wantExit(time.Minute, cli.ExitOK)
 		if got := strings.Contains(c.stderr.String(), "its journal is gone"); got != want {
 			t.Errorf("it said that the journal is gone: %v, want %v: %s", got, want, c.stderr)
 		}

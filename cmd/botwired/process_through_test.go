@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // putThrough wants a status and a state of a PUT to a namespace that writes through.
@@ -128,7 +130,7 @@ func testWritesThrough(t *testing.T, program string) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	c.wantExit(time.Minute, exitOK)
+	c.wantExit(time.Minute, cli.ExitOK)
 }
 
 // A person drops a pending write, brings it back and has it sent.

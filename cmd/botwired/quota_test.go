@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // A daemon whose count of the quota cannot be kept says so, and does all else as ever: it ends
@@ -58,7 +60,7 @@ func TestACountThatCannotBeKept(t *testing.T) {
 			}
 		}()
 	}
-	if code := <-done; code != exitOK {
+	if code := <-done; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	if said := strings.Join(warnings, "\n"); strings.Count(said, "quota") != 3 {

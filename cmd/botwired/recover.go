@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
@@ -20,13 +21,11 @@ import (
 // movedFromFlag names the former address of an upstream.
 const movedFromFlag = "moved-from"
 
-var errMissing = errors.New("not everything could be salvaged")
-
-func newRecoverCommand(p *process, settings *settingFlags) *cobra.Command {
+func newRecoverCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recover",
 		Short:   "Repair a damaged journal, or say once that upstream has a new address",
-		GroupID: groupCare,
+		GroupID: cli.GroupCare,
 		Example: "  botwired recover\n" +
 			"  botwired recover --data-dir /var/lib/botwired --json\n" +
 			"  botwired recover --moved-from https://old.example",
@@ -47,13 +46,13 @@ With --moved-from, recover repairs nothing. A data directory belongs to one upst
 and a daemon refuses it in front of another. --moved-from says that the upstream of
 the directory, which it names, has the address that upstream.url says now: what the
 directory holds of it stays, and its pending writes go to the new address.`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
-	settings.takes(cmd, "data_dir", "upstream.url", "upstream.nats.bucket")
-	asJSON := jsonFlag(cmd)
+	settings.Takes(cmd, "data_dir", "upstream.url", "upstream.nats.bucket")
+	asJSON := cli.JSONFlag(cmd)
 	former := cmd.Flags().String(movedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := settings.loadWithDataDir(nil)
+		loaded, err := settings.LoadWithDataDir(nil)
 		if err != nil {
 			return err
 		}
@@ -68,7 +67,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			}
 			return printMove(p.Stdout, dir, m)
 		}
-		progress, clearLine := p.recoverProgress()
+		progress, clearLine := recoverProgress(p)
 		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now(), Progress: progress})
 		clearLine()
 		if err != nil {
@@ -80,7 +79,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			err = printRecovery(p.Screen(), r)
 		}
 		if err == nil && !r.Complete() {
-			return fmt.Errorf("%w: the damaged journal is kept in %s", errMissing, r.Copy)
+			return &term.Exit{Code: cli.ExitMissing, Err: fmt.Errorf("not everything could be salvaged: the damaged journal is kept in %s", r.Copy)}
 		}
 		return err
 	}
@@ -89,7 +88,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 
 // notRecovered says why nothing was changed.
 func notRecovered(dir string, err error) error {
-	var usage *usageError
+	var usage *cli.UsageError
 	switch {
 	case errors.As(err, &usage):
 		return err
@@ -103,7 +102,7 @@ func notRecovered(dir string, err error) error {
 
 // recoverProgress keeps a line on the terminal that says how far the recovery is. Where
 // there is no terminal it shows nothing. clearLine removes the line.
-func (p *process) recoverProgress() (show func(journal.Progress), clearLine func()) {
+func recoverProgress(p *cli.Program) (show func(journal.Progress), clearLine func()) {
 	if !p.IsTerminal(p.Stderr) {
 		return nil, func() {}
 	}

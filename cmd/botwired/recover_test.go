@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -68,16 +69,16 @@ func TestRecoverLeavesASoundJournal(t *testing.T) {
 
 func TestRecoverRefuses(t *testing.T) {
 	dataDir, j := journalOf(t)
-	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "data_dir = ", "a running botwired uses it")
+	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), cli.ExitError, "data_dir = ", "a running botwired uses it")
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFailure(t, botwired(t, "recover", "--data-dir", t.TempDir()), exitError, "there is no journal in it")
+	wantFailure(t, botwired(t, "recover", "--data-dir", t.TempDir()), cli.ExitError, "there is no journal in it")
 	format := filepath.Join(dataDir, "journal", "FORMAT")
 	if err := os.WriteFile(format, []byte("botwired journal 9\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), exitError, "version 9")
+	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), cli.ExitError, "version 9")
 }
 
 // contract 4: the start names the command, the command says what is missing, and the
@@ -86,9 +87,9 @@ func TestRecoverFromACutLog(t *testing.T) {
 	dataDir := closed(t)
 	cutLogs(t, dataDir, 50)
 	wantFailure(t, botwired(t, "serve", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--upstream", "embedded"),
-		exitError, dataDir, "journal corrupt", "botwired recover")
+		cli.ExitError, dataDir, "journal corrupt", "botwired recover")
 	got := botwired(t, "recover", "--data-dir", dataDir)
-	if got.code != exitMissing || !strings.Contains(got.stderr, "not everything could be salvaged") || strings.Count(got.stderr, "\n") != 1 {
+	if got.code != cli.ExitMissing || !strings.Contains(got.stderr, "not everything could be salvaged") || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	for _, part := range []string{"damaged copy  " + filepath.Join(dataDir, "journal.damaged-"), "pending writes  2 ", "3 to 5: nothing is known"} {
@@ -126,11 +127,11 @@ func TestRecoverFromDamageThatTheLogHides(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := botwired(t, "serve", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--upstream", "embedded")
-	if got.code != exitError || !strings.Contains(got.stderr, "\nbotwired: ") || strings.Count(got.stderr, `"botwired recover"`) != 1 {
+	if got.code != cli.ExitError || !strings.Contains(got.stderr, "\nbotwired: ") || strings.Count(got.stderr, `"botwired recover"`) != 1 {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	got = botwired(t, "recover", "--data-dir", dataDir)
-	if got.code != exitOK || !strings.Contains(got.stdout, "pending writes  5         0\n") {
+	if got.code != cli.ExitOK || !strings.Contains(got.stdout, "pending writes  5         0\n") {
 		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
 	}
 	wantOutput(t, botwired(t, "recover", "--data-dir", dataDir), "the journal is sound; nothing was changed\n")
@@ -143,7 +144,7 @@ func TestRecoverAsJSON(t *testing.T) {
 	}
 	got := botwired(t, "recover", "--data-dir", dataDir, "--json")
 	var r journal.Recovery
-	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != exitMissing {
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != cli.ExitMissing {
 		t.Fatalf("exit code %d, stderr %q, %v", got.code, got.stderr, err)
 	}
 	if r.Healthy || r.Salvaged.Pending != 5 || !strings.Contains(r.Found, "MARK") || r.Complete() || len(r.Missing.Files) != 1 {
@@ -162,7 +163,7 @@ func TestRecoverEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := botwired(t, "recover", "--data-dir", dataDir)
-	if got.code != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "pending writes  5         0\n") {
+	if got.code != cli.ExitOK || got.stderr != "" || !strings.Contains(got.stdout, "pending writes  5         0\n") {
 		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
 	}
 }
@@ -170,7 +171,7 @@ func TestRecoverEverything(t *testing.T) {
 // On a terminal, one line says how far the recovery is, and is cleared in the end.
 func TestRecoverShowsProgress(t *testing.T) {
 	for name, test := range map[string]struct {
-		adjust func(*process)
+		adjust func(*cli.Program)
 		want   bool
 	}{
 		"on a terminal": {onTerminal, true},

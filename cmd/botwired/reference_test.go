@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 var writeReference = flag.Bool("reference", false, "write the reference in docs/commands.md")
@@ -63,8 +64,8 @@ func commandReference() string {
 // eachListed visits the commands that the help lists, in its order.
 func eachListed(cmd *cobra.Command, visit func(*cobra.Command)) {
 	visit(cmd)
-	for _, group := range groupsOf(cmd) {
-		for _, sub := range group.commands {
+	for _, group := range cli.GroupsOf(cmd) {
+		for _, sub := range group.Commands {
 			eachListed(sub, visit)
 		}
 	}
@@ -76,7 +77,7 @@ func referenceFlags(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
 	settings.SortFlags = false
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch {
-		case f.Annotations[settingOf] != nil:
+		case f.Annotations[cli.SettingOf] != nil:
 			settings.AddFlag(f)
 		case f.Name != "help" && !f.Hidden:
 			own.AddFlag(f)

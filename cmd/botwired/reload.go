@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/serverlog"
 )
 
 // reloader loads the configuration anew for a running daemon.
@@ -59,7 +61,7 @@ func (r *reloader) reload() {
 		return
 	}
 	r.running = got.Loaded
-	r.level.Set(levelOf(got.Loaded.Config.Log))
+	r.level.Set(serverlog.LevelOf(got.Loaded.Config.Log))
 	for _, warning := range got.Loaded.Warnings {
 		r.logger.Warn(warning)
 	}
@@ -97,7 +99,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.hasToken.Store(token != "")
 	d.requota()
 	d.sizes.Changed()
-	d.setHeaders(upstreamHeaders(c))
+	d.setHeaders(engines.UpstreamHeaders(c))
 	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {
 		d.readmit()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/proof/wiretest"
 )
 
@@ -48,7 +49,7 @@ func startInProcess(t *testing.T, args ...string) string {
 	go func() { exited <- run(ctx, args, &stdout, &stderr) }()
 	t.Cleanup(func() {
 		stop()
-		if code := <-exited; code != exitOK || stdout.Len() > 0 {
+		if code := <-exited; code != cli.ExitOK || stdout.Len() > 0 {
 			t.Errorf("exit code %d, stdout %q, stderr:\n%s", code, &stdout, &stderr)
 		}
 	})

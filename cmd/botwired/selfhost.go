@@ -13,9 +13,12 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/netutil"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -26,11 +29,11 @@ func selfhostDefaults() map[string]string {
 	return map[string]string{"listen": "127.0.0.1:2690", "embedded.latency": "0s"}
 }
 
-func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
+func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "selfhost",
 		Short:   "Run BotWire's memory service itself",
-		GroupID: groupServices,
+		GroupID: cli.GroupServices,
 		Example: "  botwired selfhost\n" +
 			"  botwired selfhost --db memory.db --listen 127.0.0.1:2700\n" +
 			"  botwired selfhost --store nats://host1,host2,host3",
@@ -39,10 +42,10 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 			"With --store, the memory is in a bucket of a NATS cluster, which the settings upstream.nats.* describe. The\n" +
 			"service keeps nothing itself then: any number of them may serve one bucket, beside daemons with\n" +
 			"upstream.url: nats://... While the cluster is away, requests are answered 503, GET /health too.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	taken := []string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level", "upstream.timeout"}
-	settings.takes(cmd, slices.Concat(taken, clusterSettings(), clientSettings)...)
+	settings.Takes(cmd, slices.Concat(taken, cli.ClusterSettings(), cli.ClientSettings)...)
 	useSelfhostDefaults(cmd.Flags())
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")
 	store := cmd.Flags().String("store", "", "`servers` of a NATS cluster that keeps the memory instead, such as nats://host1,host2")
@@ -50,9 +53,9 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 		if cmd.Flags().Changed("store") {
 			return serveCluster(cmd, settings, *store, p)
 		}
-		load := settings.load
+		load := settings.Load
 		if *database == "" {
-			load = settings.loadWithDataDir
+			load = settings.LoadWithDataDir
 		}
 		loaded, err := load(selfhostDefaults())
 		if err != nil {
@@ -68,7 +71,7 @@ func newSelfhostCommand(p *process, settings *settingFlags) *cobra.Command {
 }
 
 // serveMemory runs the memory service on a database file until ctx ends.
-func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *process) error {
+func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli.Program) error {
 	c := &loaded.Config
 	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), p)
 	if err != nil {
@@ -80,7 +83,7 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *pro
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", buildVersion())
+	logger.Info("listening", "address", listener.Addr().String(), "database", path, "version", build.Version())
 	if isNew {
 		logger.Info("there was no such database: a new one was made, and it is empty", "database", path)
 	}
@@ -123,7 +126,7 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 		return nil, err
 	}
 	service, err := selfhost.Open(ctx, selfhost.Options{
-		Path: path, Latency: c.Embedded.Latency, Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger,
+		Path: path, Latency: c.Embedded.Latency, Version: build.Version(), Guard: guardOptions(c, token), Logger: logger,
 	})
 	if err != nil {
 		return nil, words.Unusable(err)
@@ -145,4 +148,16 @@ func databaseDir(c *config.Config, path string) error {
 		return fmt.Errorf("--db = %q: the directory %s does not exist: make it, or correct the path", path, dir)
 	}
 	return nil
+}
+
+// useSelfhostDefaults has the flags' help say what the settings are to selfhost.
+func useSelfhostDefaults(flags *pflag.FlagSet) {
+	if f := flags.Lookup("data-dir"); f != nil {
+		f.Usage = "directory of the database; --db names a file elsewhere"
+	}
+	for name, value := range selfhostDefaults() {
+		if f := flags.Lookup(config.FlagName(name)); f != nil {
+			f.DefValue = value
+		}
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // Callers who wait for the latency when the memory service stops get their answers.
@@ -53,7 +55,7 @@ func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("HTTP %d", response.StatusCode)
 	}
-	if code := <-done; code != exitOK {
+	if code := <-done; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -76,7 +78,7 @@ func TestSelfhostTellsOfANewDatabase(t *testing.T) {
 			return nil
 		})
 		cancel()
-		if code := <-done; code != exitOK {
+		if code := <-done; code != cli.ExitOK {
 			t.Errorf("exit code %d: %s", code, log.String())
 		}
 		if told := strings.Contains(log.String(), "a new one was made"); told != isNew {
@@ -101,7 +103,7 @@ func TestSelfhostStoreIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log safeBuffer
 			code := run(t.Context(), append([]string{"selfhost", "--listen", "127.0.0.1:0"}, row.args...), io.Discard, &log)
-			if code != exitUsage || strings.Contains(log.String(), "s3cret") {
+			if code != cli.ExitUsage || strings.Contains(log.String(), "s3cret") {
 				t.Errorf("exit code %d: %s", code, log.String())
 			}
 			for _, part := range row.says {
@@ -141,7 +143,7 @@ func TestContextsOfNoUse(t *testing.T) {
 		name := contextFile(t, fields)
 		var log safeBuffer
 		code := run(t.Context(), []string{"selfhost", "--listen", "127.0.0.1:0", "--store", "nats://127.0.0.1:1", "--upstream-nats-context", name}, io.Discard, &log)
-		if text := log.String(); code != exitError || !strings.Contains(text, says) || strings.Contains(text, "s3cret") ||
+		if text := log.String(); code != cli.ExitError || !strings.Contains(text, says) || strings.Contains(text, "s3cret") ||
 			!strings.Contains(text, name) && !strings.Contains(fields, "nkey") {
 			t.Errorf("exit code %d: %s", code, text)
 		}

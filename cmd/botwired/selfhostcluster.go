@@ -10,34 +10,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli"
+	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// clusterSettings are the names of the settings that say how botwired reaches a bucket.
-func clusterSettings() (names []string) {
-	for _, s := range config.Settings() {
-		if strings.HasPrefix(s.Name, "upstream.nats.") {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
 // serveCluster runs the memory service on a bucket until the command's context ends.
-func serveCluster(cmd *cobra.Command, settings *settingFlags, store string, p *process) error {
+func serveCluster(cmd *cobra.Command, settings *cli.Settings, store string, p *cli.Program) error {
 	switch flags := cmd.Flags(); {
 	case flags.Changed("db"):
-		return usagef("--db and --store exclude each other: expected one of them")
+		return cli.Usagef("--db and --store exclude each other: expected one of them")
 	case flags.Changed(config.FlagName("embedded.latency")):
-		return usagef("--embedded-latency is for a database: expected it without --store")
+		return cli.Usagef("--embedded-latency is for a database: expected it without --store")
 	}
 	url, err := config.ParseServers(store)
 	if err != nil {
-		return usagef("--store = %q: expected %s", hideStore(store), err)
+		return cli.Usagef("--store = %q: expected %s", hideStore(store), err)
 	}
-	loaded, err := settings.load(selfhostDefaults())
+	loaded, err := settings.Load(selfhostDefaults())
 	if err != nil {
 		return err
 	}
@@ -51,7 +44,7 @@ func serveCluster(cmd *cobra.Command, settings *settingFlags, store string, p *p
 	if err != nil {
 		return errors.Join(fmt.Errorf("--store = %q: %w", url, words.Unusable(err)), listener.Close())
 	}
-	logger.Info("listening", "address", listener.Addr().String(), "store", url, "bucket", c.Upstream.NATS.Bucket, "version", buildVersion())
+	logger.Info("listening", "address", listener.Addr().String(), "store", url, "bucket", c.Upstream.NATS.Bucket, "version", build.Version())
 	return serveService(cmd.Context(), service, listener, logger)
 }
 
@@ -70,7 +63,7 @@ func openClusterService(ctx context.Context, c *config.Config, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	opts, err := clusterOptions(c, c.Upstream.Servers(), newHost(), logger)
+	opts, err := engines.Cluster(c, c.Upstream.Servers(), newHost(), logger)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +71,7 @@ func openClusterService(ctx context.Context, c *config.Config, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	return selfhost.New(store, selfhost.Options{Version: buildVersion(), Guard: guardOptions(c, token), Logger: logger}), nil
+	return selfhost.New(store, selfhost.Options{Version: build.Version(), Guard: guardOptions(c, token), Logger: logger}), nil
 }
 
 // openClusterStore opens a bucket as the memory service uses it.

@@ -20,16 +20,18 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/listen"
+	"github.com/botwired/botwired/internal/serverlog"
+	"github.com/botwired/botwired/internal/service"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 )
-
-// unusedFlag is the flag of "botwired serve" by which "botwired run" and "botwired mcp" start it.
-const unusedFlag = "until-unused"
 
 // callersGrace is how long, when the daemon stops, the requests under way may take to end
 // after its listener is closed. Of a short flush.drain_timeout it is one part in
@@ -49,24 +51,24 @@ const (
 	waitsGrace = time.Second
 )
 
-func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
+func newServeCommand(p *cli.Program, settings *cli.Settings, manager *service.Inherited) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Run the daemon",
-		GroupID: groupDaily,
+		GroupID: cli.GroupDaily,
 		Example: "  botwired serve\n" +
 			"  botwired serve --upstream embedded --data-dir .run   # without a network",
 		Long: "Run the daemon until SIGTERM or SIGINT. It then flushes for up to flush.drain_timeout; a second\n" +
 			"signal ends it at once. At SIGHUP it reads its configuration anew, and logs what has changed\n" +
 			"and what waits for a restart.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
-	settings.takes(cmd, allSettings()...)
-	hideSettings(cmd, "config", "listen", "data_dir", "upstream.url", "auth.token_file", "cache.memory", "journal.max_bytes",
+	settings.Takes(cmd, cli.AllSettings()...)
+	cli.HideSettings(cmd, "config", "listen", "data_dir", "upstream.url", "auth.token_file", "cache.memory", "journal.max_bytes",
 		"flush.drain_timeout", "quota.writes_per_day", "namespaces", "log.level")
-	unused := cmd.Flags().Bool(unusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
+	unused := cmd.Flags().Bool(cli.UnusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return serve(cmd.Context(), settings.loadWithSocket, *unused, p)
+		return serve(cmd.Context(), settings.LoadWithSocket, *unused, p, manager)
 	}
 	return cmd
 }
@@ -74,11 +76,11 @@ func newServeCommand(p *process, settings *settingFlags) *cobra.Command {
 // serve runs the daemon until ctx ends, and then stops it in the order in which
 // requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
 // configuration anew. With unused it also ends when nobody uses it: see [attach.UntilUnused].
-func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *process) (err error) {
+func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *cli.Program, manager *service.Inherited) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // guard 22.20
 	defer signal.Stop(hangups)
-	in, err := inherit(&p.manager)
+	in, err := inherit(manager)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	if err != nil {
 		return err
 	}
-	if err := refuseOwnAddress(ctx, c, listener); err != nil { // guard 13.25
+	if err := listen.RefuseOwnAddress(ctx, c, listener); err != nil { // guard 13.25
 		return errors.Join(err, listener.Close())
 	}
 	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives}
@@ -119,11 +121,11 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	defer endUnit()
 	announce := sync.OnceFunc(func() {
 		logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
-			"version", buildVersion())
+			"version", build.Version())
 	})
 	serve := sync.OnceValue(func() error { announce(); return server.Serve() })
 	early := func() { go func() { _ = serve() }() } // run has its error
-	if err := d.openOrAnswer(ctx, c, p.diskFailed, early); err != nil {
+	if err := d.openOrAnswer(ctx, c, func(err error) { diskFailed(p, err) }, early); err != nil {
 		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
 	}
 	if token := d.token; !unused { // before a reload can change it
@@ -141,17 +143,17 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 // configuration, and its listener. If the address is taken, the server touches nothing
 // else. The reader of the log may go away, or stop reading: a server does not end with it,
 // nor wait for it.
-func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *process) (*slog.Logger, net.Listener, error) {
+func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) (*slog.Logger, net.Listener, error) {
 	logger := beginLog(loaded, level, p)
-	listener, err := listen(ctx, &loaded.Config)
+	listener, err := listen.On(ctx, &loaded.Config)
 	return logger, listener, err
 }
 
 // beginLog is the part of begin that cannot fail.
-func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Logger {
+func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE) // guard 22.17
-	level.Set(levelOf(loaded.Config.Log))
-	logger := p.openLog(level)
+	level.Set(serverlog.LevelOf(loaded.Config.Log))
+	logger := p.Open(level)
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
 	}
@@ -163,10 +165,10 @@ func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *process) *slog.Log
 
 // diskFailed is what the journal calls when the disk fails: it ends the process at once,
 // before the daemon can acknowledge anything more (contract 2).
-func (p *process) diskFailed(err error) {
-	p.log.last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
-	p.log.end(fatalDrain)
-	os.Exit(exitError) // guard 2.7
+func diskFailed(p *cli.Program, err error) {
+	p.Log.Last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
+	p.Log.End(serverlog.FatalDrain)
+	os.Exit(cli.ExitError) // guard 2.7
 }
 
 // run serves until ctx or one of the daemon's parts ends.

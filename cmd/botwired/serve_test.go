@@ -2,19 +2,15 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // A server logs its address, and ends with 0 when a signal stops it.
@@ -43,7 +39,7 @@ func TestServersListenUntilToldToStop(t *testing.T) {
 		}
 		go func() { _, _ = io.Copy(io.Discard, read) }()
 		cancel()
-		if code := <-done; code != exitOK {
+		if code := <-done; code != cli.ExitOK {
 			t.Errorf("%v: exit code %d", args, code)
 		}
 	}
@@ -58,7 +54,7 @@ func TestListenerThatIsTaken(t *testing.T) {
 	address := taken.Addr().String()
 	for _, command := range []string{"serve", "selfhost"} {
 		got := botwired(t, command, "--listen", address)
-		wantFailure(t, got, exitError, `listen = "`+address+`"`, "in use")
+		wantFailure(t, got, cli.ExitError, `listen = "`+address+`"`, "in use")
 	}
 }
 
@@ -70,44 +66,5 @@ func TestSelfhostHasItsOwnDefaults(t *testing.T) {
 	}
 	if loaded.Config.Listen != "127.0.0.1:2690" || loaded.Config.Embedded.Latency != 0 {
 		t.Errorf("listen %s, latency %s", loaded.Config.Listen, loaded.Config.Embedded.Latency)
-	}
-}
-
-// A person reads the log: no nanoseconds.
-func TestLogIsReadable(t *testing.T) {
-	for _, format := range []string{"json", "text"} {
-		var out bytes.Buffer
-		newLogger(format == "text", slog.LevelInfo, &out).Info("said", "every", 30*time.Second, "took", 1234567891*time.Nanosecond)
-		for _, part := range []string{"30s", "1.235s"} {
-			if !strings.Contains(out.String(), part) {
-				t.Errorf("%s without %s: %s", format, part, &out)
-			}
-		}
-		if moment := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[Z+-]`); !moment.Match(out.Bytes()) {
-			t.Errorf("%s: the time is not to the millisecond: %s", format, &out)
-		}
-	}
-}
-
-func TestLogger(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		level slog.Level
-		text  bool
-	}{
-		{"info", slog.LevelInfo, false},
-		{"debug", slog.LevelDebug, false},
-		{"error", slog.LevelError, true},
-	} {
-		var out bytes.Buffer
-		logger := newLogger(test.text, levelOf(config.Log{Level: test.name}), &out)
-		logger.Log(t.Context(), test.level-1, "too quiet")
-		logger.Log(t.Context(), test.level, "loud enough")
-		if n := bytes.Count(out.Bytes(), []byte("\n")); n != 1 || !bytes.Contains(out.Bytes(), []byte("loud enough")) {
-			t.Errorf("%+v: %d lines:\n%s", test, n, out.String())
-		}
-		if got := json.Valid(out.Bytes()); got == test.text {
-			t.Errorf("%+v: JSON is %v:\n%s", test, got, out.String())
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/service"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -220,7 +221,7 @@ func (u *unit) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	at := u.listener.Addr()
 	address := at.String()
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		address = net.JoinHostPort(loopbackLike(tcp.AddrPort().Addr().Unmap()).String(), fmt.Sprint(tcp.Port))
+		address = net.JoinHostPort(listen.LoopbackLike(tcp.AddrPort().Addr().Unmap()).String(), fmt.Sprint(tcp.Port))
 	}
 	return new(net.Dialer).DialContext(ctx, at.Network(), address)
 }

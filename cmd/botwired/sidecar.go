@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
@@ -194,7 +195,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
-		Version:       buildVersion(),
+		Version:       build.Version(),
 	}, Forward: forward}
 	if tracer != nil {
 		opts.Tracer = tracer
@@ -203,7 +204,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		d.describeCluster(&opts)
 	}
 	inside := newInside(d.logger)
-	opts.MCP = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: buildVersion(), Logger: d.logger}).Handler()
+	opts.MCP = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: build.Version(), Logger: d.logger}).Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"net"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 // blackHole is an address where connections are taken and never answered, as those of a
@@ -21,5 +23,5 @@ func blackHole(t *testing.T) string {
 func TestNobodyAnswers(t *testing.T) {
 	address := blackHole(t)
 	got := at(t, &daemon{address: address}, nil, "flush", "--timeout", "10ms")
-	wantFailure(t, got, exitError, "no answer came from "+address, "within 3.01s", "hangs, or is stopped, or is not botwired")
+	wantFailure(t, got, cli.ExitError, "no answer came from "+address, "within 3.01s", "hangs, or is stopped, or is not botwired")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 func TestStatus(t *testing.T) {
@@ -128,10 +130,10 @@ func TestStatusAsksWhetherTheDaemonIsReady(t *testing.T) {
 	wantOutput(t, at(t, ready, nil, "status", "--ready"), "ready\n")
 	wantOutput(t, at(t, ready, nil, "status", "--ready", "--json"), `{"status":"ready"}`+"\n")
 	full := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {503, `{"detail":"not ready: the journal is full"}`}})
-	wantFailure(t, at(t, full, nil, "status", "--ready"), exitError, "botwired: not ready: the journal is full (HTTP 503)\n")
+	wantFailure(t, at(t, full, nil, "status", "--ready"), cli.ExitError, "botwired: not ready: the journal is full (HTTP 503)\n")
 	other := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {200, `{"status":"ok"}`}, "GET /_botwired/livez": {200, `{"status":"ok"}`}})
 	for _, args := range [][]string{{"--ready"}, {"--ready", "--json"}, {"--live"}, {"--live", "--json"}} {
-		wantFailure(t, at(t, other, nil, append([]string{"status"}, args...)...), exitError, "another program than botwired listens", other.address)
+		wantFailure(t, at(t, other, nil, append([]string{"status"}, args...)...), cli.ExitError, "another program than botwired listens", other.address)
 	}
 	live := newDaemon(t, map[string]answer{"GET /_botwired/livez": {200, `{"status":"alive"}`}})
 	wantOutput(t, at(t, live, nil, "status", "--live"), "alive\n")
@@ -156,13 +158,13 @@ func TestStatusToleratesWhatItDoesNotKnow(t *testing.T) {
 		"-          many     -     -       true\n")
 	for _, other := range []string{`{}`, `{"status":"ok"}`, `{"version":"9.1"}`, `"hello"`} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, other}})
-		wantFailure(t, at(t, d, nil, "status"), exitError, "another program than botwired listens", d.address)
-		wantFailure(t, at(t, d, nil, "status", "--json"), exitError, "another program than botwired listens", d.address)
+		wantFailure(t, at(t, d, nil, "status"), cli.ExitError, "another program than botwired listens", d.address)
+		wantFailure(t, at(t, d, nil, "status", "--json"), cli.ExitError, "another program than botwired listens", d.address)
 	}
 	list := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, `[]`}})
-	wantFailure(t, at(t, list, nil, "status"), exitError, "another program than botwired listens")
+	wantFailure(t, at(t, list, nil, "status"), cli.ExitError, "another program than botwired listens")
 	locked := newDaemon(t, map[string]answer{"GET /_botwired/status": {401, `{"detail":"a token is needed"}`}})
-	wantFailure(t, at(t, locked, nil, "status"), exitError, "a token is needed (HTTP 401)")
+	wantFailure(t, at(t, locked, nil, "status"), cli.ExitError, "a token is needed (HTTP 401)")
 }
 
 func TestPending(t *testing.T) {
@@ -216,7 +218,7 @@ func TestPendingTellsOfMore(t *testing.T) {
 		{[]string{"--namespace", "none"}, ""},
 	} {
 		for _, args := range [][]string{test.args, append(test.args, "--json")} {
-			if got := at(t, d, nil, append([]string{"pending"}, args...)...); got.stderr != test.says || got.code != exitOK {
+			if got := at(t, d, nil, append([]string{"pending"}, args...)...); got.stderr != test.says || got.code != cli.ExitOK {
 				t.Errorf("%v: exit code %d, stderr %q", args, got.code, got.stderr)
 			}
 		}
@@ -279,8 +281,8 @@ func TestDecisionsOnDeadLetters(t *testing.T) {
 		t.Errorf("stdout %q", partly.stdout)
 	}
 	partly.stdout = ""
-	wantFailure(t, partly, exitError, "botwired: there is no dead letter 4: it may have been retried or deleted\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), exitError, "there is no dead letter 4", "deleted; not asked for")
+	wantFailure(t, partly, cli.ExitError, "botwired: there is no dead letter 4: it may have been retried or deleted\n")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "4", "9"), cli.ExitError, "there is no dead letter 4", "deleted; not asked for")
 	if got := at(t, d, nil, "dead-letters", "retry", "4", "--json").stdout; got != `{"retried":[]}`+"\n" {
 		t.Errorf("JSON of nothing done: %q", got)
 	}
@@ -297,6 +299,6 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 		"retried 2 dead letters, skipped 1: a newer write to the same entry is known, or a person has dropped them\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--namespace", "1"), "retried 1 dead letter\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "--json"), `{"retried":300,"skipped":0}`+"\n")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), exitUsage, "--namespace is for --all")
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "3"), exitUsage)
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--namespace", "ns", "3"), cli.ExitUsage, "--namespace is for --all")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all", "--yes", "3"), cli.ExitUsage)
 }

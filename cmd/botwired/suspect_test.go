@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/internal/cli"
 )
 
 func TestStatusOfASuspectNamespace(t *testing.T) {
@@ -26,15 +28,15 @@ func TestRestoreCommand(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, exitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
-		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, exitOK, "nothing to restore: ns is not suspect (botwired status)\n"},
-		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, exitError, "upstream still lacks 3 entries"},
-		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, exitError, "upstream is unavailable"},
+		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
+		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: ns is not suspect (botwired status)\n"},
+		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, cli.ExitError, "upstream still lacks 3 entries"},
+		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, cli.ExitError, "upstream is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t, map[string]answer{target: row.answer})
 			got := at(t, d, nil, "restore", "ns")
-			if row.code == exitOK {
+			if row.code == cli.ExitOK {
 				wantOutput(t, got, row.want)
 			} else if got.code != row.code || !strings.Contains(got.stderr, row.want) {
 				t.Errorf("%+v", got)
@@ -53,16 +55,16 @@ func TestForgetCommand(t *testing.T) {
 		"GET /_botwired/status":               {200, `{"version":"1","pending":0,"namespaces":[{"namespace":"ns","suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]}`},
 		"POST /_botwired/forget?namespace=ns": {200, `{"namespace":"ns","forgotten":40,"upstream_holds":10}`},
 	})
-	wantFailure(t, at(t, d, nil, "forget", "ns"), exitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "forget", "ns"), cli.ExitUsage, "--yes")
 	wantOutput(t, at(t, d, nil, "forget", "ns", "--yes"), "40 entries forgotten; upstream lists 10 entries\n")
-	reply := func(text string) func(*process) {
-		return func(p *process) { onTerminal(p); p.Stdin = strings.NewReader(text) }
+	reply := func(text string) func(*cli.Program) {
+		return func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
 	got := at(t, d, reply("y\n"), "forget", "ns")
 	if !strings.Contains(got.stderr, "Upstream lacks 40 of 50. [y/N]") || !strings.Contains(got.stdout, "40 entries forgotten") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "forget", "ns"); got.code != exitError || !strings.Contains(got.stderr, "nothing is changed") {
+	if got := at(t, d, reply("\n"), "forget", "ns"); got.code != cli.ExitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 }

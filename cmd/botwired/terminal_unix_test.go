@@ -12,7 +12,9 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/service"
 )
 
 // terminal is a pseudo-terminal with a command on it.
@@ -35,7 +37,7 @@ func newTerminal(t *testing.T, environ []string, args ...string) *terminal {
 	}
 	shown := &terminal{keys: person, tty: tty, code: make(chan int, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := &process{Terminal: term.Terminal{
+	p := newProcess(term.Terminal{
 		Environ:    append(environ, "HOME="+t.TempDir()),
 		Stdin:      tty,
 		Stdout:     tty,
@@ -44,8 +46,8 @@ func newTerminal(t *testing.T, environ []string, args ...string) *terminal {
 		Size:       term.SizeOf,
 		Ticks:      term.EverySecond,
 		Now:        time.Now,
-	}, args: args}
-	go func() { shown.code <- p.run(ctx) }()
+	}, args, &service.Inherited{})
+	go func() { shown.code <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		person.Close() // ends what reads the keys
@@ -71,12 +73,12 @@ func (s *terminal) await(t *testing.T, want string) {
 func TestStatusOnADumbTerminal(t *testing.T) {
 	s := newTerminal(t, []string{"TERM=dumb"}, "status", "--listen", newLiveDaemon(t).address)
 	s.await(t, "throttled, paused or failed\r\n")
-	if code := <-s.code; code != exitOK || strings.Contains(s.shown.String(), "\x1b") {
+	if code := <-s.code; code != cli.ExitOK || strings.Contains(s.shown.String(), "\x1b") {
 		t.Errorf("exit code %d, shown %q", code, s.shown.String())
 	}
 	s = newTerminal(t, nil, "status", "--help")
 	s.await(t, "\x1b[1mExamples:\x1b[0m\r\n  botwired status\r\n")
-	if code := <-s.code; code != exitOK {
+	if code := <-s.code; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/telemetry"
 )
 
@@ -17,7 +18,7 @@ func (d *sidecar) openTracer() *telemetry.Tracer {
 	wanted, err := telemetry.Wanted(os.Getenv)
 	var tracer *telemetry.Tracer
 	if wanted {
-		tracer, err = telemetry.Open(context.Background(), buildVersion(), d.logger)
+		tracer, err = telemetry.Open(context.Background(), build.Version(), d.logger)
 	}
 	if err != nil {
 		d.logger.Warn("botwired exports no spans", "error", err)

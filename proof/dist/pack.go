@@ -148,7 +148,7 @@ func (r release) pack(ctx context.Context, p platform, program string) error {
 // the program shows it.
 func build(ctx context.Context, src source, p platform, builds string) (string, error) {
 	file := filepath.Join(builds, p.os+"_"+p.arch, p.program())
-	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X main.version=" + src.version, "-o", file}
+	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X github.com/botwired/botwired/internal/build.version=" + src.version, "-o", file}
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&fs.ModeCharDevice != 0 {
 		args = append(args, "-v") // a person watches: minutes pass if nothing is cached
 	}

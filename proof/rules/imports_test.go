@@ -23,11 +23,18 @@ var layers = []layer{
 	{"cmd/botwired", []string{"api", "cache", "config", "internal/...", "journal", "proxy/...", "upstream/..."}},
 
 	// The documents of the daemon's surface, which others may import, and their client.
-	{"api", []string{"internal/sse"}},
+	{"api", []string{"internal/sse", "internal/wire"}},
 
 	// What a command needs of a daemon, and of the person at a terminal.
 	{"internal/attach", []string{"api", "config", "internal/cli/term", "internal/service", "internal/words"}},
 	{"internal/cli/term", []string{"internal/words"}},
+
+	// The commands ask a daemon by package api. Only doctor asks upstream itself.
+	{"internal/cli", []string{"api", "config", "internal/...", "journal", "upstream/..."}},
+	{"internal/engines", []string{"config", "internal/build", "internal/words", "upstream/botwire", "upstream/natskv"}},
+	{"internal/listen", []string{"config", "internal/words"}},
+	{"internal/serverlog", []string{"config"}},
+	{"internal/drill/throwaway", []string{"internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
 	{"internal/mcp", nil},
@@ -79,8 +86,8 @@ var modules = map[string][]string{
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},
 	"github.com/goccy/go-yaml":                          {"config", "proxy/openapi"},
 	"github.com/tailscale/hujson":                       {"internal/mcpconfig"},
-	"github.com/spf13/cobra":                            {"cmd/botwired"},
-	"github.com/spf13/pflag":                            {"cmd/botwired"},
+	"github.com/spf13/cobra":                            {"cmd/botwired", "internal/cli"},
+	"github.com/spf13/pflag":                            {"cmd/botwired", "internal/cli"},
 	"github.com/prometheus/client_golang":               {"internal/metrics"},
 	"github.com/prometheus/client_model":                {"internal/metrics"},
 	"golang.org/x/net":                                  {"cmd/botwired", "config"},

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// ImportLine is a line of a file to be imported: an entry, or the end of a namespace's export.
+type ImportLine struct {
+	Namespace, Key, Value string
+	UpdatedAt             float64       // Unix seconds; 0 if the line has none
+	End                   *ExportCounts // nil for an entry
+}
+
+// ParseImportLine reads a line as an export writes it. Of an entry's fields it needs namespace,
+// key and value, and it ignores those that it does not know. The error never holds a value.
+func ParseImportLine(line []byte) (l ImportLine, err error) {
+	var fields struct {
+		Namespace *string       `json:"namespace"`
+		Key       *string       `json:"key"`
+		UpdatedAt *float64      `json:"updated_at"`
+		End       *ExportCounts `json:"end"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return l, notAnEntry(err)
+	}
+	switch {
+	case fields.End != nil:
+		return ImportLine{End: fields.End}, nil
+	case fields.Namespace == nil:
+		return l, errors.New("it has no namespace")
+	case fields.Key == nil:
+		return l, errors.New("it has no key")
+	}
+	l.Namespace, l.Key = *fields.Namespace, *fields.Key
+	if fields.UpdatedAt != nil {
+		l.UpdatedAt = *fields.UpdatedAt
+	}
+	if l.UpdatedAt < 0 || math.IsInf(l.UpdatedAt, 0) {
+		return l, errors.New("its updated_at is no time: expected Unix seconds")
+	}
+	var refusal *wire.Refusal
+	if l.Value, refusal = wire.DecodePut(http.Header{"Content-Type": {"application/json"}}, line); refusal != nil {
+		return l, errors.New("its value is no string of Unicode characters")
+	}
+	if refusal = wire.CheckPut(l.Namespace, l.Key, l.Value); refusal != nil {
+		return l, errors.New((&Refused{Status: refusal.Status, Body: refusal.Body}).Detail())
+	}
+	return l, nil
+}
+
+// notAnEntry says what is wrong with a line, without what is in it.
+func notAnEntry(err error) error {
+	if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && field.Field != "" {
+		return fmt.Errorf("its %s has another type than expected", field.Field)
+	}
+	return errors.New("it is no JSON object: expected one entry on each line, as botwired export prints it")
+}

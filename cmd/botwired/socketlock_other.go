@@ -1,8 +1,0 @@
-//go:build !unix || aix || solaris
-
-package main
-
-import "os"
-
-// lockSocket does nothing: this platform has no such locks.
-func lockSocket(string) (*os.File, error) { return nil, nil }

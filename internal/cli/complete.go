@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/cli/term"
+)
+
+const (
+	// completionTime is how long a shell waits for names: somebody has pressed a key.
+	completionTime = time.Second
+	// completedNames bounds the names that a shell offers.
+	completedNames = "200"
+)
+
+// completeNames has all commands complete the namespaces and keys that the daemon knows: where their
+// usage has NAMESPACE and KEY, and for --namespace.
+func (f *Settings) completeNames(root *cobra.Command) {
+	EachCommand(root, func(cmd *cobra.Command) {
+		if places := placesOf(cmd.Use); len(places) > 0 && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = f.complete(places)
+		}
+		if cmd.Flags().Lookup("namespace") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("namespace", f.complete([]string{"NAMESPACE"})) // the flag is there
+		}
+	})
+}
+
+// placesOf are the arguments of a usage line, as far as each is the name of a namespace or a key.
+func placesOf(use string) (places []string) {
+	for _, word := range strings.Fields(use)[1:] {
+		word = strings.Trim(word, "[]")
+		switch word {
+		case "NAMESPACE", "KEY":
+			places = append(places, word)
+		case "NAMESPACE...":
+			return append(places, word)
+		default:
+			return places
+		}
+	}
+	return places
+}
+
+// complete offers names for the argument behind args. Where nobody answers, it offers none.
+func (f *Settings) complete(places []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		at := len(args)
+		if last := len(places) - 1; strings.HasSuffix(places[last], "...") {
+			at = min(at, last)
+		}
+		if at >= len(places) {
+			return nil, cobra.ShellCompDirectiveDefault // such as a file
+		}
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		names, err := f.names(ctx, places[at], args, begun)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// names asks the daemon for the names that begin so.
+func (f *Settings) names(ctx context.Context, place string, args []string, begun string) (names []string, err error) {
+	c, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	r := api.Request{Path: api.Surface("namespaces"), Query: url.Values{"limit": {completedNames}}}
+	if place == "KEY" {
+		r.Path = api.Surface("entries")
+		r.Query.Set("namespace", args[len(args)-1])
+		if begun != "" {
+			r.Query.Set("prefix", begun)
+		}
+	} else if begun != "" {
+		r.Query.Set("match", begun)
+	}
+	body, err := c.Ask(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var known struct {
+		Namespaces []struct{ Namespace string }
+		Entries    []struct{ Key string }
+	}
+	if err := c.Decode(body, &known); err != nil {
+		return nil, err
+	}
+	for _, each := range known.Namespaces {
+		names = append(names, each.Namespace)
+	}
+	for _, each := range known.Entries {
+		names = append(names, each.Key)
+	}
+	offered := names[:0]
+	for _, name := range names {
+		if strings.HasPrefix(name, begun) {
+			offered = append(offered, term.Printable(name))
+		}
+	}
+	return offered, nil
+}

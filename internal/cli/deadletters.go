@@ -1,0 +1,451 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "dead-letters",
+		Short:   "List the writes that upstream refused, or that lost a conflict",
+		GroupID: GroupDaily,
+		Example: "  botwired dead-letters\n" +
+			"  botwired dead-letters --json | jq '.dead_letters[].error'",
+		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
+			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
+			"upstream has taken it. Nobody has to decide on a superseded one.\n\n" +
+			"Of two hosts that write to the same key, the later write by its time stays. The other value is kept here too:\n" +
+			"this daemon's, superseded by another host, or another host's, which a write of this daemon has overwritten.",
+		Args: NoArguments,
+	}
+	asJSON := JSONFlag(cmd)
+	namespace := namespaceFlag(cmd, "only those of this namespace")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		letters, raw, err := deadLetters(cmd.Context(), c, *namespace)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return term.EncodeJSON(p.Stdout, map[string][]json.RawMessage{"dead_letters": raw})
+		}
+		return printDeadLetters(p.Screen(), letters)
+	}
+	cmd.AddCommand(newShowCommand(p, settings), newRetryCommand(p, settings), newDeleteLettersCommand(p, settings))
+	return cmd
+}
+
+// listedLetter is a dead letter without its value.
+type listedLetter struct {
+	ID           term.Cell `json:"id"`
+	Kind         term.Cell `json:"kind"`
+	Host         term.Cell `json:"host"`
+	SupersededBy term.Cell `json:"superseded_by"`
+	Seq          term.Cell `json:"seq"`
+	Namespace    term.Cell `json:"namespace"`
+	Key          term.Cell `json:"key"`
+	Op           term.Cell `json:"op"`
+	WrittenAt    term.Cell `json:"written_at"`
+	RefusedAt    term.Cell `json:"refused_at"`
+	Status       term.Cell `json:"status"`
+	Error        term.Cell `json:"error"`
+}
+
+// deadLettersPage is how many dead letters are asked for at a time.
+const deadLettersPage = 1000
+
+// deadLetters lists all dead letters, or those of a namespace, the oldest first; raw has them as the daemon does.
+func deadLetters(ctx context.Context, c *attach.Client, namespace string) (letters []listedLetter, raw []json.RawMessage, err error) {
+	raw = []json.RawMessage{}
+	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
+	for {
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query})
+		if err != nil {
+			return nil, nil, err
+		}
+		var page struct {
+			DeadLetters []json.RawMessage `json:"dead_letters"`
+		}
+		if err := c.Decode(body, &page); err != nil {
+			return nil, nil, err
+		}
+		last := ""
+		for _, each := range page.DeadLetters {
+			var l listedLetter
+			if err := c.Decode(each, &l); err != nil {
+				return nil, nil, err
+			}
+			if last = string(l.ID); namespace == "" || namespace == string(l.Namespace) {
+				letters, raw = append(letters, l), append(raw, each)
+			}
+		}
+		if len(page.DeadLetters) < deadLettersPage || last == query.Get("after") {
+			return letters, raw, nil
+		}
+		query.Set("after", last)
+	}
+}
+
+const openLetter = "open"
+
+// state says whether the dead letter waits for a person, and if not, why not.
+func (l *listedLetter) state() string {
+	switch {
+	case l.Host == "other":
+		return "another host's, overwritten by " + string(l.SupersededBy)
+	case l.SupersededBy != "":
+		return "superseded by " + string(l.SupersededBy)
+	case l.Kind == "superseded":
+		return "superseded by another host"
+	case l.Kind == "dropped":
+		return "dropped"
+	}
+	return openLetter
+}
+
+// status is empty for a write that upstream has not answered.
+func (l *listedLetter) status() string {
+	if l.Status == "0" {
+		return ""
+	}
+	return string(l.Status)
+}
+
+// printDeadLetters prints the open ones first.
+func printDeadLetters(w io.Writer, letters []listedLetter) error {
+	var open, others [][]string
+	for _, l := range letters {
+		row := []string{string(l.ID), l.state(), string(l.Seq), string(l.Namespace), string(l.Key), string(l.Op),
+			term.Moment(w, l.WrittenAt), l.status(), string(l.Error)}
+		if l.state() == openLetter {
+			open = append(open, row)
+		} else {
+			others = append(others, row)
+		}
+	}
+	header := []string{"ID", "STATE", "SEQ", "NAMESPACE", "KEY", "OP", "WRITTEN", "STATUS", "ERROR"}
+	return term.Table(w, header, append(open, others...))
+}
+
+// forLetters has a command take IDs, at most so many, or --all, and with that --namespace.
+func forLetters(cmd *cobra.Command, most int) (all *bool, namespace *string) {
+	all = cmd.Flags().Bool("all", false, "all dead letters, instead of the given ones")
+	namespace = namespaceFlag(cmd, "with --all: only those of this namespace")
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		switch {
+		case *all:
+			return NoArguments(cmd, ids)
+		case *namespace != "":
+			return Usagef("--namespace is for --all: an ID names its dead letter")
+		}
+		return arguments(1, most)(cmd, ids)
+	}
+	return all, namespace
+}
+
+func newShowCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID | --all",
+		Short: "Print the value of a dead letter",
+		Example: "  botwired dead-letters show 17\n" +
+			"  botwired dead-letters show 17 > value.txt    # to the byte\n" +
+			"  botwired dead-letters show --all > dead-letters.jsonl",
+		Long: "Print the value of a dead letter to the byte. On a terminal, what is known of the dead letter comes first,\n" +
+			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n" +
+			"If another host's write has beaten it, or the other way round, the value of the winner comes last.\n\n" +
+			"With --all, print all dead letters with their values, the oldest first: each is one line of JSON.",
+	}
+	asJSON := JSONFlag(cmd)
+	all, namespace := forLetters(cmd, 1)
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		if *all {
+			return p.showAll(cmd.Context(), c, *namespace)
+		}
+		body, err := c.Ask(cmd.Context(), api.Request{Path: api.Surface("dead-letters", ids[0])})
+		switch {
+		case isGone(err):
+			return noDeadLetter(ids[0])
+		case err != nil:
+			return err
+		case *asJSON:
+			return term.JSON(p.Stdout, body)
+		}
+		return p.printDeadLetter(c, ids[0], body)
+	}
+	return cmd
+}
+
+func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace string) error {
+	letters, _, err := deadLetters(ctx, c, namespace)
+	for _, l := range letters {
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", string(l.ID))})
+		if isGone(err) { // retried or deleted meanwhile
+			continue
+		}
+		if err == nil {
+			err = term.JSON(p.Stdout, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// isGone reports whether the daemon has answered that there is no such dead letter.
+func isGone(err error) bool {
+	no, refused := errors.AsType[*api.Refused](err)
+	return refused && no.Status == http.StatusNotFound && no.Detail() != "Not Found" // which another program says
+}
+
+func noDeadLetter(id string) error {
+	return fmt.Errorf("there is no dead letter %s: it may have been retried or deleted", id)
+}
+
+func (p *Program) printDeadLetter(c *attach.Client, id string, body []byte) error {
+	var letter struct {
+		listedLetter
+		Value  *string `json:"value"` // nil for a delete
+		Winner *struct {
+			Host      term.Cell `json:"host"`
+			WrittenAt term.Cell `json:"written_at"`
+			Value     *string   `json:"value"` // nil for a delete
+		} `json:"winner"` // the state that has beaten a superseded dead letter
+	}
+	if err := c.Decode(body, &letter); err != nil {
+		return err
+	}
+	if !p.IsTerminal(p.Stdout) {
+		if letter.Value == nil {
+			return fmt.Errorf("dead letter %s is a delete, which has no value: --json prints what it has", id)
+		}
+		_, err := io.WriteString(p.Stdout, *letter.Value)
+		return err
+	}
+	print := func(facts [][2]string, value *string) error {
+		err := term.Facts(p.Screen(), facts)
+		if err == nil && value != nil {
+			_, err = io.WriteString(p.Stdout, "\n"+term.Harmless(*value)+"\n")
+		}
+		return err
+	}
+	written := letter.WrittenAt.Moment()
+	if letter.Winner != nil {
+		written = letter.WrittenAt.Instant() // to be compared with the winner's
+	}
+	facts := [][2]string{
+		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
+		{"written", written}, {"ended", letter.RefusedAt.Moment()},
+	}
+	if letter.status() != "" {
+		facts = append(facts, [2]string{"status", letter.status()})
+	}
+	err := print(append(facts, [2]string{"error", string(letter.Error)}), letter.Value)
+	if w := letter.Winner; err == nil && w != nil {
+		who, op := "this daemon", "put"
+		if w.Host == "other" {
+			who = "another host"
+		}
+		if w.Value == nil {
+			op = "delete"
+		}
+		fmt.Fprintln(p.Stdout)
+		err = print([][2]string{{"winner", who}, {"op", op}, {"written", w.WrittenAt.Instant()}}, w.Value)
+	}
+	return err
+}
+
+func newRetryCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "retry ID... | --all",
+		Short: "Make dead letters pending again",
+		Example: "  botwired dead-letters retry 17 18\n" +
+			"  botwired dead-letters retry --all --namespace my-agent",
+		Long: "Make dead letters pending again: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+			"--all first asks: each one counts against the quota. A dead letter is left as it is if a newer write to its\n" +
+			"entry is known: the retry would undo that one. --force retries the given ones all the same. --all leaves those\n" +
+			"that a person has dropped, too.",
+	}
+	force := cmd.Flags().Bool("force", false, "with IDs: also undo newer writes to the same entries")
+	d := &decision{Program: p, did: "retried", all: p.retryAll}
+	d.request = func(id string) api.Request {
+		r := api.Request{Method: http.MethodPost, Path: api.Surface("dead-letters", id, "retry")}
+		if *force {
+			r.Query = url.Values{"force": {"true"}}
+		}
+		return r
+	}
+	d.command(cmd, settings)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, ids []string) error {
+		if *force && len(ids) == 0 {
+			return Usagef("--force is for IDs: --all undoes no newer write")
+		}
+		return args(cmd, ids)
+	}
+	return cmd
+}
+
+// retryAllTime bounds how long a person waits for the retry of all dead letters.
+const retryAllTime = 24 * time.Hour
+
+func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
+	if !yes {
+		question := "Retry all dead letters of " + ofNamespace(namespace) + " that upstream has refused? Each one counts against the quota."
+		if err := p.Confirm(ctx, question); err != nil {
+			return err
+		}
+	}
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("dead-letters", "retry"), Within: retryAllTime}
+	if namespace != "" {
+		r.Query = url.Values{"namespace": {namespace}}
+	}
+	body, err := c.Ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return term.JSON(p.Stdout, body)
+	}
+	var done struct{ Retried, Skipped term.Cell }
+	if err := c.Decode(body, &done); err != nil {
+		return err
+	}
+	text := "retried " + words.Plural(done.Retried.Number(), "dead letter")
+	if skipped := done.Skipped.Number(); skipped > 0 {
+		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
+	}
+	_, err = fmt.Fprintln(p.Stdout, text)
+	return err
+}
+
+// ofNamespace names a namespace, or all of them, for a question.
+func ofNamespace(namespace string) string {
+	if namespace == "" {
+		return "all namespaces"
+	}
+	return "the namespace " + namespace
+}
+
+func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete ID... | --all",
+		Short: "Give dead letters up",
+		Example: "  botwired dead-letters delete 17\n" +
+			"  botwired dead-letters delete --all --namespace my-agent",
+		Long: "Give dead letters up: those of the given IDs, or all of them, of one namespace if it is named.\n" +
+			"--all first says how many there are, and asks. It leaves those that come later.",
+	}
+	d := &decision{Program: p, did: "deleted"}
+	d.request = func(id string) api.Request {
+		return api.Request{Method: http.MethodDelete, Path: api.Surface("dead-letters", id)}
+	}
+	d.all = func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
+		letters, _, err := deadLetters(ctx, c, namespace)
+		if err == nil && !yes && len(letters) > 0 {
+			err = p.Confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", words.Plural(len(letters), "dead letter"), ofNamespace(namespace)))
+		}
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(letters))
+		for i, l := range letters {
+			ids[i] = string(l.ID)
+		}
+		return d.carryOut(ctx, c, ids, true, asJSON)
+	}
+	d.command(cmd, settings)
+	return cmd
+}
+
+// decision is what a person decides about dead letters.
+type decision struct {
+	*Program
+	did     string // to a dead letter
+	request func(id string) api.Request
+	all     func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error // asks first unless yes
+}
+
+// command has a command decide about the given dead letters, or about all.
+func (d *decision) command(cmd *cobra.Command, settings *Settings) {
+	asJSON := JSONFlag(cmd)
+	all, namespace := forLetters(cmd, math.MaxInt)
+	yes := cmd.Flags().Bool("yes", false, "with --all: do not ask")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := d.mayAsk(*yes || !*all, "is about all dead letters"); err != nil {
+			return err
+		}
+		c, err := settings.connect()
+		switch {
+		case err != nil:
+			return err
+		case *all:
+			return d.all(cmd.Context(), c, *namespace, *yes, *asJSON)
+		}
+		return d.carryOut(cmd.Context(), c, ids, false, *asJSON)
+	}
+}
+
+// carryOut goes on after a dead letter that is not as the person believed, and stops where the daemon cannot. Of
+// all dead letters, it passes over one that somebody else has retried or deleted meanwhile.
+func (d *decision) carryOut(ctx context.Context, c *attach.Client, ids []string, all, asJSON bool) error {
+	done := []string{}
+	var refused []string
+	var failed error
+	for _, id := range ids {
+		_, err := c.Ask(ctx, d.request(id))
+		var no *api.Refused
+		switch {
+		case err == nil:
+			done = append(done, id)
+		case isGone(err) && all:
+		case isGone(err):
+			refused = append(refused, noDeadLetter(id).Error())
+		case errors.As(err, &no) && no.Status == http.StatusConflict:
+			refused = append(refused, fmt.Sprintf("dead letter %s: a newer write to its entry is known, and the retry would undo it: "+
+				"--force retries it all the same", id))
+		default:
+			failed = err
+		}
+		if failed != nil {
+			break
+		}
+	}
+	switch text := strings.Join(refused, "; "); {
+	case text != "" && failed != nil:
+		failed = fmt.Errorf("%s; %w", text, failed)
+	case text != "":
+		failed = errors.New(text)
+	}
+	switch {
+	case asJSON:
+		return errors.Join(term.EncodeJSON(d.Stdout, map[string][]string{d.did: done}), failed)
+	case len(done) > 0 || failed == nil:
+		fmt.Fprintf(d.Stdout, "%s %s\n", d.did, words.Plural(len(done), "dead letter"))
+	}
+	return failed
+}

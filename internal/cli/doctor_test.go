@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/doctor"
+)
+
+// newPatient returns an examination of a world in which all is well: nothing runs, and the disk is good.
+// settings are flags, by setting name; one without a value has its default.
+func newPatient(t *testing.T, settings map[string]string, environ ...string) *examination {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{"data_dir": dir, "upstream.url": "embedded", "listen": closedAddress(t)}
+	for name, value := range settings {
+		values[name] = value
+		if value == "" {
+			delete(values, name)
+		}
+	}
+	p := &Program{Terminal: term.Terminal{Environ: append([]string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, environ...)}}
+	e := newExamination(p, &Settings{process: p, values: values})
+	e.look = func(string) (doctor.Volume, error) {
+		return doctor.Volume{Type: "ext4", Kind: doctor.Local, Free: 10 << 30}, nil
+	}
+	return e
+}
+
+// healthy is the status of a daemon with which all is well.
+const healthy = `{"version":"VERSION","data_dir":"<dir>","upstream":{"url":"embedded","state":"up"},"pending":0,
+	"summary":{"level":"ok","text":"All is well","remedy":null},
+	"callers":[{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}],
+	"namespaces":[{"namespace":"chats","pending":0,"quota":{"limit":1000,"left":900,"resets_at":"2026-11-23T00:00:00Z"}}]}`
+
+// withDaemon has a daemon answer the patient, whose status is the healthy one with a part replaced.
+func withDaemon(t *testing.T, replace ...string) *examination {
+	t.Helper()
+	return withDaemonAnd(t, nil, nil, replace...)
+}
+
+// withDaemonAnd gives the patient's shell further settings and variables.
+func withDaemonAnd(t *testing.T, settings map[string]string, environ []string, replace ...string) *examination {
+	t.Helper()
+	d := newDaemon(t, nil)
+	all := map[string]string{"listen": d.address}
+	maps.Copy(all, settings)
+	e := newPatient(t, all, append(environ, "BOTWIRE_URL=http://"+d.address)...)
+	text := strings.NewReplacer(replace...).Replace(healthy)
+	text = strings.NewReplacer("VERSION", e.version, "<dir>", e.loaded.Config.DataDir).Replace(text)
+	d.answers = map[string]answer{"GET /_botwired/status": {http.StatusOK, text}}
+	e.now = func() time.Time { return time.Date(2026, 11, 22, 10, 1, 0, 0, time.UTC) }
+	return e
+}
+
+// examine returns the findings of all checks.
+func examine(t *testing.T, e *examination) []doctor.Finding {
+	t.Helper()
+	return doctor.Examine(t.Context(), e.checks(), time.Minute)
+}
+
+// finding returns the only one of a name.
+func finding(t *testing.T, all []doctor.Finding, name string) doctor.Finding {
+	t.Helper()
+	var found []doctor.Finding
+	for _, f := range all {
+		if f.Name == name {
+			found = append(found, f)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d findings about %s: %+v", len(found), name, all)
+	}
+	return found[0]
+}
+
+// wantFinding checks a finding, and that no other is as bad if only is set.
+func wantFinding(t *testing.T, all []doctor.Finding, name string, result doctor.Result, remedy string, parts ...string) {
+	t.Helper()
+	f := finding(t, all, name)
+	if f.Result != result || f.Remedy != remedy {
+		t.Errorf("%s: %s, remedy %q, want %s and %q: %s", name, f.Result, f.Remedy, result, remedy, f.Text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(f.Text, part) {
+			t.Errorf("%s: %q does not contain %q", name, f.Text, part)
+		}
+	}
+	if strings.Contains(f.Text+f.Remedy, "s3cret") {
+		t.Errorf("%s shows a secret: %+v", name, f)
+	}
+}
+
+func TestDoctorOfAHealthyDaemon(t *testing.T) {
+	for _, f := range examine(t, withDaemon(t)) {
+		if f.Result != doctor.OK && f.Result != doctor.NotApplicable || f.Remedy != "" || f.Text == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorWithoutADaemon(t *testing.T) {
+	e := newPatient(t, nil)
+	all := examine(t, e)
+	wantFinding(t, all, "daemon", doctor.Warning, "botwired serve", "none answers at "+e.loaded.Config.Listen)
+	agents := newPatient(t, nil, "BOTWIRE_URL=http://"+e.loaded.Config.Listen)
+	wantFinding(t, examine(t, agents), "daemon", doctor.Failed, "botwired serve", "the agents of this shell")
+	for _, f := range all {
+		if f.Result == doctor.Failed || f.Result == doctor.Warning && f.Name != "daemon" && f.Name != "BOTWIRE_URL" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if doctor.Worst(all) != doctor.Warning {
+		t.Errorf("the worst is %s", doctor.Worst(all))
+	}
+}
+
+// Each of these breaks one thing on purpose, of what the daemon's status says.
+func TestDoctorReadsTheStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		replace []string
+		check   string
+		result  doctor.Result
+		remedy  string
+		parts   []string
+	}{
+		"another version":  {[]string{"VERSION", "v0.0.1"}, "daemon", doctor.Warning, "botwired serve", []string{"v0.0.1"}},
+		"another upstream": {[]string{`"url":"embedded"`, `"url":"http://127.0.0.1:1"`}, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL=http://127.0.0.1:1", []string{"Restart the daemon"}},
+		"another data_dir": {[]string{"<dir>", "/my data"}, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR='/my data'", nil},
+		"no callers":       {[]string{`{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}`, ""}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
+		"only commands":    {[]string{"python-requests/2.31", "botwired/v1.0.0"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
+		"old callers":      {[]string{"2026-11-22T10:00:00Z", "2026-11-22T08:00:00Z"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"python-requests/2.31", "08:00:00"}},
+		"an older daemon":  {[]string{`"callers"`, `"x"`}, "callers", doctor.NotApplicable, "", nil},
+		"a warning":        {[]string{`"level":"ok","text":"All is well"`, `"level":"warning","text":"Upstream is down"`}, "status", doctor.Warning, "botwired status", []string{"Upstream is down"}},
+		"refused writes":   {[]string{`"level":"ok","text":"All is well"`, `"level":"critical","text":"The disk is full"`}, "status", doctor.Failed, "botwired status", []string{"disk is full"}},
+		"quota used up":    {[]string{`"left":900`, `"left":0`}, "quota", doctor.Warning, "botwired pending --namespace chats", []string{"used up its 1000 writes", "2026-11-23T00:00:00Z"}},
+		"quota runs out":   {[]string{`"left":900`, `"left":90,"runs_out_at":"2026-11-22T18:00:00Z"`}, "quota", doctor.Warning, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", []string{"90 of 1000", "18:00:00"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := withDaemon(t, c.replace...)
+			remedy := strings.NewReplacer("ADDRESS", e.loaded.Config.Listen, "<dir>", e.loaded.Config.DataDir).Replace(c.remedy)
+			wantFinding(t, examine(t, e), c.check, c.result, remedy, c.parts...)
+		})
+	}
+}
+
+// A person reads how long ago a time was, or how far ahead it is.
+func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
+	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
+	e := &examination{now: func() time.Time { return now }, reader: &term.Screen{Writer: io.Discard, Columns: 80, Now: func() time.Time { return now }}}
+	var s examinedStatus
+	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.callers(&s).Text; !strings.HasSuffix(got, "python-requests/2.31 3 seconds ago") {
+		t.Errorf("callers: %s", got)
+	}
+	if got := e.quotas(&s).Text; !strings.Contains(got, "gets new ones in 14 hours") {
+		t.Errorf("quota: %s", got)
+	}
+}
+
+// Another program at the address is told from a daemon, and from nobody.
+func TestDoctorOfAnotherProgram(t *testing.T) {
+	for name, page := range map[string]http.HandlerFunc{
+		"a page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) },
+		"some JSON":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":"1"}`)) },
+		"not found":  http.NotFound,
+		"a selfhost": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"detail":"Not Found"}`, 404) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(page)
+			defer server.Close()
+			all := examine(t, newPatient(t, map[string]string{"listen": server.Listener.Addr().String()}))
+			f := finding(t, all, "daemon")
+			if f.Result != doctor.Failed || !strings.Contains(f.Text, "another program") || !strings.HasPrefix(f.Remedy, "export BOTWIRED_LISTEN=127.0.0.1:") {
+				t.Errorf("%+v", f)
+			}
+			wantFinding(t, all, "callers", doctor.NotApplicable, "")
+		})
+	}
+}
+
+func TestDoctorNeedsTheToken(t *testing.T) {
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {http.StatusUnauthorized, `{"detail":"a token is needed"}`}})
+	all := examine(t, newPatient(t, map[string]string{"listen": d.address}))
+	wantFinding(t, all, "daemon", doctor.Failed, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "a token is needed")
+}
+
+// With a configuration that is not valid, doctor says so and nothing that would go by it.
+func TestDoctorOfAFaultyConfiguration(t *testing.T) {
+	all := examine(t, newPatient(t, map[string]string{"flush.linger": "soon", "cache.disk": "1"}))
+	if len(all) != 3 || all[0].Result != doctor.Failed || !strings.Contains(all[0].Text+all[1].Text, "flush.linger") ||
+		all[0].Remedy != "botwired config validate" || all[2].Result != doctor.NotApplicable {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A new owner helps only where this one may not write.
+func TestDoctorOfADirectoryThatTakesNoFile(t *testing.T) {
+	for number, want := range map[syscall.Errno]string{
+		syscall.EACCES: "sudo chown -R $(id -un) /data", syscall.ENOSPC: "df -h /data", syscall.EROFS: "df -h /data",
+	} {
+		if got := remedyOfUnwritable("/data", &fs.PathError{Op: "open", Path: "/data/x", Err: number}); got != want {
+			t.Errorf("%v: %s, want %s", number, got, want)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/listen"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// agentURL checks that a program started in this shell would find the daemon.
+func (e *examination) agentURL(ctx context.Context) doctor.Finding {
+	const name = "BOTWIRE_URL"
+	c := &e.loaded.Config
+	if _, ok := c.Socket(); ok {
+		return doctor.Warn(name, "export BOTWIRED_LISTEN=127.0.0.1:2689", "listen is a socket, and BotWire's SDKs do not connect to one")
+	}
+	given, right := e.env("BOTWIRE_URL"), e.exportURL()
+	if given == "" {
+		return doctor.Warn(name, right, "not set in this shell: an agent that you start here asks https://botwire.dev directly")
+	}
+	u, err := url.Parse(given)
+	if err != nil || u.Hostname() == "" {
+		return doctor.Fail(name, right, "it is no URL")
+	}
+	shown := u.Scheme + "://" + u.Host + u.Path // without a token
+	switch {
+	case u.Scheme != "http":
+		return doctor.Fail(name, right, "%s: the daemon speaks plain HTTP", shown)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		return doctor.Fail(name, right, "%s has more than an address, and the daemon serves at the root", shown)
+	}
+	if leads, err := e.leadsToDaemon(ctx, u); err != nil || !leads {
+		return doctor.Fail(name, right, "%s leads elsewhere: the daemon listens at %s", shown, c.Listen)
+	}
+	token, err := c.Token()
+	given, _ = u.User.Password()
+	switch {
+	case err == nil && token != "" && given == "":
+		return doctor.Fail(name, right, "%s has no token, and the daemon wants one", shown)
+	case err == nil && token != "" && given != token:
+		return doctor.Fail(name, right, "%s has another token than the daemon wants", shown)
+	}
+	return doctor.Good(name, "%s is the daemon's address", shown)
+}
+
+// exportURL is the line for a shell whose agents shall use the daemon.
+func (e *examination) exportURL() string {
+	token, err := e.loaded.Config.Token()
+	if err != nil {
+		token = "" // the check of the token's file says so
+	}
+	return ExportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
+}
+
+// leadsToDaemon reports whether a URL has the address of the daemon's listener.
+func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, error) {
+	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
+	if err != nil || listen.PortOf(u) != port {
+		return false, err
+	}
+	if host == "" {
+		host = "::"
+	}
+	listeners, err := e.resolve(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	addresses, err := e.resolve(ctx, u.Hostname())
+	interfaces := listen.InterfaceAddresses()
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		return slices.ContainsFunc(listeners, func(l netip.Addr) bool { return listen.Reaches(a, l, interfaces) })
+	}), err
+}
+
+// lookUp returns the addresses of a host, which may be one itself.
+func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listen.ResolveTimeout)
+	defer cancel()
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// agentProxy checks that a program started in this shell would not ask a proxy for the daemon.
+// Python's clients do, unless NO_PROXY has the very host.
+func (e *examination) agentProxy(context.Context) doctor.Finding {
+	const name = "proxy"
+	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
+	i := slices.IndexFunc(proxies, func(v string) bool { return e.env(v) != "" })
+	u, err := url.Parse(e.env("BOTWIRE_URL"))
+	switch {
+	case i < 0:
+		return doctor.Good(name, "this shell has none for http")
+	case err != nil || u.Hostname() == "":
+		return doctor.None(name, "BOTWIRE_URL is not set")
+	}
+	for _, variable := range []string{"no_proxy", "NO_PROXY"} {
+		value := e.env(variable)
+		listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		if value == "" || slices.Contains(listed, "*") || slices.Contains(listed, u.Hostname()) {
+			continue
+		}
+		return doctor.Warn(name, fmt.Sprintf("export %s=%s", variable, ShellWord(attach.WithoutProxy(value, []string{u.Hostname()}))),
+			"%s is set in this shell, and %s does not have %s: an agent asks the proxy for the daemon", proxies[i], variable, u.Hostname())
+	}
+	if e.env("no_proxy")+e.env("NO_PROXY") == "" {
+		host := ShellWord(u.Hostname())
+		return doctor.Warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", host, host),
+			"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", proxies[i], host)
+	}
+	return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
+}
+
+type examinedCaller struct {
+	Agent  term.Cell `json:"agent"`
+	LastAt term.Cell `json:"last_at"`
+}
+
+// time is zero if the daemon does not say.
+func (c examinedCaller) time() time.Time {
+	at, err := time.Parse(time.RFC3339, c.LastAt.Moment())
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// callersRecent is how old a request may be that shows an agent at work.
+const callersRecent = time.Hour
+
+// callers checks that agents use the memory API. The commands of botwired are none.
+func (e *examination) callers(s *examinedStatus) doctor.Finding {
+	const name = "callers"
+	if s.Callers == nil {
+		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
+	}
+	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c examinedCaller) bool {
+		return strings.HasPrefix(string(c.Agent), attach.AgentPrefix)
+	})
+	if len(agents) == 0 {
+		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
+	}
+	newest := slices.MaxFunc(agents, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
+	text := fmt.Sprintf("%s, the last one %s %s", words.Plural(len(agents), "program"), newest.Agent.Or("without a name"), term.Ago(e.reader, newest.LastAt))
+	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
+		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
+	}
+	return doctor.Good(name, "%s", text)
+}

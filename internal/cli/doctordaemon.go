@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/listen"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
+const askLimit = checkLimit / 2
+
+// examinedStatus is the daemon's status, as far as doctor judges it.
+type examinedStatus struct {
+	status
+	DataDir    term.Cell           `json:"data_dir"`
+	Callers    []examinedCaller    `json:"callers"` // nil if the daemon does not say
+	Namespaces []examinedNamespace `json:"namespaces"`
+}
+
+type examinedNamespace struct {
+	Namespace term.Cell `json:"namespace"`
+	Quota     struct {
+		Limit    term.Cell `json:"limit"`
+		Left     term.Cell `json:"left"`
+		ResetsAt term.Cell `json:"resets_at"`
+		RunsOut  term.Cell `json:"runs_out_at"`
+	} `json:"quota"`
+}
+
+// onlyOnce has the first caller do the work, for all of them.
+func onlyOnce[T any](do func(context.Context) (T, error)) func(context.Context) (T, error) {
+	var once sync.Once
+	var value T
+	var err error
+	return func(ctx context.Context) (T, error) {
+		once.Do(func() { value, err = do(ctx) })
+		return value, err
+	}
+}
+
+// askDaemon asks for the status of the daemon that the configuration names.
+func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
+	if e.tokenError != nil {
+		return nil, e.tokenError
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	body, err := e.client.Ask(ctx, api.Request{Path: api.Surface("status")})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := readStatus(e.client, body); err != nil {
+		return nil, err
+	}
+	s := &examinedStatus{}
+	return s, e.client.Decode(body, s)
+}
+
+// nobodyListens reports whether an error says that no program listens at the daemon's address.
+func nobodyListens(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
+
+// daemon checks that a daemon answers to this command, or that one could listen.
+func (e *examination) daemon(ctx context.Context) doctor.Finding {
+	const name = "daemon"
+	s, err := e.ask(ctx)
+	address := e.loaded.Config.Listen
+	var refused *api.Refused
+	switch {
+	case e.tokenError != nil:
+		return doctor.None(name, "the token for it cannot be read")
+	case err == nil && string(s.Version) != e.version:
+		return doctor.Warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
+	case err == nil:
+		return doctor.Good(name, "%s answers at %s", e.version, address)
+	case nobodyListens(err) && e.cannotListen(ctx) != nil:
+		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", address, listen.Why(e.cannotListen(ctx)))
+	case nobodyListens(err) && e.env("BOTWIRE_URL") != "":
+		return doctor.Fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", address)
+	case nobodyListens(err):
+		return doctor.Warn(name, "botwired serve", "none answers at %s", address)
+	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
+		return doctor.Fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
+	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+		return doctor.Fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(address)), "%s", err)
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
+		return doctor.Warn(name, "botwired status", "%s", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
+	}
+	return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
+}
+
+// cannotListen says why no daemon could listen at the address; nil if one could, or if it is a socket.
+func (e *examination) cannotListen(ctx context.Context) error {
+	c := &e.loaded.Config
+	if _, ok := c.Socket(); ok {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, listen.Network(c.Listen), c.Listen)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(api.Host(address))
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+// otherAddress is an address beside the one that the daemon cannot have.
+func (e *examination) otherAddress() string {
+	const usual = 2700
+	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
+	if err != nil || net.ParseIP(host) == nil || !net.ParseIP(host).IsLoopback() {
+		host = "127.0.0.1"
+	}
+	other := usual
+	if n, err := strconv.Atoi(port); err == nil && n >= usual && n < 1<<16-1 {
+		other = n + 1
+	}
+	return net.JoinHostPort(host, strconv.Itoa(other))
+}
+
+// examined returns the configuration that the checks go by: that of this shell, with the data
+// directory and the upstream of the daemon if one answers.
+func (e *examination) examined(ctx context.Context) (c *config.Config, answers bool) {
+	s, err := e.ask(ctx)
+	if err != nil {
+		return &e.loaded.Config, false
+	}
+	return e.usedBy(s), true
+}
+
+// usedBy returns this shell's configuration with what a daemon uses in its place. Another
+// upstream than this shell's gets none of this shell's headers and credentials: they are secrets.
+func (e *examination) usedBy(s *examinedStatus) *config.Config {
+	c := e.loaded.Config
+	if s.DataDir != "" {
+		c.DataDir = string(s.DataDir)
+	}
+	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
+		c.Upstream.URL, c.Upstream.Headers = theirs, nil
+	}
+	servers, err := config.ParseServers(string(s.Upstream.URL))
+	if err != nil {
+		return &c
+	}
+	if servers != c.Upstream.URL {
+		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster leaves out what is in the context
+	}
+	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.Or(c.Upstream.NATS.Bucket)
+	return &c
+}
+
+// sameSettings compares the daemon with the configuration that this command reads. Flags of serve
+// are a usual reason for a difference, and no fault. If a person has set another value in this
+// shell or in the file, the daemon does not do what the person said.
+func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
+	const name = "settings"
+	own, used := &e.loaded.Config, e.usedBy(s)
+	var theirs, exports []string
+	isSet := false
+	for _, row := range [][4]string{
+		{"upstream.url", "BOTWIRED_UPSTREAM_URL", own.Upstream.URL, used.Upstream.URL},
+		{"data_dir", "BOTWIRED_DATA_DIR", own.DataDir, used.DataDir},
+	} {
+		if row[2] != row[3] {
+			theirs = append(theirs, fmt.Sprintf("%s = %s, and not %s", row[0], row[3], row[2]))
+			exports = append(exports, row[1]+"="+ShellWord(row[3]))
+			isSet = isSet || e.loaded.Source(row[0]).Layer != config.FromDefault
+		}
+	}
+	switch {
+	case len(exports) == 0:
+		return doctor.Good(name, "the daemon has the upstream and the data directory of this configuration")
+	case !isSet:
+		return doctor.Good(name, "doctor examines the daemon's: %s", strings.Join(theirs, "; "))
+	}
+	return doctor.Warn(name, "export "+strings.Join(exports, " "),
+		"doctor examines the daemon's: %s. Restart the daemon, or have the same here with", strings.Join(theirs, "; "))
+}
+
+// summarized passes on the daemon's own word on how it does.
+func (s *examinedStatus) summarized() doctor.Finding {
+	const name = "status"
+	said := s.Summary
+	switch said.Level {
+	case "critical":
+		return doctor.Fail(name, "botwired status", "%s", said.Text)
+	case "warning":
+		return doctor.Warn(name, "botwired status", "%s", said.Text)
+	}
+	return doctor.Good(name, "%s", said.Text.Or("the daemon does not say: it is older than this command"))
+}
+
+// quotas checks that no namespace has used up its writes, or is about to.
+func (e *examination) quotas(s *examinedStatus) doctor.Finding {
+	const name = "quota"
+	limited, short := 0, ""
+	for _, n := range s.Namespaces {
+		q := n.Quota
+		switch {
+		case q.Limit == "":
+			continue
+		case q.Left == "0":
+			return doctor.Warn(name, "botwired pending --namespace "+ShellWord(string(n.Namespace)),
+				"%s has used up its %s writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
+		case q.RunsOut != "" && short == "":
+			short = fmt.Sprintf("%s has %s of %s writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
+				n.Namespace, q.Left, q.Limit, term.Ahead(e.reader, q.RunsOut), term.Ahead(e.reader, q.ResetsAt))
+		}
+		limited++
+	}
+	if short != "" {
+		return doctor.Warn(name, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", "%s", short)
+	}
+	if limited == 0 {
+		return doctor.Good(name, "no namespace has used any")
+	}
+	return doctor.Good(name, "%s with a quota, and each has writes left", words.Plural(limited, "namespace"))
+}

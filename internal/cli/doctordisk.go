@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// ownPrefix begins the name of the file by which doctor tries a directory: one of botwired's own.
+const ownPrefix = "run.doctor-"
+
+// nearReserve is how many times journal.disk_reserve is little room.
+const nearReserve = 4
+
+// nearestTo returns a data directory, or the nearest directory above it that exists.
+func nearestTo(dir string) string {
+	for {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return dir
+		}
+		dir = above
+	}
+}
+
+// dataDir checks that the daemon's user, and nobody else, can use the data directory.
+func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Finding {
+	const name = "data directory"
+	dir := c.DataDir
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := canWrite(nearestTo(dir)); err != nil {
+			return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+ShellWord(config.DefaultDataDir(os.Environ())),
+				"%s does not exist, and serve cannot make it: %s", dir, words.Unusable(err))
+		}
+		return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
+	case err != nil:
+		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
+	case !info.IsDir():
+		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is a file", dir)
+	case runtime.GOOS == "windows":
+		return doctor.Good(name, "%s", dir)
+	}
+	if err := canWrite(dir); err != nil {
+		return doctor.Fail(name, remedyOfUnwritable(dir, err), "%s", words.Unusable(err))
+	}
+	if mode := info.Mode().Perm(); mode&^0o700 != 0 {
+		return doctor.Warn(name, "chmod -R go= "+ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
+	}
+	return doctor.Good(name, "%s, for this user only", dir)
+}
+
+// remedyOfUnwritable is what to do where [canWrite] fails: a new owner helps only against a refusal.
+func remedyOfUnwritable(dir string, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "sudo chown -R $(id -un) " + ShellWord(dir)
+	}
+	return "df -h " + ShellWord(dir) // no room, or a file system that is read-only
+}
+
+// canWrite makes a file and removes it again.
+func canWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ownPrefix+"*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// outOfReach says why this command cannot examine the directory of a daemon; "" if it can.
+func outOfReach(dir string) string {
+	switch err := canWrite(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "the daemon uses " + dir + ", which is not on this machine: the daemon runs in a container or elsewhere, or somebody has removed the directory"
+	case errors.Is(err, fs.ErrPermission):
+		return "the daemon uses " + dir + ", which this user may not: run doctor as the daemon's user"
+	}
+	return ""
+}
+
+// tokenFile checks that only the daemon's user can read the token; config has read it.
+func (e *examination) tokenFile(context.Context) doctor.Finding {
+	const name = "token file"
+	file := e.loaded.Config.Auth.TokenFile
+	switch {
+	case file == "":
+		return doctor.None(name, "callers need no token")
+	case e.tokenError != nil:
+		return doctor.Fail(name, "chmod 600 "+ShellWord(file), "%s", e.tokenError)
+	}
+	for _, warning := range e.loaded.Warnings {
+		if strings.HasPrefix(warning, "auth.token_file") {
+			return doctor.Warn(name, "chmod 600 "+ShellWord(file), "%s", warning)
+		}
+	}
+	return doctor.Good(name, "%s", file)
+}
+
+// disk checks what the data directory lies on, and that there is room for the pending writes of an outage.
+func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
+	const name = "disk"
+	dir := nearestTo(c.DataDir)
+	v, err := e.look(dir)
+	reserve := uint64(c.Journal.DiskReserve)
+	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
+	look := "df -h " + ShellWord(dir)
+	room := fmt.Sprintf("%s free, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return doctor.None(name, "this system does not say what %s is on", dir)
+	case err != nil:
+		return doctor.Warn(name, look, "%s", words.Reason(err))
+	case v.Kind == doctor.Memory:
+		return doctor.Fail(name, elsewhere, "%s is in memory (%s): pending writes are lost at the next start of the machine; choose a directory on a disk", dir, v.Type)
+	case v.Free < reserve:
+		return doctor.Fail(name, look, "%s", room)
+	case v.Kind == doctor.Network:
+		return doctor.Warn(name, elsewhere, "%s is on another machine or shared with one (%s): its fsyncs and locks may not hold; choose a directory on a local disk", dir, v.Type)
+	case v.Kind == doctor.Layer:
+		return doctor.Warn(name, elsewhere, "%s is in the container's own layer (%s) and goes with the container; mount a volume, and choose it", dir, v.Type)
+	case v.Free < nearReserve*reserve:
+		return doctor.Warn(name, look, "%s", room)
+	}
+	return doctor.Good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
+}
+
+func sizeOf(bytes uint64) string { return term.Cell(fmt.Sprint(bytes)).Size() }
+
+// shortly shows a duration to about three digits.
+func shortly(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= unit {
+			return d.Round(unit / 100).String()
+		}
+	}
+	return d.String()
+}

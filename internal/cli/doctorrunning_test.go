@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/botwired/botwired/internal/doctor"
+)
+
+// A daemon that flags have told what to use is examined as it is: nothing asks this shell's
+// upstream, nor looks at its data directory.
+func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
+	dir := t.TempDir()
+	no(t, os.Chmod(dir, 0o700))
+	e := withDaemonAnd(t, map[string]string{"data_dir": "", "upstream.url": ""}, nil, "<dir>", filepath.ToSlash(dir))
+	dir = filepath.ToSlash(dir)
+	here := func(what, looked string) {
+		if !strings.HasPrefix(filepath.ToSlash(looked), dir) {
+			t.Errorf("doctor examines the %s of %s, and not that of %s", what, looked, dir)
+		}
+	}
+	look := e.look
+	e.look = func(d string) (doctor.Volume, error) { here("disk", d); return look(d) }
+
+	all := examine(t, e)
+	wantFinding(t, all, "settings", doctor.OK, "",
+		"upstream.url = embedded, and not https://botwire.dev", "data_dir = "+dir+", and not "+e.loaded.Config.DataDir, "doctor examines the daemon's")
+	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "inside the daemon")
+	for _, name := range []string{"data directory", "disk"} {
+		wantFinding(t, all, name, doctor.OK, "", dir)
+	}
+	if worst := doctor.Worst(all); worst != doctor.OK {
+		t.Errorf("the worst is %s: %+v", worst, all)
+	}
+}
+
+// The headers of this shell's upstream are for that one, and a refusal of a request without the
+// daemon's is no fault.
+func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
+	asked := make(chan http.Header, mostProbes)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header
+		http.Error(w, `{"detail":"a key is needed"}`, http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "key")
+	no(t, os.WriteFile(file, []byte("s3cret"), 0o600))
+	headers := []string{`BOTWIRED_UPSTREAM_HEADERS={"Authorization": {"file": "` + filepath.ToSlash(file) + `"}}`}
+	ask := func(own string) []doctor.Finding {
+		return examine(t, withDaemonAnd(t, map[string]string{"upstream.url": own}, headers, `"url":"embedded"`, `"url":"`+server.URL+`"`))
+	}
+
+	all := ask("embedded")
+	wantFinding(t, all, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL="+server.URL, "Restart the daemon")
+	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "HTTP 401: a key is needed", "upstream.headers")
+	if got := (<-asked).Get("Authorization"); got != "" {
+		t.Errorf("the daemon's upstream got Authorization: %s", got)
+	}
+	f := finding(t, ask(server.URL), "upstream")
+	if got := (<-asked).Get("Authorization"); got != "s3cret" || f.Result != doctor.Failed {
+		t.Errorf("upstream got Authorization: %q, and %+v", got, f)
+	}
+}
+
+// The data directory of a daemon in a container is not here: no check judges another one, nor
+// advises to make it.
+func TestDoctorOfADataDirectoryElsewhere(t *testing.T) {
+	elsewhere := filepath.ToSlash(filepath.Join(t.TempDir(), "data"))
+	all := examine(t, withDaemon(t, "<dir>", elsewhere))
+	ofData := []string{"data directory", "disk"}
+	for _, f := range all {
+		if slices.Contains(ofData, f.Name) {
+			wantFinding(t, all, f.Name, doctor.NotApplicable, "", elsewhere+", which is not on this machine")
+		}
+	}
+	wantFinding(t, all, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR="+ShellWord(elsewhere))
+}

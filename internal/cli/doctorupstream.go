@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/engines"
+	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+const (
+	// probeTimeout bounds each request of the probe; a shorter upstream.timeout counts.
+	probeTimeout = 8 * time.Second
+	// mostProbes is how many requests the probe makes, within probesWithin: reads, which cost
+	// no quota.
+	mostProbes   = 5
+	probesWithin = 5 * time.Second
+	// slowTrip is a round trip that is slow for a memory service.
+	slowTrip = time.Second
+	// farClock is how far the clocks may be apart. The fence estimates the difference; expiry
+	// dates and people do not. In front of servers of NATS, writes of hosts whose clocks are apart
+	// win and lose by them, and farServers is how far they may be.
+	farClock   = 5 * time.Second
+	farServers = time.Second
+	// dateTick is how far upstream's clock may be ahead of the Date of its answer: the second
+	// that the header leaves out, and another one, as some servers make it once a second.
+	dateTick = 2250 * time.Millisecond
+	// enoughReplicas is on how many servers a bucket has to lie so that one may be lost.
+	enoughReplicas = 3
+)
+
+// probeID is an entry that nobody writes.
+var probeID = journal.ID{Namespace: "botwired-doctor", Key: "probe"}
+
+// answered is one answer of upstream's: its Date, and when its request left and it arrived.
+type answered struct{ date, sent, received time.Time }
+
+// upstream checks the way to upstream as the daemon's requests go it.
+func (e *examination) upstream(ctx context.Context) []doctor.Finding {
+	c, _ := e.examined(ctx)
+	if c.Upstream.URL == config.Embedded {
+		return []doctor.Finding{doctor.None("upstream", "it runs inside the daemon")}
+	}
+	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell has none of the daemon's secrets
+	if servers := c.Upstream.Servers(); servers != nil {
+		return examineCluster(ctx, c, servers, stranger)
+	}
+	u, err := url.Parse(c.Upstream.URL)
+	if err != nil {
+		return []doctor.Finding{doctor.Fail("upstream", "export BOTWIRED_UPSTREAM_URL=https://botwire.dev", "%s", err)}
+	}
+	answers, err := probe(ctx, c, u)
+	var trips []time.Duration
+	for _, a := range answers {
+		trips = append(trips, a.received.Sub(a.sent))
+	}
+	return []doctor.Finding{reachFinding(u, err, stranger), tripFinding(trips), dateFinding(answers)}
+}
+
+// probe asks upstream for an entry that is not there. A nil error is an answer in BotWire's words.
+func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answered, err error) {
+	opts := engines.BotWire(c)
+	opts.URL, opts.Timeout = u, min(opts.Timeout, probeTimeout)
+	opts.OnAnswer = func(date, sent, received time.Time) { answers = append(answers, answered{date, sent, received}) }
+	client := botwire.NewClient(opts)
+	defer client.Close()
+	end := time.Now().Add(probesWithin)
+	for i := 0; i < mostProbes && err == nil && time.Now().Before(end); i++ {
+		_, err = client.Get(ctx, probeID)
+	}
+	return answers, err
+}
+
+// reachFinding judges upstream's answer: its own, or somebody's in its place.
+func reachFinding(u *url.URL, err error, stranger bool) doctor.Finding {
+	const name = "upstream"
+	look := "curl -i " + ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
+	var failed *upstream.Error
+	switch {
+	case err == nil:
+		return doctor.Good(name, "%s answers as BotWire does, and lets this machine in", u.Host)
+	case !errors.As(err, &failed) || failed.Status == 0:
+		return doctor.Fail(name, look, "%s", err)
+	}
+	switch status := failed.Status; {
+	case status == http.StatusUnauthorized, status == http.StatusPaymentRequired, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		if stranger {
+			return doctor.None(name, "upstream does not let this command in (%s), which has none of the daemon's upstream.headers", failed.Reason)
+		}
+		return doctor.Fail(name, `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`,
+			"upstream refuses access (%s): if it wants a key, name the file that holds the header's value with", failed.Reason)
+	case status == http.StatusTooManyRequests:
+		return doctor.Warn(name, look, "upstream has throttled this machine (%s)", failed.Reason)
+	case status >= http.StatusInternalServerError:
+		return doctor.Fail(name, look, "upstream is unwell (%s)", failed.Reason)
+	}
+	return doctor.Fail(name, look, "something else answers in BotWire's place, such as a network's login page, or upstream.url is wrong (%s); see its answer with", failed.Reason)
+}
+
+// tripFinding shows the median of some round trips.
+func tripFinding(trips []time.Duration) doctor.Finding {
+	const name = "round trip"
+	if len(trips) == 0 {
+		return doctor.None(name, "there is no answer")
+	}
+	slices.Sort(trips)
+	median := doctor.Quantile(trips, 0.5)
+	text := "median " + shortly(median) + " of " + words.Plural(len(trips), "request")
+	if median > slowTrip {
+		return doctor.Warn(name, "botwired doctor", "%s: what the daemon does not know takes that long; measure again with", text)
+	}
+	return doctor.Good(name, "%s", text)
+}
+
+// dateFinding bounds how far this machine's clock is from upstream's: each Date lies between
+// the moments at which its request left and its answer arrived.
+func dateFinding(answers []answered) doctor.Finding {
+	ahead, behind, known := time.Duration(0), time.Duration(0), false
+	for _, a := range answers {
+		if !a.date.IsZero() {
+			known = true
+			ahead = max(ahead, a.sent.Sub(a.date)-dateTick)
+			behind = max(behind, a.date.Sub(a.received))
+		}
+	}
+	if !known {
+		return doctor.None("clock", "no answer of upstream's says what time it is")
+	}
+	return clockFinding(ahead, behind, farClock)
+}
+
+func clockFinding(ahead, behind, far time.Duration) doctor.Finding {
+	const name = "clock"
+	switch {
+	case ahead > far:
+		return doctor.Warn(name, setClock(), "this machine's clock is %s ahead of upstream's", shortly(ahead))
+	case behind > far:
+		return doctor.Warn(name, setClock(), "this machine's clock is %s behind upstream's", shortly(behind))
+	}
+	return doctor.Good(name, "within %s of upstream's", shortly(far))
+}
+
+// setClock is the command that sets this machine's clock by the network.
+func setClock() string {
+	switch runtime.GOOS {
+	case "windows":
+		return "w32tm /resync"
+	case "darwin":
+		return "sudo sntp -sS time.apple.com"
+	}
+	return "sudo timedatectl set-ntp true"
+}
+
+// examineCluster checks the way to a bucket, and that it is on enough servers.
+func examineCluster(ctx context.Context, c *config.Config, servers []string, stranger bool) []doctor.Finding {
+	opts, err := engines.Cluster(c, servers, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", words.Unusable(err))}
+	}
+	asDoctor(&opts, stranger)
+	x := natskv.Examine(ctx, opts)
+	found := []doctor.Finding{serverFinding(x, servers, stranger)}
+	if x.Connect == nil {
+		found = append(found, bucketFinding(x, &c.Upstream.NATS), tripFinding(x.Trips), serversClock(x))
+	}
+	return found
+}
+
+// asDoctor makes options of a daemon's those of doctor. The servers of a stranger, a daemon with another
+// upstream than this shell's, get none of this shell's credentials.
+func asDoctor(opts *natskv.Options, stranger bool) {
+	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
+	if !stranger {
+		return
+	}
+	opts.Access, opts.Replicas = natskv.Access{}, 0
+	if opts.TLS != nil {
+		opts.TLS.Certificates = nil
+	}
+}
+
+func serverFinding(x *natskv.Examination, servers []string, stranger bool) doctor.Finding {
+	const name = "upstream"
+	all := strings.Join(servers, ", ")
+	switch {
+	case x.Connect == nil:
+		return doctor.Good(name, "%s lets this machine in", x.Server)
+	case natskv.Refuses(x.Connect) && stranger:
+		return doctor.None(name, "the servers do not let this command in (%s), which has none of the daemon's credentials", x.Connect)
+	case natskv.Refuses(x.Connect):
+		return doctor.Fail(name, "botwired config", "the servers do not let this machine in: %s; look at upstream.nats with", x.Connect)
+	}
+	return doctor.Fail(name, "nats --server "+ShellWord(all)+" rtt", "no server of %s can be used: %s", all, x.Connect)
+}
+
+func bucketFinding(x *natskv.Examination, n *config.NATS) doctor.Finding {
+	const name = "bucket"
+	look := "nats stream info KV_" + n.Bucket
+	switch {
+	case x.Missing && n.Create:
+		return doctor.Good(name, "there is no bucket %s yet: the daemon makes it", n.Bucket)
+	case x.Missing:
+		return doctor.Fail(name, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", "there is no bucket %s, and the daemon may not make it: make it, or correct upstream.nats.bucket", n.Bucket)
+	case x.Lookup != nil:
+		return doctor.Fail(name, "nats account info", "%s cannot be looked up: JetStream is off, this account may not use it, or the servers have no leader: %s", n.Bucket, x.Lookup)
+	case x.Wrong != "":
+		return doctor.Fail(name, look, "%s cannot keep the memory: %s", n.Bucket, x.Wrong)
+	case len(x.Behind) > 0:
+		return doctor.Warn(name, "nats server report jetstream", "%s away or behind (%s): the memory is on fewer disks than the %d that it should be on",
+			words.Plural(len(x.Behind), "server"), strings.Join(x.Behind, ", "), x.Replicas)
+	case x.Replicas < enoughReplicas:
+		return doctor.Warn(name, fmt.Sprintf("nats stream edit KV_%s --replicas=%d", n.Bucket, enoughReplicas),
+			"the bucket is on %s: with fewer than %d, a server that stops stops all writes, and its disk may be the only one", words.Plural(x.Replicas, "server"), enoughReplicas)
+	case len(x.Dubious) > 0:
+		return doctor.Warn(name, look, "%s: %s", n.Bucket, strings.Join(x.Dubious, "; "))
+	}
+	return doctor.Good(name, "%s is on %d servers", n.Bucket, x.Replicas)
+}
+
+// serversClock bounds how far this machine's clock is from the servers': the later write wins, by
+// the clock of who made it.
+func serversClock(x *natskv.Examination) doctor.Finding {
+	if x.ServerTime.IsZero() {
+		return doctor.None("clock", "no answer of the servers says what time it is")
+	}
+	return clockFinding(x.Asked.Sub(x.ServerTime), x.ServerTime.Sub(x.Answered), farServers)
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/internal/doctor"
+)
+
+// absent is BotWire's answer about an entry that it does not hold.
+func absent(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.Path, "/")
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(w, `{"detail":"Key not found: %s/%s"}`, parts[2], parts[3])
+}
+
+// upstreamFindings examines an upstream, and sees that nothing was asked but reads.
+func upstreamFindings(t *testing.T, answer http.HandlerFunc) []doctor.Finding {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("doctor has sent a %s", r.Method)
+		}
+		answer(w, r)
+	}))
+	defer server.Close()
+	return newPatient(t, map[string]string{"upstream.url": server.URL}).upstream(t.Context())
+}
+
+func TestDoctorOfAHealthyUpstream(t *testing.T) {
+	all := upstreamFindings(t, absent)
+	for _, f := range all {
+		if f.Result != doctor.OK && f.Result != doctor.NotApplicable || f.Remedy != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	wantFinding(t, all, "upstream", doctor.OK, "", "127.0.0.1:", "lets this machine in")
+	wantFinding(t, all, "round trip", doctor.OK, "", "median ", " of 5 requests")
+	wantFinding(t, all, "clock", doctor.OK, "", "within ")
+}
+
+// An answer that is not BotWire's, or a refusal, is told from an upstream that is well.
+func TestDoctorOfUpstreamsAnswers(t *testing.T) {
+	const key = `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	dated := func(by time.Duration) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Date", time.Now().Add(by).UTC().Format(http.TimeFormat))
+			absent(w, r)
+		}
+	}
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		check  string
+		result doctor.Result
+		remedy string
+		part   string
+	}{
+		"captive portal": {answer(200, "<html>log in"), "upstream", doctor.Failed, "curl -i ", "login page"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://portal.example/", http.StatusFound)
+		}, "upstream", doctor.Failed, "curl -i ", "in BotWire's place"},
+		"wrong service": {answer(404, `{"error":"no route"}`), "upstream", doctor.Failed, "curl -i ", "upstream.url is wrong"},
+		"unauthorized":  {answer(401, `{"detail":"a key is needed"}`), "upstream", doctor.Failed, key, "refuses access (HTTP 401: a key is needed)"},
+		"throttled":     {answer(429, `{"detail":"too many"}`), "upstream", doctor.Warning, "curl -i ", "throttled"},
+		"unwell":        {answer(503, ``), "upstream", doctor.Failed, "curl -i ", "unwell"},
+		"clock behind":  {dated(time.Hour), "clock", doctor.Warning, setClock(), "behind upstream's"},
+		"clock ahead":   {dated(-time.Hour), "clock", doctor.Warning, setClock(), "ahead of upstream's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := upstreamFindings(t, c.answer)
+			f := finding(t, all, c.check)
+			if strings.HasSuffix(c.remedy, " ") && strings.HasPrefix(f.Remedy, c.remedy+"http://127.0.0.1:") {
+				c.remedy = f.Remedy
+			}
+			wantFinding(t, all, c.check, c.result, c.remedy, c.part)
+		})
+	}
+}
+
+func TestDoctorOfNoUpstream(t *testing.T) {
+	address := closedAddress(t)
+	all := newPatient(t, map[string]string{"upstream.url": "http://" + address}).upstream(t.Context())
+	wantFinding(t, all, "upstream", doctor.Failed, "curl -i http://"+address+"/memory/botwired-doctor/probe", "nobody listens at "+address)
+	wantFinding(t, all, "round trip", doctor.NotApplicable, "")
+	wantFinding(t, all, "clock", doctor.NotApplicable, "")
+}
+
+// A certificate that is not trusted is told from an upstream that is away.
+func TestDoctorOfTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(absent))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	all := newPatient(t, map[string]string{"upstream.url": server.URL}).upstream(t.Context())
+	wantFinding(t, all, "upstream", doctor.Failed, "curl -i "+server.URL+"/memory/botwired-doctor/probe", "signed by an unknown authority")
+}
+
+func TestDoctorOfSlowRoundTrips(t *testing.T) {
+	wantFinding(t, []doctor.Finding{tripFinding([]time.Duration{2 * time.Second})}, "round trip", doctor.Warning, "botwired doctor", "median 2s of 1 request")
+}

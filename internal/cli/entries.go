@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// maxInput bounds a value read from standard input, in bytes. The longest value that
+// BotWire takes, 100,000 code points, fits ten times; the daemon refuses longer ones.
+const maxInput = 4 << 20
+
+func newGetCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get NAMESPACE KEY",
+		Short:   "Print a value",
+		GroupID: groupMemory,
+		Example: "  botwired get my-agent user_name\n" +
+			"  botwired get my-agent user_name --json | jq -r .etag",
+		Long: "Print a value to the byte. On a terminal, control characters other than tabs and newlines\n" +
+			"are shown as escapes such as \\x1b, and a newline follows. With --json, the etag is the tag that\n" +
+			"set --if-match takes.",
+		Args: arguments(2, 2),
+	}
+	asJSON := JSONFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		found, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(p.Stdout, withTag(found.Body, found.Header.Get("ETag")))
+		}
+		var answer struct {
+			Value *string `json:"value"`
+		}
+		if err := json.Unmarshal(found.Body, &answer); err != nil || answer.Value == nil {
+			return errors.New("the answer holds no value: another program than botwired listens there")
+		}
+		if p.IsTerminal(p.Stdout) {
+			*answer.Value = term.Harmless(*answer.Value) + "\n"
+		}
+		_, err = io.WriteString(p.Stdout, *answer.Value)
+		return err
+	}
+	return cmd
+}
+
+// withTag adds the entity tag of an answer to it, as its last field.
+func withTag(body []byte, etag string) []byte {
+	object, isObject := bytes.CutSuffix(bytes.TrimSpace(body), []byte("}"))
+	tag, err := json.Marshal(etag)
+	if etag == "" || !isObject || err != nil {
+		return body
+	}
+	return fmt.Appendf(nil, `%s,"etag":%s}`, object, tag)
+}
+
+func newSetCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "set NAMESPACE KEY [VALUE|-]",
+		Short:   "Write a value",
+		GroupID: groupMemory,
+		Example: "  botwired set my-agent user_name Ada\n" +
+			"  botwired set my-agent notes < notes.txt\n" +
+			"  botwired set my-agent user_name Ada --if-none-match '*'   # only a first value",
+		Long: "Write a value. Without VALUE, or with -, botwired reads it from standard input, to the byte.\n" +
+			"Put two dashes before a value that begins with one: botwired set NAMESPACE KEY -- -5\n\n" +
+			"With --if-match, botwired writes only if the entry still has the tag that get --json has shown, and with\n" +
+			"--if-none-match '*' only if there is no such entry. If not, it writes nothing and exits with 1.",
+		Args: arguments(2, 3),
+	}
+	asJSON := JSONFlag(cmd)
+	ifMatch := cmd.Flags().String("if-match", "", "write only if the entry has this tag")
+	ifNoneMatch := cmd.Flags().String("if-none-match", "", "write only if the entry has not this tag, or with '*' if there is none")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		value, err := valueFrom(args[2:], p.Stdin)
+		if err != nil {
+			return err
+		}
+		r := api.Request{Method: http.MethodPut, Header: make(http.Header)}
+		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
+			// guard 5.13
+			if cmd.Flags().Changed(name) { // an empty one, too: it must not write without the condition
+				r.Header.Set(name, quotedTag(*tag))
+			}
+		}
+		if r.Body, err = json.Marshal(map[string]string{"value": value}); err != nil {
+			return err
+		}
+		answer, err := settings.entry(cmd.Context(), args[0], args[1], r)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(p.Stdout, answer.Body)
+		}
+		_, err = fmt.Fprintf(p.Stdout, "stored %s, %s\n", term.Printable(joined(args[:2]...)), words.Plural(utf8.RuneCountInString(value), "character"))
+		return err
+	}
+	return cmd
+}
+
+// quotedTag adds the quotation marks of a tag, which a shell may have taken off. A list of tags
+// stays as it is.
+func quotedTag(tag string) string {
+	if tag == "*" || strings.ContainsAny(tag, `", `) {
+		return tag
+	}
+	return `"` + tag + `"`
+}
+
+// valueFrom takes the value from the remaining arguments, or else from stdin. It refuses
+// text that is not UTF-8: JSON cannot carry that unchanged.
+func valueFrom(args []string, stdin io.Reader) (string, error) {
+	value := ""
+	if len(args) > 0 && args[0] != "-" {
+		value = args[0]
+	} else {
+		content, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+		if err != nil {
+			return "", fmt.Errorf("reading the value from standard input: %w", err)
+		}
+		value = string(content)
+	}
+	if len(value) > maxInput {
+		return "", fmt.Errorf("the value is longer than %d bytes", maxInput)
+	}
+	if !utf8.ValidString(value) {
+		return "", errors.New("the value is not UTF-8 text")
+	}
+	return value, nil
+}
+
+func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "delete NAMESPACE KEY",
+		Short:   "Delete an entry",
+		GroupID: groupMemory,
+		Example: "  botwired delete my-agent user_name\n" +
+			"  botwired delete my-agent user_name --json",
+		Args: arguments(2, 2),
+	}
+	asJSON := JSONFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		answer, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{Method: http.MethodDelete})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(p.Stdout, answer.Body)
+		}
+		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(joined(args...)))
+		return err
+	}
+	return cmd
+}
+
+// entry makes a request about one entry, to whose path it adds the names.
+func (f *Settings) entry(ctx context.Context, namespace, key string, r api.Request) (*api.Answer, error) {
+	c, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	r.Path = api.Memory(namespace, key)
+	answer, err := c.Do(ctx, r)
+	if !api.IsRefused(err, http.StatusNotFound) {
+		return answer, err
+	}
+	// A name with a slash is another path, which BotWire does not know.
+	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
+		return nil, &api.Refused{Status: invalid.Status, Body: invalid.Body}
+	}
+	if r.Method == http.MethodPut {
+		return nil, err
+	}
+	return nil, fmt.Errorf("key not found: %s", joined(namespace, key))
+}
+
+func newListCommand(settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list NAMESPACE",
+		Short:   "List the keys of a namespace, newest first",
+		GroupID: groupMemory,
+		Long: "List the keys of a namespace, newest first, as BotWire lists them: the newest 1,000 at most.\n\n" +
+			"With --prefix, list all keys that begin with it of which the daemon knows anything, in their order, and say\n" +
+			"which are pending; --prefix '' is for all keys. With --json, each is then a line of its own.",
+		Example: "  botwired list my-agent\n" +
+			"  botwired list my-agent --prefix user_",
+		Args: arguments(1, 1),
+	}
+	asJSON := JSONFlag(cmd)
+	limit := limitFlag(cmd, listedKeys, maxListedKeys)
+	prefix := cmd.Flags().String("prefix", "", "list all known keys that begin with it, past BotWire's 1,000")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		query, err := limit()
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("prefix") {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			most := math.MaxInt
+			if query.Has("limit") {
+				most, _ = strconv.Atoi(query.Get("limit")) // limit has made it of a number
+			}
+			return settings.process.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
+		}
+		// BotWire would take a slash in the namespace for the one before a key.
+		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
+			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
+		}
+		r := api.Request{Path: api.Memory(args[0]), Query: query}
+		print := printKeys
+		if *asJSON {
+			print = func(w io.Writer, _ *attach.Client, body []byte) error { return term.JSON(w, body) }
+		}
+		return settings.show(cmd.Context(), r, func(w io.Writer, c *attach.Client, body []byte) error {
+			if err := print(w, c, body); err != nil {
+				return err
+			}
+			return settings.process.tellOfMore(c, body, query)
+		})
+	}
+	return cmd
+}
+
+const (
+	// listedKeys is how many keys BotWire lists unless it is asked for another number, and
+	// maxListedKeys the most that it lists.
+	listedKeys    = 100
+	maxListedKeys = 1000
+)
+
+type keysAnswer struct {
+	Keys []struct {
+		Key     term.Cell `json:"key"`
+		Bytes   term.Cell `json:"bytes"`
+		Updated term.Cell `json:"updated_at"`
+	} `json:"keys"`
+}
+
+// tellOfMore says on stderr that a list may not be all: one of nobody's choice of a limit, or
+// one as long as BotWire's can be.
+func (p *Program) tellOfMore(c *attach.Client, body []byte, query url.Values) error {
+	var answer keysAnswer
+	if err := c.Decode(body, &answer); err != nil {
+		return err
+	}
+	switch n := len(answer.Keys); {
+	case n >= maxListedKeys:
+		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
+	case n >= listedKeys && !query.Has("limit"):
+		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
+	}
+	return nil
+}
+
+func printKeys(w io.Writer, c *attach.Client, body []byte) error {
+	var answer keysAnswer
+	if err := c.Decode(body, &answer); err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(answer.Keys))
+	for _, each := range answer.Keys {
+		rows = append(rows, []string{string(each.Key), string(each.Bytes), term.Moment(w, each.Updated)})
+	}
+	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
+}
+
+// limitFlag adds --limit, whose default is the service's own. The function that it returns
+// makes the query, once the flags are parsed.
+func limitFlag(cmd *cobra.Command, otherwise, most int) func() (url.Values, error) {
+	limit := cmd.Flags().Int("limit", otherwise, fmt.Sprintf("how many to print, from 1 to %d", most))
+	return func() (url.Values, error) {
+		if !cmd.Flags().Changed("limit") {
+			return url.Values{}, nil
+		}
+		if *limit < 1 || *limit > most {
+			return nil, Usagef("--limit = %d: expected a whole number from 1 to %d", *limit, most)
+		}
+		return url.Values{"limit": {strconv.Itoa(*limit)}}, nil
+	}
+}

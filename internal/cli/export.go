@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:     "export NAMESPACE...",
+		Short:   "Print all entries of namespaces, one line of JSON each",
+		GroupID: groupMemory,
+		Long: "Print all entries of namespaces as a reader would see them, in the order of their keys: JSON Lines, for\n" +
+			"botwired import. What is pending is among them, with \"state\":\"pending\". botwired asks upstream for the values\n" +
+			"that it does not have.\n\n" +
+			"After the entries of each namespace comes a line {\"end\":…}. It says how many there were, and whether that is all:\n" +
+			"a file without that line is cut off. If an export may lack something, as upstream lists no more than 1,000 keys or\n" +
+			"cannot be asked, botwired says so on stderr and exits with 3.",
+		Example: "  botwired export my-agent > my-agent.jsonl\n" +
+			"  botwired export my-agent other-agent | gzip > backup.jsonl.gz\n" +
+			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700\n" +
+			"  botwired export my-agent | botwired import --namespace copy-of-agent",
+		Args: arguments(1, math.MaxInt),
+		RunE: func(cmd *cobra.Command, namespaces []string) error {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			x := &exporting{Program: p, client: c}
+			defer x.clearLine()
+			for _, namespace := range namespaces {
+				if err := x.export(cmd.Context(), namespace); err != nil {
+					return err
+				}
+			}
+			return x.verdict()
+		},
+	}
+}
+
+// exporting is an export of several namespaces.
+type exporting struct {
+	*Program
+	client  *attach.Client
+	entries int      // of all namespaces
+	lacking []string // what may be missing, by namespace
+}
+
+func (x *exporting) export(ctx context.Context, namespace string) error {
+	var end *api.ExportCounts
+	entries, out := 0, bufio.NewWriter(x.Stdout)
+	r := api.Request{Path: api.Surface("export"), Query: url.Values{"namespace": {namespace}}}
+	err := x.client.Lines(ctx, r, func(raw []byte) error {
+		var line struct {
+			End *api.ExportCounts `json:"end"`
+		}
+		if err := json.Unmarshal(raw, &line); err != nil {
+			return fmt.Errorf("a line of the export is not botwired's: %w", err)
+		}
+		if end = line.End; end == nil {
+			entries++
+			x.entries++
+			x.progress()
+		}
+		_, err := out.Write(raw)
+		return errors.Join(err, out.WriteByte('\n'))
+	})
+	err = errors.Join(err, out.Flush())
+	switch {
+	case err != nil && entries == 0:
+		return err
+	case err != nil:
+		return fmt.Errorf("namespace %s is cut off after %s: %w", namespace, words.Plural(entries, "entry"), err)
+	case end == nil || end.Entries != entries: // guard 9.32
+		return fmt.Errorf("namespace %s is cut off after %s: the daemon has ended", namespace, words.Plural(entries, "entry"))
+	case !end.Complete:
+		text := namespace + ": " + end.Why
+		if end.Missing > 0 {
+			text = fmt.Sprintf("%s: %s missing: %s", namespace, words.Plural(end.Missing, "value"), end.Why)
+		}
+		x.lacking = append(x.lacking, text)
+	}
+	return nil
+}
+
+// verdict is an error if something may be missing.
+func (x *exporting) verdict() error {
+	if len(x.lacking) == 0 {
+		return nil
+	}
+	return &term.Exit{Code: ExitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
+}
+
+// shownEvery is how many entries are between two lines of progress.
+const shownEvery = 100
+
+// progress counts the entries on the terminal. Where there is no terminal, or they are on it
+// themselves, it shows nothing.
+func (x *exporting) progress() {
+	if x.entries%shownEvery == 0 && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
+		x.ShowLine(words.Plural(x.entries, "entry") + " exported")
+	}
+}
+
+func (x *exporting) clearLine() {
+	if x.entries >= shownEvery && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
+		x.ShowLine("")
+	}
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/config"
+)
+
+// ClientSettings are those by which a command finds the running daemon.
+var ClientSettings = []string{"listen", "auth.token_file"}
+
+// SettingOf is the annotation of a setting's flag, and of a command whose constructor has said
+// which settings it takes.
+const SettingOf = "setting"
+
+// Takes gives a command the flags of the settings that it reads, and of the configuration file.
+func (f *Settings) Takes(cmd *cobra.Command, names ...string) {
+	f.takesNone(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "config", "", "configuration `file` in YAML (environment: "+config.EnvFile+")")
+	flags.Lookup("config").Annotations = map[string][]string{SettingOf: {"config"}}
+	for _, s := range config.Settings() {
+		if slices.Contains(names, s.Name) {
+			flags.AddFlag(f.flag(s))
+		}
+	}
+}
+
+// takesNone declares that a command needs no configuration.
+func (f *Settings) takesNone(cmd *cobra.Command) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = make(map[string]string)
+	}
+	cmd.Annotations[SettingOf] = ""
+}
+
+// makeClients gives the commands that have declared no settings those of a client.
+func (f *Settings) makeClients(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		f.makeClients(sub)
+	}
+	if _, declared := cmd.Annotations[SettingOf]; !declared && cmd.Runnable() {
+		f.Takes(cmd, ClientSettings...)
+		cmd.Flags().Lookup("listen").Usage = "address at which the daemon listens, or unix:///path"
+		cmd.Flags().Lookup("auth-token-file").Usage = "file that holds the token which the daemon wants"
+	}
+}
+
+func AllSettings() []string {
+	var names []string
+	for _, s := range config.Settings() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// ClusterSettings are the names of the settings that say how botwired reaches a bucket.
+func ClusterSettings() (names []string) {
+	for _, s := range config.Settings() {
+		if strings.HasPrefix(s.Name, "upstream.nats.") {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// HideSettings keeps the flags of all settings but some out of the help of a command that takes
+// more than it needs on most days.
+func HideSettings(cmd *cobra.Command, except ...string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if setting := f.Annotations[SettingOf]; setting != nil {
+			f.Hidden = !slices.Contains(except, setting[0])
+		}
+	})
+}
+
+// flag is the flag of a setting.
+func (f *Settings) flag(s config.Setting) *pflag.Flag {
+	usage := strings.ReplaceAll(s.Doc, "`", "")
+	if s.Alias != "" {
+		usage += " (also --" + s.Alias + ")"
+	}
+	shown := s.Default
+	switch {
+	case s.Documented == "none":
+		shown = ""
+	case s.Name == "data_dir":
+		shown = config.DefaultDataDir(f.process.Environ)
+	case shown == "":
+		shown = strings.ReplaceAll(s.Documented, "`", "")
+	}
+	return &pflag.Flag{
+		Name:        s.Flag(),
+		Usage:       usage,
+		Value:       &settingValue{name: s.Name, kind: s.Kind(), into: f.values},
+		DefValue:    shown,
+		Annotations: map[string][]string{SettingOf: {s.Name}},
+	}
+}
+
+// settingValue passes a flag's text on as it is: config judges it, together with the
+// values of the other sources.
+type settingValue struct {
+	name, kind string
+	into       map[string]string
+}
+
+func (v *settingValue) String() string { return v.into[v.name] }
+func (v *settingValue) Type() string   { return v.kind }
+
+func (v *settingValue) Set(text string) error {
+	v.into[v.name] = text
+	return nil
+}
+
+// flagSpelling accepts a setting's flag with dots and underscores, too, and its short
+// form.
+func flagSpelling() func(*pflag.FlagSet, string) pflag.NormalizedName {
+	aliases := map[string]string{}
+	for _, s := range config.Settings() {
+		if s.Alias != "" {
+			aliases[s.Alias] = s.Flag()
+		}
+	}
+	return func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		name = config.FlagName(name)
+		if flag, ok := aliases[name]; ok {
+			name = flag
+		}
+		return pflag.NormalizedName(name)
+	}
+}

@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/internal/cli/term"
+)
+
+// ExitCodesName is the topic of the help that is no command.
+const ExitCodesName = "exit-codes"
+
+// newHelpCommand fails for a command that does not exist.
+func newHelpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "help [COMMAND] [--all]",
+		GroupID: groupOther,
+		Short:   "Show the help of a command, or the exit codes",
+		Example: "  botwired help dead-letters retry\n" +
+			"  botwired help exit-codes",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Equal(args, []string{ExitCodesName}) {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), ExitCodesTopic())
+				return err
+			}
+			target, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return &UsageError{err}
+			}
+			if err := NoArguments(target, rest); err != nil {
+				return err
+			}
+			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) {
+				_ = target.Flags().Set(allName, "true") // it parses
+			}
+			return target.Help()
+		},
+	}
+	cmd.Flags().Bool(allName, false, "show all commands, or the flags of all settings")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		target, rest, err := cmd.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, sub := range target.Commands() {
+			if IsShown(sub) {
+				names = append(names, sub.Name()+"\t"+sub.Short)
+			}
+		}
+		if len(args) == 0 {
+			names = append(names, ExitCodesName)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// setHelp gives all commands botwired's own help.
+func setHelp(root *cobra.Command, p *Program, settings *Settings) {
+	help := newHelpCommand()
+	settings.takesNone(help)
+	root.SetHelpCommand(help)
+	root.InitDefaultHelpCmd() // adds it to the tree
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		w := cmd.OutOrStdout()
+		columns, _ := p.Size(w)
+		all := cmd.Flags().Lookup(allName)
+		h := helpPage{cmd, p.PaletteOf(w), min(columns, helpColumns), ofHelp(all) && all.Changed}
+		fmt.Fprint(w, h.text())
+	})
+	EachCommand(root, func(cmd *cobra.Command) {
+		if !cmd.Runnable() {
+			return
+		}
+		cmd.Flags().BoolP("help", "h", false, "show this help")
+		if hidesSettings(cmd) {
+			cmd.Flags().Bool(allName, false, allUsage)
+			cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+				if cmd.HasParent() && cmd.Flags().Changed(allName) {
+					return Usagef("--%s: expected --help beside it", allName)
+				}
+				return nil
+			}
+		}
+	})
+}
+
+// allName is the flag that has the help show all, and allUsage tells it from a command's own.
+const (
+	allName  = "all"
+	allUsage = "with --help: show all commands, or the flags of all settings"
+)
+
+func ofHelp(f *pflag.Flag) bool { return f != nil && f.Usage == allUsage }
+
+func hidesSettings(cmd *cobra.Command) (hides bool) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { hides = hides || f.Hidden && f.Annotations[SettingOf] != nil })
+	return hides
+}
+
+// completionPlaces say where the script of a shell goes.
+var completionPlaces = map[string]string{
+	"bash": "Put it into the file ~/.local/share/bash-completion/completions/botwired, for which bash needs the package " +
+		"bash-completion, and open a new shell.",
+	"zsh": "Put it into a file _botwired in a directory of $fpath, such as ${fpath[1]}, and open a new shell. The file ~/.zshrc " +
+		"has to call compinit.",
+	"fish":       "Put it into the file ~/.config/fish/completions/botwired.fish, and open a new shell.",
+	"powershell": "To have it in every session, add the line \"botwired completion powershell | Out-String | Invoke-Expression\" to $PROFILE.",
+}
+
+// setCompletion makes cobra's own command fail for a shell that it does not know, and for arguments.
+func setCompletion(root *cobra.Command, settings *Settings) {
+	root.SetCompletionCommandGroupID(groupOther)
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	cmd.Short = "Print the script that completes commands in a shell"
+	cmd.Long = "Print the script by which a shell completes botwired's commands, flags, namespaces and keys. The help of\n" +
+		"each shell says where the script goes."
+	cmd.Example = "  source <(botwired completion bash)\n" +
+		"  botwired completion fish > ~/.config/fish/completions/botwired.fish"
+	cmd.Args = NoArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	settings.takesNone(cmd)
+	for _, shell := range cmd.Commands() {
+		shell.Args = NoArguments
+		shell.Short = "Print the script for " + shell.Name()
+		shell.Long = shell.Short + ". " + completionPlaces[shell.Name()]
+		shell.Example = fmt.Sprintf("  botwired completion %s > botwired.%[1]s\n  botwired completion %[1]s --no-descriptions > botwired.%[1]s", shell.Name())
+		settings.takesNone(shell)
+	}
+}
+
+// EachCommand visits a command and all beneath it.
+func EachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		EachCommand(sub, visit)
+	}
+}
+
+// helpColumns bounds the width of a help: longer lines are hard to read.
+const helpColumns = 100
+
+// helpPage is the help of a command.
+type helpPage struct {
+	cmd     *cobra.Command
+	palette term.Palette
+	columns int
+	all     bool
+}
+
+func (h *helpPage) text() string {
+	var b strings.Builder
+	b.WriteString(term.WrapParagraphs(aboutOf(h.cmd), h.columns))
+	h.section(&b, "Usage", h.usage())
+	h.section(&b, "Examples", h.cmd.Example)
+	groups := GroupsOf(h.cmd)
+	if !h.cmd.HasParent() && !h.all {
+		groups = []listedGroup{{"Every day", commandsOf(h.cmd, EveryDay)}}
+	}
+	for _, group := range groups {
+		h.section(&b, group.title, h.listing(group.Commands))
+	}
+	own, settings := FlagsOf(h.cmd, h.all && h.cmd.HasParent())
+	h.section(&b, "Flags", own.FlagUsagesWrapped(h.columns))
+	h.section(&b, "Settings", settings.FlagUsagesWrapped(h.columns))
+	switch {
+	case !h.cmd.HasParent() && !h.all:
+		b.WriteString("\n\"botwired --help --all\" shows all commands,\nand \"botwired COMMAND --help\" more of one.\n")
+	case hidesSettings(h.cmd) && h.cmd.HasParent() && !h.all:
+		fmt.Fprintf(&b, "\n\"%s --help --all\" shows the flags of all settings.\n", h.cmd.CommandPath())
+	case h.cmd.HasAvailableSubCommands():
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows more of a command.\n", h.cmd.CommandPath())
+	}
+	return b.String()
+}
+
+func (h *helpPage) usage() string {
+	text := "  " + h.cmd.UseLine()
+	if h.cmd.HasAvailableSubCommands() {
+		text += "\n  " + h.cmd.CommandPath() + " COMMAND"
+	}
+	return text
+}
+
+func (h *helpPage) section(b *strings.Builder, title, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.Bold(title+":"), strings.TrimRight(text, "\n"))
+}
+
+// listing has a line for each command.
+func (h *helpPage) listing(commands []*cobra.Command) string {
+	longest := 0
+	for _, cmd := range h.cmd.Commands() {
+		if IsShown(cmd) {
+			longest = max(longest, len(cmd.Name()))
+		}
+	}
+	var b strings.Builder
+	for _, cmd := range commands {
+		short := term.Wrap(cmd.Short, max(h.columns-longest-4, 20))
+		short = strings.ReplaceAll(short, "\n", "\n"+strings.Repeat(" ", longest+4))
+		fmt.Fprintf(&b, "  %-*s  %s\n", longest, cmd.Name(), short)
+	}
+	return b.String()
+}
+
+// aboutOf is what the help says of a command above all.
+func aboutOf(cmd *cobra.Command) string {
+	if cmd.Long != "" {
+		return cmd.Long
+	}
+	return cmd.Short + "."
+}
+
+// IsShown reports whether the help lists a command.
+func IsShown(cmd *cobra.Command) bool {
+	return cmd.IsAvailableCommand() || cmd.Name() == "help" // which cobra hides
+}
+
+// listedGroup are commands that the help lists under one title.
+type listedGroup struct {
+	title    string
+	Commands []*cobra.Command
+}
+
+// GroupsOf returns the commands beneath a command in their groups, without those that are hidden.
+func GroupsOf(cmd *cobra.Command) (groups []listedGroup) {
+	titles := append(cmd.Groups(), &cobra.Group{Title: "Commands"})
+	for _, group := range titles {
+		listed := listedGroup{title: group.Title}
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == group.ID && IsShown(sub) {
+				listed.Commands = append(listed.Commands, sub)
+			}
+		}
+		if len(listed.Commands) > 0 {
+			groups = append(groups, listed)
+		}
+	}
+	return groups
+}
+
+func commandsOf(cmd *cobra.Command, names []string) (found []*cobra.Command) {
+	for _, name := range names {
+		if sub, _, err := cmd.Find([]string{name}); err == nil {
+			found = append(found, sub)
+		}
+	}
+	return found
+}
+
+// FlagsOf returns the flags that a help shows: the command's own, and those of settings, or of all
+// settings.
+func FlagsOf(cmd *cobra.Command, all bool) (own, settings *pflag.FlagSet) {
+	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	settings.SortFlags = false
+	cmd.Flags().SortFlags = false // the settings have the order of their table
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch isSetting := f.Annotations[SettingOf] != nil; {
+		case isSetting && (all || !f.Hidden):
+			shown := *f
+			shown.Hidden = false
+			settings.AddFlag(&shown)
+		case !isSetting && !f.Hidden:
+			own.AddFlag(f)
+		}
+	})
+	return own, settings
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/mcpconfig"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// mcpInstall is one "botwired mcp install".
+type mcpInstall struct {
+	process  *Program
+	settings *Settings
+	options  mcpOptions
+	loaded   *config.Loaded
+
+	client  string
+	name    string
+	project bool
+	print   bool
+	remove  bool
+}
+
+func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
+	in := &mcpInstall{process: p, settings: settings}
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Have an MCP client start botwired mcp",
+		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here: by the client's own\n" +
+			"command where it has one, else by a change of its configuration file, in which everything else stays as it\n" +
+			"is. An entry that is there already keeps its other members, such as env; only Codex' own command writes it anew.\n" +
+			"A copy of the file before stays beside it. The client's server does not have the environment of this shell:\n" +
+			"give it settings as flags, or by a configuration file.",
+		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
+			"  botwired mcp install --client cursor --namespace project-x --project\n" +
+			"  botwired mcp install --client cursor --remove",
+		Args: NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return in.run(cmd.Context()) },
+	}
+	in.options = newMCPOptions(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&in.client, "client", "", "the `client`: "+strings.Join(clientNames(), ", "))
+	flags.StringVar(&in.name, "name", "botwired", "the server's `name` in the client")
+	flags.BoolVar(&in.project, "project", false, "write the file of the project in the working directory, in place of the user's")
+	flags.BoolVar(&in.print, "print", false, "print what the file gets, and write nothing")
+	flags.BoolVar(&in.remove, "remove", false, "take the server out again")
+	settings.Takes(cmd, AllSettings()...)
+	HideSettings(cmd, mcpSettings...)
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func clientNames() (names []string) {
+	for _, c := range mcpconfig.Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func (in *mcpInstall) run(ctx context.Context) (err error) {
+	if err := in.options.check(); err != nil {
+		return err
+	}
+	if wire.CheckNamespace(in.name) != nil { // the characters that all clients take
+		return Usagef("--name = %q: expected 1 to 64 characters of a-z, A-Z, 0-9, _ and -", in.name)
+	}
+	if in.loaded, err = in.settings.Load(nil); err != nil { // so that a mistake shows here, and not in the client
+		return err
+	}
+	client, known := mcpconfig.Find(in.client)
+	if !known {
+		return Usagef("--client = %q: expected one of %s", in.client, strings.Join(clientNames(), ", "))
+	}
+	server, err := in.server()
+	if err != nil {
+		return err
+	}
+	if in.print {
+		return in.show(client, server)
+	}
+	if !in.remove {
+		in.process.say(WarningOfCache(server.Program))
+	}
+	done, err := client.Change(ctx, server, in.project, in.remove, in.process.Now())
+	if err != nil {
+		return fmt.Errorf("%w: \"botwired mcp install --client %s --print\" shows what to put in", words.Unusable(err), client.Name)
+	}
+	facts := [][2]string{{"file", done.File}, {"state", "unchanged"}}
+	if done.Changed {
+		facts = [][2]string{{"changed", done.File}, {"next", client.Title + ": " + client.After}}
+	}
+	if done.Backup != "" {
+		facts = append(facts, [2]string{"backup", done.Backup})
+	}
+	return term.Facts(in.process.Stdout, facts)
+}
+
+// show prints what the client would get.
+func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) error {
+	file, err := client.File(in.project)
+	if err != nil {
+		return err
+	}
+	if own := client.Own(server, in.project, in.remove); own != nil {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: this would change %s: %s\n", term.Printable(file), term.Printable(strings.Join(own, " ")))
+	} else if in.remove {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would lose this:\n", term.Printable(file))
+	} else {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would hold this, and whatever else is in it:\n", term.Printable(file))
+	}
+	_, failed := fmt.Fprint(in.process.Stdout, client.Entry(server))
+	return errors.Join(err, failed)
+}
+
+// server is what the client is to start.
+func (in *mcpInstall) server() (mcpconfig.Server, error) {
+	program, err := ownPath()
+	if err != nil {
+		return mcpconfig.Server{}, err
+	}
+	args := []string{"mcp"}
+	if *in.options.namespace != "" {
+		args = append(args, "--namespace="+*in.options.namespace)
+	}
+	if *in.options.readOnly {
+		args = append(args, "--read-only")
+	}
+	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, in.settings.absolute(in.loaded)...)}, nil
+}
+
+// absolute are the flags of the settings given. A client starts its servers in a directory of its
+// own, so no path is relative. The name of a context of NATS stays one.
+func (f *Settings) absolute(loaded *config.Loaded) []string {
+	flags := *f
+	flags.values = maps.Clone(f.values)
+	for name, value := range f.values {
+		switch {
+		case name == "data_dir":
+			flags.values[name] = loaded.Config.DataDir
+		case name == "auth.token_file":
+			flags.values[name] = loaded.Config.Auth.TokenFile
+		case name == "upstream.nats.context" && !config.IsContextName(value):
+			flags.values[name] = loaded.Config.Upstream.NATS.Context
+		case name == "upstream.headers":
+			flags.values[name] = absoluteHeaderFiles(value)
+		}
+	}
+	if f.file != "" {
+		flags.file = loaded.File
+	}
+	return flags.settingArguments()
+}
+
+// absoluteHeaderFiles makes the paths absolute in a value of upstream.headers that config has taken.
+func absoluteHeaderFiles(value string) string {
+	var headers map[string]any
+	if json.Unmarshal([]byte(value), &headers) != nil {
+		return value
+	}
+	for _, header := range headers {
+		from, _ := header.(map[string]any)
+		name, _ := from["file"].(string)
+		if name == "" || strings.HasPrefix(name, "~/") {
+			continue
+		}
+		if path, err := filepath.Abs(name); err == nil {
+			from["file"] = path
+		}
+	}
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return value
+	}
+	return string(text)
+}
+
+// ownPath is the absolute path of this program: the name by which a shell finds it, if it does,
+// because an update may move the file behind that.
+func ownPath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("botwired cannot find its own program: %w", err)
+	}
+	found, err := exec.LookPath("botwired")
+	if err != nil || !filepath.IsAbs(found) {
+		return self, nil //nolint:nilerr // the shell does not find it
+	}
+	one, errOne := os.Stat(self)
+	other, errOther := os.Stat(found)
+	if errors.Join(errOne, errOther) == nil && os.SameFile(one, other) {
+		return found, nil
+	}
+	return self, nil
+}
+
+// WarningOfCache says that the client will not find its server once the cache of uvx or npx is emptied.
+func WarningOfCache(program string) string {
+	for folder, instead := range map[string]string{"/archive-v": "uv tool install botwired", "/_npx/": "npm install --global botwired"} {
+		if strings.Contains(filepath.ToSlash(program), folder) {
+			return fmt.Sprintf("botwired: %s is in a cache, and the client finds no server once that is emptied. "+
+				"To keep it: %s, then \"botwired mcp install\" again\n", term.Printable(program), instead)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// byHandTime is how long a person waits for the daemon to carry out a decision. A request of the entry that is
+// under way ends first.
+const byHandTime = time.Minute
+
+// byHandGrace is how much longer than its time the daemon may take to answer that it is up.
+const byHandGrace = 3 * time.Second
+
+// byHand is the request that tells the daemon what a person has decided.
+func byHand(path string, query url.Values) api.Request {
+	return api.Request{Method: http.MethodPost, Path: api.Surface(strings.Split(path, "/")...), Query: query, Within: byHandTime + byHandGrace}
+}
+
+func entryQuery(id entryID) url.Values {
+	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
+}
+
+func noPendingWrite(id entryID) error {
+	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", term.Printable(id.String()))
+}
+
+func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drop NAMESPACE KEY",
+		Short: "Make one pending write a dead letter",
+		Example: "  botwired pending drop my-agent user_name\n" +
+			"  botwired pending drop my-agent user_name --yes   # in a script",
+		Long: "Make the pending write to one entry a dead letter: it is not sent any more, and readers see what was there\n" +
+			"before it. botwired dead-letters retry ID brings it back. If upstream may have carried the write out already,\n" +
+			"readers ask upstream. Without --yes, botwired asks first.",
+		Args: arguments(2, 2),
+	}
+	asJSON := JSONFlag(cmd)
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := p.mayAsk(*yes, "takes an acknowledged write back"); err != nil {
+			return err
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		id := entryID{Namespace: args[0], Key: args[1]}
+		query := entryQuery(id)
+		if !*yes {
+			seq, err := p.toDrop(cmd.Context(), c, id)
+			if err != nil {
+				return err
+			}
+			query.Set("seq", seq)
+		}
+		body, err := c.Ask(cmd.Context(), byHand("pending/drop", query))
+		switch {
+		case api.IsRefused(err, http.StatusNotFound):
+			return noPendingWrite(id)
+		case err != nil:
+			return err
+		case *asJSON:
+			return term.JSON(p.Stdout, body)
+		}
+		var dropped struct {
+			ID term.Cell `json:"id"`
+		}
+		if err := c.Decode(body, &dropped); err != nil {
+			return err
+		}
+		letter := term.Printable(string(dropped.ID))
+		_, err = fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
+		return err
+	}
+	return cmd
+}
+
+// toDrop asks whether to drop the pending write of an entry, and returns its number: a newer
+// one, which nobody was asked about, stays.
+func (p *Program) toDrop(ctx context.Context, c *attach.Client, id entryID) (seq string, err error) {
+	query := url.Values{"namespace": {id.Namespace}, "limit": {fmt.Sprint(maxListedPending)}}
+	body, err := c.Ask(ctx, api.Request{Path: api.Surface("pending"), Query: query})
+	if err != nil {
+		return "", err
+	}
+	var listed struct {
+		Pending []struct {
+			Seq   json.Number `json:"seq"`
+			Key   string      `json:"key"`
+			Op    string      `json:"op"`
+			Bytes int         `json:"bytes"`
+		} `json:"pending"`
+	}
+	if err := c.Decode(body, &listed); err != nil {
+		return "", err
+	}
+	for _, w := range listed.Pending {
+		if w.Key != id.Key {
+			continue
+		}
+		return w.Seq.String(), p.Confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, words.Plural(w.Bytes, "byte")))
+	}
+	if len(listed.Pending) == maxListedPending {
+		return "", fmt.Errorf("%s is not among the %d writes that have waited longest: say --yes to drop its pending write without a question",
+			term.Printable(id.String()), maxListedPending)
+	}
+	return "", noPendingWrite(id)
+}

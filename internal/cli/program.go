@@ -1,0 +1,126 @@
+// Package cli is botwired's command line: the tree of commands, their flags and help, and the commands that
+// ask a running daemon by package api. The program adds those that serve, or that open the data directory.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/serverlog"
+)
+
+// Exit codes.
+const (
+	ExitOK    = 0
+	ExitError = 1 // the command failed, or the configuration is not valid
+	ExitUsage = 2 // botwired does not understand the command line
+)
+
+// process holds everything by which the commands reach the outside world.
+type Program struct {
+	term.Terminal
+	Args    []string
+	Own     func(*Program, *Settings) []*cobra.Command // the commands that are not over HTTP
+	Log     *serverlog.Writer                          // a server's, between it and stderr; else nil
+	Ignored []os.Signal                                // by whoever started the process
+}
+
+func (p *Program) Run(ctx context.Context) int {
+	root := NewRoot(p)
+	root.SetArgs(append([]string{}, p.Args...)) // never nil, which would mean os.Args
+	err := root.ExecuteContext(ctx)
+	if p.Log != nil {
+		defer p.Log.End(serverlog.LogDrain)
+	}
+	if err == nil {
+		return ExitOK
+	}
+	var status *term.Exit
+	if errors.As(err, &status) {
+		if status.Err != nil {
+			p.say("botwired: " + term.Printable(status.Error()) + "\n")
+		}
+		return status.Code
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	p.say("botwired: " + term.Printable(err.Error()) + "\n")
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		return ExitUsage
+	}
+	return ExitError
+}
+
+// Open returns the logger of a server. It writes text to a terminal and JSON elsewhere: to a
+// service manager, a container's log, a file or a pipe. The process writes the end of the log when
+// it ends.
+func (p *Program) Open(level slog.Leveler) *slog.Logger {
+	logger, w := serverlog.Open(p.Stderr, p.IsTerminal(p.Stderr), level)
+	p.Log = w
+	return logger
+}
+
+// say writes the line that says why the process ends.
+func (p *Program) say(line string) {
+	if p.Log != nil {
+		p.Log.Last(line)
+		return
+	}
+	p.Say(line)
+}
+
+// UsageError is a mistake in the command line.
+type UsageError struct{ err error }
+
+func (e *UsageError) Error() string { return e.err.Error() }
+func (e *UsageError) Unwrap() error { return e.err }
+
+func Usagef(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+// settingFlags collects the settings given as flags, for config.Sources.
+type Settings struct {
+	process *Program
+	values  map[string]string // by setting name
+	file    string            // --config
+}
+
+// Load makes the configuration in force. defaults replaces the defaults of single
+// settings for one command; it may be nil.
+func (f *Settings) Load(defaults map[string]string) (*config.Loaded, error) {
+	return config.Load(f.sources(defaults))
+}
+
+func (f *Settings) sources(defaults map[string]string) config.Sources {
+	return config.Sources{Flags: f.values, Environ: f.process.Environ, File: f.file, Defaults: defaults}
+}
+
+// LoadWithDataDir is load for a command that uses the data directory.
+func (f *Settings) LoadWithDataDir(defaults map[string]string) (*config.Loaded, error) {
+	loaded, err := f.Load(defaults)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.RequireDataDir()
+}
+
+// LoadWithSocket is loadWithDataDir for a daemon that the service manager may have passed a socket.
+func (f *Settings) LoadWithSocket(socket config.Socket) (*config.Loaded, error) {
+	sources := f.sources(nil)
+	sources.Socket = socket
+	loaded, err := config.Load(sources)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.RequireDataDir()
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli/term"
+)
+
+// UnusedFlag is the flag of "botwired serve" by which "botwired run" and "botwired mcp" start it.
+const UnusedFlag = "until-unused"
+
+func newRunCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "run [flags] -- COMMAND [ARGUMENT...]",
+		Short:   "Run a command with a daemon beside it",
+		GroupID: GroupDaily,
+		Long: "Run a command, such as an agent, whose BotWire SDK uses the daemon: run sets BOTWIRE_URL for it, and\n" +
+			"keeps loopback out of its proxy (NO_PROXY). If no daemon answers at the address, run starts one with\n" +
+			"its own flags and settings, whose log is the file run.log in data_dir. When the command has ended, run\n" +
+			"has that daemon flush for up to flush.drain_timeout, and says what is still pending: it stays on the\n" +
+			"disk, and goes to BotWire with the next start. A daemon that was there before goes on, and so does one that\n" +
+			"another botwired run or botwired mcp with the same data_dir uses: it ends after the last of them.\n\n" +
+			"Signals are passed on to the command. The exit code is the command's: 128 and the number of the signal\n" +
+			"that has ended it, 127 if there is no such command, 126 if it cannot be run.",
+		Example: "  botwired run -- python agent.py\n" +
+			"  botwired run --upstream embedded --data-dir trial -- python agent.py",
+		Args: arguments(1, math.MaxInt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runBeside(cmd.Context(), settings, args)
+		},
+	}
+	settings.Takes(cmd, AllSettings()...) // it hands them to the daemon that it starts
+	HideSettings(cmd, append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, ClientSettings...)...)
+	cmd.Flags().SetInterspersed(false) // the flags behind COMMAND are its own
+	return cmd
+}
+
+func (p *Program) runBeside(ctx context.Context, settings *Settings, args []string) error {
+	use, err := p.attaches("botwired run", settings)
+	if err != nil {
+		return err
+	}
+	use.Waiting = func(reason string) { p.say("botwired: waiting for the daemon: " + term.Printable(reason) + "\n") }
+	return attach.Run(ctx, use, args)
+}
+
+// attaches says how a command, whose name is for messages, uses a daemon.
+func (p *Program) attaches(name string, settings *Settings) (attach.Options, error) {
+	loaded, err := settings.Load(nil)
+	return attach.Options{
+		Name: name, Loaded: loaded, Version: build.Version(), Serve: settings.daemonArguments(), Terminal: &p.Terminal, Ignored: p.Ignored,
+	}, err
+}
+
+// daemonArguments are those of the daemon that a command starts: its own settings.
+func (f *Settings) daemonArguments() []string {
+	return append([]string{"serve", "--" + UnusedFlag}, f.settingArguments()...)
+}
+
+// settingArguments are the flags of the settings given on the command line.
+func (f *Settings) settingArguments() (args []string) {
+	if f.file != "" {
+		args = append(args, "--config="+f.file)
+	}
+	for _, s := range config.Settings() {
+		if value, ok := f.values[s.Name]; ok {
+			args = append(args, "--"+s.Flag()+"="+value)
+		}
+	}
+	return args
+}

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// restoreStep is how long one request waits for the end of a restoration. After it, the command
+// shows how far the daemon is.
+const restoreStep = 2 * time.Second
+
+// restoration is the daemon's answer about what upstream gets back. Any field may be absent.
+type restoration struct {
+	Namespace term.Cell `json:"namespace"`
+	State     term.Cell `json:"state"`
+	Restored  term.Cell `json:"restored"`
+	Kept      term.Cell `json:"kept"`
+	Failed    term.Cell `json:"failed"`
+	Left      term.Cell `json:"left"`
+	Waits     wait      `json:"waits"`
+}
+
+func (r *restoration) progress() string {
+	text := fmt.Sprintf("%s restored, upstream lacks %s", r.Restored.Or("0"), r.Left.Or("0"))
+	if r.Waits.Why != "" {
+		text += "; " + r.Waits.String()
+	}
+	return text
+}
+
+// total is the number of entries that the restoration was about.
+func (r *restoration) total() int {
+	return r.Restored.Number() + r.Kept.Number() + r.Failed.Number() + r.Left.Number()
+}
+
+func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "restore NAMESPACE",
+		Short:   "Give upstream back what it has lost of a suspect namespace, or of all",
+		GroupID: groupMemory,
+		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
+			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
+			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
+			"Of a namespace that is not suspect, nothing is restored.\n\n" +
+			"With --all and no namespace, upstream gets back every suspect namespace. If the daemon has stopped asking a NATS\n" +
+			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket that is there, and gives it\n" +
+			"every entry of which it has a copy.",
+		Example: "  botwired restore my-agent\n" +
+			"  botwired restore my-agent --stop\n" +
+			"  botwired restore --all",
+		Args: arguments(0, 1),
+	}
+	asJSON := JSONFlag(cmd)
+	stop := cmd.Flags().Bool("stop", false, "end the restoration")
+	all := cmd.Flags().Bool("all", false, "restore all suspect namespaces, and a bucket that has lost its writes")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *all && (len(args) > 0 || *stop):
+			return Usagef("--all is for every namespace: expected it without NAMESPACE and --stop")
+		case !*all && len(args) == 0:
+			return Usagef("expected NAMESPACE, or --all for every suspect one")
+		case *all:
+			return restoreAll(cmd.Context(), p, settings, *asJSON)
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		body, err := p.restore(cmd.Context(), c, args[0], *stop)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(p.Stdout, body)
+		}
+		return p.reportRestore(c, body)
+	}
+	return cmd
+}
+
+// restore asks until the restoration is over, and shows meanwhile how far it is.
+func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) ([]byte, error) {
+	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
+	if stop {
+		query.Set("stop", "true")
+	}
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: restoreStep + byHandGrace}
+	shows := p.IsTerminal(p.Stderr)
+	if shows {
+		defer p.ShowLine("")
+	}
+	for {
+		body, err := c.Ask(ctx, r)
+		var running *api.Refused
+		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
+			return body, err
+		}
+		var so restoration
+		if fault := json.Unmarshal(running.Body, &so); fault != nil || so.State == "" {
+			return nil, err
+		}
+		if shows {
+			p.ShowLine(term.Printable(so.progress()))
+		}
+	}
+}
+
+func (p *Program) reportRestore(c *attach.Client, body []byte) error {
+	var so restoration
+	if err := c.Decode(body, &so); err != nil {
+		return err
+	}
+	if so.State == "over" && so.total() == 0 {
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(string(so.Namespace)))
+		return err
+	}
+	text := fmt.Sprintf("%s restored", words.Plural(so.Restored.Number(), "entry"))
+	if so.Kept.Number() > 0 {
+		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept.Number(), "entry"))
+	}
+	if so.Failed.Number() > 0 {
+		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed.Number(), "entry"))
+	}
+	fmt.Fprintln(p.Stdout, term.Printable(text))
+	switch left := so.Left.Number(); {
+	case left <= 0:
+		return nil
+	case so.State == "stopped":
+		fmt.Fprintf(p.Stdout, "stopped: upstream lacks %s\n", words.Plural(left, "entry"))
+		return nil
+	}
+	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
+		words.Plural(so.Left.Number(), "entry"), term.Printable(string(so.Namespace)))
+}
+
+func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "forget NAMESPACE [KEY]",
+		Short:   "Drop the copies of what upstream no longer has in a namespace",
+		GroupID: groupMemory,
+		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
+			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
+			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
+			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
+			"With --upstream and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
+			"it is, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
+		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
+			"  botwired forget my-agent --yes\n" +
+			"  botwired forget my-agent user_name\n" +
+			"  botwired forget --upstream",
+		Args: arguments(0, 2),
+	}
+	asJSON := JSONFlag(cmd)
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	whole := cmd.Flags().Bool("upstream", false, "go on with a bucket that has lost writes, as it is")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *whole && len(args) > 0:
+			return Usagef("--upstream is for the whole bucket: expected it without NAMESPACE")
+		case !*whole && len(args) == 0:
+			return Usagef("expected NAMESPACE, or --upstream for a bucket that has lost its writes")
+		}
+		if len(args) == 2 {
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			return forgetEntry(cmd.Context(), p, c, args[0], args[1], *asJSON)
+		}
+		if err := p.mayAsk(*yes, "gives copies up for good"); err != nil {
+			return err
+		}
+		c, err := settings.connect()
+		if err != nil {
+			return err
+		}
+		if *whole {
+			return acceptUpstream(cmd.Context(), p, c, *yes, *asJSON)
+		}
+		if !*yes {
+			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {
+				return err
+			}
+		}
+		r := byHand("forget", url.Values{"namespace": {args[0]}})
+		body, err := c.Ask(cmd.Context(), r)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(p.Stdout, body)
+		}
+		var so struct {
+			Forgotten term.Cell `json:"forgotten"`
+			Holds     term.Cell `json:"upstream_holds"`
+		}
+		if err := c.Decode(body, &so); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten.Number(), "entry"), words.Plural(so.Holds.Number(), "entry"))
+		return err
+	}
+	return cmd
+}
+
+// confirmForget asks, and says how much there is to lose.
+func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
+	lost := ""
+	if body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")}); err == nil {
+		s, err := readStatus(c, body)
+		if err != nil {
+			return err
+		}
+		for _, n := range s.Namespaces {
+			if string(n.Namespace) == namespace && n.Suspect.Missing != "" {
+				lost = fmt.Sprintf(" Upstream lacks %s of %s.", n.Suspect.Missing, n.Suspect.Of)
+			}
+		}
+	}
+	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
+}
+
+// suspects says, for the top of the status, what upstream seems to have lost.
+func (s *status) suspects(w io.Writer) string {
+	var lines []string
+	for _, n := range s.Namespaces {
+		if n.Suspect.Since == "" {
+			continue
+		}
+		what := `"botwired restore ` + string(n.Namespace) + `" gives them back to upstream, "botwired forget ` + string(n.Namespace) + `" gives them up`
+		if n.Suspect.Restoring == "true" {
+			what = "botwired is giving them back to upstream"
+		}
+		lines = append(lines, fmt.Sprintf("%s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
+			term.Since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
+	}
+	if more := len(lines) - shownSuspects; more > 0 {
+		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// shownSuspects bounds how many suspect namespaces the status describes.
+const shownSuspects = 5

@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// flagError says in the field's words what is wrong with a flag.
+func (p *Program) flagError(cmd *cobra.Command, err error) error {
+	var valueless *pflag.ValueRequiredError
+	var malformed *pflag.InvalidValueError
+	var noFlag *pflag.InvalidSyntaxError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &valueless):
+		name := valueless.GetSpecifiedName()
+		return Usagef("--%s has no value: expected --%s %s", name, name, strings.ToUpper(valueless.GetFlag().Value.Type()))
+	case errors.As(err, &malformed):
+		return Usagef("--%s = %q: expected %s", malformed.GetFlag().Name, malformed.GetValue(), expectedOf(malformed.GetFlag()))
+	case errors.As(err, &noFlag):
+		return Usagef("%q is no flag: expected --NAME or --NAME=VALUE", noFlag.GetSpecifiedFlag())
+	case errors.As(err, &unknown):
+		return p.unknownFlag(cmd, unknown)
+	}
+	return &UsageError{err}
+}
+
+// expectedOf completes "expected …" for a flag whose value does not parse.
+func expectedOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int", "uint64":
+		return "a whole number"
+	}
+	return "a " + f.Value.Type()
+}
+
+// unknownFlag tells of the flags that there are. Where the command takes arguments, the
+// unknown flag may be one that begins with a dash.
+func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	given := "-" + unknown.GetSpecifiedShortnames()
+	hint := ""
+	takesArguments := strings.Contains(cmd.Use, " ")
+	if given != "-" {
+		if takesArguments {
+			hint = "; if it is an argument, put two dashes before it: -- " + given
+		}
+		return Usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
+	}
+	if before := cmd.Flags().Args(); len(before) > 0 && cmd.HasSubCommands() {
+		if gone := formerCommand(cmd, before[0]); gone != nil {
+			return gone
+		}
+	}
+	if instead, ok := FormerCommands[nameOf(cmd)+" --"+unknown.GetSpecifiedName()]; ok {
+		return Usagef("%q has no flag --%s any more: %s", cmd.CommandPath(), unknown.GetSpecifiedName(), instead)
+	}
+	if foreign := foreignSetting(cmd, unknown.GetSpecifiedName()); foreign != nil {
+		return foreign
+	}
+	given = "--" + unknown.GetSpecifiedName()
+	value := ""
+	for _, arg := range p.Args {
+		if found, ok := strings.CutPrefix(arg, given+"="); ok {
+			value = found
+		}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	fault := config.UnknownFlag(given, value, known)
+	if takesArguments {
+		fault.Expected += "; if it is an argument, put two dashes before it"
+	}
+	return &UsageError{fault}
+}
+
+// foreignSetting refuses the flag of a setting that the command does not read.
+func foreignSetting(cmd *cobra.Command, name string) error {
+	flag := string(flagSpelling()(nil, name))
+	for _, s := range config.Settings() {
+		if s.Flag() == flag {
+			return Usagef("--%s is a setting of the daemon, which %q does not read: give it to botwired serve", flag, cmd.CommandPath())
+		}
+	}
+	if flag == "config" {
+		return Usagef("--config: %q reads no configuration", cmd.CommandPath())
+	}
+	return nil
+}
+
+// FormerCommands says what takes the place of each command, or flag of a command, that botwired
+// no longer has.
+var FormerCommands = map[string]string{
+	"bench":                            `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
+	"dead-letters delete --superseded": `"botwired dead-letters delete ID" deletes one, and "--all" all of them`,
+	"dead-letters export":              `"botwired dead-letters show --all" prints them with their values`,
+	"drill --live":                     `"botwired drill" rehearses an outage with a daemon of its own`,
+	"drill --yes":                      `"botwired drill" asks nothing: it rehearses an outage with a daemon of its own`,
+	"exit-codes":                       `"botwired help exit-codes" lists them`,
+	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
+	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
+	"mcp install --json":               "it prints a fact on each line, and --print prints what the client would get",
+	"monitor --values":                 `"botwired get" and the dashboard show values`,
+	"pending send":                     `"botwired flush --now" tries every pending write at once`,
+	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
+	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
+	"top":                              `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
+}
+
+// nameOf returns a command's path without the program's name.
+func nameOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
+}
+
+// formerCommand returns the refusal of a command below cmd that botwired no longer has, or nil.
+func formerCommand(cmd *cobra.Command, name string) error {
+	if instead, ok := FormerCommands[strings.TrimSpace(nameOf(cmd)+" "+name)]; ok {
+		return Usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), name, instead)
+	}
+	return nil
+}
+
+// NoArguments refuses arguments. An unknown command arrives here as an argument of the
+// command above it.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return Usagef("unexpected argument %q: expected %q", args[0], cmd.UseLine())
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		known = append(known, sub.Name())
+	}
+	if gone := formerCommand(cmd, args[0]); gone != nil {
+		return gone
+	}
+	hint := ""
+	if near := config.Suggest(args[0], known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return Usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
+}
+
+// arguments accepts from least to most arguments. The first ones, up to least, must not
+// be empty.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n == 0 && least > 0:
+			return Usagef("the arguments are missing: expected %q", cmd.UseLine())
+		case n < least:
+			return Usagef("%s, and more are needed: expected %q", words.Plural(n, "argument"), cmd.UseLine())
+		case n > most:
+			return Usagef("%s are too many: expected %q", words.Plural(n, "argument"), cmd.UseLine())
+		}
+		for i, arg := range args[:least] {
+			if arg == "" {
+				return Usagef("argument %d is empty: expected %q", i+1, cmd.UseLine())
+			}
+		}
+		return nil
+	}
+}
+
+// namespaceFlag adds --namespace, which is empty if it is not given. It refuses an empty text:
+// a script with a variable that is not set does not mean all namespaces.
+func namespaceFlag(cmd *cobra.Command, usage string) *string {
+	var v namespaceValue
+	cmd.Flags().Var(&v, "namespace", usage)
+	return (*string)(&v)
+}
+
+type namespaceValue string
+
+func (v *namespaceValue) String() string { return string(*v) }
+func (v *namespaceValue) Type() string   { return "namespace" }
+
+func (v *namespaceValue) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	*v = namespaceValue(text)
+	return nil
+}
+
+// parseTime reads a flag's duration, or a number of seconds as the HTTP surface takes it.
+func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
+	d, err := config.ParseDuration(s)
+	if err != nil && strings.Trim(s, ".0123456789") == "" {
+		d, err = config.ParseDuration(s + "s")
+	}
+	if err != nil || d <= 0 || d > most {
+		return 0, Usagef("--%s = %q: expected a duration above zero, at most %s, such as 30s, or a number of seconds",
+			flag, s, config.FormatDuration(most))
+	}
+	return d, nil
+}
+
+// mayAsk is a usage error where a command has to ask first and nobody can reply: without --yes and without
+// a terminal. does says why it asks.
+func (p *Program) mayAsk(yes bool, does string) error {
+	if yes || p.IsTerminal(p.Stdin) && p.IsTerminal(p.Stderr) {
+		return nil
+	}
+	return Usagef("this %s, and there is no terminal to ask at: expected --yes too", does)
+}

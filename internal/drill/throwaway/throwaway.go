@@ -1,0 +1,177 @@
+// Package throwaway drills a daemon of its own in a child process, with an upstream in this one.
+package throwaway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	childprocess "github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/internal/drill"
+	"github.com/botwired/botwired/internal/faulty"
+	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/botwire"
+)
+
+// The drill of a throwaway daemon.
+const (
+	// throwawayGap is the pause between two operations of a client.
+	throwawayGap = 40 * time.Millisecond
+	// throwawayEnd is the part of its time in which upstream recovers and everything settles.
+	throwawayEnd = 3 // tenths
+	// throwawayTimeout is the daemon's upstream.timeout, and throwawayDelay bounds the delay of
+	// what upstream carries out late: within twice the delay. throwawayWindow is the daemon's
+	// upstream.late_window. The rest of it is for a busy machine.
+	throwawayTimeout = time.Second
+	throwawayDelay   = time.Second
+	throwawayWindow  = 6 * time.Second
+	// throwawaySettle bounds the wait for everything to be upstream. It ends a hang.
+	throwawaySettle = 2 * time.Minute
+)
+
+// throwaway is a daemon in a child process, and an upstream in this one, in a temporary
+// folder. It implements [drill.Rig].
+type throwaway struct {
+	program  string
+	dir      string
+	memory   *selfhost.Server
+	inside   *selfhost.InProcess // past the faults
+	direct   *botwire.Client     // which leads there
+	front    *faulty.Server
+	upstream string // the address of front
+
+	daemon  *childprocess.Process
+	address atomic.Pointer[string] // the daemon's URL
+	client  *http.Client           // which leads to it
+}
+
+// Run drills a daemon of its own, and leaves nothing behind.
+func Run(ctx context.Context, seed uint64, lasts time.Duration, progress func(line string)) (audit *drill.Audit, err error) {
+	t := &throwaway{client: childprocess.NewClient()}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if t.program, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if err := t.open(ctx, seed); err != nil {
+		return nil, err
+	}
+	if err := t.start(ctx); err != nil {
+		return nil, err
+	}
+	return drill.Run(ctx, drill.Options{
+		Rig: t, Seed: seed, Lasts: lasts * (10 - throwawayEnd) / 10, Gap: throwawayGap,
+		SettleWithin: throwawaySettle, Progress: progress,
+	})
+}
+
+// open opens the upstream.
+func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
+	if t.dir, err = os.MkdirTemp("", "botwired-drill"); err != nil {
+		return err
+	}
+	if t.memory, err = selfhost.Open(ctx, selfhost.Options{Path: filepath.Join(t.dir, "memory.db")}); err != nil {
+		return err
+	}
+	t.inside = selfhost.ServeInProcess(t.memory)
+	t.direct = botwire.NewClient(botwire.Options{
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Dial: t.inside.Dial, Timeout: time.Minute, Concurrency: 1, Headers: make(http.Header),
+	})
+	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
+	t.front, err = faulty.New(faulty.Options{
+		Service: t.memory.Handler(), Listen: listen, MaxDelay: throwawayDelay, Rand: rand.New(rand.NewPCG(seed, 1)),
+	})
+	t.upstream = at()
+	return err
+}
+
+// start starts the daemon on its directory, at a port that is free. Its times are short, so
+// that a drill is.
+func (t *throwaway) start(ctx context.Context) (err error) {
+	t.daemon, err = childprocess.Start(ctx, t.dir, t.program,
+		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.dir, "data"), "--upstream-url", "http://"+t.upstream,
+		"--upstream-timeout", throwawayTimeout.String(), "--upstream-late-window", throwawayWindow.String(),
+		"--flush-linger", "20ms",
+		"--cache-fresh-for", "500ms", "--cache-absent-for", "500ms", "--journal-disk-reserve", "16MiB",
+	)
+	if err == nil {
+		base := t.daemon.URL()
+		t.address.Store(&base)
+	}
+	return err
+}
+
+// Restart kills the daemon, and starts another on its directory.
+func (t *throwaway) Restart(ctx context.Context) error {
+	if err := t.daemon.Kill(); err != nil {
+		return err
+	}
+	return t.start(ctx)
+}
+
+// Ask implements [drill.Rig].
+func (t *throwaway) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, *t.address.Load()+target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := t.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	return &drill.Answer{Status: resp.StatusCode, Header: resp.Header, Body: answer}, nil
+}
+
+// Be implements [drill.Rig].
+func (t *throwaway) Be(m faulty.Mode) error { return t.front.Be(m) }
+
+// Plant implements [drill.Rig].
+func (t *throwaway) Plant(ctx context.Context, namespace, key, value string) error {
+	_, err := t.direct.Swap(ctx, upstream.Proposal{ID: journal.ID{Namespace: namespace, Key: key}, Op: journal.Put, Value: value})
+	return err
+}
+
+// Read implements [drill.Rig].
+func (t *throwaway) Read(ctx context.Context, namespace, key string) (value string, found bool, err error) {
+	v, err := t.direct.Get(ctx, journal.ID{Namespace: namespace, Key: key})
+	return v.Value, err == nil && v.Present(), err
+}
+
+func (t *throwaway) close() (err error) {
+	if t.daemon != nil {
+		err = t.daemon.Kill()
+	}
+	t.client.CloseIdleConnections()
+	if t.front != nil {
+		err = errors.Join(err, t.front.Close())
+	}
+	if t.direct != nil {
+		t.direct.Close()
+	}
+	if t.inside != nil {
+		err = errors.Join(err, t.inside.Close())
+	}
+	if t.memory != nil {
+		err = errors.Join(err, t.memory.Close())
+	}
+	if t.dir != "" {
+		err = errors.Join(err, os.RemoveAll(t.dir))
+	}
+	return err
+}

@@ -1,0 +1,8 @@
+//go:build !unix || aix || solaris
+
+package listen
+
+import "os"
+
+// lockSocket does nothing: this platform has no such locks.
+func lockSocket(string) (*os.File, error) { return nil, nil }

@@ -1,0 +1,28 @@
+//go:build unix && !aix && !solaris
+
+package listen
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lockSocket locks the name of a socket until the returned file is closed or the process
+// ends. Of two processes that find the same stale socket, only the one with the lock may
+// remove it. The lock file itself stays. If another process has the lock, the error is
+// EADDRINUSE.
+func lockSocket(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, socketMode)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = syscall.EADDRINUSE
+	}
+	return nil, errors.Join(err, f.Close())
+}
