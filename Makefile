@@ -85,7 +85,7 @@ test: ## Run the tests
 
 # The longest come first: each of them keeps little more than one processor busy, and none is left alone at
 # the end.
-RACE_FIRST := ./journal ./upstream ./proof/sim ./proxy ./cmd/botwired
+RACE_FIRST := ./journal ./upstream/flush ./proof/sim ./proxy ./cmd/botwired
 .PHONY: race
 race: ## Run the tests of packages with concurrency under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(UNRACED_TESTS))$$' $(RACE_FIRST) $(RACED_ONES)

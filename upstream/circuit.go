@@ -5,6 +5,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/botwired/botwired/internal/loggingmutex"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -21,18 +22,18 @@ const (
 	entriesRemembered = 1024
 )
 
-// circuit is upstream's health as one kind of request shows it, and the breaker that stops
+// Circuit is upstream's health as one kind of request shows it, and the breaker that stops
 // such requests while upstream is down.
 //
 // Entries that have failed since the last success are suspects. Two suspects make an
 // outage, and so does a service that cannot be reached. A success shows that the other
 // suspects are sick themselves: for a while, their failures are no evidence. Otherwise a
 // few sick entries would stop the others again and again (contract 16).
-type circuit struct {
+type Circuit struct {
 	sickFor time.Duration
 	health  *Health // told of each outcome
 
-	mu       *loggingMutex // health's, which guards the fields below
+	mu       *loggingmutex.Mutex // health's, which guards the fields below
 	backoff  *backoff.ExponentialBackOff
 	failing  bool // the last outcome was a failure
 	down     bool
@@ -65,20 +66,20 @@ type sickness struct {
 	again bool      // it has failed since the others went well
 }
 
-func (c *circuit) init(h *Health, initial, longest time.Duration) {
-	*c = circuit{
+func (c *Circuit) init(h *Health, initial, longest time.Duration) {
+	*c = Circuit{
 		sickFor:  sickForBackoffs * longest,
 		health:   h,
 		mu:       &h.mu,
-		backoff:  newBackoff(initial, longest),
+		backoff:  NewBackoff(initial, longest),
 		suspects: make(map[journal.ID]time.Time),
 		sick:     make(map[journal.ID]sickness),
 		failedIn: make(map[string]time.Time),
 	}
 }
 
-// success records a request about id that upstream itself answered sensibly.
-func (c *circuit) success(id journal.ID, probe bool) {
+// Success records a request about id that upstream itself answered sensibly.
+func (c *Circuit) Success(id journal.ID, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, wasFailing := time.Now(), c.failing
@@ -92,7 +93,7 @@ func (c *circuit) success(id journal.ID, probe bool) {
 		}
 	}
 	for s := range c.suspects {
-		remember(c.sick, s, sickness{at: now})
+		Remember(c.sick, s, sickness{at: now})
 	}
 	clear(c.suspects)
 	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
@@ -102,16 +103,16 @@ func (c *circuit) success(id journal.ID, probe bool) {
 	c.health.succeeded(c, wasFailing)
 }
 
-// failure records a request about id that upstream itself has not answered, or whose
-// failure says more of upstream than of the entry. It reports whether upstream is down.
-func (c *circuit) failure(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
+// Failure records a request about id that upstream itself has not answered, or whose
+// Failure says more of upstream than of the entry. It reports whether upstream is down.
+func (c *Circuit) Failure(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed(id, probe, failed, sent)
 }
 
 // failed is failure for a caller that holds mu.
-func (c *circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
+func (c *Circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	now, wasDown := time.Now(), c.down
 	c.note(id, failed, sent, now)
 	if probe {
@@ -127,7 +128,7 @@ func (c *circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Tim
 
 // overdue records a request about id that has kept its callers waiting for as long as
 // they wait. It is still under way, and ends with success, failure or release.
-func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
+func (c *Circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept = true
@@ -135,7 +136,7 @@ func (c *circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 }
 
 // note takes in a failure. The caller holds mu.
-func (c *circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
+func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	if !c.failing {
 		c.failing, c.since, c.foreign = true, sent, true
 	}
@@ -143,7 +144,7 @@ func (c *circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.reason, c.lastReason = failed.Reason, failed.Reason
 	c.down = c.down || failed.Unreachable
 	c.hanging = failed.Verdict == Unanswered
-	remember(c.failedIn, id.Namespace, now)
+	Remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor { // guard 16.19
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
@@ -151,19 +152,25 @@ func (c *circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	}
 	delete(c.sick, id)
 	if _, ok := c.suspects[id]; !ok {
-		remember(c.suspects, id, sent)
+		Remember(c.suspects, id, sent)
 	}
 	c.failures++
 	c.foreign = c.foreign && !failed.Answered
-	if !failed.Verdict.blamesUpstream() {
+	if !failed.Verdict.BlamesUpstream() {
 		return // perhaps only the namespace is refused on the way
 	}
 	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // its entry is in doubt
 	c.down = c.down || len(c.suspects) >= outageEntries
 }
 
-// remember adds to a set of bounded size: any other element may have to make room.
-func remember[K comparable, V any](set map[K]V, key K, value V) {
+// ProbeBy has other waits between probes than the health's, and calls onNudge when a probe may go at once.
+// It is called before the circuit is used.
+func (c *Circuit) ProbeBy(waits *backoff.ExponentialBackOff, onNudge func()) {
+	c.backoff, c.onNudge = waits, onNudge
+}
+
+// Remember adds to a set of bounded size: any other element may have to make room.
+func Remember[K comparable, V any](set map[K]V, key K, value V) {
 	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
 		for other := range set {
 			delete(set, other)
@@ -173,10 +180,10 @@ func remember[K comparable, V any](set map[K]V, key K, value V) {
 	set[key] = value
 }
 
-// admit reports whether a request may be made now, and whether it is a probe, which ends
-// with success, failure or release. While upstream is down, admit lets one probe through
+// Admit reports whether a request may be made now, and whether it is a probe, which ends
+// with Success, Failure or Release. While upstream is down, Admit lets one probe through
 // at a time, and else says when to ask again; zero is when the probe has ended.
-func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
+func (c *Circuit) Admit(now time.Time) (ok, probe bool, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -195,7 +202,7 @@ func (c *circuit) admit(now time.Time) (ok, probe bool, at time.Time) {
 // believed down: the requests of other namespaces hang, the probe among them, and none of
 // its own has failed. One such request at a time keeps a namespace that is well from
 // waiting for the others. The request ends with hoped.
-func (c *circuit) hope(namespace string, now time.Time) bool {
+func (c *Circuit) hope(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ok := c.mayHope(namespace, now) // guard 16.16
@@ -203,33 +210,33 @@ func (c *circuit) hope(namespace string, now time.Time) bool {
 	return ok
 }
 
-func (c *circuit) hoped() {
+func (c *Circuit) hoped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hoping = false
 }
 
-func (c *circuit) mayHope(namespace string, now time.Time) bool {
+func (c *Circuit) mayHope(namespace string, now time.Time) bool {
 	at, failed := c.failedIn[namespace]
 	return c.down && c.hanging && !c.hoping && (!failed || now.Sub(at) >= c.sickFor)
 }
 
-// blocks reports whether no request about the namespace would be admitted now.
-func (c *circuit) blocks(namespace string, now time.Time) bool {
+// Blocks reports whether no request about the namespace would be admitted now.
+func (c *Circuit) Blocks(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down && (c.probing || now.Before(c.probeAt)) && !c.mayHope(namespace, now) // guard 16.3b
 }
 
-// release ends a probe that was not made, or that shows nothing of upstream.
-func (c *circuit) release(probe bool) {
+// Release ends a probe that was not made, or that shows nothing of upstream.
+func (c *Circuit) Release(probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probing = c.probing && !probe
 }
 
-// nudge lets the next probe go at once: there is reason to think that upstream is back.
-func (c *circuit) nudge() {
+// Nudge lets the next probe go at once: there is reason to think that upstream is back.
+func (c *Circuit) Nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probeAt = time.Time{}
@@ -238,7 +245,7 @@ func (c *circuit) nudge() {
 // endOutage ends an outage because requests of another kind go through. Requests of this
 // kind stay suspect until one succeeds: their outage has lasted since its beginning, and
 // a probe that is under way still has to come back. The caller holds mu.
-func (c *circuit) endOutage() {
+func (c *Circuit) endOutage() {
 	if c.down {
 		c.down = false
 		c.backoff.Reset()
@@ -247,7 +254,7 @@ func (c *circuit) endOutage() {
 
 // knownToFail reports whether a request about id would fail as far as this circuit can
 // tell, and since when. For a sick entry it names a time long ago.
-func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
+func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -260,18 +267,19 @@ func (c *circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
 }
 
-// view is a circuit's state at one moment.
-type view struct {
-	failing       bool
-	down          bool
-	since         time.Time // when failing began, if failing
-	probeFailedAt time.Time
-	retryIn       time.Duration
-	reason        string
+// View is a circuit's state at one moment.
+type View struct {
+	Failing       bool
+	Down          bool
+	Since         time.Time // when failing began, if failing
+	ProbeFailedAt time.Time
+	RetryIn       time.Duration
+	Reason        string
 }
 
-func (c *circuit) view() view {
+// View returns the present state.
+func (c *Circuit) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return view{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
+	return View{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
 }

@@ -123,12 +123,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// says reports whether a request has brought upstream's own word, which shows that upstream
+// Says reports whether a request has brought upstream's own word, which shows that upstream
 // is well: a refusal of the request is such a word, and so is success, a nil error.
-func (e *Error) says() bool { return e == nil || e.Answered && !e.Verdict.blamesUpstream() }
+func (e *Error) Says() bool { return e == nil || e.Answered && !e.Verdict.BlamesUpstream() }
 
-// errorOf is the failure of a request; nil if there is none.
-func errorOf(err error) *Error {
+// ErrorOf is the failure of a request; nil if there is none.
+func ErrorOf(err error) *Error {
 	if err == nil {
 		return nil
 	}
@@ -166,5 +166,5 @@ func (v Verdict) String() string {
 	return [...]string{"confirmed", "transient", "unsent", "unanswered", "throttled", "paused", "permanent"}[v]
 }
 
-// blamesUpstream reports whether the verdict says more of upstream than of the request.
-func (v Verdict) blamesUpstream() bool { return v == Transient || v == Unsent || v == Unanswered }
+// BlamesUpstream reports whether the verdict says more of upstream than of the request.
+func (v Verdict) BlamesUpstream() bool { return v == Transient || v == Unsent || v == Unanswered }

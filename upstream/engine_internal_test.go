@@ -14,14 +14,14 @@ import (
 
 // An engine that fails without saying how may have carried the request out.
 func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
-	if got := errorOf(errors.New("broken")); got.Verdict != Unanswered || got.Reason != "broken" {
+	if got := ErrorOf(errors.New("broken")); got.Verdict != Unanswered || got.Reason != "broken" {
 		t.Errorf("got %+v", got)
 	}
 	throttled := &Error{Verdict: Throttled}
-	if got := errorOf(fmt.Errorf("putting: %w", throttled)); got != throttled {
+	if got := ErrorOf(fmt.Errorf("putting: %w", throttled)); got != throttled {
 		t.Errorf("got %+v, want the engine's own", got)
 	}
-	if got := errorOf(nil); got != nil {
+	if got := ErrorOf(nil); got != nil {
 		t.Errorf("got %+v for no error", got)
 	}
 }

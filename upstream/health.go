@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"log/slog"
 	"time"
+
+	"github.com/botwired/botwired/internal/loggingmutex"
 )
 
 // State is how upstream does, for people and for monitoring.
@@ -53,8 +55,8 @@ type HealthOptions struct {
 // Its methods may be called concurrently.
 type Health struct {
 	onState       func(Report)
-	mu            loggingMutex // guards the fields below, the circuits' too
-	reads, writes circuit
+	mu            loggingmutex.Mutex // guards the fields below, the circuits' too
+	reads, writes Circuit
 	state         State
 	worst         State     // the worst state that was logged since upstream was up
 	since         time.Time // when upstream came to be up, or ceased to be
@@ -63,11 +65,14 @@ type Health struct {
 
 // NewHealth returns the health of an upstream of which nothing bad is known.
 func NewHealth(opts HealthOptions) *Health {
-	h := &Health{onState: opts.OnState, mu: loggingMutex{logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
+	h := &Health{onState: opts.OnState, mu: loggingmutex.Mutex{Logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
 	h.reads.init(h, opts.BackoffInitial, opts.BackoffMax)
 	h.writes.init(h, opts.BackoffInitial, opts.BackoffMax)
 	return h
 }
+
+// Writes is the circuit of the requests that write.
+func (h *Health) Writes() *Circuit { return &h.writes }
 
 // Report says how upstream does.
 func (h *Health) Report() Report {
@@ -87,7 +92,7 @@ func (h *Health) report() Report {
 // a service that is down, and a caller who has just flushed expects an answer. A read is no
 // such sign for writes, but their probe need not wait. Of an outage that both have seen, the
 // first success is the end, until there are new failures. The caller holds mu.
-func (h *Health) succeeded(c *circuit, wasFailing bool) {
+func (h *Health) succeeded(c *Circuit, wasFailing bool) {
 	h.lastSuccess = time.Now()
 	other := h.other(c)
 	if wasFailing {
@@ -105,7 +110,7 @@ func (h *Health) succeeded(c *circuit, wasFailing bool) {
 	h.update()
 }
 
-func (h *Health) other(c *circuit) *circuit {
+func (h *Health) other(c *Circuit) *Circuit {
 	if c == &h.reads {
 		return &h.writes
 	}
@@ -125,11 +130,11 @@ func (h *Health) update() {
 	h.state = state
 	switch {
 	case state == Up:
-		h.mu.log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String())
+		h.mu.Log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String())
 		h.since, h.worst = time.Now(), Up
 	case h.worst == Up, h.worst == Degraded && state == Down:
 		h.worst = state
-		h.mu.log(slog.LevelWarn, logged[state], "reason", h.reason())
+		h.mu.Log(slog.LevelWarn, logged[state], "reason", h.reason())
 	}
 	if h.onState != nil {
 		h.onState(h.report())
@@ -156,7 +161,7 @@ func (h *Health) judge() State {
 
 // stateOf is the state that one circuit shows. Failures that nobody has repeated for long
 // are forgotten if the other kind of request goes well.
-func (h *Health) stateOf(c *circuit) State {
+func (h *Health) stateOf(c *Circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
 	switch {
 	case repeated && (c.down || c.foreign && c.failures >= failuresTell): // guard 16.17
@@ -168,19 +173,19 @@ func (h *Health) stateOf(c *circuit) State {
 }
 
 // sickAgain reports whether an entry fails that failed before, while others do not.
-func (c *circuit) sickAgain() bool {
+func (c *Circuit) sickAgain() bool {
 	s, ok := c.sick[c.lastSick]
 	return ok && s.again && time.Since(s.at) < c.sickFor
 }
 
 // wellSince reports whether a request has gone well since a time, and none has failed
 // after it.
-func (c *circuit) wellSince(t time.Time) bool { return !c.failing && c.lastSuccess.After(t) }
+func (c *Circuit) wellSince(t time.Time) bool { return !c.failing && c.lastSuccess.After(t) }
 
 // failingSince is when the first request failed of those that keep upstream from being up.
 func (h *Health) failingSince() time.Time {
 	since := time.Now()
-	for _, c := range []*circuit{&h.reads, &h.writes} {
+	for _, c := range []*Circuit{&h.reads, &h.writes} {
 		if c.failing && c.since.Before(since) {
 			since = c.since
 		}
@@ -210,7 +215,7 @@ func (h *Health) reason() string {
 }
 
 // why is the reason of a circuit's last failure; empty if it says that upstream is up.
-func (h *Health) why(c *circuit) string {
+func (h *Health) why(c *Circuit) string {
 	switch {
 	case h.stateOf(c) == Up:
 		return ""

@@ -80,7 +80,7 @@ type estimate struct {
 // NewOffset returns an estimate that knows nothing.
 func NewOffset() *Offset {
 	now := time.Now()
-	o := newOffset(moment{wall: unix(now)})
+	o := newOffset(moment{wall: Unix(now)})
 	o.epoch = now
 	return o
 }
@@ -90,11 +90,11 @@ func newOffset(now moment) *Offset {
 }
 
 func (o *Offset) moment(t time.Time) moment {
-	return moment{unix(t), t.Sub(o.epoch).Seconds()}
+	return moment{Unix(t), t.Sub(o.epoch).Seconds()}
 }
 
-// unix is a time of the wall clock in BotWire's unit.
-func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+// Unix is a time of the wall clock in BotWire's unit.
+func Unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // Answered takes in an answer of upstream's, and when its request left and it arrived, both
 // as [time.Now] gave them. date is zero if the answer has none that is its own.
@@ -109,7 +109,7 @@ func (o *Offset) answered(date time.Time, sent, received moment) {
 	if date.IsZero() || !o.inForce(sent) {
 		return
 	}
-	o.dates.narrow(Span{unix(date) - received.wall, unix(date) + dateTick - sent.wall}, received.mono)
+	o.dates.narrow(Span{Unix(date) - received.wall, Unix(date) + dateTick - sent.wall}, received.mono)
 }
 
 // Showed takes in the updated_at that upstream has put on a write of this host's, and when the
@@ -130,9 +130,9 @@ func (o *Offset) showed(updatedAt float64, sent, received, now moment) {
 	o.writes.narrow(span.wider((now.mono-sent.mono)*drift), now.mono)
 }
 
-// wantsWrite reports whether the updated_at of one more write would make the estimate much
+// WantsWrite reports whether the updated_at of one more write would make the estimate much
 // better: the last one is old, or from before the Dates began to contradict it.
-func (o *Offset) wantsWrite() bool {
+func (o *Offset) WantsWrite() bool {
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,8 +141,8 @@ func (o *Offset) wantsWrite() bool {
 	return !o.writes.known || contradicted || now.mono-o.writes.at > calibrateEvery.Seconds()
 }
 
-// wrote takes in that a write of this host's was made.
-func (o *Offset) wrote(seq uint64) {
+// Wrote takes in that a write of this host's was made.
+func (o *Offset) Wrote(seq uint64) {
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,9 +154,9 @@ func (o *Offset) wroteAt(seq uint64, now moment) {
 	o.newest = max(o.newest, seq)
 }
 
-// at returns the offset that was in force when a write of this host's was made: between minus and
+// At returns the offset that was in force when a write of this host's was made: between minus and
 // plus infinity if nothing is known.
-func (o *Offset) at(seq uint64) Span {
+func (o *Offset) At(seq uint64) Span {
 	now := o.moment(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,8 +173,8 @@ func (o *Offset) atOf(seq uint64, now moment) Span {
 	return o.present(now.mono)
 }
 
-// upstreamTime bounds upstream's clock at a moment of this host's.
-func (o *Offset) upstreamTime(t time.Time) Span {
+// UpstreamTime bounds upstream's clock at a moment of this host's.
+func (o *Offset) UpstreamTime(t time.Time) Span {
 	m := o.moment(t)
 	o.mu.Lock()
 	defer o.mu.Unlock()

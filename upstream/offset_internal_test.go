@@ -274,14 +274,14 @@ func TestOffsetOfRealTimes(t *testing.T) {
 	o := NewOffset()
 	sent := time.Now()
 	received := sent.Add(50 * time.Millisecond)
-	o.Showed(unix(sent)+7.02, sent, received)
-	if s := o.at(1); s.Least > 7 || s.Most < 7 || s.Most-s.Least > 0.1 {
+	o.Showed(Unix(sent)+7.02, sent, received)
+	if s := o.At(1); s.Least > 7 || s.Most < 7 || s.Most-s.Least > 0.1 {
 		t.Errorf("it says %v", s)
 	}
-	if o.wantsWrite() {
+	if o.WantsWrite() {
 		t.Error("it wants another write")
 	}
-	if s := o.upstreamTime(sent); s.Least > unix(sent)+7 || s.Most < unix(sent)+7 {
+	if s := o.UpstreamTime(sent); s.Least > Unix(sent)+7 || s.Most < Unix(sent)+7 {
 		t.Errorf("upstream's clock is within %v", s)
 	}
 }

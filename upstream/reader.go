@@ -29,6 +29,9 @@ func (u *Unavailable) RetryAfter() time.Duration { return u.Wait }
 // not down, and the answer is for the caller.
 type ServiceAnswer struct{ failed *Error }
 
+// AnswerOf returns the answer that a request failed with.
+func AnswerOf(failed *Error) *ServiceAnswer { return &ServiceAnswer{failed} }
+
 func (a *ServiceAnswer) Error() string {
 	return "upstream does not carry out the read: " + a.failed.Reason
 }
@@ -59,7 +62,7 @@ type ReaderOptions struct {
 // concurrently.
 type Reader struct {
 	opts      ReaderOptions
-	health    *circuit
+	health    *Circuit
 	throttles throttles
 
 	mu      sync.Mutex // guards refused
@@ -78,7 +81,7 @@ const blipProbes = 5
 
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
-	opts.Health.reads.backoff = newBackoff(opts.BackoffInitial,
+	opts.Health.reads.backoff = NewBackoff(opts.BackoffInitial,
 		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes))) // guard 9.17
 	return &Reader{
 		opts: opts, health: &opts.Health.reads, refused: make(map[string]refusedRead),
@@ -109,8 +112,8 @@ func (r *Reader) Patience(id journal.ID) time.Duration {
 
 // TooLong is the error for a caller who has waited for as long as Patience said.
 func (r *Reader) TooLong() error {
-	v := r.health.view()
-	return &Unavailable{Wait: v.retryIn, Reason: cmp.Or(v.reason, noAnswerWithin(r.patience()))}
+	v := r.health.View()
+	return &Unavailable{Wait: v.RetryIn, Reason: cmp.Or(v.Reason, noAnswerWithin(r.patience()))}
 }
 
 // noAnswerWithin is the reason of a failure, for people.
@@ -152,7 +155,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		if turned != nil {
 			return turned
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -160,13 +163,13 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 
 // again says when a read that failed is tried again, or that it is turned away.
 func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
-	v := r.health.view()
-	if failed.unasked && !v.down {
+	v := r.health.View()
+	if failed.unasked && !v.Down {
 		return 0, nil // another request has found upstream back meanwhile
 	}
-	u := &Unavailable{Wait: max(v.retryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.reason)}
-	now, end := time.Now(), v.since.Add(r.opts.Patience)
-	if !waitOutOutage || !v.failing || !now.Before(end) || !failed.Verdict.blamesUpstream() { // guard 9.8
+	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason)}
+	now, end := time.Now(), v.Since.Add(r.opts.Patience)
+	if !waitOutOutage || !v.Failing || !now.Before(end) || !failed.Verdict.BlamesUpstream() { // guard 9.8
 		return 0, u
 	}
 	return min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now)), nil
@@ -191,7 +194,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	}
 	ended := &Error{Verdict: Unanswered} // if it panics
 	defer func() { r.throttles.end(id.Namespace, trial, ended) }()
-	ok, probe, _ := r.health.admit(time.Now())
+	ok, probe, _ := r.health.Admit(time.Now())
 	if !ok {
 		if !r.health.hope(id.Namespace, time.Now()) {
 			return r.unasked(), nil
@@ -209,7 +212,7 @@ func (r *Reader) hopeless(namespace string) *Error {
 	if refusal := r.throttles.refuses(namespace); refusal != nil {
 		return refusal
 	}
-	if r.health.blocks(namespace, time.Now()) {
+	if r.health.Blocks(namespace, time.Now()) {
 		return r.unasked()
 	}
 	return nil
@@ -217,7 +220,7 @@ func (r *Reader) hopeless(namespace string) *Error {
 
 // unasked is the failure of a read for which upstream was not asked, as it would fail.
 func (r *Reader) unasked() *Error {
-	return &Error{Verdict: Transient, Reason: r.health.view().reason, unasked: true}
+	return &Error{Verdict: Transient, Reason: r.health.View().Reason, unasked: true}
 }
 
 // slot waits until one more request may be under way.
@@ -233,25 +236,25 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	learned := false
 	defer func() {
 		if !learned { // ctx has ended, or ask has panicked
-			r.health.release(probe)
+			r.health.Release(probe)
 		}
 	}()
 	sent := time.Now()
 	answered := r.watch(id, sent)
 	defer answered()
-	failed = errorOf(ask())
+	failed = ErrorOf(ask())
 	answered()
 	if ctx.Err() != nil && failed != nil {
 		return failed, ctx.Err()
 	}
 	learned = true
-	if failed == nil || !failed.Verdict.blamesUpstream() {
+	if failed == nil || !failed.Verdict.BlamesUpstream() {
 		r.noteRefused(id.Namespace, failed)
 	}
-	if failed.says() {
-		r.health.success(id, probe)
+	if failed.Says() {
+		r.health.Success(id, probe)
 	} else {
-		r.health.failure(id, probe, failed, sent)
+		r.health.Failure(id, probe, failed, sent)
 	}
 	return failed, nil
 }
@@ -280,7 +283,7 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	case failed == nil:
 		delete(r.refused, namespace)
 	case failed.Verdict == Paused: // guard 15.12
-		remember(r.refused, namespace, refusedRead{time.Now(), failed.Reason})
+		Remember(r.refused, namespace, refusedRead{time.Now(), failed.Reason})
 	}
 }
 
@@ -300,7 +303,8 @@ func (r *Reader) Refused() map[string]string {
 	return out
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep returns after d, or with ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

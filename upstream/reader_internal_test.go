@@ -12,9 +12,9 @@ import (
 // asks it.
 func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "key"}
-	for name, findBack := range map[string]func(*circuit){
-		"by a read":  func(reads *circuit) { reads.success(id, true) },
-		"by a write": func(reads *circuit) { reads.health.writes.success(id, false) },
+	for name, findBack := range map[string]func(*Circuit){
+		"by a read":  func(reads *Circuit) { reads.Success(id, true) },
+		"by a write": func(reads *Circuit) { reads.health.writes.Success(id, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewReader(ReaderOptions{
@@ -23,7 +23,7 @@ func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 			})
 			asked := 0
 			ask := func() error { asked++; return nil }
-			r.health.failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true}, time.Now())
+			r.health.Failure(id, false, &Error{Verdict: Transient, Reason: "refused", Unreachable: true}, time.Now())
 			failed, err := r.once(t.Context(), id, false, ask)
 			if err != nil || failed == nil || !failed.unasked || asked != 0 {
 				t.Fatalf("upstream is down, and a read is %+v, %v", failed, err)

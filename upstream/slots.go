@@ -27,6 +27,7 @@ const (
 	// the writes for reads, whether or not they are needed. With less than that many slots
 	// none is kept.
 	keptShare = 8
+	quarters  = 4
 	// readsOfOne is how much the reads of one namespace may hold, in quarters, of the slots
 	// that the reads of other namespaces leave: a request that hangs cannot be taken back.
 	// The flusher shares out the writes' part.
@@ -192,10 +193,11 @@ func (s *Slots) mayTake(part int) bool {
 	return true
 }
 
-// most is how many slots a part may have at most.
-func (s *Slots) most() int { return mostOf(s.window.size) }
+// most returns how many slots a part may have at most.
+func (s *Slots) most() int { return MostOf(s.window.size) }
 
-func mostOf(total int) int { return total - total/keptShare }
+// MostOf returns how many of a number of slots reads, or writes, may have at most.
+func MostOf(total int) int { return total - total/keptShare }
 
 // crowded reports whether the writes have all the slots that they may have, and some
 // namespaces have several: their requests may hang. The write of a namespace that has none

@@ -69,7 +69,7 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	switch {
 	case failed != nil && failed.Verdict == Throttled:
 		ts.throttled(namespace, t, trial, failed)
-	case trial && failed.says():
+	case trial && failed.Says():
 		delete(ts.byNamespace, namespace)
 	case trial:
 		t.trial = false
@@ -81,8 +81,8 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed *Error) {
 	first := t == nil
 	if first {
-		t = &throttle{backoff: newBackoff(ts.initial, ts.longest)}
-		remember(ts.byNamespace, namespace, t)
+		t = &throttle{backoff: NewBackoff(ts.initial, ts.longest)}
+		Remember(ts.byNamespace, namespace, t)
 	}
 	t.trial = t.trial && !trial
 	wait := min(failed.RetryAfter, longestThrottle)

@@ -60,8 +60,8 @@ func (w *window) takeIn(r *slot, failed *Error, now time.Time) {
 	pushed := failed.pushesBack()
 	switch {
 	case pushed:
-		remember(w.failing, r.origin(), true)
-	case failed.says():
+		Remember(w.failing, r.origin(), true)
+	case failed.Says():
 		delete(w.failing, r.origin())
 	default:
 		return

@@ -4,11 +4,12 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/flush"
 )
 
-func flusherOptions(d *sidecar, c *config.Config, engine upstream.Engine) upstream.FlusherOptions {
+func flusherOptions(d *sidecar, c *config.Config, engine upstream.Engine) flush.Options {
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
-	return upstream.FlusherOptions{
+	return flush.Options{
 		Journal: d.journal, Through: d.journal.WriteThrough, Engine: engine, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		Fence:      d.config.fence,

@@ -30,7 +30,7 @@ import (
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/flush"
 )
 
 // callersGrace is how long, when the daemon stops, the requests under way may take to end
@@ -265,7 +265,7 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 // drainWhileServing drains again what callers write meanwhile, as long as that takes less
 // time than before: the last of it, for which there is no serving, keeps callers out for
 // no longer than it must.
-func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (flushed upstream.FlushResult) {
+func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (flushed flush.Result) {
 	end, last := time.Now().Add(limit), limit
 	for {
 		began := time.Now()
@@ -278,8 +278,8 @@ func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (f
 	}
 }
 
-func sum(a, b upstream.FlushResult) upstream.FlushResult {
-	return upstream.FlushResult{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
+func sum(a, b flush.Result) flush.Result {
+	return flush.Result{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
 }
 
 // shutDown closes the listener and gives the last callers their grace.
@@ -291,7 +291,7 @@ func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) e
 	}
 }
 
-func (d *sidecar) drain(ctx context.Context, limit time.Duration) upstream.FlushResult {
+func (d *sidecar) drain(ctx context.Context, limit time.Duration) flush.Result {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return d.flusher.Drain(ctx)

@@ -28,6 +28,7 @@ import (
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -48,7 +49,7 @@ type sidecar struct {
 	offset  *upstream.Offset // of upstream's clock
 	cluster *natskv.Engine   // nil unless upstream is NATS
 	host    string           // by which the cluster knows this data directory
-	flusher *upstream.Flusher
+	flusher *flush.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
@@ -169,7 +170,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	quotas := d.openQuotas(c)
 	flushing := flusherOptions(d, c, engine)
 	flushing.Slots, flushing.Quotas, flushing.Host = d.slots, quotas, d.host
-	d.flusher = upstream.NewFlusher(flushing)
+	d.flusher = flush.New(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
 	reader := upstream.NewReader(upstream.ReaderOptions{

@@ -31,6 +31,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
@@ -71,7 +72,7 @@ type daemon struct {
 	t        *testing.T
 	server   *proxy.Server
 	address  *httptest.Server
-	flusher  *upstream.Flusher
+	flusher  *flush.Flusher
 	upstream *service
 	log      *logged
 }
@@ -106,7 +107,7 @@ func newDaemon(t *testing.T) *daemon {
 	})
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
 	slots := upstream.NewSlots(8)
-	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+	d.flusher = flush.New(flush.Options{
 		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
 		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: upstream.NewOffset(),
 		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,

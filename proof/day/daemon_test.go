@@ -26,6 +26,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -43,7 +44,7 @@ type daemon struct {
 	slots    *upstream.Slots
 	offset   *upstream.Offset
 	quotas   *quota.Quotas
-	flusher  *upstream.Flusher
+	flusher  *flush.Flusher
 	proxy    *proxy.Server
 	listener *pipe.Listener
 	server   *fastpath.Server
@@ -117,7 +118,7 @@ func (d *daemon) openFlusher() {
 		Ledger: quota.OpenLedger(filepath.Join(d.config.DataDir, "journal.quota"), nil, d.logger),
 		Logger: d.logger,
 	})
-	d.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+	d.flusher = flush.New(flush.Options{
 		Journal: d.journal, Through: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		Fence:   func(namespace string) bool { return d.config.For(namespace).Fence },

@@ -31,6 +31,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -87,7 +88,7 @@ type node struct {
 	quotas  *quota.Quotas
 	slots   *upstream.Slots
 	offset  *upstream.Offset
-	flusher *upstream.Flusher
+	flusher *flush.Flusher
 	proxy   *proxy.Server
 	with    settings
 	stop    context.CancelFunc
@@ -168,7 +169,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		Of: func(string) quota.Limit { return with.quota }, Ledger: quota.OpenLedger(opts.Dir+".quota", opts.FS, logger), Logger: logger,
 	})
 	n.slots = upstream.NewSlots(concurrency)
-	n.flusher = upstream.NewFlusher(upstream.FlusherOptions{
+	n.flusher = flush.New(flush.Options{
 		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		OnFence: func(outcome string, requests int) {

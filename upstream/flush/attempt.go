@@ -1,0 +1,277 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// attempt is one run of a task: it sends the entry's newest write, or reads back the
+// confirmed one, and decides what the answer means for the entry, for its namespace and for
+// upstream's health. The task is the attempt's own until it ends.
+type attempt struct {
+	f     *Flusher
+	queue *queue
+	task  *task
+
+	newest    uint64 // the task's newest write when the attempt began
+	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
+	startedAt instant
+	probe     bool          // it finds out whether an outage is over
+	trial     bool          // it finds out whether the namespace is let in again
+	silent    bool          // the entry's last request was not answered
+	removes   bool          // a delete is among what it sends, and there is a quota
+	charge    charge        // for the request, to the namespace's quota
+	ended     chan struct{} // closed at its end; nil while nobody waits for that
+	through   *through      // the write that it sends in place of the pending one; nil if none
+}
+
+func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
+
+// newerWrite takes in a write that the journal announces during the attempt. The caller
+// holds mu.
+func (a *attempt) newerWrite(position uint64, now instant) {
+	if a.newer == 0 {
+		a.newer = position
+		a.task.begin(now)
+	}
+}
+
+// run makes the attempt. Its errors are the journal's.
+func (a *attempt) run(ctx context.Context) error {
+	defer a.f.signal()
+	if a.through != nil {
+		return a.through.run(ctx, a)
+	}
+	if a.task.doubt().verifying(a.newest) {
+		return a.readBack(ctx)
+	}
+	return a.send(ctx)
+}
+
+func (a *attempt) send(ctx context.Context) error {
+	w, ok, err := a.f.opts.Journal.Newest(a.id())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return a.vanished()
+	}
+	// Durable before the request leaves: a crash must not forget that it may land.
+	if err := a.f.opts.Journal.MarkSent(w, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 12.5, 14.11
+		// guard 3.7
+		a.waitForRoom()
+		return nil
+	} else if err != nil {
+		return err
+	}
+	a.f.opts.Quotas.Cover(w.Namespace) // guard 18.14
+	a.sending(w)
+	s := &sendAttempt{f: a.f, a: a, write: w}
+	end, err := s.run(ctx)
+	if err != nil {
+		return err
+	}
+	return a.conclude(ctx, s, end)
+}
+
+// unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
+// arrived. The task is still this attempt's, so this takes back no mark of the next attempt.
+func (a *attempt) unmark() error {
+	if a.task.mayHaveLanded() { // guard 14.9
+		return nil
+	}
+	return a.f.opts.Journal.UnmarkSent(a.id())
+}
+
+// sending notes that w is sent now, so that only a newer write is left to send.
+func (a *attempt) sending(w journal.Write) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if a.task.seq <= w.Seq {
+		a.task.seq, a.newer = w.Seq, 0
+	}
+	if a.f.diskFull {
+		a.f.diskFull = false
+		a.f.mu.Log(slog.LevelInfo, "there is room on the disk again: writes go upstream")
+	}
+}
+
+// vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
+// entry was in doubt.
+func (a *attempt) vanished() error {
+	if err := a.f.opts.Through.EndDoubt(a.id()); err != nil {
+		return err
+	}
+	a.charge.takeBack()
+	a.f.health.Release(a.probe)
+	a.endDoubt()
+	a.finish(a.newest, false)
+	return nil
+}
+
+// staysPending ends the attempt if its confirmed write is not to settle yet: upstream may
+// still carry out an older request over it.
+func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
+	d := a.task.doubt()
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if d != nil {
+		d.sentAt(sentAt)
+	}
+	if d == nil || d.over() { // guard 14.2
+		return false
+	}
+	d.confirmed = &confirmation{w.Seq, contentOf(w)}
+	at := d.until()
+	if a.task.seq > w.Seq {
+		at = 0 // the newer write need not wait
+	}
+	a.stop(doubting, at)
+	if at != 0 {
+		a.f.mu.Log(slog.LevelInfo, "upstream holds a write, which stays pending: an earlier request to its entry was not answered",
+			"namespace", w.Namespace, "key", w.Key, "until", a.f.wall(at))
+	}
+	return true
+}
+
+// readBack asks whether upstream still holds a confirmed write, now that no older request
+// can land any more.
+func (a *attempt) readBack(ctx context.Context) error {
+	confirmed := a.task.doubt().confirmed
+	v, failed := a.f.get(ctx, a.id())
+	if failed != nil {
+		a.notRead(ctx, "reading back: ", failed)
+		return nil
+	}
+	a.answered(false)
+	found := contentAt(v)
+	if found != confirmed.content && a.task.doubt().mayLeave(found) { // guard 14.7
+		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
+			"namespace", a.id().Namespace, "key", a.id().Key)
+		a.sendAgain()
+		return nil
+	}
+	w, ok, err := a.f.opts.Journal.Newest(a.id())
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return a.vanished()
+	case w.Seq != confirmed.seq: // a newer write has come, and goes out now
+		a.sendAgain()
+		return nil
+	case found != confirmed.content:
+		// None of our requests can have left that: another host has written since the write was
+		// confirmed.
+		return a.overtaken(w, v.Observation()) // guard 14.18
+	}
+	return a.settle(w)
+}
+
+// get asks upstream for an entry, in a slot that it waits for.
+func (f *Flusher) get(ctx context.Context, id journal.ID) (upstream.Version, *upstream.Error) {
+	held, failed := f.opts.Slots.Hold(ctx, f.opts.Engine, id.Namespace)
+	if failed != nil {
+		return upstream.Version{}, failed
+	}
+	defer held.Release()
+	v, err := held.Get(ctx, id)
+	return v, upstream.ErrorOf(err)
+}
+
+// sendAgain puts the task in line to send its newest write.
+func (a *attempt) sendAgain() {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.task.retry.doubt.confirmed = nil
+	a.stop(backingOff, atOnce)
+}
+
+// notRead ends an attempt that could not read what upstream holds. what says what for.
+func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Error) {
+	if ctx.Err() != nil {
+		a.putBack()
+		return
+	}
+	read := *failed
+	read.Reason = what + failed.Reason
+	switch read.Verdict {
+	case upstream.Throttled, upstream.Paused:
+		a.keepWaiting(&read)
+	case upstream.Permanent: // upstream is well, and the write stays pending until it can be read
+		a.answered(false)
+		a.tryAgain(&read, false)
+	default:
+		a.tryAgain(&read, a.blame(&read)) // a read leaves nothing that could land
+	}
+}
+
+// settle ends a write that upstream has confirmed, and still held when it was last asked.
+func (a *attempt) settle(w journal.Write) error {
+	if err := a.f.opts.Journal.Settle(w); err != nil {
+		return err
+	}
+	if a.f.opts.OnSettled != nil {
+		a.f.opts.OnSettled(w)
+	}
+	a.endDoubt()
+	a.finish(w.Seq, false)
+	return nil
+}
+
+// overtaken ends a write that upstream has confirmed, and that another host has overwritten since
+// with o, nil if it has deleted the entry. Readers see o from then on.
+func (a *attempt) overtaken(w journal.Write, o *journal.Observation) error {
+	if err := a.f.opts.Journal.Settle(w); err != nil {
+		return err
+	}
+	// No other request of the flusher's changes the entry before this attempt ends, and an answer
+	// that a reader has got meanwhile is later.
+	if _, err := a.f.opts.Journal.Fill(w.ID, o, func() bool { return true }); err != nil && !errors.Is(err, journal.ErrChanged) {
+		return err
+	}
+	a.endDoubt()
+	a.finish(w.Seq, false)
+	return nil
+}
+
+// endDoubt notes that nothing can land any more.
+func (a *attempt) endDoubt() {
+	if a.task.retry != nil {
+		a.f.mu.Lock()
+		a.task.retry.doubt = nil
+		a.f.mu.Unlock()
+	}
+}
+
+// finish ends a task whose writes up to seq are done with, unless a newer write has come.
+func (a *attempt) finish(seq uint64, dead bool) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.f.schedule.stop(a, a.f.now())
+	from, to, left := a.f.schedule.complete(a, seq)
+	a.f.renew(a.queue) // which has one entry less
+	a.f.callers.completed(a.id(), seq, from, to, dead)
+	if left {
+		a.beginAnew()
+	}
+}
+
+// beginAnew puts a stopped task in line for its newer write, or to wait for the end of a doubt.
+// The caller holds mu.
+func (a *attempt) beginAnew() {
+	doubt := a.task.doubt()
+	a.task.retry = nil
+	if doubt != nil {
+		r := retryOf(a.task)
+		if r.doubt = doubt; a.task.first == 0 {
+			r.waiting, r.at = doubting, max(atOnce, doubt.until())
+		}
+	}
+	a.task.urgent = a.task.through || a.f.callers.waitFor(a.id())
+	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
+}

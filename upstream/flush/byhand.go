@@ -1,0 +1,89 @@
+package flush
+
+import (
+	"context"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// claim begins an attempt at an entry's pending write that sends nothing: a person decides about the write.
+// While a request of the entry is under way, claim waits for its end (contract 12). The errors are
+// [journal.ErrNotPending] and ctx's.
+func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
+	if err := f.rebuilt(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		a, busy := f.tryClaim(id)
+		switch {
+		case a != nil:
+			return a, nil
+		case busy == nil:
+			return nil, journal.ErrNotPending
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryClaim returns the attempt, or a channel that is closed when a request of the entry that
+// is under way is over, or neither if nothing is pending.
+func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.schedule
+	q, t := s.find(id)
+	if t == nil || t.first == 0 {
+		return nil, nil
+	}
+	if t.running { // guard 13.26
+		under := s.running[t]
+		if under.ended == nil {
+			under.ended = make(chan struct{})
+		}
+		return nil, under.ended
+	}
+	a = &attempt{f: f, queue: q, task: t, newest: t.seq, startedAt: f.now()}
+	q.leave(t)
+	s.begin(a)
+	return a, nil
+}
+
+// Drop makes an entry's pending write a dead letter, of the sequence number if that is not 0.
+// While a request of the entry is under way, Drop waits for its end or ctx's.
+//
+// Errors: [journal.ErrNotPending], ctx's, and those of a failed journal.
+func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped journal.Write, err error) {
+	a, err := f.claim(ctx, id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	defer f.signal()
+	w, ok, err := f.opts.Journal.Newest(id)
+	if err == nil && (!ok || seq != 0 && w.Seq != seq) {
+		err = journal.ErrNotPending
+	}
+	if err == nil {
+		err = f.opts.Journal.DeadLetter(w, journal.Failure{
+			Kind: journal.Dropped, Reason: "dropped by hand", InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil,
+		})
+	}
+	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		a.resume()
+		return journal.Write{}, err
+	}
+	if superseded, err := a.superseded(w); err != nil {
+		return journal.Write{}, err
+	} else if superseded {
+		return journal.Write{}, journal.ErrNotPending // a newer write has taken its place
+	}
+	f.opts.Logger.Warn("a pending write was dropped by hand: it is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq)
+	a.finish(w.Seq, true)
+	return w, nil
+}

@@ -1,0 +1,120 @@
+package flush
+
+import (
+	"slices"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Result counts what has become of the entries that a flush or a drain waited for.
+type Result struct {
+	Settled, Dead, Pending int
+}
+
+// callers are the calls that wait for writes to be done with. A wait for a namespace is
+// three numbers, however many entries it is about, and costs an attempt that ends one
+// comparison. callers is not safe for concurrent use.
+type callers struct {
+	flushes map[string][]*flushWait // by namespace; "" is all
+	entries map[journal.ID][]*entryWait
+}
+
+// flushWait is a wait for all writes of a namespace up to a position.
+type flushWait struct {
+	namespace string
+	upTo      uint64 // position of the newest write when the wait began
+	result    Result // Pending counts the entries that are left
+	done      chan struct{}
+}
+
+// entryWait is a wait for one write of an entry.
+type entryWait struct {
+	id      journal.ID
+	seq     uint64
+	settled bool
+	done    chan struct{}
+}
+
+func newCallers() *callers {
+	return &callers{flushes: make(map[string][]*flushWait), entries: make(map[journal.ID][]*entryWait)}
+}
+
+// flush adds a wait for a number of entries; upTo is the position of the newest write.
+func (cs *callers) flush(namespace string, upTo uint64, entries int) *flushWait {
+	w := &flushWait{namespace: namespace, upTo: upTo, result: Result{Pending: entries}, done: make(chan struct{})}
+	if entries == 0 {
+		close(w.done)
+		return w
+	}
+	cs.flushes[namespace] = append(cs.flushes[namespace], w)
+	return w
+}
+
+// entry adds a wait for one write.
+func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
+	w := &entryWait{id: id, seq: seq, done: make(chan struct{})}
+	cs.entries[id] = append(cs.entries[id], w)
+	return w
+}
+
+// waitFor reports whether a caller waits for the entry by its name.
+func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 }
+
+// completed tells the callers that an entry's writes up to seq are done with, and that
+// its oldest pending write, which had the position from, has the position to now.
+func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool) {
+	cs.completedIn(id.Namespace, from, to, dead)
+	cs.completedIn("", from, to, dead)
+	for _, w := range slices.Clone(cs.entries[id]) {
+		if w.seq <= seq {
+			w.settled = !dead
+			close(w.done)
+			cs.leaveEntry(w)
+		}
+	}
+}
+
+func (cs *callers) completedIn(namespace string, from, to uint64, dead bool) {
+	if from == 0 {
+		return // the entry had nothing pending
+	}
+	finished := false
+	for _, w := range cs.flushes[namespace] {
+		if w.upTo < from || to <= w.upTo { // guard 18.3
+			continue
+		}
+		w.result.Pending--
+		if dead {
+			w.result.Dead++
+		} else {
+			w.result.Settled++
+		}
+		if w.result.Pending == 0 {
+			close(w.done)
+			finished = true
+		}
+	}
+	if finished {
+		cs.keepFlushes(namespace, func(w *flushWait) bool { return w.result.Pending > 0 })
+	}
+}
+
+// leaveFlush ends a wait, if it has not ended by itself.
+func (cs *callers) leaveFlush(w *flushWait) {
+	cs.keepFlushes(w.namespace, func(other *flushWait) bool { return other != w })
+}
+
+func (cs *callers) keepFlushes(namespace string, keep func(*flushWait) bool) {
+	left := slices.DeleteFunc(cs.flushes[namespace], func(w *flushWait) bool { return !keep(w) })
+	if cs.flushes[namespace] = left; len(left) == 0 {
+		delete(cs.flushes, namespace)
+	}
+}
+
+// leaveEntry ends a wait, if it has not ended by itself.
+func (cs *callers) leaveEntry(w *entryWait) {
+	left := slices.DeleteFunc(cs.entries[w.id], func(other *entryWait) bool { return other == w })
+	if cs.entries[w.id] = left; len(left) == 0 {
+		delete(cs.entries, w.id)
+	}
+}

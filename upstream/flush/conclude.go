@@ -1,0 +1,186 @@
+package flush
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// The reasons of failures and of the dead letters of a fence, for people.
+const (
+	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
+	reasonLost      = "another host has written later"
+	reasonContended = "other hosts write the entry faster than this one gets its write in"
+)
+
+// conclude ends the attempt at a pending write as its send attempt has ended.
+func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error {
+	if end.requested {
+		return a.requested(ctx, s, end.failed)
+	}
+	a.charge.cancel()
+	switch end.end {
+	case fenceOwn, fenceHeld:
+		return a.held(s, end.now)
+	case fenceLost:
+		return a.lost(s, end.now)
+	case fenceConflict:
+		return a.contended()
+	}
+	return a.unasked(ctx, end.failed)
+}
+
+// requested ends the attempt with the verdict on the write's request.
+func (a *attempt) requested(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
+	w, verdict := s.write, upstream.Confirmed
+	if failed != nil {
+		verdict = failed.Verdict
+	}
+	if verdict == upstream.Unsent {
+		if err := a.unmark(); err != nil {
+			return err
+		}
+	}
+	if verdict == upstream.Unsent || verdict == upstream.Throttled { // guard 18.13
+		a.charge.takeBack()
+	}
+	if failed != nil && ctx.Err() != nil {
+		// The sent mark stays, unless it is certain that the request was not sent.
+		a.putBack()
+		return nil //nolint:nilerr // to end with the process is no failure
+	}
+	if a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(w.Op, verdict)
+	}
+	switch verdict {
+	case upstream.Confirmed:
+		a.answered(true)
+		a.f.tookTrip(s.took)
+		if a.staysPending(w, a.f.instant(s.sent)) {
+			return nil
+		}
+		return a.settle(w)
+	case upstream.Permanent:
+		return a.refused(w, failed)
+	case upstream.Throttled, upstream.Paused:
+		a.keepWaiting(failed)
+	case upstream.Unanswered:
+		a.unanswered(w, failed)
+	case upstream.Unsent, upstream.Transient:
+		a.transient(w, failed) // guard 13.4
+	}
+	return nil
+}
+
+// unasked ends the attempt: upstream could not be asked, and nothing of the write was sent.
+func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) error {
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	what := ""
+	if failed.Verdict == upstream.Paused {
+		what = "comparing with upstream: " // and the write itself might be let in
+	}
+	a.notRead(ctx, what, failed)
+	return nil
+}
+
+// contended ends the attempt: it waits like one that has failed, though upstream is well.
+func (a *attempt) contended() error {
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	a.answered(false)
+	a.tryAgain(&upstream.Error{Verdict: upstream.Transient, Reason: reasonContended, Answered: true}, false)
+	return nil
+}
+
+// held ends the attempt: upstream holds already what the write would leave.
+func (a *attempt) held(s *sendAttempt, v upstream.Version) error {
+	a.heard(s)
+	s.is(v)
+	if a.staysPending(s.write, a.f.instant(s.asked)) {
+		return nil
+	}
+	return a.settle(s.write)
+}
+
+// heard records that upstream gave an answer, if it was asked: what the engine knows without asking says
+// nothing of upstream's health.
+func (a *attempt) heard(s *sendAttempt) {
+	if s.asked.IsZero() && s.sent.IsZero() {
+		a.f.health.Release(a.probe)
+		return
+	}
+	a.answered(false)
+}
+
+// keepOverwritten keeps another host's earlier state, which a write is about to overwrite.
+func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err error) {
+	if v.Deleted {
+		err = f.fences.journal.KeepOverwrittenDelete(w, v.WrittenAt, reasonWon)
+	} else {
+		err = f.fences.journal.KeepOverwritten(w, *v.Observation(), reasonWon) // guard 17.20
+	}
+	if err != nil {
+		return err
+	}
+	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
+	return nil
+}
+
+// lost ends the attempt: another host's state is later. If a request of this host's may still be
+// carried out over it, a copy of the state becomes pending in the write's place, which repairs that.
+func (a *attempt) lost(s *sendAttempt, v upstream.Version) (err error) {
+	a.heard(s)
+	w, mayLand := s.write, a.mayStillLand(s.asked)
+	if v.Deleted {
+		err = a.f.fences.journal.LoseToDelete(w, v.WrittenAt, reasonLost, mayLand...)
+	} else {
+		err = a.f.fences.journal.Lose(w, *v.Observation(), reasonLost, mayLand...)
+	}
+	if err != nil {
+		return err
+	}
+	inDoubt := a.task.doubt() != nil
+	a.f.fences.forget(w.ID)
+	if superseded, err := a.superseded(w); superseded || err != nil {
+		return err
+	}
+	a.f.opts.Logger.Warn("another host has written later than a pending write: the write is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
+	a.finish(w.Seq, true)
+	if !inDoubt { // guard 17.24
+		return nil
+	}
+	return a.f.fences.guard(a.f.opts.Journal, w, v)
+}
+
+// mayStillLand returns what unanswered requests may leave that could still be carried out when upstream
+// was asked, and forgets the others.
+func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if d := a.task.doubt(); d != nil {
+		if d.sentAt(a.f.instant(asked)); d.over() {
+			a.task.retry.doubt = nil
+		}
+	}
+	return a.task.doubt().contents()
+}
+
+// wallOf is a time of the journal's, for the log.
+func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
+
+// FenceAll has every write that was acknowledged before the call compared with upstream before
+// it is sent, whatever flush.fence says: this machine or its data directory may be a copy, or was
+// away, and others may have written meanwhile.
+func (f *Flusher) FenceAll() {
+	upTo := f.opts.Journal.Stats().LastSeq
+	f.fences.all(upTo) // guard 19.31
+	f.opts.Logger.Info("all pending writes are compared with upstream before they are sent", slog.Uint64("up_to_seq", upTo))
+}

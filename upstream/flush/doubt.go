@@ -1,0 +1,100 @@
+package flush
+
+import (
+	"slices"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// doubt describes an entry's requests that were sent and not answered. Upstream may still
+// carry out each of them until its late window has passed (contract 14).
+type doubt struct {
+	// landings are the states that those requests would leave upstream, without the values.
+	landings []landing
+	// unknownUntil is when requests can no longer land of which nobody knows what they would
+	// leave; 0 if there are none. Nothing is sent before: a read-back could not tell a late
+	// arrival from another host's answer to the newest write, and would repair both. Such
+	// requests are those of a process of an older format, or from before a recovery.
+	unknownUntil instant
+	// confirmed is the write that upstream has confirmed since, nil before. The flusher
+	// reads it back when nothing can land any more.
+	confirmed *confirmation
+}
+
+// landing is an unanswered request.
+type landing struct {
+	content journal.Content
+	until   instant // it cannot land any more from then on
+}
+
+// confirmation is a write that upstream has confirmed.
+type confirmation struct {
+	seq     uint64
+	content journal.Content
+}
+
+func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
+
+// add records one more unanswered request, which may land over the write that upstream has
+// confirmed before.
+func (d *doubt) add(c journal.Content, until instant) {
+	// An outage of days sends the same content again and again.
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
+	d.landings = append(d.landings, landing{c, until})
+	d.confirmed = nil
+}
+
+// recalled is the doubt that an earlier process has left.
+func recalled(left journal.Doubtful, until instant) *doubt {
+	if len(left.Contents) == 0 {
+		return &doubt{unknownUntil: until}
+	}
+	d := &doubt{}
+	for _, c := range left.Contents {
+		d.add(c, until) // guard 14.17
+	}
+	return d
+}
+
+// contents are the states that the unanswered requests may leave.
+func (d *doubt) contents() (all []journal.Content) {
+	if d == nil {
+		return nil
+	}
+	for _, l := range d.landings {
+		all = append(all, l.content)
+	}
+	return all
+}
+
+// sentAt forgets the requests that could no longer land when a newer one was sent: the
+// newer one came after them.
+func (d *doubt) sentAt(at instant) {
+	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at }) // guard 18.5
+	if d.unknownUntil <= at {
+		d.unknownUntil = 0
+	}
+}
+
+// over reports whether nothing can land any more. A request that would leave the state that
+// upstream already holds counts, too: a newer write may come before it lands.
+func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 } // guard 14.1
+
+// until is when nothing can land any more.
+func (d *doubt) until() instant {
+	at := d.unknownUntil
+	for _, l := range d.landings {
+		at = max(at, l.until)
+	}
+	return at
+}
+
+// verifying reports whether an entry's newest write needs nothing but to be read back.
+func (d *doubt) verifying(newest uint64) bool {
+	return d != nil && d.confirmed != nil && d.confirmed.seq >= newest
+}
+
+// mayLeave reports whether one of the unanswered requests can have left c.
+func (d *doubt) mayLeave(c journal.Content) bool {
+	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c }) // guard 18.4
+}

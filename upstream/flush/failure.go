@@ -1,0 +1,260 @@
+package flush
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// fullDiskRetry is how long a task waits when the disk is too full to flush.
+const fullDiskRetry = time.Second
+
+// stop ends the attempt and puts its task back in line, where it waits until at, if at is
+// not 0. The caller holds mu.
+func (a *attempt) stop(why waiting, at instant) {
+	a.task.removes = a.task.removes || a.removes
+	a.f.schedule.stop(a, a.f.now())
+	if a.task.retry != nil || at != 0 {
+		r := retryOf(a.task)
+		r.waiting, r.at = why, at
+	}
+	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
+}
+
+// resume ends the attempt of a write through: what is pending of the entry waits as before.
+// The caller holds mu.
+func (a *attempt) resume() {
+	why, at := backingOff, instant(0)
+	if r := a.task.retry; r != nil {
+		why, at = r.waiting, r.at
+		switch d := r.doubt; {
+		case d == nil:
+		case a.task.first == 0:
+			why, at = doubting, max(atOnce, d.until())
+		case d.confirmed == nil && why == doubting && d.unknownUntil == 0, d.confirmed != nil && a.task.seq > d.confirmed.seq:
+			why, at = backingOff, a.f.now()+instant(a.f.opts.BackoffInitial) // it is to be sent
+		}
+	}
+	if a.task.needless() {
+		a.f.schedule.stop(a, a.f.now())
+		a.queue.tasks.Delete(a.task.Key())
+		a.f.schedule.discard(a.queue)
+		return
+	}
+	a.stop(why, at)
+}
+
+// putBack ends an attempt that shows nothing of upstream, and puts its task back in line.
+func (a *attempt) putBack() {
+	a.f.health.Release(a.probe)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.stop(backingOff, atOnce)
+}
+
+// waitForRoom ends an attempt that was not made, as the disk has no room for the record of
+// its outcome.
+func (a *attempt) waitForRoom() {
+	a.charge.takeBack()
+	a.f.health.Release(a.probe)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if !a.f.diskFull {
+		a.f.diskFull = true
+		a.f.mu.Log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
+	}
+	a.stop(noRoom, a.f.now()+instant(fullDiskRetry))
+}
+
+// failed ends an attempt that has failed, and notes why. The caller holds mu.
+func (a *attempt) failed(failed *upstream.Error, why waiting, retryAt instant) {
+	if a.through != nil {
+		a.resume()
+		return
+	}
+	r := retryOf(a.task)
+	r.attempts++
+	r.reason = failed.Reason
+	a.stop(why, retryAt)
+}
+
+// answered records that upstream gave a verdict. through says that upstream lets the
+// namespace in.
+func (a *attempt) answered(through bool) {
+	a.f.health.Success(a.id(), a.probe)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	s := a.f.schedule
+	a.probe, s.hanging = false, false
+	s.window = min(s.window+1, a.f.opts.Slots.Concurrency().Now)
+	a.queue.answeredAt = a.f.now()
+	s.fails(a.queue, false)
+	r := a.task.retry
+	if r != nil {
+		r.hung = false
+	}
+	if through && r != nil {
+		r.attempts, r.backoff = 0, nil
+	}
+	// Only a request that left after the namespace was blocked shows that it no longer is.
+	if through && a.trial {
+		s.unblock(a.queue)
+	}
+}
+
+// keepWaiting makes a throttled or paused namespace wait. If upstream itself has said so,
+// it is well.
+func (a *attempt) keepWaiting(failed *upstream.Error) {
+	a.f.opts.namespaceFull(a.queue.Key(), failed)
+	if failed.Says() {
+		a.answered(false)
+	} else {
+		a.f.health.Failure(a.id(), a.probe, failed, time.Now())
+	}
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if failed.Verdict == upstream.Throttled {
+		a.throttle(failed)
+		return
+	}
+	a.pause(failed)
+}
+
+// throttle makes the namespace wait as long as upstream asked, or else by a backoff. The
+// caller holds mu.
+func (a *attempt) throttle(failed *upstream.Error) {
+	q := a.queue
+	if a.trial {
+		q.paused = "" // upstream lets it in, if not now
+	}
+	wait := failed.RetryAfter // guard 15.9
+	// Of the requests that were under way when the namespace was first throttled, only
+	// one raises the backoff.
+	if wait == 0 && (a.trial || !q.blocked) {
+		if q.backoff == nil {
+			longest := a.f.opts.BackoffMax
+			if q.pace.limited { // the quota may be used up
+				longest = max(longest, q.pace.maxAge)
+			}
+			q.backoff = upstream.NewBackoff(a.f.opts.BackoffInitial, longest)
+		}
+		wait = q.backoff.NextBackOff()
+	}
+	if a.charge.counted() { // and not a read
+		a.f.opts.Quotas.Throttled(q.Key(), wait)
+	}
+	begins := q.throttled == ""
+	q.throttled = failed.Reason
+	a.block(wait, failed, atOnce)
+	if begins {
+		a.f.mu.Log(slog.LevelWarn, "upstream throttles a namespace: its writes wait",
+			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
+	}
+}
+
+// pause makes the namespace wait for a person, with one attempt every BackoffMax. Another
+// task makes each of them, as upstream may refuse this entry alone. The caller holds mu.
+func (a *attempt) pause(failed *upstream.Error) {
+	q := a.queue
+	begins := q.paused == ""
+	q.paused, q.throttled = failed.Reason, ""
+	q.full = failed.NamespaceFull
+	a.block(a.f.opts.BackoffMax, failed, a.f.now()+instant(a.f.opts.BackoffMax)) // guard 15.7
+	if begins {
+		what := "upstream does not let a namespace in: its writes wait"
+		if q.refusing {
+			what = "upstream refuses the writes of a namespace: they wait"
+		}
+		a.f.mu.Log(slog.LevelError, what,
+			"namespace", q.Key(), "reason", failed.Reason, "retry_every", a.f.opts.BackoffMax.String(),
+			"until", a.f.wall(q.notBefore))
+	}
+}
+
+// block keeps a namespace from sending for a while, and to one request at a time until one
+// goes through. If an earlier answer asked for a longer wait, the longer wait stands. The
+// caller holds mu.
+func (a *attempt) block(wait time.Duration, failed *upstream.Error, retryAt instant) {
+	a.queue.blocked = true
+	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait)) // guard 16.26
+	a.failed(failed, backingOff, retryAt)
+}
+
+// unanswered puts the entry in doubt: upstream may carry out the request for a late window.
+// The newest write is sent as soon as upstream answers again all the same (contract 14).
+func (a *attempt) unanswered(w journal.Write, failed *upstream.Error) {
+	a.noteDoubt(contentOf(w))
+	a.tryAgain(failed, a.blame(failed))
+}
+
+// noteDoubt notes that upstream may carry out a request which would leave c.
+func (a *attempt) noteDoubt(c journal.Content) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	r := retryOf(a.task)
+	if a.f.exact {
+		r.mayHold(c) // the next write that is confirmed ends that
+		return
+	}
+	if r.doubt == nil {
+		r.doubt = &doubt{}
+	}
+	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
+}
+
+// transient makes a write wait. Upstream, or something in its place, may have carried it out
+// though it failed, unless it is certain that nothing was sent.
+func (a *attempt) transient(w journal.Write, failed *upstream.Error) {
+	if failed.Verdict == upstream.Transient {
+		a.f.mu.Lock()
+		retryOf(a.task).mayHold(contentOf(w)) // guard 17.19
+		a.f.mu.Unlock()
+	}
+	a.tryAgain(failed, a.blame(failed))
+}
+
+// tryAgain makes the task wait: by its own backoff when it alone has failed, and by the
+// probes' when upstream is down for all.
+func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	now, r := a.f.now(), retryOf(a.task)
+	if r.attempts == 0 {
+		r.since = now
+	}
+	wait := a.f.opts.BackoffInitial
+	if !down {
+		if r.backoff == nil {
+			r.backoff = upstream.NewBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
+		}
+		wait = r.backoff.NextBackOff()
+		if v := a.f.health.View(); v.Failing && a.f.instant(v.Since) <= r.since {
+			// guard 14.6
+			wait = min(wait, probeMax) // nothing went through since: perhaps upstream is asked for this entry only
+		}
+		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
+	}
+	r.hung = r.hung || failed.Verdict == upstream.Unanswered && a.f.schedule.hung(a, now)
+	why := backingOff
+	if r.hung {
+		why = silent
+	}
+	a.failed(failed, why, now+instant(wait)) // guard 14.4
+}
+
+// blame records a failure that says something of upstream's health.
+func (a *attempt) blame(failed *upstream.Error) (down bool) {
+	down = a.f.health.Failure(a.id(), a.probe, failed, time.Now())
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	s := a.f.schedule
+	s.fails(a.queue, true)
+	a.queue.reason = failed.Reason
+	s.hanging = s.hanging || down && s.hung(a, a.f.now())
+	if down { // guard 16.5
+		a.f.schedule.window = 1
+	}
+	return down
+}

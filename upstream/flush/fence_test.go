@@ -1,0 +1,439 @@
+package flush_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// newShared returns a fake upstream that keeps the times of its entries, for several hosts.
+func newShared(t testing.TB) *fake {
+	f := newFake(t)
+	f.updated = make(map[journal.ID]time.Time)
+	f.ahead = make(map[string]time.Duration)
+	f.away = make(map[string]bool)
+	return f
+}
+
+// fenced runs a test of one host with fences, whose clock is 5 s behind upstream's.
+func fenced(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newShared(t)
+		f.ahead["a.test"] = 5 * time.Second
+		test(t, newFencedRig(t, f, vfs.NewMem(), "a.test"))
+	})
+}
+
+// cutOff has the host's requests fail from now on, or no more.
+func (r *rig) cutOff(away bool) { r.set(func(f *fake) { f.away[r.fenced] = away }) }
+
+// wantKnown compares what readers of the host get.
+func (r *rig) wantKnown(id journal.ID, want string, kind journal.Kind) {
+	r.t.Helper()
+	state, err := r.journal.Lookup(id)
+	if err != nil || state.Value != want || state.Kind != kind {
+		r.t.Errorf("%s knows %q (%v, %v) of %s, want %q (%v)", r.fenced, state.Value, state.Kind, err, id, want, kind)
+	}
+}
+
+// letter is what a test compares of a dead letter.
+type letter struct {
+	Kind   string
+	Theirs bool
+	Op     journal.Op
+	Value  string
+	Winner string
+}
+
+func (r *rig) letters() (out []letter) {
+	r.t.Helper()
+	all, err := r.journal.DeadLetters(0, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, listed := range all {
+		l, err := r.journal.ReadDeadLetter(listed.Seq) // with its value
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		got := letter{Kind: l.Kind.String(), Theirs: l.Theirs, Op: l.Op, Value: l.Value}
+		if l.Winner != nil {
+			got.Winner = l.Winner.Value
+		}
+		out = append(out, got)
+	}
+	return out
+}
+
+func (r *rig) wantLetters(want ...letter) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.letters()); diff != "" {
+		r.t.Errorf("dead letters (-want +got):\n%s", diff)
+	}
+}
+
+// wantFences compares how the fences have ended since the last time.
+func (r *rig) wantFences(want map[string]int) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.fences); diff != "" {
+		r.t.Errorf("fences (-want +got):\n%s", diff)
+	}
+	clear(r.fences)
+}
+
+// settled puts a value and lets it settle.
+func (r *rig) settledPut(id journal.ID, value string) {
+	r.t.Helper()
+	r.put(id, value)
+	r.settleWithin(time.Minute)
+}
+
+// contract 17: the later write by its time wins, and the one that loses is kept with both values.
+// Readers see the winner at once.
+func TestTheLaterWriteWins(t *testing.T) {
+	const apart = 400 * time.Millisecond // more than a linger and a round trip
+	put, del := journal.Put, journal.Delete
+	for name, row := range map[string]struct {
+		known   bool // the host has written the entry before
+		op      journal.Op
+		foreign time.Duration // when the other host writes, from the local write on
+		wins    bool
+		letter  letter
+	}{
+		"later put":                {true, put, apart, false, letter{"superseded", false, put, "local", "theirs"}},
+		"earlier put":              {true, put, -apart, true, letter{"superseded", true, put, "theirs", "local"}},
+		"later, unknown entry":     {false, put, apart, false, letter{"superseded", false, put, "local", "theirs"}},
+		"earlier, unknown entry":   {false, put, -apart, true, letter{"superseded", true, put, "theirs", "local"}},
+		"a put beats a delete":     {true, del, apart, false, letter{"superseded", false, del, "", "theirs"}},
+		"a delete beats a put":     {true, del, -apart, true, letter{"superseded", true, put, "theirs", ""}},
+		"a delete, unknown entry":  {false, del, -apart, true, letter{"superseded", true, put, "theirs", ""}},
+		"much later":               {true, put, time.Hour, false, letter{"superseded", false, put, "local", "theirs"}},
+		"much earlier, long away":  {true, put, -time.Hour, true, letter{"superseded", true, put, "theirs", "local"}},
+		"a delete that comes late": {true, del, time.Hour, false, letter{"superseded", false, del, "", "theirs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("calibrates"), "v")
+				if row.known {
+					r.settledPut(key("k"), "base")
+				}
+				r.cutOff(true)
+				time.Sleep(time.Minute)
+				foreign := func() { r.foreign(key("k"), "theirs") }
+				local := func() {
+					r.append(journal.NewWrite{ID: key("k"), Op: row.op, Value: map[bool]string{true: "local"}[row.op == put]})
+				}
+				first, second := local, foreign
+				if row.foreign < 0 {
+					first, second = foreign, local
+				}
+				first()
+				time.Sleep(row.foreign.Abs())
+				second()
+				time.Sleep(time.Minute)
+				r.cutOff(false)
+				r.settleWithin(time.Minute)
+				r.wantLetters(row.letter)
+				switch {
+				case !row.wins:
+					r.wantHeld(key("k"), "theirs")
+					r.wantKnown(key("k"), "theirs", journal.Settled)
+				case row.op == put:
+					r.wantHeld(key("k"), "local")
+					r.wantKnown(key("k"), "local", journal.Settled)
+				default:
+					if value, ok := r.holds(key("k")); ok {
+						t.Errorf("upstream holds %q", value)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The fence costs one read where the entry was not confirmed a moment ago, and no more. Nothing is
+// compared where the setting is off, but for writes that ask for it, and after FenceAll.
+func TestWhatAFenceCosts(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		reads := func() int { return len(r.requests(func(c call) bool { return c.method == http.MethodGet })) }
+		r.settledPut(key("k"), "first")
+		if n := reads(); n != 2 { // its fence, and one that tells the offset of the clocks
+			t.Errorf("%d reads for the first write, want 2", n)
+		}
+		time.Sleep(time.Second)
+		r.settledPut(key("k"), "second")
+		if n := reads(); n != 3 {
+			t.Errorf("%d reads after the second write, want 3", n)
+		}
+		for range 5 { // no linger, and upstream has just confirmed the entry
+			w := r.put(key("k"), "hot")
+			if !r.flusher.Await(t.Context(), key("k"), w.Seq) {
+				t.Fatal("it is not settled")
+			}
+		}
+		if n := reads(); n != 3 {
+			t.Errorf("%d reads after writes that follow at once, want 3", n)
+		}
+		off := journal.ID{Namespace: "unfenced", Key: "k"}
+		r.settledPut(off, "first")
+		time.Sleep(time.Second)
+		r.settledPut(off, "second")
+		if n := reads(); n != 3 {
+			t.Errorf("%d reads after writes without a fence, want 3", n)
+		}
+		time.Sleep(time.Second)
+		r.append(journal.NewWrite{ID: off, Op: journal.Put, Value: "asks", Fenced: true})
+		r.settleWithin(time.Minute)
+		r.put(off, "before")
+		r.flusher.FenceAll()
+		r.settleWithin(time.Minute)
+		if n := reads(); n != 5 {
+			t.Errorf("%d reads after writes that are fenced all the same, want 5", n)
+		}
+		r.settledPut(off, "after")
+		if n := reads(); n != 5 {
+			t.Errorf("%d reads after a write from after FenceAll, want 5", n)
+		}
+		r.wantFences(map[string]int{"absent": 1, "unchanged": 3})
+	})
+}
+
+// A crash with a PUT under way, and another host's write after ours was confirmed: only what was
+// really sent is taken for our own late write.
+func TestAnotherHostsWriteIsNoLateOneOfOurs(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply { return reply{hang: c.value == "under way", applied: c.value == "under way"} }
+		})
+		time.Sleep(time.Second)
+		r.put(key("k"), "under way")
+		time.Sleep(time.Second)
+		r = r.reopen()
+		r.set(func(f *fake) { f.answer = nil })
+		r.within(10*time.Second, "it is confirmed", func() bool {
+			why, _ := r.flusher.EntryWaits(key("k"))
+			return strings.HasPrefix(why, "in doubt: ")
+		})
+		time.Sleep(5 * time.Second)
+		r.foreign(key("k"), "theirs")
+		time.Sleep(2 * lateWindow)
+		r.wantHeld(key("k"), "theirs")
+		r.wantKnown(key("k"), "theirs", journal.Settled)
+		if n := r.pending(); n != 0 {
+			t.Errorf("%d are pending", n)
+		}
+		r.wantLetters()
+	})
+}
+
+// Our own request that lands late over another host's later state is repaired: the state comes
+// back, and our write is a dead letter.
+func TestALateWriteOfOursDoesNotUndoTheWinner(t *testing.T) {
+	for name, restarts := range map[string]bool{"in one process": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						if c.value == "late" {
+							return reply{hang: true, late: timeout + 15*time.Second}
+						}
+						return reply{}
+					}
+				})
+				r.put(key("k"), "late")
+				time.Sleep(5 * time.Second)
+				r.foreign(key("k"), "theirs")
+				if restarts {
+					r = r.reopen()
+				}
+				time.Sleep(timeout)
+				r.wantKnown(key("k"), "theirs", journal.Value) // a copy of the winner waits for the end of the doubt
+				time.Sleep(13 * time.Second)
+				r.wantHeld(key("k"), "late")
+				r.settleWithin(lateWindow)
+				r.wantHeld(key("k"), "theirs")
+				r.wantKnown(key("k"), "theirs", journal.Settled)
+				r.wantLetters(letter{"superseded", false, journal.Put, "late", "theirs"})
+			})
+		})
+	}
+}
+
+// contract 19: the copy of a winner that waits for the end of a doubt has upstream's time. Upstream shows
+// that again once the disk had no room to keep the copy.
+func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(2 * diskReserve)
+		r := newFencedRig(t, newShared(t), d, "a.test")
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Second)
+		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.value == "late"} } })
+		r.put(key("k"), "late")
+		time.Sleep(5 * time.Second)
+		r.foreign(key("k"), "theirs")
+		time.Sleep(timeout)
+		r.wantKnown(key("k"), "theirs", journal.Value)
+		shown, err := r.journal.Lookup(key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.free.Store(diskReserve - 1)
+		r.settleWithin(2 * lateWindow)
+		r.wantKnown(key("k"), "", journal.Unknown)
+		found, err := r.client.Get(t.Context(), key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := r.journal.Fill(key("k"), found.Observation(), func() bool { return true })
+		if err != nil || state.Value != "theirs" || state.UpdatedAt < shown.UpdatedAt {
+			t.Errorf("%q of %f, %v; readers have seen %f", state.Value, state.UpdatedAt, err, shown.UpdatedAt)
+		}
+	})
+}
+
+// Another host writes the old value again: that is a write like any other.
+func TestTheOldValueAgain(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "a")
+		r.cutOff(true)
+		r.put(key("k"), "mine")
+		time.Sleep(10 * time.Second)
+		r.foreign(key("k"), "b")
+		time.Sleep(10 * time.Second)
+		r.foreign(key("k"), "a")
+		time.Sleep(time.Second)
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "a")
+		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "a"})
+	})
+}
+
+// A fence that fails is a failed attempt: nothing is sent, nothing is in doubt, no quota is spent,
+// and it is tried again.
+func TestAFenceThatFails(t *testing.T) {
+	for name, bad := range map[string]reply{
+		"429":      {status: 429, header: http.Header{"Retry-After": {"40"}}, body: `{"detail":"slow"}`},
+		"502":      {status: 502, body: "<html>"},
+		"403":      {status: 403, body: `{"detail":"no"}`},
+		"hangs":    {hang: true},
+		"cut":      {cut: true},
+		"captured": {status: 200, body: "<html>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						if c.method == http.MethodGet {
+							return bad
+						}
+						return reply{}
+					}
+				})
+				writes := len(r.requests(call.write))
+				r.put(key("k"), "mine")
+				time.Sleep(30 * time.Second)
+				if n := len(r.requests(call.write)); n != writes {
+					t.Errorf("%d writes were sent", n-writes)
+				}
+				count, why, next := r.flusher.Attempts(key("k"))
+				if count == 0 || strings.HasPrefix(why, "comparing with upstream: ") != (name == "403") {
+					t.Errorf("%d attempts, the last of which failed: %q", count, why)
+				}
+				r.put(key("other"), "v")  // a mark is taken back with the next change of the journal
+				underWay := next.IsZero() // and marked, before anybody knows that it will fail
+				if doubts, err := r.journal.InDoubt(); err != nil || !underWay && slices.ContainsFunc(doubts, func(d journal.Doubtful) bool { return d.ID == key("k") }) {
+					t.Errorf("in doubt are %v, %v", doubts, err)
+				}
+				r.set(func(f *fake) { f.answer = nil })
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "mine")
+			})
+		})
+	}
+}
+
+// What upstream refuses to read for good, it does not hold. The write gets its own refusal.
+func TestAFenceThatIsRefusedForGood(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.set(func(f *fake) { f.answer = func(call) reply { return detail(http.StatusUnprocessableEntity) } })
+		r.put(key("k"), "v")
+		r.settleWithin(time.Minute)
+		r.wantLetters(letter{"refused", false, journal.Put, "v", ""})
+	})
+}
+
+// The process, or the machine, stands still between the fence and the write: the answer of the
+// fence is too old, and upstream is asked again.
+func TestAFenceAfterAPause(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Second)
+		paused := false
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.method == http.MethodGet && !paused {
+					paused = true
+					return reply{after: 20 * time.Second / 4} // the answer is there, and nobody reads it
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "mine")
+		time.Sleep(time.Second)
+		r.foreign(key("k"), "theirs")
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "theirs")
+		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+	})
+}
+
+// An upstream that always takes long gets its writes all the same.
+func TestAFenceOfASlowUpstream(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.set(func(f *fake) { f.latency = 4 * time.Second })
+		r.put(key("k"), "v")
+		r.settleWithin(5 * time.Minute)
+		r.wantHeld(key("k"), "v")
+	})
+}
+
+// How long another host may write unseen: from the moment at which upstream makes the answer of
+// the fence until it carries out the write. With half a round trip on the way there and back, that
+// is one.
+func TestTheRaceThatIsLeft(t *testing.T) {
+	unseen := 0
+	const step = 5 * time.Millisecond
+	for at := time.Duration(0); at < 200*time.Millisecond; at += step {
+		fenced(t, func(t *testing.T, r *rig) {
+			r.settledPut(key("k"), "base")
+			time.Sleep(time.Second)
+			r.put(key("k"), "mine")
+			time.Sleep(linger + at + time.Millisecond)
+			r.foreign(key("k"), "theirs")
+			time.Sleep(time.Second)
+			r.settleWithin(time.Minute)
+			if value, _ := r.holds(key("k")); value == "mine" && len(r.letters()) == 0 {
+				unseen++
+			}
+		})
+	}
+	if width := time.Duration(unseen) * step; width != 50*time.Millisecond {
+		t.Errorf("another host may write unseen for %v, and a round trip takes 50ms", width)
+	}
+}

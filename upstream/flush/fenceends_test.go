@@ -1,0 +1,294 @@
+package flush_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
+)
+
+// contract 14: what is read back may be another host's by then. Readers see that from then on.
+func TestAReadBackThatFindsAnotherHostsState(t *testing.T) {
+	for name, change := range map[string]func(*fake){
+		"a value":  func(f *fake) { f.put(key("k"), "theirs") },
+		"a delete": func(f *fake) { delete(f.entries, key("k")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
+				r.put(key("k"), "old")
+				time.Sleep(time.Second)
+				r.put(key("k"), "new")
+				r.within(time.Minute, "new is upstream", func() bool { v, _ := r.holds(key("k")); return v == "new" })
+				r.set(change)
+				r.settleWithin(2 * time.Minute)
+				r.wantLetters() // it was upstream for a while
+				if name == "a value" {
+					r.wantKnown(key("k"), "theirs", journal.Settled)
+				} else {
+					r.wantKnown(key("k"), "", journal.Unknown)
+				}
+			})
+		})
+	}
+}
+
+// forgetful is a journal whose sent marks do not say what was sent: those of an older format.
+type forgetful struct{ *journal.Journal }
+
+func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
+	all, err := j.Journal.InDoubt()
+	for i := range all {
+		all[i] = journal.Doubtful{ID: all[i].ID, Unknown: true}
+	}
+	return all, err
+}
+
+// Where nobody knows what was sent, nothing is sent before it can no longer land. What is there
+// then may be another host's: it is kept, and never wins.
+func TestRestartWithUnknownMarks(t *testing.T) {
+	for name, host := range map[string]string{"without a fence": "", "fenced": "a.test"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := openRig(&rig{fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: host})
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						return reply{hang: c.write(), late: map[bool]time.Duration{true: 29 * time.Second}[c.write()]}
+					}
+				})
+				r.put(key("k"), "old")
+				time.Sleep(time.Second)
+				r.put(key("k"), "new")
+				r.stop()
+				r.set(func(f *fake) { f.answer = nil })
+				r = openRig(&rig{fake: r.fake, t: t, fs: r.fs, fenced: host, forgetful: true})
+				restarted := time.Now()
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "new")
+				for _, c := range r.requests(func(c call) bool { return !c.at.Before(restarted) }) {
+					if c.at.Sub(restarted) < lateWindow {
+						t.Errorf("%s %v after the restart, want nothing for %v", c.method, c.at.Sub(restarted), lateWindow)
+					}
+				}
+				if host != "" {
+					r.wantLetters(letter{"superseded", true, journal.Put, "old", "new"})
+				}
+			})
+		})
+	}
+}
+
+// A fence spends nothing of the quota, whatever comes of it.
+func TestAFenceSpendsNoQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		day := quota.Limit{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}
+		r := openRig(&rig{
+			fake: newShared(t), t: t, fs: vfs.NewMem(), fenced: "a.test", quota: func(string) quota.Limit { return day },
+		})
+		used := func(want int) {
+			t.Helper()
+			if got := r.quotas.Reports()["ns"].Used; got != want {
+				t.Errorf("%d are used, want %d", got, want)
+			}
+		}
+		r.settledPut(key("k"), "base")
+		used(1)
+		r.cutOff(true)
+		r.put(key("k"), "mine")
+		time.Sleep(time.Minute)
+		used(1)
+		r.foreign(key("k"), "theirs")
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		used(1)
+		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+		r.cutOff(true)
+		r.del(key("k"))
+		time.Sleep(time.Second)
+		r.set(func(f *fake) { delete(f.entries, key("k")) })
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		used(1)
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.write() {
+					return reply{}
+				}
+				return reply{status: 429, header: http.Header{"Retry-After": {"20"}}, body: `{"detail":"slow"}`}
+			}
+		})
+		r.put(key("k"), "again")
+		time.Sleep(5 * time.Second)
+		used(1)
+		r.set(func(f *fake) { f.answer = nil })
+		r.settleWithin(time.Minute)
+		used(2)
+	})
+}
+
+// The state that a write overwrites is kept once, however often the write is tried.
+func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.foreign(key("k"), "theirs")
+		time.Sleep(time.Second)
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.value == "mine" && c.n < 4 {
+					return reply{status: 502, body: "<html>"}
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "mine")
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "mine")
+		r.wantLetters(letter{"superseded", true, journal.Put, "theirs", "mine"})
+	})
+}
+
+// A write that upstream failed over may have arrived: the newer one does not lose against it.
+func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
+	for name, answer := range map[string]reply{
+		"failed over":  {status: 502, body: "<html>", applied: true},
+		"not answered": {cut: true, late: 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						if c.value == "first" && c.n == 1 {
+							return answer
+						}
+						return reply{}
+					}
+				})
+				r.put(key("k"), "first")
+				time.Sleep(linger + 3*r.latency/2)
+				r.put(key("k"), "second") // before the first one arrives, or is known to
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "second")
+				r.wantLetters()
+			})
+		})
+	}
+}
+
+// A write whose fence lasts into the next window is counted there, durably before it leaves.
+func TestAFenceThatOutlastsTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		allowed := quota.Limit{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
+		fs := vfs.NewMem()
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", quota: func(string) quota.Limit { return allowed }})
+		ledger := func() (used int) {
+			for _, spent := range quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler)).Spent() {
+				if spent.Ends.After(time.Now()) {
+					used += spent.Used
+				}
+			}
+			return used
+		}
+		r.settledPut(key("first"), "v")
+		time.Sleep(time.Until(time.Now().Truncate(allowed.Period).Add(allowed.Period - 500*time.Millisecond)))
+		writes := 0
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if !c.write() {
+					return reply{after: time.Second}
+				}
+				if writes++; ledger() == 0 {
+					t.Error("a request has left that the ledger does not count in its window")
+				}
+				return reply{}
+			}
+		})
+		began := time.Now().Truncate(allowed.Period)
+		r.put(key("k"), "v")
+		r.settleWithin(time.Minute)
+		if writes != 1 || !time.Now().Truncate(allowed.Period).After(began) {
+			t.Errorf("%d writes, the last in the window of %v", writes, time.Now())
+		}
+	})
+}
+
+// Where a gateway's clock makes the Date of the answers, what other hosts write after this host's
+// first write counts all the same, and so it does when the gateway has changed.
+func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		for i, ahead := range []time.Duration{time.Hour, -time.Hour, 2 * time.Hour} {
+			r.set(func(f *fake) { f.gateway = ahead })
+			for _, id := range []journal.ID{key(fmt.Sprint("first", i)), key(fmt.Sprint("second", i))} {
+				r.settledPut(id, "mine")
+				r.foreign(id, "theirs")
+				seen, err := r.client.Get(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				state, err := r.journal.Fill(id, seen.Observation(), func() bool { return true })
+				if err != nil || state.Value != "theirs" || state.Rejection != journal.NotRejected {
+					t.Errorf("ahead by %v: %q is known of %s, disbelief %d, %v", ahead, state.Value, id, state.Rejection, err)
+				}
+			}
+		}
+	})
+}
+
+// Upstream holds already what a write would leave, and has shown when that came to be: a listing
+// that shows the same is none of an older state.
+func TestWhatUpstreamHeldAlreadyIsNoOlderState(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		r.cutOff(true)
+		time.Sleep(time.Second)
+		r.put(key("k"), "same")
+		time.Sleep(time.Minute)
+		r.foreign(key("k"), "same")
+		r.cutOff(false)
+		r.settleWithin(time.Minute)
+		base, err := r.journal.Fence.Base(key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := float64(r.updated[key("k")].Add(r.ahead["a.test"]).UnixMicro()) / 1e6
+		if base.Origin.NewerThan(shown) {
+			t.Errorf("%v is newer than what upstream shows of it, %f", base.Origin, shown)
+		}
+		if !base.Origin.NewerThan(shown - 0.01) {
+			t.Errorf("%v is not newer than what was before it", base.Origin)
+		}
+	})
+}
+
+// A write from before this host was in doubt about itself gives way to a state that may be later:
+// nobody knows yet by how much the clocks differ. Before that, the write would stay.
+func TestAnUncertainWriteFromBeforeADoubtGivesWay(t *testing.T) {
+	for doubted, want := range map[bool]letter{
+		false: {"superseded", true, journal.Put, "theirs", "mine"},
+		true:  {"superseded", false, journal.Put, "mine", "theirs"},
+	} {
+		fenced(t, func(t *testing.T, r *rig) {
+			r.cutOff(true)
+			r.put(key("k"), "mine")
+			if doubted {
+				r.flusher.FenceAll()
+			}
+			time.Sleep(400 * time.Millisecond)
+			r.foreign(key("k"), "theirs")
+			r.cutOff(false)
+			r.settleWithin(time.Minute)
+			r.wantHeld(key("k"), want.Winner)
+			r.wantLetters(want)
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package flush
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+const (
+	// mostLinger bounds how long upstream's confirmation of an entry stands for a fence where the
+	// linger is long: as long, another host may write unseen.
+	mostLinger = 250 * time.Millisecond
+	// mostLately bounds the entries whose last writes are remembered.
+	mostLately = 4096
+)
+
+// fences decide which writes are compared with upstream before they are sent, and remember the
+// last writes that upstream has confirmed. Its methods may be called concurrently.
+type fences struct {
+	journal FenceJournal // nil: there are no fences
+	exact   bool         // a fence costs no request
+	of      func(namespace string) bool
+	linger  func(namespace string) time.Duration
+	offset  *upstream.Offset
+
+	mu     sync.Mutex // guards the fields below
+	upTo   uint64     // writes up to this one are fenced, whatever the settings
+	since  time.Time  // when that was said: what was sent before counts as confirmed long ago
+	landed map[journal.ID]landed
+	ring   []journal.ID // the entries of landed, in the order in which they came, from next on
+	next   int
+}
+
+// landed is a write of an entry that upstream has confirmed.
+type landed struct {
+	seq            uint64
+	content        journal.Content
+	sent, received time.Time
+}
+
+func newFences(opts *Options) *fences {
+	return &fences{
+		journal: opts.FenceJournal, exact: opts.Engine.Exact(), of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
+		landed: make(map[journal.ID]landed),
+	}
+}
+
+// applies reports whether a write has to be compared with upstream. Where that costs a request, it need
+// not be if upstream has confirmed the entry a moment ago: within its linger, or the time of an attempt,
+// each within bounds. Where another host writes within that moment, its state is overwritten unseen.
+func (s *fences) applies(w journal.Write, trip time.Duration) bool {
+	if s.journal == nil {
+		return false
+	}
+	s.mu.Lock()
+	all := w.Fenced || w.Seq <= s.upTo // guard 17.26
+	last, known := s.landed[w.ID]
+	known = known && last.sent.After(s.since)
+	s.mu.Unlock()
+	switch {
+	case all:
+		return true
+	case s.of == nil || !s.of(w.Namespace):
+		return false
+	case s.exact:
+		return true
+	case known && apart(last.received, last.sent) > fenceAge: // nobody knows when it was carried out
+		return true
+	}
+	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
+	return !known || apart(time.Now(), last.received) > lately // guard 17.25
+}
+
+// confirmed remembers that upstream has carried out a write.
+func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
+	if s.journal == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.landed[w.ID]; !known {
+		if len(s.ring) < mostLately {
+			s.ring = append(s.ring, w.ID)
+		} else {
+			delete(s.landed, s.ring[s.next])
+			s.ring[s.next] = w.ID
+			s.next = (s.next + 1) % mostLately
+		}
+	}
+	s.landed[w.ID] = landed{w.Seq, contentOf(w), sent, received}
+}
+
+// last is the last write of an entry that upstream has confirmed, if it is remembered.
+func (s *fences) last(id journal.ID) (landed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.landed[id]
+	return last, ok && !last.received.IsZero()
+}
+
+// forget is for an entry that upstream holds another host's state of. Its place in the ring stays.
+func (s *fences) forget(id journal.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.landed[id]; ok {
+		s.landed[id] = landed{}
+	}
+}
+
+// all has the writes up to one fenced, and takes nothing that was sent before for confirmed lately.
+// What this host has left upstream stays known.
+func (s *fences) all(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upTo = max(s.upTo, upTo)
+	s.since = time.Now()
+}
+
+// doubted reports whether a write is from before this host was in doubt about itself.
+func (s *fences) doubted(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return seq <= s.upTo
+}
+
+// sentAfter returns the earliest time, by upstream's clock, at which upstream can have carried out a
+// request that left at sent; 0 if nobody knows.
+func (s *fences) sentAfter(sent time.Time) float64 {
+	at := s.offset.UpstreamTime(sent).Least
+	if math.IsInf(at, 0) {
+		return 0
+	}
+	return max(0, at)
+}
+
+// guard journals another host's state that has just won as a pending copy of it. An unanswered
+// request of this host may still land over that state: the copy is then read back, and repairs it.
+// The copy loses to anything later. Readers see it with the later time of the state and of the write
+// that has lost: upstream may keep the state as it is, and no later reader is to see an earlier time
+// (contract 19).
+func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) error {
+	const earlier = 1 // second: the state itself counts as later, even if the clocks drift
+	ahead := s.offset.At(math.MaxUint64).Most
+	if math.IsInf(ahead, 1) { // the clock has just been set
+		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state, once the offset is known
+	}
+	_, err := j.Append(journal.NewWrite{ // guard 19.32
+		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
+		WrittenAt: found.WrittenAt - ahead - earlier, At: max(found.WrittenAt, lost.UpdatedAt),
+		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
+	})
+	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
+		return nil // there is no room for it, or a newer write is pending
+	}
+	return err
+}

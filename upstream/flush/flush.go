@@ -1,0 +1,179 @@
+package flush
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Flush returns when every write that was acknowledged before the call, of one namespace
+// or, with "", of all, has settled or is dead: with no linger, but at upstream's pace.
+// When ctx ends first, its error comes with what is left. It counts entries.
+func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
+	if err := f.rebuilt(ctx); err != nil {
+		return 0, 0, f.pending(), err
+	}
+	w := f.expedite(namespace)
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	r := f.leave(w)
+	if r.Pending == 0 {
+		err = nil
+	}
+	return r.Settled, r.Dead, r.Pending, err
+}
+
+// rebuilt waits until the journal has announced all that an earlier process left pending.
+func (f *Flusher) rebuilt(ctx context.Context) error {
+	select {
+	case <-f.opts.Journal.Rebuilt():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *Flusher) pending() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.schedule.pending
+}
+
+// expedite makes the pending writes of a namespace, or of all, wait for nothing but
+// upstream, and returns a wait for them.
+func (f *Flusher) expedite(namespace string) *flushWait {
+	if namespace != "" {
+		return f.expediteNamespace(namespace)
+	}
+	f.mu.Lock()
+	w := f.callers.flush("", f.schedule.announced, f.schedule.pending)
+	f.mu.Unlock()
+	f.inSome(f.schedule.expediteSome)
+	return w
+}
+
+// inSome calls some until it has gone through all queues. Each call holds the lock anew.
+func (f *Flusher) inSome(some func(cursor int) (next int, done bool)) {
+	for cursor, done := 0, false; !done; {
+		f.mu.Lock()
+		cursor, done = some(cursor)
+		f.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
+	}
+}
+
+func (f *Flusher) expediteNamespace(namespace string) *flushWait {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.schedule
+	q := s.queues.Get(namespace)
+	if q == nil {
+		return f.callers.flush(namespace, s.announced, 0)
+	}
+	s.expedite(q)
+	return f.callers.flush(namespace, s.announced, q.pending)
+}
+
+// leave ends a wait and returns what it has counted.
+func (f *Flusher) leave(w *flushWait) Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callers.leaveFlush(w)
+	return w.result
+}
+
+// Await sends an entry's pending write without linger, and returns when the write of that
+// sequence number, or a newer one to the entry, has settled. It is false when ctx ends
+// first, or when the write is a dead letter.
+func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
+	w := f.awaitEntry(id, seq)
+	if w == nil {
+		// The write went upstream before its caller began to wait: hardly ever.
+		_, dead, err := f.opts.Journal.IsDead(id, seq)
+		return !dead && err == nil
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callers.leaveEntry(w)
+	return w.settled
+}
+
+// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if
+// the entry has nothing pending any more.
+func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, t := f.schedule.find(id)
+	if t == nil || t.first == 0 {
+		return nil
+	}
+	f.schedule.expediteTask(q, t)
+	return f.callers.entry(id, seq)
+}
+
+// drain is a flush at the end of the process.
+type drain struct {
+	since    time.Time
+	deadline instant // 0 if there is none
+	hopeless chan struct{}
+	over     bool // hopeless is closed
+}
+
+// Drain flushes without linger, for shutdown. It returns when nothing is pending, when
+// nothing more can be done by ctx's deadline, or when ctx ends. If upstream is down, Drain
+// tries it once more at once, and does not wait for it after that. From its first call on,
+// no write lingers. Its callers make one call at a time.
+func (f *Flusher) Drain(ctx context.Context) Result {
+	if f.rebuilt(ctx) != nil {
+		return Result{Pending: f.pending()}
+	}
+	d := &drain{since: time.Now(), hopeless: make(chan struct{})}
+	if deadline, ok := ctx.Deadline(); ok {
+		d.deadline = f.instant(deadline)
+	}
+	f.health.Nudge()
+	w := f.beginDrain(d)
+	f.signal()
+	select {
+	case <-w.done:
+	case <-d.hopeless:
+	case <-ctx.Done():
+	}
+	f.awaitThroughs(ctx)
+	return f.leave(w)
+}
+
+func (f *Flusher) beginDrain(d *drain) *flushWait {
+	f.mu.Lock()
+	f.schedule.draining = true
+	f.mu.Unlock()
+	w := f.expedite("")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drain = d // only now: before, tasks that linger are no reason to give up
+	return w
+}
+
+// judgeDrain ends a drain for which nothing more can be done: nothing is under way, and
+// the next request could be made at the given time. The caller holds mu.
+func (f *Flusher) judgeDrain(next instant) {
+	d := f.drain
+	if d == nil || d.over || len(f.schedule.running) > 0 {
+		return
+	}
+	v := f.health.View()
+	late := next == 0 || d.deadline != 0 && next >= d.deadline
+	if late || v.Down && !v.ProbeFailedAt.Before(d.since) { // guard 22.4
+		d.over = true
+		close(d.hopeless)
+	}
+}

@@ -1,0 +1,336 @@
+package flush
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/internal/loggingmutex"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/quota"
+)
+
+// Journal is what the flusher needs of the journal, which explains each method.
+type Journal interface {
+	Rebuilt() <-chan struct{}
+	Newest(journal.ID) (w journal.Write, ok bool, err error)
+	MarkSent(w journal.Write, alsoMayLand ...journal.Content) error
+	UnmarkSent(journal.ID) error
+	InDoubt() ([]journal.Doubtful, error)
+	Settle(journal.Write) error
+	DeadLetter(journal.Write, journal.Failure) error
+	IsDead(id journal.ID, seq uint64) (kind journal.DeadKind, dead bool, err error)
+	Append(journal.NewWrite) (journal.Write, error)
+	Fill(id journal.ID, o *journal.Observation, valid func() bool, options ...journal.FillOption) (journal.State, error)
+	Stats() journal.Stats
+}
+
+// FenceJournal is what the flusher needs of a [journal.Fence].
+type FenceJournal interface {
+	Base(journal.ID) (journal.Base, error)
+	Lose(w journal.Write, o journal.Observation, reason string, mayLand ...journal.Content) error
+	LoseToDelete(w journal.Write, at float64, reason string, mayLand ...journal.Content) error
+	KeepOverwritten(w journal.Write, o journal.Observation, reason string) error
+	KeepOverwrittenDelete(w journal.Write, at float64, reason string) error
+}
+
+// ThroughJournal is what the flusher needs of a [journal.WriteThrough].
+type ThroughJournal interface {
+	Admits(journal.NewWrite) error
+	Doubt(journal.ID)
+	EndDoubt(journal.ID) error
+	Supersede(id journal.ID, seq uint64) error
+}
+
+// Options configures a flusher.
+type Options struct {
+	Journal Journal
+	Through ThroughJournal
+	Engine  upstream.Engine
+	// Host names this host's writes where the engine keeps such names: see [upstream.Writer].
+	Host string
+	// Health is told how requests end, and stops all but one while upstream is down.
+	Health *upstream.Health
+	// Linger is how long a write to a namespace waits for a newer one to its entry.
+	Linger func(namespace string) time.Duration
+	// Fence says whether the writes of a namespace are compared with upstream before they are sent
+	// (contract 17); nil: only those are that ask for it themselves. Without a FenceJournal
+	// none is.
+	Fence        func(namespace string) bool
+	FenceJournal FenceJournal
+	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
+	// upstream, right before it is sent. It may call FenceAll.
+	BeforeSend func()
+	// Offset estimates how far upstream's clock is ahead; nil is one of the flusher's own.
+	Offset *upstream.Offset
+	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
+	// metrics and the number of its requests.
+	OnFence func(outcome string, requests int)
+	// Quotas are the budgets of the namespaces; nil if there are none.
+	Quotas *quota.Quotas
+	// Slots bound the requests under way.
+	Slots *upstream.Slots
+	// Timeout is how long a write through waits for its turn.
+	Timeout time.Duration
+	// LateWindow is how long an unanswered request may still be carried out.
+	LateWindow time.Duration
+	// BackoffInitial and BackoffMax bound the wait between attempts.
+	BackoffInitial, BackoffMax time.Duration
+	// OnSend, if not nil, is called right before the request of a pending write leaves, with the
+	// flusher's lock held: it must be quick, and must not call the flusher or the journal. It is
+	// not called for a write that is superseded by then.
+	OnSend func(journal.Write)
+	// OnOutcome, if not nil, is called with the verdict on every write request.
+	OnOutcome func(journal.Op, upstream.Verdict)
+	// OnSettled, if not nil, is called with every write that has settled and that
+	// upstream still held when it was last asked, before the callers that wait for the
+	// write go on.
+	OnSettled func(journal.Write)
+	// OnNamespaceFull, if not nil, is called when upstream has refused a write as its
+	// namespace is full.
+	OnNamespaceFull func(namespace string)
+	// Logger receives dead letters, and a line when writes begin to wait. It must not be nil.
+	Logger *slog.Logger
+}
+
+// Flusher carries pending writes upstream. See the package's doc for its rules. Its
+// methods may be called concurrently.
+type Flusher struct {
+	clock
+	opts   Options
+	exact  bool // the engine is
+	fences *fences
+	health *upstream.Circuit
+	wake   chan struct{} // holds one token: something may have become due
+
+	// mu guards the fields below. A task that is running belongs to its attempt, which may
+	// read the task without the lock, but for what a new write or a caller changes: seq,
+	// first, writtenAt, waited and urgent. Others may read what the attempt writes.
+	//
+	// Writers wait for this lock: the journal announces writes with its own lock held.
+	// So it is held for a few steps only, however many entries are pending, but for
+	// TryNow. The journal is never called with it held, and nothing is logged.
+	mu       loggingmutex.Mutex
+	schedule *schedule
+	callers  *callers
+	drain    *drain     // not nil once a drain has begun
+	diskFull bool       // the last attempt found the disk too full
+	refusals refusalsOf // by namespace
+}
+
+// New returns a flusher that does nothing until it is run. Its Changed has to be
+// subscribed to the journal before the journal's index is rebuilt.
+func New(opts Options) *Flusher {
+	if opts.Offset == nil {
+		opts.Offset = upstream.NewOffset()
+	}
+	f := &Flusher{
+		opts:    opts,
+		exact:   opts.Engine.Exact(),
+		clock:   clock{epoch: time.Now()},
+		health:  opts.Health.Writes(),
+		wake:    make(chan struct{}, 1),
+		mu:      loggingmutex.Mutex{Logger: opts.Logger},
+		callers: newCallers(), refusals: make(refusalsOf),
+	}
+	f.health.ProbeBy(upstream.NewBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax)), f.signal) // guard 14.5
+	f.fences = newFences(&f.opts)
+	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
+	f.schedule.quotas = opts.Quotas
+	return f
+}
+
+// Changed takes in a change of the journal. The journal has to call it on every change.
+func (f *Flusher) Changed(c journal.Change) {
+	if !c.Written {
+		return
+	}
+	f.opts.Offset.Wrote(c.Seq)
+	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.schedule.written(c, linger, now)
+}
+
+// signal wakes the dispatcher.
+func (f *Flusher) signal() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run flushes until ctx ends or the journal fails. It waits for the requests under way,
+// which end with ctx.
+func (f *Flusher) Run(ctx context.Context) error {
+	if err := f.recallDoubts(); err != nil { // guard 14.10
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.dispatch(ctx, g) })
+	if f.opts.Quotas != nil {
+		g.Go(func() error { return f.renewPaces(ctx) })
+	}
+	return g.Wait()
+}
+
+// recallChunk is how many entries are put in doubt under one hold of the lock.
+const recallChunk = 128
+
+// recallDoubts puts in doubt the entries of which an earlier process did not see an
+// answer.
+func (f *Flusher) recallDoubts() error {
+	entries, err := f.opts.Journal.InDoubt()
+	if err != nil {
+		return err
+	}
+	now := f.now()
+	for chunk := range slices.Chunk(entries, recallChunk) {
+		f.mu.Lock()
+		for _, entry := range chunk {
+			if f.exact {
+				f.schedule.marked(entry, now)
+				continue
+			}
+			f.schedule.doubtful(entry, now+instant(f.opts.LateWindow), now)
+		}
+		f.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
+	}
+	return nil
+}
+
+func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
+	for ctx.Err() == nil {
+		a, at := f.take()
+		if a == nil {
+			f.sleep(ctx, at)
+			continue
+		}
+		g.Go(func() error { return a.run(ctx) })
+	}
+	return nil
+}
+
+// sleep returns when a task may have become due: at that time, if it is not zero, or
+// when signalled, or at the end of ctx.
+func (f *Flusher) sleep(ctx context.Context, at instant) {
+	var due <-chan time.Time
+	if at != 0 {
+		timer := time.NewTimer(time.Duration(at - f.now()))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-f.wake:
+	case <-due:
+	}
+}
+
+// take returns an attempt to be made now, or the time to ask again; 0 means when signalled.
+func (f *Flusher) take() (*attempt, instant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.schedule
+	c := f.opts.Slots.Concurrency()
+	if s.wakeAt = 0; len(s.running) >= c.Limit {
+		return nil, 0 // when a request has ended
+	}
+	s.window = min(s.window, c.Now)
+	a, at := f.begin(f.now())
+	if a != nil {
+		a.f = f
+		return a, 0
+	}
+	f.judgeDrain(at)
+	if s.wakeAt = at; at == 0 {
+		s.wakeAt = math.MaxInt64
+	}
+	return nil, at
+}
+
+// begin starts an attempt of the queue whose turn it is, if upstream's health admits one,
+// or else of a queue that is hopeful. If it starts none, it says when to ask again. The
+// caller holds mu.
+func (f *Flusher) begin(now instant) (a *attempt, at instant) {
+	s := f.schedule
+	q, at := s.next(now)
+	if q != nil && len(s.running) < s.window {
+		ok, probe, retryAt := f.health.Admit(time.Now())
+		if ok {
+			if a = s.start(q, now, probe); probe {
+				s.probing = a
+			}
+			return a, 0
+		}
+		at = f.instant(retryAt)
+	}
+	q, again := s.hopeful(now)
+	if q == nil {
+		return nil, sooner(at, again)
+	}
+	s.hoping = s.start(q, now, false)
+	return s.hoping, 0
+}
+
+// Attempts says how many requests for an entry's pending write failed since the last
+// success, why the last one failed, and when the next is due at the earliest: zero while
+// one is under way, never in the past, and not before the end of what EntryWaits tells. All
+// results are zero for an entry with nothing pending.
+func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
+	v := f.health.View()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, t := f.schedule.find(id)
+	if t == nil {
+		return 0, "", time.Time{}
+	}
+	if t.retry != nil {
+		count, last = t.retry.attempts, t.retry.reason
+	}
+	if !t.running {
+		now := f.now()
+		_, until := q.entryWaits(t, now, v)
+		next = f.wall(max(now, q.ready(t), q.notBefore, until))
+	}
+	return count, last, next
+}
+
+// Saved is how many writes since the start needed no request upstream, as a newer one to their
+// entry took their place before they were sent.
+func (f *Flusher) Saved() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.schedule.saved
+}
+
+// usualTrip is how long a write usually takes, with its fence.
+func (f *Flusher) usualTrip() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.schedule.roundTrip)
+}
+
+// tookTrip takes in how long a write took that upstream carried out, with its fence.
+func (f *Flusher) tookTrip(took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight
+}
+
+// Paused says why upstream does not let a namespace's pending writes in; empty if it does.
+func (f *Flusher) Paused(namespace string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.schedule.queues.Get(namespace); q != nil && q.tasks.Len() > 0 {
+		return q.paused
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package flush
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+type number struct {
+	value, index int
+	compared     *int // counts the comparisons; may be nil
+}
+
+func (n *number) before(other *number) bool {
+	if n.compared != nil {
+		*n.compared++
+	}
+	return n.value < other.value
+}
+
+func (n *number) placed(index int) { n.index = index }
+
+// A heap of many blocks gives its elements back in order, after many have moved in it and
+// left its middle.
+func TestHeap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var h heapOf[*number]
+	var held []*number
+	for step := range 20_000 {
+		switch {
+		case len(held) == 0 || random.IntN(3) > 0:
+			n := &number{value: random.IntN(1000)}
+			h.push(n)
+			held = append(held, n)
+		case random.IntN(2) == 0:
+			n := held[random.IntN(len(held))]
+			n.value = random.IntN(1000)
+			h.fix(n.index)
+		default:
+			i := random.IntN(len(held))
+			if n := h.remove(held[i].index); n != held[i] || n.index != -1 {
+				t.Fatalf("step %d: %+v was removed in place of %+v", step, n, held[i])
+			}
+			held = slices.Delete(held, i, i+1)
+		}
+	}
+	if h.len != len(held) || h.len < 3*heapBlock {
+		t.Fatalf("%d elements in the heap, want %d", h.len, len(held))
+	}
+	wantOrder(t, &h)
+}
+
+// wantOrder takes all elements out of a heap, which has to give the least one each time.
+func wantOrder(t *testing.T, h *heapOf[*number]) {
+	t.Helper()
+	last := -1
+	for h.len > 0 {
+		n := h.remove(0)
+		if n.value < last {
+			t.Fatalf("%d comes after %d", n.value, last)
+		}
+		last = n.value
+	}
+}
+
+// A heap all of whose elements have changed is in order again after a few comparisons an
+// element, however many there are.
+func TestARebuiltHeapIsInOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	compared := 0
+	for _, n := range []int{0, 1, 2, 3, 100, 3*heapBlock + 1} {
+		var h heapOf[*number]
+		for range n {
+			h.push(&number{value: random.IntN(1000), compared: &compared})
+		}
+		for i := range h.len {
+			h.at(i).value = random.IntN(1000)
+		}
+		compared = 0
+		if h.rebuild(); compared > 2*n {
+			t.Errorf("%d comparisons for %d elements", compared, n)
+		}
+		for i := range h.len {
+			if h.at(i).index != i {
+				t.Errorf("the element at %d believes that it is at %d", i, h.at(i).index)
+			}
+		}
+		wantOrder(t, &h)
+	}
+}
+
+// A queue whose failed tasks are tried at once takes no memory for that, as the lock is held.
+func TestTryNowTakesNoMemory(t *testing.T) {
+	q := &queue{index: -1}
+	for i := range 3 * heapBlock {
+		q.retries[backingOff].push(&retryState{task: &task{first: uint64(i)}, at: instant(1 + i), index: -1})
+	}
+	if n := testing.AllocsPerRun(3, q.tryNow); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range q.retries[backingOff].len {
+		if r := q.retries[backingOff].at(i); r.at != atOnce {
+			t.Fatalf("a task waits until %d", r.at)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package flush
+
+import (
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// A write that upstream refuses for good becomes a dead letter, and its value can no longer
+// be read. When upstream refuses one write after another, upstream itself, or somebody who
+// speaks in its name, is more likely to be wrong than all the writes.
+const (
+	// refusalsAllowed is how many writes of a namespace become dead letters within
+	// refusalSpan. A person can look through so few, and an agent that repeats a mistake
+	// is seldom faster. The next refusal pauses the namespace.
+	refusalsAllowed = 5
+	refusalSpan     = time.Minute
+	// refusalBelieved is how long upstream has to refuse a write of a namespace that is
+	// paused so, until the write becomes a dead letter all the same: the others would wait
+	// for ever if the writes were wrong after all.
+	refusalBelieved = time.Hour
+)
+
+// refusals counts the refused writes of a namespace since a time.
+type refusals struct {
+	since instant
+	count int
+}
+
+// refusalsOf are the refusals by namespace.
+type refusalsOf map[string]refusals
+
+// mayKill counts a refusal, and reports whether its write may become a dead letter.
+func (all refusalsOf) mayKill(namespace string, now instant) bool {
+	r, ok := all[namespace]
+	if !ok || now-r.since >= instant(refusalSpan) {
+		r = refusals{since: now}
+	}
+	r.count++
+	upstream.Remember(all, namespace, r)
+	return r.count <= refusalsAllowed // guard 15.6
+}
+
+// refused ends an attempt whose write upstream refuses for good: the write becomes a dead
+// letter, or waits if there are too many of them. Unanswered requests from before it stay
+// in doubt, for the write that may follow.
+//
+// A confirmed write that waits to be read back does not settle in its place: an older one
+// may have landed over it. The next read asks upstream.
+func (a *attempt) refused(w journal.Write, failed *upstream.Error) error {
+	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
+	a.answered(false)
+	if a.tooMany(w, failed) {
+		a.f.opts.namespaceFull(w.Namespace, failed)
+		return nil
+	}
+	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
+		return err
+	}
+	a.f.opts.namespaceFull(w.Namespace, failed) // without this write
+	if superseded, err := a.superseded(w); superseded || err != nil {
+		return err
+	}
+	a.f.opts.Logger.Error("upstream refused a write for good: it is a dead letter now",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "reason", failed.Reason)
+	a.finish(w.Seq, true)
+	return nil
+}
+
+// namespaceFull passes on that upstream calls the namespace full, if it does.
+func (o *Options) namespaceFull(namespace string, failed *upstream.Error) {
+	if failed.NamespaceFull && o.OnNamespaceFull != nil {
+		o.OnNamespaceFull(namespace)
+	}
+}
+
+// tooMany ends the attempt if its write is not to become a dead letter, as upstream refuses
+// one write of the namespace after another: the namespace is paused then. Another of its
+// writes is tried every BackoffMax, and the first that upstream takes ends the pause.
+func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	q, r, now := a.queue, retryOf(a.task), a.f.now()
+	if r.refusedSeq != w.Seq {
+		r.refusedSeq, r.refusedAt = w.Seq, now
+	}
+	if !q.refusing && a.f.refusals.mayKill(q.Key(), now) {
+		if a.trial {
+			a.f.schedule.unblock(q) // it is let in
+		}
+		return false
+	}
+	if q.refusing && now-r.refusedAt >= instant(refusalBelieved) {
+		q.notBefore = now + instant(a.f.opts.BackoffMax)
+		return false
+	}
+	q.refusing = true
+	every := *failed
+	every.Reason = "it refuses one write after another: " + failed.Reason
+	a.pause(&every)
+	return true
+}
+
+// superseded ends the attempt if its refused write became no dead letter, because a newer
+// write to the entry was pending: callers wait for that one.
+func (a *attempt) superseded(w journal.Write) (bool, error) {
+	a.f.mu.Lock()
+	newer := a.task.seq > w.Seq
+	a.f.mu.Unlock()
+	if !newer { // guard 13.17
+		return false, nil
+	}
+	if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); dead || err != nil {
+		return false, err
+	}
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.f.schedule.stop(a, a.f.now())
+	a.beginAnew()
+	return true, nil
+}

@@ -1,0 +1,268 @@
+package flush
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// many is how many entries are pending in the tests of this file, and aMillion in its benchmarks.
+const (
+	many     = 200_000 / Fewer
+	aMillion = 1_000_000
+)
+
+// announced returns a flusher that is not run, to which n writes were announced, spread
+// over some namespaces.
+func announced(tb testing.TB, n, namespaces int) *Flusher {
+	tb.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	f := New(Options{
+		Health:  upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: logger}),
+		Journal: rebuiltJournal{}, Engine: inexact{}, Linger: func(string) time.Duration { return time.Hour },
+		Slots: upstream.NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
+		Logger: logger,
+	})
+	for i := range n {
+		f.Changed(change(i, namespaces))
+	}
+	return f
+}
+
+func change(i, namespaces int) journal.Change {
+	id := journal.ID{Namespace: fmt.Sprint("ns", i%namespaces), Key: fmt.Sprint("key", i)}
+	return journal.Change{ID: id, Seq: uint64(i + 1), Written: true}
+}
+
+// inexact is an engine that is asked for no more than that.
+type inexact struct{ upstream.Engine }
+
+func (inexact) Exact() bool { return false }
+
+// rebuiltJournal is a journal of which only the end of its rebuild is asked.
+type rebuiltJournal struct{ Journal }
+
+func (rebuiltJournal) Rebuilt() <-chan struct{} {
+	rebuilt := make(chan struct{})
+	close(rebuilt)
+	return rebuilt
+}
+
+func (rebuiltJournal) InDoubt() ([]journal.Doubtful, error) { return inDoubt(), nil }
+
+var inDoubt = sync.OnceValue(func() (entries []journal.Doubtful) {
+	for i := range many / 5 {
+		entries = append(entries, journal.Doubtful{ID: change(i, 10).ID})
+	}
+	return entries
+})
+
+// A million pending entries fit in little memory, in the schedule as anywhere.
+func TestATaskIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(task{}); size > 80 {
+		t.Errorf("a task takes %d bytes", size)
+	}
+	var before, after runtime.MemStats
+	f := announced(t, 0, 1)
+	changes := make([]journal.Change, 200_000)
+	for i := range changes {
+		changes[i] = change(i, 10)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for _, c := range changes {
+		f.Changed(c)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := float64(after.HeapAlloc-before.HeapAlloc) / float64(len(changes))
+	t.Logf("%.1f bytes a task, without its key", each)
+	if each > 96 {
+		t.Errorf("a pending entry takes %.1f bytes in the schedule", each)
+	}
+	runtime.KeepAlive(changes)
+	runtime.KeepAlive(f)
+}
+
+// A flush changes a task or two, and not all: it holds the lock for which writers wait.
+func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
+	f := announced(t, 100_000, 1)
+	q := f.schedule.queues.Get("ns0")
+	snapshot := func() map[*task]task {
+		tasks := make(map[*task]task)
+		for t := range inLine(&q.urgent) {
+			tasks[t] = *t
+		}
+		for t := range inLine(&q.lingering) {
+			tasks[t] = *t
+		}
+		return tasks
+	}
+	for round := range 3 {
+		before := snapshot()
+		w := f.expedite("ns0")
+		if w.result.Pending != len(before) || q.lingering.front != nil {
+			t.Fatalf("the flush waits for %d of %d entries; lingering: %v", w.result.Pending, len(before), q.lingering.front)
+		}
+		touched := 0
+		for t, was := range before {
+			if *t != was {
+				touched++
+			}
+		}
+		if touched > 2 {
+			t.Errorf("round %d: a flush touched %d tasks of %d", round, touched, len(before))
+		}
+		for i := range 100 {
+			f.Changed(change(200_000+100*round+i, 1))
+		}
+	}
+}
+
+// inLine yields the tasks of a line, front first.
+func inLine(l *line) func(func(*task) bool) {
+	return func(yield func(*task) bool) {
+		for t := l.front; t != nil && yield(t); t = t.next {
+		}
+	}
+}
+
+// A flush of all namespaces looks at a bounded number of them under one hold of the lock.
+func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
+	const namespaces = 10_000
+	f := announced(t, namespaces, namespaces)
+	chunks := 0
+	for cursor, done := 0, false; !done; chunks++ {
+		before := f.schedule.lingeringQueues()
+		cursor, done = f.schedule.expediteSome(cursor)
+		if n := before - f.schedule.lingeringQueues(); n > 2*expediteChunk {
+			t.Errorf("a chunk made %d namespaces urgent", n)
+		}
+	}
+	if n := f.schedule.lingeringQueues(); n > 0 || chunks < namespaces/expediteChunk/2 {
+		t.Errorf("%d of %d namespaces still linger after %d chunks", n, namespaces, chunks)
+	}
+}
+
+// lingeringQueues counts the namespaces in which a task lingers.
+func (s *schedule) lingeringQueues() (n int) {
+	s.queues.Walk(0, 1<<30, func(q *queue) {
+		if q.lingering.front != nil {
+			n++
+		}
+	})
+	return n
+}
+
+// A write is announced amid flushes and while a restart recalls the entries in doubt, about
+// as soon as alone, and does not wait for all that are pending.
+func TestAWriteWaitsForNothingLong(t *testing.T) {
+	flush := func(f *Flusher) { f.leave(f.expedite("")) }
+	recall := func(f *Flusher) {
+		if err := f.recallDoubts(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, row := range map[string]struct {
+		namespaces int
+		amid       func(*Flusher)
+	}{
+		"flushes of one namespace":   {1, flush},
+		"flushes of many namespaces": {many / 10, flush},
+		"a restart":                  {10, recall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := announced(t, many, row.namespaces)
+			began := time.Now()
+			row.amid(f)
+			whole := time.Since(began)
+			alone := announcing(f, row.namespaces, many)
+			var over atomic.Bool
+			var others sync.WaitGroup
+			others.Go(func() {
+				for !over.Load() {
+					row.amid(f)
+					time.Sleep(100 * time.Microsecond)
+				}
+			})
+			amid := announcing(f, row.namespaces, many+announcements)
+			over.Store(true)
+			others.Wait()
+			t.Logf("a write takes %v alone, and %v amid what takes %v", alone, amid, whole)
+			if amid > max(100*alone, whole/10) {
+				t.Errorf("a write takes %v alone, and %v amid what takes %v", alone, amid, whole)
+			}
+		})
+	}
+}
+
+// announcements is how many writes are timed.
+const announcements = 500
+
+// announcing is how long it takes to announce a write: the median.
+func announcing(f *Flusher, namespaces, from int) time.Duration {
+	took := make([]time.Duration, announcements)
+	for i := range took {
+		c := change(from+i, namespaces)
+		began := time.Now()
+		f.Changed(c)
+		took[i] = time.Since(began)
+		time.Sleep(100 * time.Microsecond) // or most writes would come between two chunks
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+func BenchmarkFlushOfAMillion(b *testing.B) {
+	for _, namespaces := range []int{1, 100_000} {
+		b.Run(fmt.Sprint(namespaces, "namespaces"), func(b *testing.B) {
+			f := announced(b, aMillion, namespaces)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				f.leave(f.expedite(""))
+			}
+		})
+	}
+}
+
+// BenchmarkWaiters ends attempts while callers wait for all.
+func BenchmarkWaiters(b *testing.B) {
+	for _, callers := range []int{0, 100} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			f := announced(b, 40_000, 1)
+			for range callers {
+				f.expedite("")
+			}
+			id := journal.ID{Namespace: "ns0", Key: "key"}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				f.callers.completed(id, uint64(i), 1, 2, false)
+			}
+		})
+	}
+}
+
+// BenchmarkAnnounce is what a write costs in the schedule, and the longest that one takes.
+func BenchmarkAnnounce(b *testing.B) {
+	f := announced(b, 0, 1)
+	var worst time.Duration
+	b.ReportAllocs()
+	for i := range b.N {
+		c := change(i, 10)
+		began := time.Now()
+		f.Changed(c)
+		worst = max(worst, time.Since(began))
+	}
+	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
+}

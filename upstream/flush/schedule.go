@@ -1,0 +1,366 @@
+package flush
+
+import (
+	"math"
+
+	"github.com/botwired/botwired/internal/hashtable"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/quota"
+)
+
+// noPosition is behind all writes that are ever announced.
+const noPosition = math.MaxUint64
+
+// schedule decides which task comes next. Each namespace has a queue in order of due
+// time, and the queues take turns, so that no namespace holds up another (contract 16).
+//
+// It is not safe for concurrent use. Its methods look at a few tasks, however many there
+// are, with three exceptions. [schedule.start] looks at every task of a queue that is due:
+// oldestOf at most. [schedule.expediteSome] makes a few changes to each of expediteChunk queues.
+// [schedule.tryNow], which a person asks for, looks at every failed task of a queue.
+type schedule struct {
+	queues         hashtable.Table[queue, *queue] // by namespace
+	turns          turns
+	running        map[*task]*attempt
+	failingRunning int      // those of queues that are failing
+	probing        *attempt // the probe, while upstream is believed down
+	hanging        bool     // the last probe had no answer for long
+	hoping         *attempt // the attempt beside a probe that hangs: see hopeful
+	window         int      // requests that may be under way: grows after an outage
+	sender         *queue   // the only queue that has sent anything
+	senderSince    instant  // since then
+	roundTrip      instant  // the usual one
+	announced      uint64   // how many writes the journal has announced
+	saved          int64    // of them, those that needed no request, as a newer one took their place
+	pending        int      // tasks with a write
+	draining       bool     // nothing lingers any more
+	wakeAt         instant  // when the dispatcher looks again by itself
+	turn           uint64
+	quotas         *quota.Quotas
+	throughs       throughs
+	// fresh is the queue that an untried task has joined last: the best place for a
+	// probe to come from, as tasks that have failed may be sick themselves.
+	fresh *queue
+	// onSooner is called when a queue is ready before wakeAt.
+	onSooner func()
+}
+
+func newSchedule(window int, onSooner func()) *schedule {
+	return &schedule{running: make(map[*task]*attempt), throughs: make(throughs), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
+}
+
+// find returns the entry's task and its queue; nil if there is none.
+func (s *schedule) find(id journal.ID) (*queue, *task) {
+	q := s.queues.Get(id.Namespace)
+	if q == nil {
+		return nil, nil
+	}
+	return q, q.tasks.Get(id.Key)
+}
+
+// ensure returns the entry's task and its queue. A task that was made has to be put in
+// line.
+func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
+	if q = s.queues.Get(id.Namespace); q == nil {
+		q = &queue{index: -1}
+		s.queues.Insert(id.Namespace, q)
+	}
+	if t = q.tasks.Get(id.Key); t == nil {
+		t, made = &task{}, true
+		q.tasks.Insert(id.Key, t)
+	}
+	return q, t, made
+}
+
+// written takes in a write that the journal announces.
+func (s *schedule) written(c journal.Change, linger, now instant) {
+	q, t, made := s.ensure(c.ID)
+	if c.Seq < t.seq { // guard 12.4
+		return
+	}
+	last, idle := t.seq, t.first == 0
+	t.seq = c.Seq
+	s.announced++
+	saves := t.saves(s.running[t], last)
+	if saves {
+		s.saved++
+	}
+	if t.first == 0 {
+		t.first = s.announced
+		s.pending++
+		q.pending++
+	}
+	if q.linger != linger {
+		q.linger = linger
+		s.place(q)
+	}
+	if q.renew(s.quotas, now); q.pace.limited {
+		s.place(q)
+		if saves {
+			s.quotas.Save(c.Namespace)
+		}
+	}
+	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
+	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
+	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger) // guard 12.8
+	if postponed {
+		q.leave(t)
+	}
+	t.removes = removes
+	switch {
+	case t.running:
+		s.running[t].newerWrite(s.announced, now) // guard 12.1
+	case made:
+		t.begin(now)
+		s.enqueue(q, t, now)
+	case t.retrying():
+		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) { // guard 14.8
+			// The task waited for the end of a doubt, and the newer write need not.
+			q.leave(t)
+			t.retry.at = 0
+			t.begin(now)
+			s.enqueue(q, t, now)
+			break
+		}
+		q.retries[t.retry.waiting].fix(t.retry.index)
+	case postponed:
+		s.enqueue(q, t, now)
+	}
+}
+
+// enqueue puts a task in line.
+func (s *schedule) enqueue(q *queue, t *task, now instant) {
+	t.urgent = t.urgent || s.draining
+	switch {
+	case !t.through && t.retry != nil && t.retry.at != 0:
+		q.retries[t.retry.waiting].push(t.retry)
+	case q.isUrgent(t):
+		q.urgent.push(t)
+	case t.removes:
+		t.postpone(now)
+		q.removing.push(t)
+	default:
+		t.postpone(now)
+		q.lingering.push(t)
+	}
+	if !t.retrying() && t.untried() {
+		s.fresh = q
+	}
+	s.place(q)
+}
+
+// doubtful notes that an earlier process did not see the answers to some of an entry's requests.
+// The entry's task waits if nothing of it is pending, or if nobody knows what the requests would
+// leave.
+func (s *schedule) doubtful(left journal.Doubtful, until, now instant) {
+	q, t, made := s.ensure(left.ID)
+	if !made {
+		q.leave(t)
+	}
+	q.renew(s.quotas, now)
+	r := retryOf(t)
+	r.doubt = recalled(left, until)
+	if t.first == 0 || len(left.Contents) == 0 {
+		r.at, r.waiting = until, doubting
+	}
+	s.enqueue(q, t, now)
+}
+
+// marked is doubtful in front of an exact engine. There the next write of the entry ends the doubt,
+// and so nothing waits.
+func (s *schedule) marked(left journal.Doubtful, now instant) {
+	q, t, made := s.ensure(left.ID)
+	if !made {
+		q.leave(t)
+	}
+	q.renew(s.quotas, now)
+	r := retryOf(t)
+	if r.arrived = left.Contents; t.first == 0 {
+		r.at, r.waiting = atOnce, backingOff
+	}
+	s.enqueue(q, t, now)
+}
+
+// expedite makes all that waits in a queue urgent.
+func (s *schedule) expedite(q *queue) {
+	q.urgentUpTo = s.announced
+	q.urgent.take(&q.removing)
+	q.urgent.take(&q.lingering) // guard 18.2
+	s.place(q)
+}
+
+// expediteTask makes one task urgent.
+func (s *schedule) expediteTask(q *queue, t *task) {
+	lingers := !t.running && !t.retrying() && !q.isUrgent(t)
+	if lingers {
+		q.leave(t)
+	}
+	t.urgent = true
+	if lingers {
+		q.urgent.push(t)
+		s.place(q)
+	}
+}
+
+// expediteChunk is how many queues a flush of all namespaces looks at under one hold of
+// the lock.
+const expediteChunk = 128
+
+// expediteSome makes urgent what waits in some of the queues, from a cursor on that
+// begins with 0. The schedule may change between two calls.
+func (s *schedule) expediteSome(cursor int) (next int, done bool) {
+	return s.queues.Walk(cursor, expediteChunk, s.expedite)
+}
+
+// tryNow ends all waits of a queue that only time would end. It takes a moment for each task
+// that waits so.
+func (s *schedule) tryNow(q *queue) {
+	q.tryNow()
+	s.place(q)
+}
+
+// start takes a task that is due out of its line in a queue. For a probe it takes a task
+// that has not failed, if one is due in any queue.
+func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
+	t := q.first()
+	if f := s.fresh; probe && f != nil && !f.blocked {
+		if untried := f.untried(); untried != nil && untried.untried() && f.ready(untried) <= now {
+			q, t = f, untried
+		}
+	}
+	// guard 15.17
+	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
+		t = q.removing.front // makes room
+	}
+	if !probe && !q.blocked && !q.pace.spread { // guard 18.10
+		// guard 10.19
+		t = q.choose(now)
+	}
+	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
+	a.through = s.throughs.pop(t)
+	q.leave(t)
+	a.charge = a.charged(s.quotas, now)
+	s.begin(a)
+	return a
+}
+
+// begin notes that an attempt begins, whose task is in no line.
+func (s *schedule) begin(a *attempt) {
+	q := a.queue
+	a.task.running = true
+	s.running[a.task] = a
+	q.running++
+	if q.failing {
+		s.failingRunning++
+	}
+	if a.silent {
+		q.silent++
+	}
+	s.turn++
+	q.served = s.turn
+	q.servedAt = a.startedAt
+	if s.sender != q {
+		s.sender, s.senderSince = q, a.startedAt
+	}
+	s.place(q)
+}
+
+// stop ends an attempt; its task is in no line now.
+func (s *schedule) stop(a *attempt, now instant) {
+	q := a.queue
+	if a.silent {
+		q.silent--
+	}
+	if q.failing {
+		s.failingRunning--
+	}
+	switch a {
+	case s.hoping:
+		s.hoping = nil
+	case s.probing:
+		s.probing, s.hanging = nil, s.hung(a, now)
+	}
+	a.task.running = false
+	delete(s.running, a.task)
+	if a.ended != nil {
+		close(a.ended)
+	}
+	q.running--
+	a.charge.end()
+	q.renew(s.quotas, now)
+	s.place(q)
+}
+
+// complete notes that a stopped task's writes up to seq are done with. It returns the
+// range of positions that this takes out of the pending ones, and reports whether there is
+// more to do for the task: then it has to be put in line.
+func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
+	q, t := a.queue, a.task
+	from = t.first
+	if t.seq > seq { // guard 12.2
+		t.first = a.newer
+		return from, t.first, true
+	}
+	if from != 0 {
+		s.pending--
+		q.pending--
+	}
+	if t.first = 0; !t.needless() {
+		return from, noPosition, true
+	}
+	q.tasks.Delete(t.Key())
+	s.discard(q)
+	return from, noPosition, false
+}
+
+// discard forgets a queue when there is nothing to remember of its namespace.
+func (s *schedule) discard(q *queue) {
+	if q.tasks.Len() > 0 {
+		return
+	}
+	q.tasks = hashtable.Table[task, *task]{} // a table does not shrink by itself
+	if q.blocked {
+		return
+	}
+	s.queues.Delete(q.Key())
+	if s.fresh == q {
+		s.fresh = nil
+	}
+	if s.sender == q {
+		s.sender = nil
+	}
+	if s.queues.Len() == 0 {
+		s.queues = hashtable.Table[queue, *queue]{}
+	}
+}
+
+// unblock lets a namespace send as it likes.
+func (s *schedule) unblock(q *queue) {
+	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
+	s.place(q)
+}
+
+// place puts a queue where its next task belongs. A queue that was just served comes
+// after those that were not: its position is when it was served, not how long its next
+// task has been due.
+func (s *schedule) place(q *queue) {
+	h := s.turnsOf(q)
+	t := q.first()
+	waits := t != nil && (!q.blocked || q.running == 0)
+	if q.index >= 0 && (!waits || q.heap != h) {
+		q.heap.remove(q.index)
+	}
+	if !waits {
+		return
+	}
+	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt) // guard 16.6
+	if q.heap = h; q.index < 0 {
+		h.push(q)
+	} else {
+		h.fix(q.index)
+	}
+	if q.readyAt < s.wakeAt { // guard 18.1
+		s.wakeAt = q.readyAt
+		s.onSooner()
+	}
+}

@@ -1,0 +1,369 @@
+package flush
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// sendAttempt is one write on its way upstream: in a slot, and behind a fence where its namespace has
+// one. The fence compares the entry upstream with what is known here, and decides whether the write
+// goes (contract 17).
+//
+// In front of an exact engine the write takes the place of the version that it was judged against, or of
+// none: if another host is faster, it is judged again. So no version is overwritten unseen, and no request can land
+// later over a confirmed write. In front of any other engine the fence's request and the write's follow
+// each other in one slot, so that no more than about one round trip remains in which another host may
+// write unseen.
+type sendAttempt struct {
+	f          *Flusher
+	a          *attempt // that makes it
+	write      journal.Write
+	conditions *conditions    // of a write through; nil for a pending write
+	over       journal.Base   // that the conditions were held against
+	slot       *upstream.Held // nil while it has none
+	fenced     bool           // as of the last look
+
+	asked          time.Time // when upstream was last asked; zero if it was not
+	requests       int       // that the fence has made
+	proposals      int       // of the write
+	sent, received time.Time // of the write
+	took           time.Duration
+	proposedAt     int64 // the write's time, in microseconds, when it was last proposed
+}
+
+// sent is what has become of a send attempt.
+type sent struct {
+	// end is fenceOwn or fenceHeld if upstream holds the write, fenceLost if another host's state
+	// stays, fenceConflict if other hosts were always faster, and fenceFailed if upstream could not be
+	// asked. If the write was requested, that counts.
+	end       outcome
+	requested bool
+	now       upstream.Version // what upstream holds, as far as that is known
+	failed    *upstream.Error  // of the request, or of the fence's; nil if it has not failed
+}
+
+// sighting is an entry's last version, as far as it is known.
+type sighting struct {
+	upstream.Version
+	known   bool
+	valued  bool // upstream itself has shown it, with its value
+	refused bool // upstream refuses for good to show it
+}
+
+const (
+	// mostProposals bounds how often one attempt proposes a write. Where other hosts write the entry
+	// faster than that, the task backs off like one that has failed.
+	mostProposals = 20
+	// The pause after a conflict of which nobody knows who has won, with full jitter. Without it, the
+	// hosts that write one entry keep each other from writing it.
+	conflictPauseLeast = 2 * time.Millisecond
+	conflictPauseMost  = 200 * time.Millisecond
+	// fenceAge is how old the answer of a fence may be when the write leaves. It is more if the
+	// process or the machine has stood still meanwhile; then upstream is asked once more.
+	fenceAge = 2 * time.Second
+	// fenceTries bounds how often a fence asks. An upstream that takes longer than fenceAge would
+	// never get a write otherwise.
+	fenceTries = 5
+	// fencePause is how long a fence that is undecided waits. The Date of an answer that is made
+	// later within its second says more.
+	fencePause = 300 * time.Millisecond
+	// sharp is an estimate of the offset that another Date makes no better, in seconds.
+	sharp = 0.25
+	// timeTick is the least difference between two times of upstream's, in seconds.
+	timeTick = 1e-6
+)
+
+// run carries the write upstream, if it may. Its errors are the journal's.
+func (s *sendAttempt) run(ctx context.Context) (sent, error) {
+	defer s.leave()
+	var seen sighting
+	for s.proposals < mostProposals {
+		if failed := s.enter(ctx); failed != nil {
+			return s.unasked(ctx, failed), nil
+		}
+		s.look(&seen)
+		if !seen.known && (s.fenced || s.f.exact) {
+			if failed := s.ask(ctx, &seen); failed != nil {
+				return s.unasked(ctx, failed), nil
+			}
+			continue // what BeforeSend says counts when the write leaves
+		}
+		end, err := s.judge(seen)
+		if err != nil {
+			return sent{}, err
+		}
+		switch {
+		case end == fenceOwn, end == fenceHeld, end == fenceLost:
+			s.ends(end)
+			return sent{end: end, now: seen.Version}, nil
+		case end == fenceUndecided:
+			if failed := s.askAgain(ctx, &seen); failed != nil {
+				return s.unasked(ctx, failed), nil
+			}
+			continue
+		case s.outdated(time.Now()): // guard 17.23
+			seen = sighting{}
+			continue
+		}
+		now, conflict, failed := s.propose(ctx, seen.Version)
+		if conflict == nil {
+			s.ends(end)
+			if failed == nil {
+				s.carriedOut(ctx, now)
+			}
+			return sent{end: end, requested: true, now: now, failed: failed}, nil
+		}
+		s.ends(fenceConflict)
+		if failed := s.yield(ctx, conflict, &seen); failed != nil {
+			return s.unasked(ctx, failed), nil
+		}
+	}
+	return sent{end: fenceConflict}, nil
+}
+
+// enter waits for a slot.
+func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
+	if s.slot == nil {
+		s.slot, failed = s.f.opts.Slots.Hold(ctx, s.f.opts.Engine, s.write.Namespace)
+	}
+	return failed
+}
+
+// leave gives the slot back.
+func (s *sendAttempt) leave() {
+	if s.slot != nil {
+		s.slot.Release()
+		s.slot = nil
+	}
+}
+
+// look finds out whether the write is compared, and what the engine knows of its entry without asking.
+func (s *sendAttempt) look(seen *sighting) {
+	if s.f.opts.BeforeSend != nil {
+		s.f.opts.BeforeSend()
+	}
+	// Writes through have no fence in front of an engine that compares by asking.
+	s.fenced = (s.f.exact || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
+	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
+		seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
+	}
+}
+
+// ask is the fence's request. If upstream refuses for good to say, it refuses the write, too, and says
+// why.
+func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
+	s.requests++
+	s.asked = time.Now()
+	v, err := s.slot.Get(ctx, s.write.ID)
+	s.took = time.Since(s.asked)
+	failed := upstream.ErrorOf(err)
+	if failed != nil && failed.Verdict == upstream.Permanent {
+		*seen = sighting{known: true, refused: true}
+		return nil
+	}
+	*seen = sighting{Version: v, known: true, valued: true}
+	return failed
+}
+
+// askAgain asks for the value of a version, or, where that is known, waits until another answer says
+// more of the offset.
+func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Error {
+	if !seen.valued {
+		return s.ask(ctx, seen)
+	}
+	*seen = sighting{}
+	s.leave()
+	if err := upstream.Sleep(ctx, fencePause); err != nil {
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
+	}
+	return nil
+}
+
+// judge decides whether the write goes, and keeps the state aside that it is about to overwrite.
+func (s *sendAttempt) judge(seen sighting) (outcome, error) {
+	if !seen.known {
+		return fenceUnchanged, nil // it is not compared
+	}
+	q, err := s.question(seen)
+	if err != nil {
+		return fenceFailed, err
+	}
+	end := q.judge()
+	if end == fenceWon {
+		err = s.f.keepOverwritten(s.write, seen.Version)
+	}
+	return end, err
+}
+
+// question is the question that a version asks.
+func (s *sendAttempt) question(seen sighting) (*question, error) {
+	fences, w := s.f.fences, s.write
+	q := &question{
+		write: w, own: s.a.task.own(), now: seen.Version, valued: seen.valued, refused: seen.refused, fenced: s.fenced,
+		losesTies: w.LosesTies || fences.doubted(w.Seq), oldBefore: math.Inf(-1), conditions: s.conditions,
+	}
+	if fences.journal != nil {
+		var err error
+		if q.base, err = fences.journal.Base(w.ID); err != nil {
+			return nil, err
+		}
+	}
+	began := upstream.Unix(s.f.epoch)
+	old := w.WrittenAt >= began
+	if s.f.exact {
+		q.exactly = &exactly{host: s.f.opts.Host, proposedAt: s.proposedAt}
+	} else {
+		began = fences.offset.UpstreamTime(s.f.epoch).Least
+		s.time(q)
+	}
+	if old {
+		q.oldBefore = began
+	}
+	if c := s.conditions; c != nil && c.onBase {
+		if q.base = s.over; c.alone {
+			q.own = nil // what was not confirmed is not part of the base
+		}
+	}
+	return q, nil
+}
+
+// time adds what is known of upstream's clock. It learns from the answer, too: an entry that nobody has
+// changed has the time of this host's last write.
+func (s *sendAttempt) time(q *question) {
+	fences, d := s.f.fences, s.a.task.doubt()
+	q.byTime = byTime{baseBefore: math.Inf(1), unknown: d != nil && d.unknownUntil != 0}
+	last, ok := fences.last(s.write.ID)
+	if ok && !q.base.Known { // the copy has made room for others
+		q.base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
+	}
+	if origin := q.base.Origin; ok && q.now.Present() && last.seq == origin.Seq && origin.At == 0 {
+		q.byTime.baseBefore = fences.offset.UpstreamTime(last.received).Most
+		if q.isBase() && q.now.WrittenAt > origin.After {
+			fences.offset.Showed(q.now.WrittenAt, last.sent, last.received)
+		}
+	}
+	q.byTime.offset = fences.offset.At(s.write.Seq) // guard 17.21
+	width := q.byTime.offset.Most - q.byTime.offset.Least
+	q.byTime.mayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
+}
+
+// outdated reports whether the fence's answer is too old to go by, and upstream is to be asked once
+// more: the process or the machine has stood still since, or upstream takes long. It does not matter to an
+// exact engine.
+func (s *sendAttempt) outdated(now time.Time) bool {
+	return s.fenced && !s.f.exact && s.requests < fenceTries && apart(now, s.asked) > fenceAge
+}
+
+// apart is the time between two moments of this host's, by that of its clocks by which it is
+// longer: the monotonic one may stand still while the machine is suspended.
+func apart(now, then time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
+}
+
+// propose has upstream carry the write out in the place of a version. The write becomes later than that:
+// an entry's times grow with its revisions, whatever the clocks say.
+func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
+	w := s.write
+	s.f.opts.Quotas.Cover(w.Namespace) // anew: what came before may have lasted into the next window
+	if s.proposals++; s.proposals == 1 {
+		s.announce()
+	}
+	if s.proposedAt = micros(w.UpdatedAt); over.Revision != 0 {
+		s.proposedAt = max(s.proposedAt, micros(over.WrittenAt)+1)
+	}
+	s.sent = time.Now()
+	now, conflict, err := s.slot.Swap(ctx, upstream.Proposal{
+		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
+		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Over: over,
+	})
+	s.received = time.Now()
+	s.took += s.received.Sub(s.sent)
+	return now, conflict, upstream.ErrorOf(err)
+}
+
+// announce says that the request of a pending write leaves now. The journal announces a newer write
+// before anybody is told that it supersedes this one, and waits for the lock to do so: nobody is told
+// that a superseded write is sent.
+func (s *sendAttempt) announce() {
+	if s.f.opts.OnSend == nil || s.conditions != nil {
+		return
+	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.a.newer == 0 { // guard 13.30
+		s.f.opts.OnSend(s.write)
+	}
+}
+
+// yield finds the version that has won a conflict. If upstream does not name it, several hosts write
+// the entry, and this one waits a moment, without its slot.
+func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *sighting) *upstream.Error {
+	s.requests = 0 // they are reported
+	if conflict.Now != nil {
+		*seen = sighting{Version: *conflict.Now, known: true, valued: true}
+		return nil
+	}
+	*seen = sighting{}
+	s.leave()
+	most := min(conflictPauseMost, conflictPauseLeast<<min(s.proposals, 16))
+	if err := upstream.Sleep(ctx, rand.N(most)); err != nil {
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
+	}
+	return nil
+}
+
+// carriedOut notes what is known of the write now that upstream has carried it out. In front of an
+// engine that is not exact, it asks upstream when that was if the answer would tell much of the offset.
+func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
+	fences := s.f.fences
+	switch {
+	case s.f.exact:
+		s.is(now)
+		return
+	case s.conditions != nil:
+		return // its number is not known yet
+	}
+	fences.confirmed(s.write, s.sent, s.received)
+	if s.write.Op == journal.Put && fences.journal != nil && fences.offset.WantsWrite() {
+		ctx, cancel := context.WithTimeout(ctx, fenceAge)
+		defer cancel()
+		found, err := s.slot.Get(ctx, s.write.ID)
+		if err == nil && contentAt(found) == contentOf(s.write) {
+			fences.offset.Showed(found.WrittenAt, s.sent, s.received)
+		}
+	}
+	s.write.SentAfter = fences.sentAfter(s.sent) // by what is known now
+}
+
+// is notes which version the write has become. In front of an exact engine its copy has the version's
+// times, also where the version is earlier than a write that says the same, and no version from before
+// it counts any more (contract 7).
+func (s *sendAttempt) is(v upstream.Version) {
+	if v.Revision == 0 {
+		return
+	}
+	s.write.SentAfter = v.WrittenAt - timeTick // it is later than that
+	if s.f.exact {
+		s.write.UpdatedAt, s.write.CreatedAt = v.WrittenAt, v.CreatedAt
+	}
+}
+
+// unasked is the end of an attempt that could not ask upstream: nothing of the write was sent.
+func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent {
+	if ctx.Err() == nil {
+		s.ends(fenceFailed)
+	}
+	return sent{end: fenceFailed, failed: failed}
+}
+
+// ends reports how the fence of a pending write has ended.
+func (s *sendAttempt) ends(end outcome) {
+	if s.f.opts.OnFence != nil && s.conditions == nil && (s.fenced || s.f.exact) {
+		s.f.opts.OnFence(end.String(), s.requests)
+	}
+}

@@ -1,0 +1,291 @@
+package flush_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/flush"
+)
+
+// throughPut writes a value through, on conditions or without.
+func (v *versioned) throughPut(value string, ready func() (func(uint64) bool, error)) (journal.Write, bool, error) {
+	w := journal.NewWrite{ID: key("k"), Op: journal.Put, Value: value, ListBytes: len(value)}
+	return v.flusher.WriteThrough(v.t.Context(), w, ready)
+}
+
+func unconditional() (func(uint64) bool, error) { return nil, nil }
+
+// conditional holds while nothing newer than now is pending.
+func (v *versioned) conditional() (func(uint64) bool, error) {
+	w, _, err := v.journal.Newest(key("k"))
+	return func(newest uint64) bool { return newest == w.Seq }, err
+}
+
+// A write through is journaled as what it has become upstream. It takes the place of what is there, also
+// of this host's pending write, and keeps another host's version of which nobody knew here.
+func TestWritesThroughAVersion(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		for i, before := range []func(){
+			func() {},
+			func() { v.settledPut(key("k"), "settled") },
+			func() { v.put(key("k"), "pending") },
+			func() { v.seat.foreign(key("k"), journal.Put, "theirs", time.Now().Add(time.Hour)) },
+			func() { v.seat.foreign(key("k"), journal.Delete, "", time.Now().Add(2*time.Hour)) },
+		} {
+			before()
+			w, settled, err := v.throughPut("through", unconditional)
+			now := v.seat.now(key("k"))
+			if err != nil || !settled || w.UpdatedAt != now.WrittenAt || now.Value != "through" || now.Writer.Seq != 0 {
+				t.Errorf("%d: it is %+v (%v), %v, and upstream has %+v", i, w, settled, err, now)
+			}
+			state, err := v.journal.Lookup(key("k"))
+			if err != nil || state.Kind != journal.Settled || state.Value != "through" || state.UpdatedAt != now.WrittenAt || state.CreatedAt != now.CreatedAt {
+				t.Errorf("%d: the copy is %+v, %v", i, state, err)
+			}
+		}
+		v.settledPut(key("k"), "after") // a version of the host's own without a number is no other host's
+		v.wantLetters(letter{"superseded", true, journal.Put, "theirs", "through"}, letter{"superseded", true, journal.Delete, "", "through"})
+	})
+}
+
+// A write with conditions goes only over the version by which they were judged: compare-and-set between
+// hosts.
+func TestConditionsReachAcrossHosts(t *testing.T) {
+	for heard, lag := range map[string]time.Duration{"heard": 0, "not heard": time.Hour} {
+		for name, row := range map[string]struct {
+			before func(*versioned)
+			fails  bool
+		}{
+			"nothing there":   {func(*versioned) {}, false},
+			"this host's":     {func(v *versioned) { v.settledPut(key("k"), "1") }, false},
+			"a pending write": {func(v *versioned) { v.settledPut(key("k"), "1"); v.put(key("k"), "2") }, false},
+			"a deleted entry": {func(v *versioned) { v.settledPut(key("k"), "1"); v.del(key("k")); v.settleWithin(time.Second) }, false},
+			"another host's":  {func(v *versioned) { v.seat.foreign(key("k"), journal.Put, "theirs", time.Now()) }, true},
+			"another host since": {func(v *versioned) {
+				v.settledPut(key("k"), "1")
+				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now())
+			}, true},
+			"deleted since": {func(v *versioned) {
+				v.settledPut(key("k"), "1")
+				v.seat.foreign(key("k"), journal.Delete, "", time.Now())
+			}, true},
+			"read here": {func(v *versioned) {
+				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now())
+				seen, _ := v.seat.Get(v.t.Context(), key("k"))
+				if _, err := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil {
+					v.t.Error(err)
+				}
+			}, false},
+		} {
+			t.Run(name+", "+heard, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					v := newVersioned(t, &seat{bucket: newBucket(t), host: "a", lag: lag}, vfs.NewMem())
+					row.before(v)
+					was := v.seat.now(key("k"))
+					time.Sleep(time.Millisecond)
+					_, settled, err := v.throughPut("through", v.conditional)
+					if row.fails {
+						if !errors.Is(err, journal.ErrChanged) || v.seat.now(key("k")) != was {
+							t.Errorf("the error is %v, and upstream has %+v", err, v.seat.now(key("k")))
+						}
+						return
+					}
+					if err != nil || !settled {
+						t.Errorf("settled: %v, %v", settled, err)
+					}
+					v.wantNow(key("k"), "through", false)
+					v.settleWithin(time.Minute)
+					v.wantLetters()
+				})
+			})
+		}
+	}
+}
+
+// The conditions hold over what they were judged by: not over what a reader has asked upstream for since.
+func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
+	for name, theirs := range map[string]journal.Op{"a put": journal.Put, "a delete": journal.Delete} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &seat{bucket: newBucket(t), host: "a", lag: time.Hour}
+				before := &beforeKnown{Engine: s, run: func() {}}
+				v := newVersioned(t, s, vfs.NewMem(), func(o *flush.Options) { o.Engine = before })
+				v.settledPut(key("k"), "1")
+				time.Sleep(time.Minute)
+				before.run = func() {
+					s.foreign(key("k"), theirs, valueOf(theirs, "theirs"), time.Now())
+					seen, err := s.Get(t.Context(), key("k"))
+					if _, failed := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil || failed != nil {
+						t.Error(err, failed)
+					}
+					before.run = func() {}
+				}
+				if _, _, err := v.throughPut("through", v.conditional); !errors.Is(err, journal.ErrChanged) {
+					t.Errorf("the error is %v", err)
+				}
+				v.wantNow(key("k"), valueOf(theirs, "theirs"), theirs == journal.Delete)
+			})
+		})
+	}
+}
+
+// beforeKnown is an engine that has something happen before it says what it knows.
+type beforeKnown struct {
+	upstream.Engine
+	run func()
+}
+
+func (b *beforeKnown) Known(id journal.ID) (upstream.Version, bool) {
+	b.run()
+	return b.Engine.Known(id)
+}
+
+// A change of the entry while the conditions are judged has them judged anew.
+func TestConditionsAreJudgedAnew(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		v.settledPut(key("k"), "1")
+		judged := 0
+		_, settled, err := v.throughPut("through", func() (func(uint64) bool, error) {
+			if judged++; judged == 1 {
+				v.seat.foreign(key("k"), journal.Put, "theirs", time.Now().Add(time.Second))
+				seen, _ := v.seat.Get(t.Context(), key("k"))
+				if _, err := v.journal.Fill(key("k"), seen.Observation(), func() bool { return true }); err != nil {
+					t.Error(err)
+				}
+			}
+			return v.conditional()
+		})
+		if err != nil || !settled || judged != 2 {
+			t.Errorf("it was judged %d times, settled: %t, %v", judged, settled, err)
+		}
+		v.wantNow(key("k"), "through", false)
+	})
+}
+
+// Of two writes with the same conditions on two hosts, one is carried out.
+func TestOneOfTwoHostsSwaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t)
+		hosts := []*versioned{
+			newVersioned(t, &seat{bucket: b, host: "a"}, vfs.NewMem()), newVersioned(t, &seat{bucket: b, host: "b"}, vfs.NewMem()),
+		}
+		errs := make(chan error)
+		for _, v := range hosts {
+			go func() {
+				_, _, err := v.throughPut("by "+v.fenced, v.conditional)
+				errs <- err
+			}()
+		}
+		first, second := <-errs, <-errs
+		if (first == nil) == (second == nil) || !errors.Is(errors.Join(first, second), journal.ErrChanged) {
+			t.Errorf("the errors are %v and %v", first, second)
+		}
+	})
+}
+
+// To delete what upstream does not hold changes nothing there.
+func TestDeletesThroughAVersion(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		remove := func() error {
+			_, _, err := v.flusher.WriteThrough(t.Context(), journal.NewWrite{ID: key("k"), Op: journal.Delete}, unconditional)
+			return err
+		}
+		if err := remove(); !errors.Is(err, journal.ErrAbsent) {
+			t.Errorf("of what was never there: %v", err)
+		}
+		v.settledPut(key("k"), "1")
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+		v.wantNow(key("k"), "", true)
+		if err := remove(); !errors.Is(err, journal.ErrAbsent) {
+			t.Errorf("of what is deleted: %v", err)
+		}
+		v.put(key("k"), "2") // which is pending only
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+		v.wantNow(key("k"), "", true)
+		v.wantKnown(key("k"), "", journal.Unknown)
+		if n := v.swapped(); n != 3 {
+			t.Errorf("there were %d swaps", n)
+		}
+	})
+}
+
+// A newer write that comes while a write through is under way goes upstream next. The one that went
+// through was carried out all the same, unless its caller has set conditions that do not hold any more.
+func TestANewerWriteDuringAWriteThrough(t *testing.T) {
+	for name, conditional := range map[string]bool{"without conditions": false, "with conditions": true} {
+		t.Run(name, func(t *testing.T) {
+			exact(t, func(t *testing.T, v *versioned) {
+				ready := unconditional
+				if conditional {
+					ready = v.conditional
+				}
+				v.seat.set(func(b *bucket) {
+					b.mishap = func(string, upstream.Proposal) mishap {
+						b.mishap = nil
+						go v.put(key("k"), "newer")
+						return fine
+					}
+				})
+				w, settled, err := v.throughPut("through", ready)
+				if conditional != errors.Is(err, journal.ErrChanged) || settled == conditional || w.Seq != 0 {
+					t.Errorf("it is %+v (%v), %v", w, settled, err)
+				}
+				v.settleWithin(time.Minute)
+				v.wantNow(key("k"), "newer", false)
+				v.wantLetters()
+			})
+		})
+	}
+}
+
+// A write through that fails leaves nothing pending, and what it may have left is no other host's.
+func TestWritesThroughThatFailOverAVersion(t *testing.T) {
+	for name, row := range map[string]struct {
+		what   mishap
+		status int
+		held   string
+	}{
+		"not sent":    {refused, 503, "base"},
+		"carried out": {lost, 504, "through"},
+		"never":       {vanished, 504, "base"},
+		"crowded out": {crowded, 503, "base"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exact(t, func(t *testing.T, v *versioned) {
+				v.settledPut(key("k"), "base")
+				v.seat.set(func(b *bucket) {
+					b.failed = &upstream.Error{Verdict: upstream.Unsent, Reason: "no servers"}
+					b.mishap = func(string, upstream.Proposal) mishap { return row.what }
+				})
+				_, _, err := v.throughPut("through", unconditional)
+				var not *flush.NotWritten
+				if !errors.As(err, &not) || not.WriteStatus() != row.status {
+					t.Errorf("the error is %v", err)
+				}
+				v.seat.set(func(b *bucket) { b.mishap = nil })
+				v.wantNow(key("k"), row.held, false)
+				if n := v.pending(); n != 0 {
+					t.Errorf("%d writes are pending", n)
+				}
+				if state, err := v.journal.Lookup(key("k")); err != nil || row.status == 504 && time.Since(state.ConfirmedAt) < time.Hour {
+					t.Errorf("readers need not ask upstream: %+v, %v", state, err)
+				}
+				v.settledPut(key("k"), "after")
+				v.wantNow(key("k"), "after", false)
+				if doubts, err := v.journal.InDoubt(); err != nil || len(doubts) != 0 {
+					t.Errorf("in doubt are %v, %v", doubts, err)
+				}
+			})
+		})
+	}
+}

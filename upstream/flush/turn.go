@@ -1,0 +1,174 @@
+package flush
+
+import (
+	"context"
+	"time"
+
+	"github.com/botwired/botwired/upstream/quota"
+)
+
+// pace is when a queue's tasks may be sent by its namespace's quota. The zero value lets
+// them go as if there were none.
+type pace struct {
+	limited bool // there is a quota
+	spread  bool // its writes are spread over the window
+	linger  instant
+	maxAge  time.Duration
+	// The times before which no task of a kind goes; 0 is at once.
+	ordinaryAt, promptAt, demandedAt instant
+	endsAt                           instant // when the window ends
+}
+
+// renew brings the pace up to date. The queue has to be put in its place again.
+func (q *queue) renew(qs *quota.Quotas, now instant) {
+	if qs == nil {
+		return
+	}
+	t := qs.Terms(q.Key(), time.Duration(q.linger), q.pending)
+	if !t.Limited {
+		if q.pace.limited {
+			q.pace = pace{} // it was, before the configuration was reloaded
+		}
+		return
+	}
+	at := func(wait time.Duration) instant {
+		if wait <= 0 {
+			return 0
+		}
+		return now + instant(wait)
+	}
+	q.pace = pace{
+		limited: true, spread: t.Spread, linger: instant(t.Linger), maxAge: t.MaxAge,
+		ordinaryAt: at(t.Ordinary), promptAt: at(t.Prompt), demandedAt: at(t.Demanded), endsAt: at(t.Ends),
+	}
+}
+
+// widened is when the linger of a task is over. The next window has quota again, so that no
+// longer linger than flush.linger goes on into it.
+func (p *pace) widened(writtenAt, linger instant) instant {
+	if p.linger <= linger {
+		return writtenAt + linger
+	}
+	return min(writtenAt+p.linger, max(writtenAt+linger, p.endsAt))
+}
+
+// kindOf says how urgently a task is to go.
+func (q *queue) kindOf(t *task) quota.Kind {
+	switch {
+	case t.through:
+		return quota.Prompt
+	case t.first <= q.urgentUpTo:
+		return quota.Demanded
+	case t.urgent, t.removes:
+		return quota.Prompt
+	}
+	return quota.Ordinary
+}
+
+// turnOf is when the quota lets a task go. To read a write back costs nothing, nor does the end
+// of a doubt.
+func (q *queue) turnOf(t *task) instant {
+	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
+		return 0
+	}
+	return [...]instant{quota.Ordinary: q.pace.ordinaryAt, quota.Prompt: q.pace.promptAt, quota.Demanded: q.pace.demandedAt}[q.kindOf(t)]
+}
+
+// waits says what a task waits for whose turn has not come.
+func (p *pace) waits() string {
+	if p.demandedAt > 0 {
+		return "quota: used up"
+	}
+	return "quota: spread over the window"
+}
+
+// charge is one request's part of a quota.
+type charge struct {
+	quotas    *quota.Quotas
+	namespace string
+	made      bool
+	flying    bool
+}
+
+// counted reports whether the request is one that upstream counts. To read back is none.
+func (c *charge) counted() bool { return c.flying }
+
+// charged counts the attempt that is about to begin.
+func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
+	q, t := a.queue, a.task
+	c := charge{quotas: qs, namespace: q.Key()}
+	if a.through != nil || !t.doubt().verifying(t.seq) {
+		c.made = qs.Spend(q.Key(), q.kindOf(t))
+		c.flying = c.made
+		q.renew(qs, now)
+	}
+	a.removes, t.removes = t.removes, false
+	return c
+}
+
+// takeBack is for a request that upstream has not counted.
+func (c *charge) takeBack() {
+	if c.made {
+		c.made = false
+		c.quotas.GiveBack(c.namespace)
+	}
+}
+
+// cancel takes back the charge of an attempt that turns out to need no write.
+func (c *charge) cancel() {
+	c.takeBack() // guard 18.27
+	// guard 18.27b
+	c.end()
+	c.flying = false // guard 18.27c
+}
+
+// end is called once, when the attempt has ended.
+func (c *charge) end() {
+	if c.flying {
+		c.quotas.Landed(c.namespace)
+	}
+}
+
+// saves reports whether a write to the task's entry, which has just come, takes the place of
+// one that was never sent. last is the newest one before it. The task's attempt is nil if there
+// is none.
+func (t *task) saves(running *attempt, last uint64) bool {
+	if running != nil {
+		return running.newer != 0
+	}
+	return t.first != 0 && t.untried() && !t.doubt().verifying(last) // guard 18.26
+}
+
+// renewEvery is how often the paces are brought up to date where nothing happens: the wall
+// clock may have jumped.
+const renewEvery = time.Minute
+
+func (f *Flusher) renewPaces(ctx context.Context) error {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-f.opts.Quotas.Changes():
+		}
+		f.inSome(func(cursor int) (next int, done bool) {
+			return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
+		})
+		f.signal()
+	}
+}
+
+// renew brings a queue's pace up to date. The caller holds mu.
+func (f *Flusher) renew(q *queue) {
+	q.renew(f.opts.Quotas, f.now())
+	f.schedule.place(q)
+}
+
+// tryNow ends the waits of a queue that a person may end. The caller holds mu.
+func (f *Flusher) tryNow(q *queue) {
+	f.schedule.tryNow(q)
+	f.opts.Quotas.Lift(q.Key())
+	f.renew(q)
+}

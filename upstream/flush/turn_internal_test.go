@@ -1,0 +1,17 @@
+package flush
+
+import "testing"
+
+// A failed delete does not wait for the turn of a failed write that is due before it.
+func TestAFailedDeleteWaitsForNoTurn(t *testing.T) {
+	q := &queue{index: -1, pace: pace{limited: true, spread: true, ordinaryAt: 1000}}
+	write, remove := &task{first: 1, seq: 1}, &task{first: 2, seq: 2, removes: true}
+	for i, failed := range []*task{write, remove} {
+		r := retryOf(failed)
+		r.at = instant(10 * (i + 1))
+		q.retries[backingOff].push(r)
+	}
+	if q.first() != remove || q.ready(remove) != 20 {
+		t.Errorf("the first is ready at %d, the delete at %d", q.ready(q.first()), q.ready(remove))
+	}
+}

@@ -1,0 +1,120 @@
+package flush
+
+import (
+	"time"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// Waits says why nothing of a namespace's pending writes is sent now, and until when; the
+// time is zero if no time ends the wait. Why is empty if the namespace waits for nothing,
+// or only for its linger.
+func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
+	v := f.health.View()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := f.schedule.queues.Get(namespace)
+	if q == nil || q.tasks.Len() == 0 {
+		return "", time.Time{}
+	}
+	now := f.now()
+	why, at := q.waits(now)
+	switch {
+	case why != "":
+	case q.running == 0:
+		why, at = q.taskWaits(q.first(), now, v)
+	case q.failing: // and tried again
+		why = "failed: " + q.reason
+	}
+	return why, f.wall(at)
+}
+
+// EntryWaits is Waits for one entry's pending write.
+func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
+	v := f.health.View()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, t := f.schedule.find(id)
+	if t == nil || t.running {
+		if t != nil && !t.untried() {
+			why = "failed: " + t.retry.reason // and tried again
+		}
+		return why, time.Time{}
+	}
+	why, at := q.entryWaits(t, f.now(), v)
+	return why, f.wall(at)
+}
+
+// entryWaits says why a task that is not running waits, and until when.
+func (q *queue) entryWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
+	why, until = q.waits(now)
+	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
+		return q.taskWaits(t, now, seen)
+	}
+	return why, until
+}
+
+// waits says why the whole namespace waits; until is 0 while it is tried again.
+func (q *queue) waits(now instant) (why string, until instant) {
+	switch {
+	case !q.blocked:
+		return "", 0
+	case q.paused != "":
+		why = "paused: " + q.paused
+	default:
+		why = "throttled: " + q.throttled
+	}
+	if q.notBefore > now {
+		until = q.notBefore
+	}
+	return why, until
+}
+
+// taskWaits says why a task that is not running waits, and until when. For a nil task both
+// results are zero.
+func (q *queue) taskWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
+	switch {
+	case t == nil:
+		return "", 0
+	case t.retrying() && t.retry.at > now:
+		return t.retry.waits(), t.retry.at
+	case q.due(t) <= now && q.turnOf(t) > now:
+		return q.pace.waits(), q.turnOf(t)
+	case q.due(t) <= now && seen.Down:
+		return "upstream is down: " + seen.Reason, now + instant(seen.RetryIn)
+	}
+	return "", 0
+}
+
+// waits says what the task waits for.
+func (r *retryState) waits() string {
+	switch {
+	case r.waiting == noRoom:
+		return "disk full: it is sent when there is room for the record of its outcome"
+	case r.waiting != doubting:
+		return "failed: " + r.reason
+	case r.doubt != nil && r.doubt.confirmed != nil:
+		return "in doubt: upstream has confirmed it, and may still carry out an earlier request that it did not answer"
+	}
+	return "in doubt: upstream may still carry out a request that an earlier process sent"
+}
+
+// TryNow sends at once the writes that wait only for a time, of one namespace or, with "", of
+// all: the writes of a throttled or paused namespace, and those that wait after a failure. A
+// write in doubt goes on waiting.
+func (f *Flusher) TryNow(namespace string) {
+	defer f.signal()
+	f.health.Nudge()
+	if namespace == "" {
+		f.inSome(func(cursor int) (next int, done bool) {
+			return f.schedule.queues.Walk(cursor, expediteChunk, f.tryNow)
+		})
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.schedule.queues.Get(namespace); q != nil {
+		f.tryNow(q)
+	}
+}

@@ -1,7 +1,0 @@
-//go:build race
-
-package upstream
-
-// Fewer divides the numbers of lives, of writes and of hours of some tests. The race detector makes them
-// ten times as long. It looks for races and not for outcomes: a few lives have them all.
-const Fewer = 8

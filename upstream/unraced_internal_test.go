@@ -1,6 +1,0 @@
-//go:build !race
-
-package upstream
-
-// Fewer is one: all lives are lived, for all of their time.
-const Fewer = 1
