@@ -1,6 +1,8 @@
 package proxy
 
-import "time"
+import (
+	"time"
+)
 
 // The memory's bounds, which its tests from outside reach.
 const (
@@ -16,4 +18,34 @@ const (
 	maxListLimit       = 1000
 	// beforeAll is the time, in Unix seconds, of a copy that gives way.
 	beforeAll = 1
+)
+
+// Those of the surface, and its words.
+const (
+	countedAtMost  = 20_000
+	historyLength  = 360
+	historyStep    = 10 * time.Second
+	eventsKept     = 4096
+	eventsReaders  = 32
+	eventsResume   = time.Minute
+	monitorKept    = 1024
+	monitorReaders = 8
+	monitorName    = 256
+	heartbeat      = 15 * time.Second
+	streamPace     = 50 * time.Millisecond
+	writePatience  = 30 * time.Second
+	resetPause     = time.Second
+	importTime     = 10 * time.Second
+	mcpTime        = 2 * time.Minute
+	indexPatience  = time.Second
+	agentLength    = 120
+	linesType      = "application/jsonl"
+	eventChanged   = "changed"
+	eventUpstream  = "upstream"
+	eventReset     = "reset"
+	eventRequest   = "request"
+	eventSkipped   = "skipped"
+	resetRestarted = "another process of the daemon sent the events until then"
+	resetGone      = "the events after that are not kept any more"
+	resetSlow      = "there were more events than this stream takes"
 )

@@ -6,6 +6,7 @@ import (
 
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // verbOf returns what a method does to an entry.
@@ -27,8 +28,8 @@ type call struct {
 	outcome memory.Outcome
 	began   time.Time
 	trace   trace.Context
-	span    trace.Span   // nil if nobody makes spans
-	seen    *observation // nil if nobody wants to see the request
+	span    trace.Span           // nil if nobody makes spans
+	seen    *surface.Observation // nil if nobody wants to see the request
 }
 
 // Tracer makes spans of the requests of the memory API.
@@ -50,12 +51,12 @@ func (s *Server) enter(c *call, v memory.Verb, namespace string) {
 // count counts a result.
 func (s *Server) count(c *call, r *memory.Result) {
 	c.outcome = r.Outcome()
-	c.seen.result(r)
+	c.seen.Result(r)
 }
 
 // leave measures a call that has been answered.
 func (s *Server) leave(c *call) {
-	s.surface.measures.observe(c.verb, c.outcome, time.Since(c.began))
+	s.surface.Measure(c.verb, c.outcome, time.Since(c.began))
 	if c.span != nil {
 		c.span.End(c.outcome.String(), c.outcome >= memory.WasRefused)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/proxy/openapi"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // description is openapi.yaml, against which each answer of this package's tests is held. An answer
@@ -234,10 +235,10 @@ func (d *description) find(method, path string) *describedOperation {
 		path = "/memory/namespace/key"
 	case route.Kind == wire.ListRoute:
 		path = "/memory/namespace"
-	case path+"/" == surfacePrefix:
-		path = surfacePrefix
+	case path+"/" == surface.Prefix:
+		path = surface.Prefix
 	}
-	if method == http.MethodHead && strings.HasPrefix(path, surfacePrefix) {
+	if method == http.MethodHead && strings.HasPrefix(path, surface.Prefix) {
 		method = http.MethodGet
 	}
 	of := d.pathOf(path)
@@ -264,7 +265,7 @@ func (d *description) pathOf(path string) (found string) {
 func (d *description) check(method, path string, status int, header http.Header, body []byte) error {
 	op := d.find(method, path)
 	if op == nil {
-		if (status < 300) && (strings.HasPrefix(path, "/memory/") || strings.HasPrefix(path, surfacePrefix) && !strings.HasPrefix(path, surfacePrefix+"assets/")) {
+		if (status < 300) && (strings.HasPrefix(path, "/memory/") || strings.HasPrefix(path, surface.Prefix) && !strings.HasPrefix(path, surface.Prefix+"assets/")) {
 			return fmt.Errorf("openapi.yaml has no %s %s", method, path)
 		}
 		return nil
@@ -337,7 +338,7 @@ func (d *description) checkBody(r *describedResponse, method, contentType string
 			err = errors.Join(err, d.checkJSON(r.item, []byte(line)))
 		}
 		return err
-	case mediaType == jsonType[0]:
+	case mediaType == "application/json":
 		return d.checkJSON(of, body)
 	}
 	return nil

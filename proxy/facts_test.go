@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // The entries of a namespace come in pages, past BotWire's 1,000.
@@ -59,7 +60,9 @@ func TestEntriesArePaged(t *testing.T) {
 
 func TestNamespacesAreListed(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *Options) {
-		o.Quotas = func() map[string]Quota { return map[string]Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}} }
+		o.Quotas = func() map[string]surface.Quota {
+			return map[string]surface.Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}}
+		}
 	})
 	for i := range 13 {
 		s.put(id("large", fmt.Sprint(i)), "v")
@@ -161,20 +164,6 @@ func TestCallers(t *testing.T) {
 		want := []api.Caller{{Agent: "python-requests/2.32", Requests: 2, LastAt: now}, {Agent: long, Requests: 1, LastAt: now.Add(-time.Second)}}
 		if diff := cmp.Diff(want, got.Callers); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
-// However many kinds of callers come, the latest are remembered.
-func TestCallersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCallers()
-		for i := range 3 * callersAtMost {
-			c.note([]byte(fmt.Sprint("agent ", i)), time.Now())
-			time.Sleep(time.Second)
-		}
-		if all := c.list(); len(all) != callersAtMost || all[0].Agent != "agent 191" || all[len(all)-1].Agent != "agent 128" {
-			t.Errorf("%d callers: %+v", len(all), all)
 		}
 	})
 }
@@ -281,34 +270,4 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%d points, the last %+v", len(got.Points), last)
 		}
 	})
-}
-
-// A time in which upstream is not up is an outage, from its first failure on.
-func TestOutagesOfTheLastHour(t *testing.T) {
-	h := &lastHour{}
-	begin := time.Unix(1e9, 0)
-	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
-	to := func(minutes int) *float64 { u := unix(at(minutes)); return &u }
-	want := func(outages ...api.Outage) {
-		t.Helper()
-		if diff := cmp.Diff(outages, h.outages); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-	h.look(UpstreamState{State: "up", Since: begin}, at(1))
-	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 500"}, at(3))
-	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 502"}, at(4))
-	want(api.Outage{From: unix(at(2)), To: nil, State: "degraded", Reason: "HTTP 502"})
-	h.look(UpstreamState{State: "down", Since: at(2), Reason: "refused"}, at(5))
-	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: nil, State: "down", Reason: "refused"})
-	h.look(UpstreamState{State: "up", Since: at(6)}, at(7))
-	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
-	h.look(UpstreamState{State: "up", Since: at(6)}, at(66))
-	want(api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
-	for i := range 3 * outagesKept {
-		h.look(UpstreamState{State: []string{"down", "up"}[i%2], Since: at(66)}, at(66))
-	}
-	if len(h.outages) != outagesKept {
-		t.Errorf("%d outages are kept", len(h.outages))
-	}
 }

@@ -7,17 +7,20 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // A caller gets the description with the daemon's version, and need not get it twice.
@@ -150,23 +153,26 @@ func (i toldIdentity) State() identity.State {
 // The status is as described whatever there is to tell.
 func TestStatusesAreAsDescribed(t *testing.T) {
 	for _, start := range []identity.Kind{identity.New, identity.Same, identity.Rebooted, identity.Copied, identity.Restored, identity.Unknown} {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
-			o.Identity = toldIdentity{start: start}
-			o.UpstreamState = func() UpstreamState {
-				return UpstreamState{State: "degraded", Since: time.Unix(1e9, 0), Reason: "HTTP 502"}
+		synctest.Test(t, func(t *testing.T) {
+			var now atomic.Pointer[surface.UpstreamState]
+			now.Store(&surface.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
+			s := newSidecar(t, func(_ *journal.Options, o *Options) {
+				o.Identity = toldIdentity{start: start}
+				o.UpstreamState = func() surface.UpstreamState { return *now.Load() }
+			})
+			s.run()
+			time.Sleep(2 * time.Second) // the history looks at it
+			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+			now.Store(&surface.UpstreamState{State: "down", Since: time.Now(), Reason: "refused"})
+			time.Sleep(2 * time.Second)
+			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+			w := s.get("/_botwired/history")
+			wantStatus(t, w, http.StatusOK)
+			if !strings.Contains(w.Body.String(), `"refused"`) {
+				t.Errorf("no outage is shown: %s", w.Body)
 			}
 		})
-		s.surfaceOutage()
-		wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
-		wantStatus(t, s.get("/_botwired/history"), http.StatusOK)
 	}
-}
-
-// surfaceOutage has the history show an outage.
-func (s *sidecar) surfaceOutage() {
-	began := time.Now()
-	s.server.surface.history.look(UpstreamState{State: "degraded", Since: began, Reason: "HTTP 502"}, began)
-	s.server.surface.history.look(UpstreamState{State: "down", Since: began.Add(time.Minute), Reason: "refused"}, began.Add(time.Minute))
 }
 
 func TestParametersThatAreMissing(t *testing.T) {
@@ -186,7 +192,7 @@ func TestTheMonitorsWordsAreDescribed(t *testing.T) {
 		words = append(words, (&memory.Result{Read: true, Source: from}).How())
 	}
 	for _, word := range words {
-		data, err := json.Marshal((&request{method: "GET", path: "/memory/n/k", status: http.StatusOK, answered: word, at: time.Now()}).document())
+		data, err := json.Marshal(api.AnsweredRequest{Method: "GET", Path: "/memory/n/k", Status: http.StatusOK, Answered: word, At: 1e9})
 		noError(t, err)
 		if err := described().checkEvent("/_botwired/monitor", sse.Event{Name: eventRequest, Data: data}); err != nil {
 			t.Errorf("%s: %v", cmp.Or(word, "a redirect"), err)

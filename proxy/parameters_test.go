@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // tried are values for parameters: some that many take, and some at and beyond bounds.
@@ -62,7 +64,7 @@ func (s *sidecar) tryParameter(op *describedOperation, p map[string]any) {
 func (op *describedOperation) body() string {
 	request, _ := op.node["requestBody"].(map[string]any)
 	content, _ := request["content"].(map[string]any)
-	if content[jsonType[0]] == nil {
+	if content["application/json"] == nil {
 		return ""
 	}
 	return putBody("v")
@@ -83,7 +85,7 @@ func with(target, name, value string) string {
 func TestUnknownParametersAreRefused(t *testing.T) {
 	s := newSidecar(t)
 	for _, op := range described().operations {
-		if !strings.HasPrefix(op.path, surfacePrefix) || op.path == surfacePrefix {
+		if !strings.HasPrefix(op.path, surface.Prefix) || op.path == surface.Prefix {
 			continue
 		}
 		w := s.do(strings.ToUpper(op.method), with(op.target(), "unknown", "x"), "")

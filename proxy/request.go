@@ -10,12 +10,10 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 const (
-	// appendPath and undoPath are where an append and an undo are, under surfacePrefix.
-	appendPath = "append"
-	undoPath   = "undo"
 	// maxSeparator bounds a separator, in characters.
 	maxSeparator = 100
 )
@@ -79,10 +77,10 @@ func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace
 
 // answerAppend adds a text to the end of an entry's value.
 func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) error {
-	if err := require(r, http.MethodPost, "namespace", "key", "separator"); err != nil {
+	if err := surface.Require(r, http.MethodPost, "namespace", "key", "separator"); err != nil {
 		return err
 	}
-	id, err := entryParameter(r)
+	id, err := surface.EntryParameter(r)
 	if err != nil {
 		return err
 	}
@@ -116,10 +114,10 @@ var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Matc
 
 // answerUndo undoes the newest write to an entry, or all since the revision that the parameter to names.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
-	if err := require(r, http.MethodPost, "namespace", "key", "to"); err != nil {
+	if err := surface.Require(r, http.MethodPost, "namespace", "key", "to"); err != nil {
 		return err
 	}
-	id, err := entryParameter(r)
+	id, err := surface.EntryParameter(r)
 	if err != nil {
 		return err
 	}
@@ -157,11 +155,11 @@ func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carry
 	extended := false
 	q.Extend = func(most time.Duration) {
 		extended = true
-		_ = allow(w, most) // if the deadline cannot be moved, the answer may be lost, as any can
+		_ = surface.Allow(w, most) // if the deadline cannot be moved, the answer may be lost, as any can
 	}
 	result, err := carryOut()
 	if extended {
-		_ = allow(w, 0)
+		_ = surface.Allow(w, 0)
 	}
 	return s.write(w, c, &result, err)
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -13,18 +12,8 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
-
-// jsonType is shared by all answers: nobody changes the values of a header in place.
-var jsonType = []string{"application/json"}
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // if this fails the caller is gone
-}
 
 // write writes the result of a request. Its error may come with a header.
 func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err error) error {
@@ -38,7 +27,7 @@ func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err err
 	case r.Status == http.StatusNotModified:
 		w.WriteHeader(r.Status)
 	default:
-		writeJSON(w, r.Status, r.Body(nil))
+		surface.WriteJSON(w, r.Status, r.Body(nil))
 	}
 	return nil
 }
@@ -52,17 +41,6 @@ func setHeader(h http.Header, r *memory.Result) {
 			h[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-}
-
-// writeDocument answers one of the daemon's own requests.
-func writeDocument(w http.ResponseWriter, status int, doc any) error {
-	body, err := json.Marshal(doc)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, status, append(body, '\n'))
-	return nil
 }
 
 // fail turns an error into an answer, logs errors that are this daemon's fault, and returns what
@@ -80,7 +58,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 		became = memory.WasRefused
 	case errors.Is(err, journal.ErrFull): // guard 3.3
 		became = memory.WasFull
-		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+whileFull)
+		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+surface.WhileFull)
 	case memory.IsNamespaceFull(err):
 		became = memory.WasNamespaceFull
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
@@ -120,10 +98,6 @@ func notAnswered(err error) string {
 	}
 	return "not known here, and " + err.Error()
 }
-
-// whileFull says what else a full disk or a full journal means (contract 3). The journal's
-// error says what happens next.
-const whileFull = "Reads and flushing go on."
 
 func passedOn(w http.ResponseWriter, said memory.Answered) *wire.Refusal {
 	if wait := said.RetryAfter(); wait > 0 {

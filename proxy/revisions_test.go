@@ -18,13 +18,14 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // fakeRevisions keeps the states of entries, the newest first.
 type fakeRevisions struct {
 	mu   sync.Mutex
 	last uint64
-	kept map[journal.ID][]Revision
+	kept map[journal.ID][]surface.Revision
 	fail error
 	// asked, if not nil, is called for each question before the answer is made.
 	asked func()
@@ -32,7 +33,7 @@ type fakeRevisions struct {
 
 func (f *fakeRevisions) Host() string { return "here" }
 
-func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]Revision, error) {
+func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]surface.Revision, error) {
 	f.mu.Lock()
 	fail, asked := f.fail, f.asked
 	f.mu.Unlock()
@@ -56,7 +57,7 @@ func (f *fakeRevisions) become(fail error, asked func()) {
 }
 
 // keep takes in a state, and gives it its number.
-func (f *fakeRevisions) keep(id journal.ID, r Revision) {
+func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
@@ -66,10 +67,10 @@ func (f *fakeRevisions) keep(id journal.ID, r Revision) {
 
 // newPast is a sidecar whose upstream keeps the states of entries. A settled write becomes one.
 func newPast(t *testing.T, adjust ...func(*journal.Options, *Options)) (*sidecar, *fakeRevisions) {
-	kept := &fakeRevisions{kept: make(map[journal.ID][]Revision)}
+	kept := &fakeRevisions{kept: make(map[journal.ID][]surface.Revision)}
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) { o.Revisions = kept })...)
 	s.flusher.settled = func(w journal.Write) {
-		kept.keep(w.ID, Revision{
+		kept.keep(w.ID, surface.Revision{
 			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt, Host: "here", Seq: w.Seq,
 		})
 	}
@@ -79,7 +80,7 @@ func newPast(t *testing.T, adjust ...func(*journal.Options, *Options)) (*sidecar
 // foreign is a write of another host's, without a number.
 func (s *sidecar) foreign(kept *fakeRevisions, id journal.ID, value string) {
 	s.upstream.set(id, value)
-	kept.keep(id, Revision{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
+	kept.keep(id, surface.Revision{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
 }
 
 // wantStates wants an entry to have had some states: op, value, host and state of each.
@@ -134,9 +135,9 @@ func TestAStateThatIsJustSettling(t *testing.T) {
 	s, kept := newPast(t)
 	k := id("n", "k")
 	s.put(k, "one")
-	kept.keep(k, Revision{Value: "one", CreatedAt: 1, WrittenAt: 2, Host: "here", Seq: 1})
+	kept.keep(k, surface.Revision{Value: "one", CreatedAt: 1, WrittenAt: 2, Host: "here", Seq: 1})
 	s.wantStates(k, "settled here put one")
-	kept.keep(k, Revision{Value: "two", CreatedAt: 1, WrittenAt: 3, Host: "there", Seq: 1})
+	kept.keep(k, surface.Revision{Value: "two", CreatedAt: 1, WrittenAt: 3, Host: "there", Seq: 1})
 	s.wantStates(k, "settled there put two", "settled here put one")
 }
 

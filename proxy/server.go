@@ -21,18 +21,17 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // Options configures a server. Tasks and Bodies are the server's to set.
 type Options struct {
-	SurfaceOptions
+	surface.Options
 	// Forward receives the requests that are neither the memory API's nor the daemon's own.
 	// It bounds their time itself, in both directions: an answer may be a stream.
 	Forward http.Handler
 	// Tracer makes spans of requests; nil makes none.
 	Tracer Tracer
-	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
-	MCP http.Handler
 }
 
 // Server is the HTTP handler. In the background it works only for requests, and in Run. Close
@@ -40,10 +39,9 @@ type Options struct {
 type Server struct {
 	tasks   *tasks.Tasks
 	memory  *memory.Memory
-	surface *surface
+	surface *surface.Surface
 	bodies  *wire.Bodies
 	tracer  Tracer
-	mcp     mcpEndpoint
 	forward http.Handler
 	metrics *metrics.Metrics
 	logger  *slog.Logger
@@ -52,14 +50,14 @@ type Server struct {
 // New returns a server.
 func New(opts Options) (*Server, error) {
 	opts.Tasks, opts.Bodies = tasks.New(), wire.NewBodies()
-	m := memory.New(opts.SurfaceOptions.Options)
-	shown, err := newSurface(opts.SurfaceOptions, m)
+	m := memory.New(opts.Options.Options)
+	shown, err := surface.New(opts.Options, m)
 	if err != nil {
 		return nil, err
 	}
 	return &Server{
 		tasks: opts.Tasks, memory: m, surface: shown, bodies: opts.Bodies, tracer: opts.Tracer,
-		mcp: mcpEndpoint{opts.MCP, wire.NewBodies()}, forward: opts.Forward, metrics: opts.Metrics, logger: opts.Logger,
+		forward: opts.Forward, metrics: opts.Metrics, logger: opts.Logger,
 	}, nil
 }
 
@@ -67,7 +65,7 @@ func New(opts Options) (*Server, error) {
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.memory.Run(ctx) })
-	g.Go(func() error { return s.surface.history.run(ctx) })
+	g.Go(func() error { return s.surface.Run(ctx) })
 	return g.Wait()
 }
 
@@ -78,7 +76,7 @@ func (s *Server) Resume() { s.memory.Restorer().Resume() }
 // BeginStop has readyz say 503, so that nobody sends more callers here.
 // Everybody else is answered as before.
 func (s *Server) BeginStop() {
-	s.surface.stopping.Store(true)
+	s.surface.BeginStop()
 }
 
 // EndWaits answers the callers that wait for upstream, and all that come later, with what
@@ -92,7 +90,7 @@ func (s *Server) Close() { s.tasks.Close() }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.monitor.beginHTTP(r)}
+	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.Monitor().BeginHTTP(r)}
 	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
 }
 
@@ -117,27 +115,25 @@ func (s *Server) serve(
 }
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
-	if path, ok := strings.CutPrefix(r.URL.Path+"/", surfacePrefix); ok {
+	if path, ok := strings.CutPrefix(r.URL.Path+"/", surface.Prefix); ok {
 		switch path = strings.TrimSuffix(path, "/"); path {
-		case appendPath:
+		case surface.AppendPath:
 			return s.answerAppend(w, r, c)
-		case undoPath:
+		case surface.UndoPath:
 			return s.answerUndo(w, r, c)
-		case mcpPath:
-			return s.mcp.answer(w, r)
 		}
-		return s.surface.answer(w, r, path)
+		return s.surface.Answer(w, r, path)
 	}
-	if r.URL.Path == "/"+metricsPath { // where scrapers look, and upstream has nothing there
-		return s.surface.answer(w, r, metricsPath)
+	if r.URL.Path == "/"+surface.MetricsPath { // where scrapers look, and upstream has nothing there
+		return s.surface.Answer(w, r, surface.MetricsPath)
 	}
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
-		s.surface.callers.note([]byte(r.UserAgent()), time.Now())
+		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
 		return s.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
 	case wire.ListRoute:
-		s.surface.callers.note([]byte(r.UserAgent()), time.Now())
+		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
 		return s.answerListing(w, r, route.Namespace, c)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")
@@ -147,7 +143,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 		return nil
 	}
 	if dashboard.Leads(r) {
-		lead(w)
+		surface.Lead(w)
 		return nil
 	}
 	return s.passOn(w, r)
@@ -174,11 +170,21 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 
 // Changed must be called for each change of the journal, where it is announced.
-func (s *Server) Changed(c journal.Change) { s.surface.events.changed(c) }
+func (s *Server) Changed(c journal.Change) { s.surface.Changed(c) }
 
 // VersionSeen must be called for each version of an entry that the view takes in: see
 // [memory.VersionSeen]. Followers of the events hear of another host's.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.VersionSeen(id, own)
-	s.surface.versionSeen(id, own)
+	s.surface.VersionSeen(id, own)
 }
+
+// Sending must be called right before a request of a pending write leaves, and before it is known
+// that a newer one supersedes the write.
+func (s *Server) Sending(w journal.Write) { s.surface.Sending(w) }
+
+// UpstreamChanged must be called with each new state of upstream's.
+func (s *Server) UpstreamChanged(now surface.UpstreamState) { s.surface.UpstreamChanged(now) }
+
+// DiskUsage returns what the journal takes on the disk, as of the last few seconds.
+func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.DiskUsage() }

@@ -13,6 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 // AnswerSimple answers a simple request that the guard lets in, if it is a GET or a PUT
@@ -25,8 +26,8 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		return nil, nil
 	}
 	defer s.tasks.Done()
-	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.monitor.begin(r.Method, r.Path, route)}
-	s.surface.callers.note(r.Agent, c.began)
+	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor().Begin(r.Method, r.Path, route)}
+	s.surface.NoteCaller(r.Agent, c.began)
 	if isPut { // what is remembered of it for when it is sent
 		c.trace = traceOf(r)
 		s.enter(&c, memory.PutEntry, route.Namespace)
@@ -52,7 +53,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	dst = appendStatus(dst, result.Status)
 	dst = result.AppendHeader(dst)
 	dst = appendBody(dst, r.Date, body)
-	c.seen.end(result.Status, len(body))
+	c.seen.End(result.Status, len(body))
 	s.leave(&c)
 	return dst, nil
 }
@@ -61,17 +62,14 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 // anything but an entry is refused whatever its body is.
 func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
 
-// jsonHeader is the part of a simple request's header that says how to read its body.
-var jsonHeader = http.Header{"Content-Type": jsonType}
-
 // atOnce checks a request, in the order of [wire.Bodies.ReadPut], and has it carried out as far as
 // that is possible without waiting.
-func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *observation) (result memory.Result, err error) {
+func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *surface.Observation) (result memory.Result, err error) {
 	defer tasks.RecoverPanic(s.logger, &err)
 	var refusal *wire.Refusal
 	if q.Verb == memory.PutEntry {
-		q.Value, refusal = wire.DecodePut(jsonHeader, r.Body)
-		seen.read(len(r.Body))
+		q.Value, refusal = wire.DecodePut(nil, r.Body) // it has said that it is JSON
+		seen.Read(len(r.Body))
 	}
 	if refusal == nil {
 		refusal = wire.CheckPut(q.ID.Namespace, q.ID.Key, q.Value)

@@ -202,7 +202,7 @@ func TestASimpleMissAsksUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "theirs")
 		got := s.simple(simpleGet("/memory/n/k"))
-		want := seen{http.StatusOK, http.Header{"Cache-Status": {"botwired; fwd=miss"}, "Content-Length": got.Header["Content-Length"], "Content-Type": jsonType, "Etag": got.Header["Etag"]}, got.Body, later}
+		want := seen{http.StatusOK, http.Header{"Cache-Status": {"botwired; fwd=miss"}, "Content-Length": got.Header["Content-Length"], "Content-Type": {"application/json"}, "Etag": got.Header["Etag"]}, got.Body, later}
 		if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(got.Body, `"theirs"`) || !strings.HasPrefix(got.Header.Get("ETag"), `"upstream-`) {
 			t.Errorf("%s (-want +got):\n%s", got.Body, diff)
 		}

@@ -269,9 +269,8 @@ func TestASlowReaderOfAStream(t *testing.T) {
 
 // readers is how many streams are open.
 func (s *sidecar) readers() (n int) {
-	surface := s.server.surface
 	for n < monitorReaders {
-		r, err := surface.monitor.feed.Follow()
+		r, err := s.server.surface.Monitor().Follow()
 		if err != nil {
 			break
 		}
@@ -280,7 +279,7 @@ func (s *sidecar) readers() (n int) {
 	}
 	open := monitorReaders - n
 	for n = 0; n < eventsReaders; n++ {
-		r, err := surface.events.feed.Follow()
+		r, err := s.server.surface.Events().Follow()
 		if err != nil {
 			break
 		}

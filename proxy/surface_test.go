@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/surface"
 )
 
 func wantLogged(t *testing.T, s *sidecar, parts ...string) {
@@ -178,8 +179,8 @@ func TestStatus(t *testing.T) {
 func TestStatusShowsQuotas(t *testing.T) {
 	resets := time.Unix(2e9, 0).UTC()
 	s := newSidecar(t, func(_ *journal.Options, o *Options) {
-		o.Quotas = func() map[string]Quota {
-			return map[string]Quota{
+		o.Quotas = func() map[string]surface.Quota {
+			return map[string]surface.Quota{
 				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, Linger: 100 * time.Millisecond},
 				"n":    {Limit: 60, Used: 60, ResetsAt: resets, Linger: time.Minute},
 				"soon": {Limit: 60, Used: 57, Left: 3, ResetsAt: resets, RunsOutAt: resets.Add(-time.Hour)},

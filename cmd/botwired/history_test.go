@@ -13,7 +13,7 @@ import (
 
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -106,7 +106,7 @@ func TestRevisionsOfAnEngine(t *testing.T) {
 		}, fail
 	}}
 	got, err := r.Revisions(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
-	want := []proxy.Revision{
+	want := []surface.Revision{
 		{Number: 7, Deleted: true, WrittenAt: 3, Host: "h2", Seq: 9},
 		{Number: 5, Value: "v", CreatedAt: 1, WrittenAt: 2},
 	}

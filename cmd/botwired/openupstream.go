@@ -17,6 +17,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/natskv"
@@ -107,19 +108,19 @@ func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.View, opts.Exact = d.cluster, true
 	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, revisions{d.cluster.Revisions, d.host}
-	opts.WatchState = func() proxy.WatchState {
+	opts.WatchState = func() surface.WatchState {
 		r := d.cluster.Report()
-		return proxy.WatchState{
+		return surface.WatchState{
 			Sound: r.Sound, Since: r.Since, Reason: r.Why, Entries: r.Entries, Bytes: r.Memory,
 			Bucket: r.Bucket, Server: r.Server, Lost: r.Lost,
 		}
 	}
 }
 
-// bucketLoss is [proxy.Loss] over a cluster.
+// bucketLoss is [surface.Loss] over a cluster.
 type bucketLoss struct{ *natskv.Engine }
 
-// Lost implements [proxy.Loss].
+// Lost implements [surface.Loss].
 func (b bucketLoss) Lost() string { return b.Report().Lost }
 
 // openEmbedded runs the memory service in this process.

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -29,11 +29,11 @@ func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 }
 
 // quotasForStatus are the budgets as the proxy shows them.
-func quotasForStatus(quotas *quota.Quotas) func() map[string]proxy.Quota {
-	return func() map[string]proxy.Quota {
-		all := make(map[string]proxy.Quota)
+func quotasForStatus(quotas *quota.Quotas) func() map[string]surface.Quota {
+	return func() map[string]surface.Quota {
+		all := make(map[string]surface.Quota)
 		for namespace, r := range quotas.Reports() {
-			all[namespace] = proxy.Quota{
+			all[namespace] = surface.Quota{
 				Limit: r.Limit, Used: r.Used, Left: r.Left, ResetsAt: r.ResetsAt, Linger: r.Linger,
 				RunsOutAt: r.RunsOutAt,
 			}

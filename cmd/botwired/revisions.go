@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -19,15 +19,15 @@ type revisions struct {
 // Host names this daemon among the writers.
 func (r revisions) Host() string { return r.host }
 
-// Revisions returns the states that the engine keeps of an entry, the newest first. See [proxy.Revisions].
-func (r revisions) Revisions(ctx context.Context, id journal.ID) ([]proxy.Revision, error) {
+// Revisions returns the states that the engine keeps of an entry, the newest first. See [surface.Revisions].
+func (r revisions) Revisions(ctx context.Context, id journal.ID) ([]surface.Revision, error) {
 	versions, err := r.ask(ctx, id)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	states := make([]proxy.Revision, len(versions))
+	states := make([]surface.Revision, len(versions))
 	for i, v := range versions {
-		states[i] = proxy.Revision{
+		states[i] = surface.Revision{
 			Number: v.Revision, Deleted: v.Deleted, Value: v.Value, CreatedAt: v.CreatedAt, WrittenAt: v.WrittenAt,
 			Host: v.Writer.Host, Seq: v.Writer.Seq,
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/proxy/memory"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/natskv"
@@ -177,7 +178,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		Engine: engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(c.Upstream.Timeout),
 		BackoffInitial: first, BackoffMax: longest,
 	})
-	opts := proxy.Options{SurfaceOptions: proxy.SurfaceOptions{
+	opts := proxy.Options{Options: surface.Options{
 		Options: memory.Options{
 			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Identity: d.watch,
 			Policy:       d.config.cachePolicy,
@@ -233,12 +234,12 @@ func guardOptions(c *config.Config, token string) guard.Options {
 }
 
 // upstreamState says how upstream does.
-func (d *sidecar) upstreamState() proxy.UpstreamState {
+func (d *sidecar) upstreamState() surface.UpstreamState {
 	now := upstreamStateOf(d.health.Report())
 	now.Concurrency = api.Concurrency(d.slots.Concurrency())
 	return now
 }
 
-func upstreamStateOf(r upstream.Report) proxy.UpstreamState {
-	return proxy.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
+func upstreamStateOf(r upstream.Report) surface.UpstreamState {
+	return surface.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/botwire"
@@ -126,7 +127,7 @@ func newDaemon(t *testing.T) *daemon {
 	opts.Policy = func(string) cache.Policy {
 		return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
 	}
-	opts.UpstreamState = func() proxy.UpstreamState { return proxy.UpstreamState{State: "up"} }
+	opts.UpstreamState = func() surface.UpstreamState { return surface.UpstreamState{State: "up"} }
 	opts.ReadsRefused, opts.Metrics = reader.Refused, metrics.New(metrics.Build{})
 	d.server, err = proxy.New(opts)
 	noError(t, err)

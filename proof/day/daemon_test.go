@@ -24,6 +24,7 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/flush"
@@ -152,9 +153,9 @@ func (d *daemon) openProxy() (err error) {
 	return err
 }
 
-func (d *daemon) upstreamState() proxy.UpstreamState {
+func (d *daemon) upstreamState() surface.UpstreamState {
 	r := d.health.Report()
-	return proxy.UpstreamState{
+	return surface.UpstreamState{
 		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
 		Concurrency: api.Concurrency(d.slots.Concurrency()),
 	}

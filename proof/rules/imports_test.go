@@ -44,6 +44,8 @@ var layers = []layer{
 
 	// The memory knows upstream by an interface of its own, and no HTTP.
 	{"proxy/memory", []string{"cache", "internal/identity", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},
+	// The surface stands over the memory and knows no server.
+	{"proxy/surface", []string{"proxy/memory", "proxy/dashboard", "proxy/openapi", "api", "cache", "internal/...", "journal"}},
 	{"proxy/...", []string{"proxy/...", "api", "cache", "internal/...", "journal"}},
 
 	// The engines know upstream, and upstream knows no engine and no caller.
@@ -189,6 +191,8 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"upstream", "net/http"},
 		{"proxy/memory", "net/http"},
 		{"proxy/memory", module + "/proxy"},
+		{"proxy/memory", module + "/proxy/surface"},
+		{"proxy/surface", module + "/proxy"},
 		{"internal/selfhost", module + "/upstream"},
 		{"cmd/botwired", module + "/proof/bench"},
 		{"other", module + "/cache"},

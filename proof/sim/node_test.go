@@ -29,6 +29,7 @@ import (
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/flush"
@@ -215,9 +216,9 @@ type undoubted struct{}
 
 func (undoubted) State() (s identity.State) { return s }
 
-func (n *node) upstreamState() proxy.UpstreamState {
+func (n *node) upstreamState() surface.UpstreamState {
 	r := n.health.Report()
-	return proxy.UpstreamState{
+	return surface.UpstreamState{
 		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
 		Concurrency: api.Concurrency(n.slots.Concurrency()),
 	}

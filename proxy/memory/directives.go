@@ -19,7 +19,7 @@ type Directives struct {
 	minFresh     time.Duration // the answer has to stay fresh for so long
 }
 
-// anyAge are the directives of a caller that asks nothing of the cache.
+// AnyAge are the directives of a caller that asks nothing of the cache.
 var AnyAge = Directives{maxAge: -1, maxStale: -1}
 
 // ParseDirectives reads the lines of the header Cache-Control. It ignores directives that it does not

@@ -44,6 +44,7 @@ func appendTagEnd(dst []byte, sum *[sha256.Size]byte) []byte {
 	return append(dst, '"')
 }
 
+// WriteTag returns the tag of a write of this journal's.
 func WriteTag(seq uint64, value string) string {
 	var tag [tagSize]byte
 	return string(appendWriteTag(tag[:0], seq, value))

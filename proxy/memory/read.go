@@ -123,7 +123,7 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, 
 	return answer{}, err
 }
 
-// unusedCopy is the error for a reader whose directives exclude the copy that is known here, when
+// UnusedCopy is the error for a reader whose directives exclude the copy that is known here, when
 // upstream cannot be asked.
 type UnusedCopy struct{ error }
 
@@ -158,12 +158,13 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &later)
 }
 
-// answered is an error that has upstream's own answer with it.
+// Answered is an error that has upstream's own answer with it.
 type Answered interface {
 	RetryAfter() time.Duration // 0 if upstream named no time
 	Answer() (status int, body []byte)
 }
 
+// IsNamespaceFull reports whether a write was refused because its namespace is full.
 func IsNamespaceFull(err error) bool {
 	_, ok := errors.AsType[*journal.NamespaceFullError](err)
 	return ok

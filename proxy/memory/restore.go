@@ -24,7 +24,7 @@ const (
 	lookAgainEvery = 2 * time.Second
 )
 
-// restorer gives upstream back what it has lost, for as long as a person wants it.
+// Restorer gives upstream back what it has lost, for as long as a person wants it.
 type Restorer struct {
 	m      *Memory
 	logger *slog.Logger
@@ -34,7 +34,7 @@ type Restorer struct {
 	looked  map[string]time.Time // when the list of a suspect namespace was last asked for
 }
 
-// restoration is the work on one namespace. It goes on after a restart.
+// Restoration is the work on one namespace. It goes on after a restart.
 type Restoration struct {
 	cancel context.CancelFunc
 	Over   chan struct{}
@@ -53,6 +53,7 @@ func newRestorer(m *Memory, logger *slog.Logger) *Restorer {
 	return &Restorer{m: m, logger: logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
 }
 
+// Resume goes on with what a person has asked an earlier process for.
 func (r *Restorer) Resume() {
 	for namespace, s := range r.m.journal.Trust.Suspects() {
 		if s.Restoring { // guard 9.63
@@ -81,7 +82,7 @@ func (r *Restorer) lookAgain(namespace string) {
 	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false) // guard 9.60
 }
 
-// begin begins or joins the restoration of a namespace; nil if the server is about to end.
+// Begin begins or joins the restoration of a namespace; nil if the server is about to end.
 func (r *Restorer) Begin(namespace string) *Restoration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +110,7 @@ func (r *Restorer) Begin(namespace string) *Restoration {
 	return now
 }
 
-// end ends the restoration of a namespace, if there is one, and waits for that. What it has
+// End ends the restoration of a namespace, if there is one, and waits for that. What it has
 // journaled goes upstream.
 func (r *Restorer) End(namespace string) error {
 	r.mu.Lock()
@@ -122,6 +123,7 @@ func (r *Restorer) End(namespace string) error {
 	return r.m.journal.Trust.SetRestoring(namespace, false)
 }
 
+// Progress returns how far a restoration is.
 func (r *Restorer) Progress(of *Restoration) RestoreCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,7 +324,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.
+// Look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.
 // forgotten is how many entries are no longer known.
 func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
 	for {
@@ -355,7 +357,7 @@ func (r *Restorer) inTime(ctx context.Context, err error) error {
 // namespacesAtOnce bounds how many names are read at a time.
 const namespacesAtOnce = 1000
 
-// distrustAll makes every namespace suspect of which something is known.
+// DistrustAll makes every namespace suspect of which something is known.
 func (r *Restorer) DistrustAll() error {
 	for after := ""; ; {
 		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })

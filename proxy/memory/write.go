@@ -35,6 +35,7 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 	return m.acknowledge(ctx, q, w.Value, written, assumed), nil
 }
 
+// NewPut returns the PUT of a value.
 func NewPut(id journal.ID, value string) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)}
 }

@@ -1,0 +1,69 @@
+package surface
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// dropPending makes an entry's pending write a dead letter.
+func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request) error {
+	id, err := EntryParameter(r)
+	if err != nil {
+		return err
+	}
+	seq, err := seqParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := Allow(w, flushTimeout); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
+	defer cancel()
+	dropped, err := s.flusher.Drop(ctx, id, seq)
+	if err != nil {
+		return notPending(id, err)
+	}
+	return writeDocument(w, http.StatusOK, api.Dropped{
+		Dropped: true, ID: strconv.FormatUint(dropped.Seq, 10), Seq: dropped.Seq, Namespace: id.Namespace, Key: id.Key,
+	})
+}
+
+func notPending(id journal.ID, err error) error {
+	if errors.Is(err, journal.ErrNotPending) {
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
+	}
+	return err
+}
+
+// EntryParameter is the entry that the parameters namespace and key name.
+func EntryParameter(r *http.Request) (journal.ID, error) {
+	query := r.URL.Query()
+	id := journal.ID{Namespace: query.Get("namespace"), Key: query.Get("key")}
+	if id.Namespace == "" || id.Key == "" {
+		return id, wire.Detail(http.StatusBadRequest, "expected the parameters namespace and key, which name an entry")
+	}
+	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+		return id, refusal
+	}
+	return id, nil
+}
+
+// seqParameter is 0 if it is not given.
+func seqParameter(r *http.Request) (uint64, error) {
+	if !r.URL.Query().Has("seq") {
+		return 0, nil
+	}
+	text := r.URL.Query().Get("seq")
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seq == 0 {
+		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("seq=%q: expected the number of a pending write", text))
+	}
+	return seq, nil
+}

@@ -1,0 +1,85 @@
+package surface
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/api"
+)
+
+const (
+	// callersAtMost bounds how many kinds of callers are remembered. A further one takes the
+	// place of the one that was last seen the longest ago.
+	callersAtMost = 64
+	// agentLength bounds what is kept of a User-Agent, in bytes.
+	agentLength = 120
+)
+
+// callers are those who have lately used the memory API, by their User-Agent. Noting one is on the
+// way of every request, so it takes no lock: a new one comes with a new map.
+type callers struct {
+	known atomic.Pointer[map[string]*caller]
+	mu    sync.Mutex // a goroutine that changes known holds it
+}
+
+type caller struct {
+	requests atomic.Int64
+	last     atomic.Int64 // Unix seconds
+}
+
+func newCallers() *callers {
+	c := &callers{}
+	c.known.Store(&map[string]*caller{})
+	return c
+}
+
+// note counts a request that has come at a time.
+func (c *callers) note(agent []byte, at time.Time) {
+	agent = agent[:min(agentLength, len(agent))]
+	found := (*c.known.Load())[string(agent)]
+	if found == nil {
+		found = c.add(string(agent))
+	}
+	found.requests.Add(1)
+	if now := at.Unix(); found.last.Load() != now {
+		found.last.Store(now)
+	}
+}
+
+func (c *callers) add(agent string) *caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := *c.known.Load()
+	if found := now[agent]; found != nil {
+		return found
+	}
+	next := maps.Clone(now)
+	if len(next) >= callersAtMost {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(next)), func(a, b string) int {
+			return cmp.Compare(next[a].last.Load(), next[b].last.Load())
+		})
+		delete(next, oldest)
+	}
+	added := &caller{}
+	next[agent] = added
+	c.known.Store(&next)
+	return added
+}
+
+// list has the latest first.
+func (c *callers) list() []api.Caller {
+	known := *c.known.Load()
+	docs := make([]api.Caller, 0, len(known))
+	for agent, of := range known {
+		docs = append(docs, api.Caller{Agent: strings.ToValidUTF8(agent, "?"), Requests: of.requests.Load(), LastAt: time.Unix(of.last.Load(), 0).UTC()})
+	}
+	slices.SortFunc(docs, func(a, b api.Caller) int {
+		return cmp.Or(b.LastAt.Compare(a.LastAt), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Agent, b.Agent))
+	})
+	return docs
+}

@@ -1,0 +1,214 @@
+package surface
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+func newWinnerDocument(r *journal.Winner) *api.Winner {
+	if r == nil {
+		return nil
+	}
+	return &api.Winner{Host: hostName(r.Seq == 0), WrittenAt: r.At}
+}
+
+// hostName says who has written something: this daemon, or another host.
+func hostName(other bool) string {
+	if other {
+		return "other"
+	}
+	return "this"
+}
+
+func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
+	return api.ListedDeadLetter{
+		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), Host: hostName(l.Theirs), SupersededBy: l.SupersededBy, Seq: l.Seq,
+		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
+		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt, Winner: newWinnerDocument(l.Winner),
+	}
+}
+
+// deadLetters lists dead letters, oldest first: as many as the parameter limit says,
+// after the one whose ID the parameter after gives.
+func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request) error {
+	limit, err := limitParameter(r)
+	if err != nil {
+		return err
+	}
+	after, err := afterParameter(r)
+	if err != nil {
+		return err
+	}
+	letters, err := s.journal.DeadLetters(after, limit)
+	if err != nil {
+		return err
+	}
+	docs := make([]api.ListedDeadLetter, len(letters))
+	for i := range letters {
+		docs[i] = newDeadLetterDocument(&letters[i])
+	}
+	return writeDocument(w, http.StatusOK, api.DeadLetters{DeadLetters: docs})
+}
+
+// afterParameter is the number of the dead letter that the list goes on after.
+func afterParameter(r *http.Request) (uint64, error) {
+	text := r.URL.Query().Get("after")
+	if text == "" {
+		return 0, nil
+	}
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("after=%q: expected the id of a dead letter", text))
+	}
+	return seq, nil
+}
+
+const (
+	// retryPage is how many dead letters are looked at at a time.
+	retryPage = 1000
+	// retryTime bounds how long a retry of all may take.
+	retryTime = 10 * time.Minute
+)
+
+// retryAll journals all dead letters anew that upstream has refused, or those of a namespace:
+// the oldest first, so that of several to an entry the newest one stays. It leaves out those
+// that come while it is at work.
+func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := Allow(w, retryTime); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.Patience(r.Context(), retryTime)
+	defer cancel()
+	last := s.journal.Stats().LastSeq
+	doc, retried := api.Retried{}, make(map[journal.ID]uint64)
+	for after := uint64(0); after < last; {
+		letters, err := s.journal.DeadLetters(after, retryPage)
+		if err != nil {
+			return err
+		}
+		if len(letters) == 0 {
+			break
+		}
+		for _, l := range letters {
+			if after = l.Seq; l.Seq > last {
+				break
+			}
+			if namespace != "" && l.Namespace != namespace {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := s.retryUnlessOlder(&l, retried, &doc); err != nil {
+				return err
+			}
+		}
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// retryUnlessOlder retries a refused dead letter, unless what is known of its entry is newer. retried
+// has the numbers of the writes that this retry has made itself: a later dead letter of the
+// entry may take their place.
+func (s *Surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *api.Retried) error {
+	if l.Kind != journal.Refused {
+		doc.Skipped++
+		return nil
+	}
+	switch written, err := s.journal.Retry(l.Seq, max(l.Seq, retried[l.ID])); { // guard 18.8
+	case errors.Is(err, journal.ErrNewer):
+		doc.Skipped++
+	case errors.Is(err, journal.ErrNoDeadLetter): // somebody else was faster
+	case err != nil:
+		return err
+	default:
+		retried[l.ID] = written.Seq
+		doc.Retried++
+	}
+	return nil
+}
+
+// deadLetter answers POST retry, GET {id}, DELETE {id} and POST {id}/retry.
+func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
+	if path == "retry" {
+		if err := Require(r, http.MethodPost, "namespace"); err != nil {
+			return err
+		}
+		return s.retryAll(w, r)
+	}
+	number, retry := strings.CutSuffix(path, "/retry")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return wire.Detail(http.StatusNotFound, "no such dead letter: "+strconv.Quote(number))
+	}
+	if retry {
+		if err := Require(r, http.MethodPost, "force"); err != nil {
+			return err
+		}
+		return s.retry(w, r, seq)
+	}
+	if err := requireMethod(r, http.MethodGet, http.MethodDelete); err != nil {
+		return err
+	}
+	if err := requireParameters(r); err != nil {
+		return err
+	}
+	if r.Method != http.MethodDelete {
+		return s.showDeadLetter(w, seq)
+	}
+	if err := s.journal.Discard(seq); err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, api.DeletedLetter{Deleted: true, ID: number})
+}
+
+// showDeadLetter answers with the values too, which the list does not have.
+func (s *Surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
+	letter, err := s.journal.ReadDeadLetter(seq)
+	if err != nil {
+		return err
+	}
+	doc := api.DeadLetter{ListedDeadLetter: newDeadLetterDocument(&letter)}
+	if letter.Winner != nil && letter.Winner.Present {
+		doc.Winner.Value = &letter.Winner.Value
+	}
+	if letter.Op == journal.Put {
+		doc.Value = &letter.Value
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+var errNewer = wire.Detail(http.StatusConflict,
+	"a newer write to the entry is known, and the retry would undo it: with force=true, it is retried all the same")
+
+// retry journals one dead letter anew. If that undoes a newer write, force has to say so.
+func (s *Surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) error {
+	force, err := boolParameter(r, "force")
+	if err != nil {
+		return err
+	}
+	last := seq
+	if force {
+		last = journal.AnyWrite
+	}
+	written, err := s.journal.Retry(seq, last)
+	if errors.Is(err, journal.ErrNewer) {
+		return errNewer
+	}
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, api.RetriedLetter{Retried: true, ID: strconv.FormatUint(seq, 10), Seq: written.Seq})
+}

@@ -1,0 +1,262 @@
+package surface
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/feed"
+	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/journal"
+)
+
+const (
+	// eventsKept is how many events are kept for readers that come back, and for slow ones.
+	eventsKept = 4096
+	// eventsReaders is how many may follow the events at a time.
+	eventsReaders = 32
+	// eventsResume is how long the events are still kept after the last reader has left.
+	eventsResume = time.Minute
+	// resetPause is the pause after a reset: a reader that has to read everything anew because
+	// there is more than it can follow does so no more often than this.
+	resetPause = time.Second
+	// reconnectAfter is when a reader that has lost its stream is to come back.
+	reconnectAfter = time.Second
+)
+
+// The names of the events.
+const (
+	eventPending    = "pending"
+	eventSent       = "sent"
+	eventSettled    = "settled"
+	eventSuperseded = "superseded"
+	eventDead       = "dead"
+	eventDropped    = "dropped"
+	eventChanged    = "changed"
+	eventUpstream   = "upstream"
+	eventReset      = "reset"
+)
+
+// event is what has become of a write, or of upstream, or that another host has changed an entry.
+type event struct {
+	name   string
+	at     time.Time
+	seq    uint64
+	id     journal.ID
+	op     journal.Op
+	bytes  int
+	by     uint64
+	reason string
+	state  string    // of upstream
+	since  time.Time // when that began
+}
+
+// Events are the events of this process. Writing and flushing go on under locks while their events
+// are taken, so that those of an entry are in its order.
+type Events struct {
+	feed    *feed.Feed[event]
+	process string // tells the numbers of this process's events from another's
+}
+
+// Wanted reports whether anybody follows the events, or has done so within the last minute.
+func (e *Events) Wanted() bool { return e.feed.Wanted() }
+
+// Follow returns a reader of the events from now on.
+func (e *Events) Follow() (*feed.Reader[event], error) { return e.feed.Follow() }
+
+func newEvents() *Events {
+	return &Events{
+		feed:    feed.New[event](feed.Options{Size: eventsKept, Readers: eventsReaders, Keeps: eventsResume}),
+		process: strings.ToLower(rand.Text()[:10]),
+	}
+}
+
+// changed takes a change of the journal. A newer write comes before the end of the one that it
+// supersedes.
+func (e *Events) changed(c journal.Change) {
+	if !e.Wanted() {
+		return
+	}
+	if c.Written && !c.Found {
+		e.feed.Add(event{name: eventPending, at: time.Now(), seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes})
+	}
+	if end := &c.Ended; end.Seq != 0 {
+		e.feed.Add(event{
+			name: endingName(end), at: time.Now(), seq: end.Seq, id: c.ID, op: end.Op, bytes: end.Bytes,
+			by: end.By, reason: end.Reason,
+		})
+	}
+}
+
+func endingName(end *journal.Ending) string {
+	switch {
+	case end.State == journal.ReceiptSettled:
+		return eventSettled
+	case end.State == journal.ReceiptSuperseded:
+		return eventSuperseded
+	case end.Dropped:
+		return eventDropped
+	}
+	return eventDead
+}
+
+// Sending must be called right before a request of a pending write leaves, and before it is known
+// that a newer one supersedes the write.
+func (s *Surface) Sending(w journal.Write) {
+	if !s.events.Wanted() {
+		return
+	}
+	s.events.feed.Add(event{name: eventSent, at: time.Now(), seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
+}
+
+// VersionSeen counts a version that the watch tells of, and shows another host's.
+func (s *Surface) VersionSeen(id journal.ID, own bool) {
+	if own {
+		s.opts.Metrics.OwnVersions.Inc()
+		return
+	}
+	s.opts.Metrics.ForeignVersions.Inc()
+	s.events.elsewhere(id)
+}
+
+// elsewhere takes in that another host has changed an entry.
+func (e *Events) elsewhere(id journal.ID) {
+	if !e.Wanted() {
+		return
+	}
+	e.feed.Add(event{name: eventChanged, at: time.Now(), id: id})
+}
+
+// UpstreamChanged must be called with each new state of upstream's.
+func (s *Surface) UpstreamChanged(now UpstreamState) {
+	if !s.events.Wanted() {
+		return
+	}
+	s.events.feed.Add(event{name: eventUpstream, at: time.Now(), state: now.State, since: now.Since, reason: now.Reason})
+}
+
+func (e *event) document() any {
+	switch e.name {
+	case eventUpstream:
+		return api.UpstreamEvent{At: unixSeconds(e.at), State: e.state, Since: unixSeconds(e.since), Reason: e.reason}
+	case eventChanged:
+		return api.ChangedEvent{At: unixSeconds(e.at), Namespace: e.id.Namespace, Key: e.id.Key}
+	}
+	doc := api.WriteEvent{
+		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Reason: e.reason,
+	}
+	if e.by != 0 {
+		doc.By = &e.by
+	}
+	return doc
+}
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+// The reasons of a reset, for people.
+const (
+	resetRestarted = "another process of the daemon sent the events until then"
+	resetGone      = "the events after that are not kept any more"
+	resetSlow      = "there were more events than this stream takes"
+)
+
+// followEvents answers with the events from now on, or after the one that the caller has seen.
+func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	from, reset, err := s.events.resume(lastEvent(r))
+	if err != nil {
+		return tooManyReaders(w, err)
+	}
+	defer from.Close()
+	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.opts.UpstreamState}
+	begin := sse.AppendRetry(nil, reconnectAfter)
+	if reset != "" {
+		begin = f.reset(begin, reset)
+	} else {
+		begin = sse.AppendID(begin, s.events.name(from.Seen()))
+	}
+	return (&stream[event]{from, begin, f.tell, f.beat}).answer(s.tasks, w, r)
+}
+
+// lastEvent is the last event that the caller has seen; empty if it has seen none. A browser that
+// comes back sends the header.
+func lastEvent(r *http.Request) string {
+	if last := r.Header.Get("Last-Event-Id"); last != "" {
+		return last
+	}
+	return r.URL.Query().Get("after")
+}
+
+// resume returns a reader of the events after one. reset is why there are some that it misses.
+func (e *Events) resume(last string) (from *feed.Reader[event], reset string, err error) {
+	if last == "" {
+		from, err = e.Follow()
+		return from, "", err
+	}
+	number, ours := strings.CutPrefix(last, e.process+"-")
+	seen, parseErr := strconv.ParseUint(number, 10, 64)
+	if !ours || parseErr != nil { // guard 13.32
+		from, err = e.Follow()
+		return from, resetRestarted, err
+	}
+	from, ok, err := e.feed.Resume(seen)
+	if !ok {
+		reset = resetGone
+	}
+	return from, reset, err
+}
+
+// name is the ID of an event.
+func (e *Events) name(number uint64) string { return e.process + "-" + strconv.FormatUint(number, 10) }
+
+// eventFollower makes one reader's stream.
+type eventFollower struct {
+	events    *Events
+	reader    *feed.Reader[event]
+	namespace string // empty for all
+	look      func() UpstreamState
+}
+
+func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed uint64) ([]byte, time.Duration) {
+	if missed > 0 {
+		f.reader.Skip() // to read everything anew tells of those, too
+		// guard 13.31
+		return f.reset(dst, resetSlow), resetPause
+	}
+	for i := range records {
+		e := &records[i].Value
+		if f.namespace != "" && e.name != eventUpstream && e.id.Namespace != f.namespace {
+			continue
+		}
+		dst = appendEvent(dst, f.events.name(records[i].Number), e.name, e.document())
+	}
+	return dst, 0
+}
+
+// beat looks at upstream, of which a bad state may end by itself, and lets the reader resume after
+// the events that were not for it.
+func (f *eventFollower) beat(dst []byte) []byte {
+	f.look()
+	return sse.AppendID(sse.AppendComment(dst, "botwired"), f.events.name(f.reader.Seen()))
+}
+
+// reset tells the reader to read everything anew.
+func (f *eventFollower) reset(dst []byte, reason string) []byte {
+	return appendEvent(dst, f.events.name(f.reader.Seen()), eventReset, api.ResetEvent{At: unixSeconds(time.Now()), Reason: reason})
+}
+
+// appendEvent appends an event whose data is a document.
+func appendEvent(dst []byte, id, name string, doc any) []byte {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		panic(err) // of numbers and texts only
+	}
+	return sse.AppendEvent(dst, id, name, data)
+}

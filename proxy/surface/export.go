@@ -1,0 +1,151 @@
+package surface
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// linesType is the media type of JSON Lines.
+const linesType = "application/jsonl"
+
+// export answers with all entries of a namespace. It writes a line for each entry, and at last one that says how many there were and
+// whether that is all: so a reader notices when the answer was cut off.
+func (s *Surface) export(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.tasks.Detached(), cancel)()
+	x, err := s.memory.Export(namespace)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", linesType)
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	to, entries := newLines(w), 0
+	err = x.Entries(ctx, to.flush, func(item *cache.Item) error {
+		entries++
+		return to.write(exportLine(item))
+	})
+	if r.Context().Err() != nil {
+		return nil // nobody reads on
+	}
+	if err != nil {
+		x.Say("botwired stopped before the end")
+		if ctx.Err() == nil {
+			s.opts.Logger.Error("an export was cut off", "namespace", namespace, "error", err)
+			x.Why = "botwired stopped before the end, because of an error: see its log"
+		}
+	}
+	return to.end(api.ExportCounts{Namespace: namespace, Entries: entries, Missing: x.Missing, Complete: x.Why == "", Why: x.Why})
+}
+
+// givenNamespace is the parameter namespace, which must be there.
+func givenNamespace(r *http.Request) (string, error) {
+	namespace, err := namespaceParameter(r)
+	if err == nil && namespace == "" {
+		err = errNoNamespace
+	}
+	return namespace, err
+}
+
+var errNoNamespace = wire.Detail(http.StatusBadRequest, "the parameter namespace is missing: expected the name of a namespace")
+
+// exportLine returns an entry's line: what a GET is answered with, and where that is from.
+func exportLine(item *cache.Item) []byte {
+	body := item.Body
+	line := append(make([]byte, 0, len(body)+lineFields), body[:len(body)-len("}")]...)
+	if at := item.ConfirmedAt; at.IsZero() {
+		line = append(line, `,"state":"pending"}`...)
+	} else {
+		line = append(line, `,"state":"settled","confirmed_at":`...)
+		line = append(appendMoment(line, at), '}')
+	}
+	return line
+}
+
+// lineFields is how many bytes an entry's line has beside those of a GET's answer.
+const lineFields = 80
+
+// appendMoment appends a time in Unix seconds, null if nobody knows it.
+func appendMoment(dst []byte, at time.Time) []byte {
+	if cache.Age(at, time.Now()) == cache.Forever {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendFloat(dst, float64(at.UnixMicro())/1e6, 'f', -1, 64)
+}
+
+// lines are an answer of JSON Lines, which may take any time as long as the caller reads on.
+type lines struct {
+	to  *http.ResponseController
+	buf *bufio.Writer
+}
+
+// linesBuffer is how many bytes of lines are sent together.
+const linesBuffer = 32 << 10
+
+func newLines(w http.ResponseWriter) *lines {
+	return &lines{http.NewResponseController(w), bufio.NewWriterSize(w, linesBuffer)}
+}
+
+// write adds a line.
+func (l *lines) write(line []byte) error {
+	if len(line) >= l.buf.Available() {
+		if err := l.allow(); err != nil {
+			return err
+		}
+	}
+	_, err := l.buf.Write(append(line, '\n'))
+	return err
+}
+
+// end sends the last line.
+func (l *lines) end(counts api.ExportCounts) error {
+	line, err := json.Marshal(api.ExportEnd{End: counts})
+	if err == nil {
+		err = l.write(line)
+	}
+	if err == nil {
+		err = l.flush()
+	}
+	return err
+}
+
+// flush sends the lines that there are.
+func (l *lines) flush() error {
+	if l.buf.Buffered() == 0 {
+		return nil
+	}
+	if err := l.allow(); err != nil {
+		return err
+	}
+	if err := l.buf.Flush(); err != nil {
+		return err
+	}
+	return supported(l.to.Flush())
+}
+
+// allow gives the caller time to take what is sent next.
+func (l *lines) allow() error { return supported(l.to.SetWriteDeadline(time.Now().Add(answerTime))) }
+
+// supported ignores that a writer, of a test, is no connection.
+func supported(err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}

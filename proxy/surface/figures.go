@@ -1,0 +1,75 @@
+package surface
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+// diskLookEvery is how long a look at the disk counts.
+const diskLookEvery = 5 * time.Second
+
+// figures finds them.
+type figures struct {
+	measures *measures
+	disk     *diskLook
+	cache    *cache.Cache
+	writes   func() (sent, saved int64)
+}
+
+// requests counts the requests.
+func (f *figures) requests() (reads api.Reads, writes api.Writes) {
+	for _, read := range []memory.Verb{memory.GetEntry, memory.ListKeys} {
+		reads.Hits += f.measures.count(read, 0, memory.Outcome(memory.FromUpstream))
+		reads.Upstream += f.measures.count(read, memory.Outcome(memory.FromUpstream), memory.Outcome(memory.Sources))
+	}
+	reads.Total = reads.Hits + reads.Upstream
+	writes.Acknowledged = f.measures.writes(memory.WasAcknowledged, memory.WasThrough+1) + f.measures.imported.Load()
+	if f.writes != nil {
+		writes.Sent, writes.Saved = f.writes()
+	}
+	return reads, writes
+}
+
+// now finds them all, but for TimeSaved.
+func (f *figures) now() (doc api.Figures, err error) {
+	doc.Reads, doc.Writes = f.requests()
+	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
+	disk, err := f.disk.now()
+	doc.Disk = api.Disk{Journal: disk.Journal, Copies: disk.Copies}
+	if disk.Free >= 0 {
+		doc.Disk.Free = &disk.Free
+	}
+	return doc, err
+}
+
+// diskLook looks at the journal's disk now and then.
+type diskLook struct {
+	journal *journal.Journal
+
+	mu     sync.Mutex // guards what follows
+	found  journal.DiskUsage
+	looked time.Time
+}
+
+func (d *diskLook) now() (journal.DiskUsage, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.looked.IsZero() && time.Since(d.looked) < diskLookEvery {
+		return d.found, nil
+	}
+	found, err := d.journal.Disk.Usage()
+	if err != nil {
+		return d.found, fmt.Errorf("disk usage: %w", err)
+	}
+	d.found, d.looked = found, time.Now()
+	return found, nil
+}
+
+// DiskUsage returns what the journal takes on the disk, as of the last few seconds.
+func (s *Surface) DiskUsage() (journal.DiskUsage, error) { return s.figures.disk.now() }

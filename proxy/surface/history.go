@@ -1,0 +1,191 @@
+package surface
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+const (
+	// historyStep is the time between two points, and historyLength how many are kept: an hour.
+	historyStep   = 10 * time.Second
+	historyLength = 360
+	// historyLook is how often the state of upstream is looked at: shorter outages may be missed.
+	historyLook = time.Second
+	// outagesKept bounds how many outages are kept, whatever upstream does within the hour.
+	outagesKept = 200
+)
+
+// lastHour keeps the last hour: a point every historyStep, and the outages. Callers never wait
+// for it.
+type lastHour struct {
+	figures  *figures
+	times    *metrics.Times // of requests upstream
+	upstream func() UpstreamState
+
+	// The last sample: of the sampler only.
+	last       trips
+	lastReads  api.Reads
+	lastWrites api.Writes
+	sinceLook  int
+
+	mu      sync.Mutex   // guards what follows
+	points  []api.Point  // the oldest first
+	outages []api.Outage // likewise; the last one may go on
+	medians medians
+}
+
+// medians are the median times, in seconds since the start, of requests here and upstream; 0 if
+// none was measured.
+type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
+
+func newLastHour(opts Options, f *figures) *lastHour {
+	return &lastHour{figures: f, times: opts.Metrics.UpstreamRequests, upstream: opts.UpstreamState}
+}
+
+// run samples until ctx ends.
+func (h *lastHour) run(ctx context.Context) error {
+	ticks := time.NewTicker(historyLook)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks.C:
+			now := time.Now()
+			h.look(h.upstream(), now)
+			if h.sinceLook++; h.sinceLook == int(historyStep/historyLook) {
+				h.sinceLook = 0
+				h.sample(now)
+			}
+		}
+	}
+}
+
+// look takes in how upstream does.
+func (h *lastHour) look(state UpstreamState, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, up := unix(now), state.State == "up"
+	began := at
+	if n := len(h.outages); n > 0 && h.outages[n-1].To == nil {
+		last := &h.outages[n-1]
+		if last.State == state.State {
+			last.Reason = state.Reason
+			return
+		}
+		if up {
+			at = max(last.From, min(at, unix(state.Since)))
+		}
+		last.To = &at
+	} else {
+		began = min(at, unix(state.Since))
+	}
+	if !up {
+		h.outages = append(h.outages, api.Outage{From: began, State: state.State, Reason: state.Reason})
+	}
+	for len(h.outages) > outagesKept || len(h.outages) > 0 && h.outages[0].To != nil && *h.outages[0].To < unix(now)-historyLength*historyStep.Seconds() {
+		h.outages = h.outages[1:]
+	}
+}
+
+// trips are the requests since the start, by how long they took.
+type trips struct {
+	localReads, localWrites       metrics.Distribution // for which nobody waited for upstream
+	upstreamReads, upstreamWrites metrics.Distribution // that upstream has carried out
+}
+
+func (t *trips) local() metrics.Distribution    { return t.localReads.Plus(t.localWrites) }
+func (t *trips) upstream() metrics.Distribution { return t.upstreamReads.Plus(t.upstreamWrites) }
+
+// confirmed is the outcome of a request that upstream has carried out.
+const confirmed = "confirmed"
+
+// readTrips reads the histograms.
+func readTrips(here *measures, upstream *metrics.Times) (t trips) {
+	for v := memory.GetEntry; v < memory.Verbs; v++ {
+		local, there := &t.localReads, &t.upstreamReads
+		first, end := memory.Outcome(0), memory.Outcome(memory.FromUpstream)
+		if v == memory.PutEntry || v == memory.DeleteEntry {
+			local, there = &t.localWrites, &t.upstreamWrites
+			first, end = memory.WasAcknowledged, memory.WasAcknowledged+1
+		}
+		*local = local.Plus(here.distribution(v, first, end))
+		*there = there.Plus(upstream.Of(v.String(), confirmed).Distribution())
+	}
+	return t
+}
+
+// sample takes a point.
+func (h *lastHour) sample(now time.Time) {
+	taken := readTrips(h.figures.measures, h.times)
+	reads, writes := h.figures.requests()
+	local, upstream := taken.local().Since(h.last.local()), taken.upstream().Since(h.last.upstream())
+	p := api.Point{
+		At: unix(now), Pending: int64(h.figures.disk.journal.Stats().Pending),
+		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
+		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
+		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
+	}
+	h.last, h.lastReads, h.lastWrites = taken, reads, writes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.points = append(h.points, p)
+	if len(h.points) > historyLength {
+		h.points = h.points[1:]
+	}
+	h.medians = medians{median(&taken.localReads), median(&taken.localWrites), median(&taken.upstreamReads), median(&taken.upstreamWrites)}
+}
+
+func median(d *metrics.Distribution) float64 {
+	seconds, _ := d.Quantile(0.5)
+	return seconds
+}
+
+func microseconds(d *metrics.Distribution, q float64) *float64 {
+	seconds, ok := d.Quantile(q)
+	if !ok {
+		return nil
+	}
+	rounded := math.Round(seconds*1e7) / 10
+	return &rounded
+}
+
+// unix is a time in Unix seconds, to the millisecond.
+func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
+
+// timeSaved estimates, in seconds, for how much longer agents would have waited for upstream: each
+// read that was answered here for a median read upstream, each acknowledged write that did not wait
+// for upstream for a median write. It is nil while no request upstream was measured. Where only the one or the other was,
+// that stands for both.
+func (h *lastHour) timeSaved(done *api.Figures) *float64 {
+	h.mu.Lock()
+	t := h.medians
+	h.mu.Unlock()
+	read, write := cmp.Or(t.upstreamRead, t.upstreamWrite), cmp.Or(t.upstreamWrite, t.upstreamRead)
+	if read == 0 {
+		return nil
+	}
+	waited := h.figures.measures.writes(memory.WasAwaited, memory.WasThrough+1)
+	saved := float64(done.Reads.Hits)*max(0, read-t.localRead) + float64(max(0, done.Writes.Acknowledged-waited))*max(0, write-t.localWrite)
+	saved = math.Round(saved*1e3) / 1e3
+	return &saved
+}
+
+// answer answers with the last hour.
+func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request) error {
+	h.mu.Lock()
+	doc := api.History{
+		Now: unix(time.Now()), StepSeconds: historyStep.Seconds(),
+		Points: append([]api.Point{}, h.points...), Outages: append([]api.Outage{}, h.outages...),
+	}
+	h.mu.Unlock()
+	return writeDocument(w, http.StatusOK, doc)
+}

@@ -1,0 +1,78 @@
+package surface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+// importTime is about how long one request to import waits and works: a caller that has more sends
+// it in further requests. It bounds how long a caller does not know that its import waits.
+const importTime = 10 * time.Second
+
+// takeImport answers 200 when all lines are done. A line that cannot be imported refuses the request,
+// and nothing of it is done.
+func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	if err := Allow(w, importTime); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.Patience(r.Context(), importTime)
+	defer cancel()
+	end, ok := s.importer.Begin(ctx)
+	if !ok {
+		return writeLater(w, http.StatusServiceUnavailable, api.Imported{Detail: "another import is under way: try again"})
+	}
+	defer end()
+	body, room, refusal := s.bodies.Read(w, r)
+	if refusal != nil {
+		return refusal
+	}
+	defer room.Release()
+	entries, numbers, lines, err := parseImport(body, namespace)
+	if err != nil {
+		return err
+	}
+	imported, err := s.importer.Import(ctx, entries)
+	s.measures.imported.Add(int64(imported.Written))
+	doc := api.Imported{Lines: lines, Written: imported.Written, Same: imported.Same, Older: imported.Older}
+	if err != nil && len(entries) > imported.Taken {
+		doc.Lines = numbers[imported.Taken] - 1
+	}
+	return finishImport(ctx, w, doc, imported.Waits, err)
+}
+
+// writeLater answers a request of which some is left.
+func writeLater(w http.ResponseWriter, status int, doc api.Imported) error {
+	w.Header().Set("Retry-After", "1")
+	return writeDocument(w, status, doc)
+}
+
+func finishImport(ctx context.Context, w http.ResponseWriter, doc api.Imported, waits string, err error) error {
+	switch {
+	case err == nil:
+		return writeDocument(w, http.StatusOK, doc)
+	case memory.IsNamespaceFull(err):
+		doc.Detail = fmt.Sprintf("line %d cannot be imported: %v", doc.Lines+1, err)
+		return writeDocument(w, http.StatusRequestEntityTooLarge, doc)
+	case errors.Is(err, journal.ErrFull):
+		doc.Detail = "the import waits: " + err.Error()
+		return writeLater(w, http.StatusInsufficientStorage, doc)
+	case ctx.Err() == nil:
+		return err
+	}
+	doc.Detail = "the import goes on with the lines that are left: send them again"
+	if waits != "" {
+		doc.Detail = "the import waits: " + waits
+	}
+	return writeLater(w, http.StatusServiceUnavailable, doc)
+}

@@ -1,0 +1,43 @@
+package surface
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/internal/wire"
+)
+
+// mcpTime is how long a call of a tool may take: it makes several requests.
+const mcpTime = 2 * time.Minute
+
+// errMCPBatch refuses several messages in one body. Their answers would be in the memory together: a
+// body of 2 MB asks for gigabytes.
+var errMCPBatch = wire.Detail(http.StatusBadRequest, "The body is a batch: expected one message of JSON-RPC 2.0.")
+
+// answerMCP bounds what a request to the MCP handler holds, and leaves the rest to that.
+func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request) error {
+	if s.opts.MCP == nil {
+		return wire.Detail(http.StatusNotFound, "Not Found")
+	}
+	body, room, refusal := s.mcpBodies.Read(w, r)
+	if refusal != nil {
+		return refusal
+	}
+	defer room.Release()
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
+		return errMCPBatch
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	// The server's limit on the time to read a request would end the call.
+	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
+		return err
+	}
+	if err := Allow(w, mcpTime); err != nil {
+		return err
+	}
+	s.opts.MCP.ServeHTTP(w, r)
+	return nil
+}

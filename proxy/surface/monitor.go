@@ -1,0 +1,207 @@
+package surface
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/feed"
+	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+const (
+	// monitorKept is how many requests wait for readers, and monitorReaders how many may read.
+	monitorKept    = 1024
+	monitorReaders = 8
+	// monitorBurst is how many requests are taken until some reader reads again.
+	monitorBurst = 2 * streamBatch
+	// monitorName is how much of a path or a name is shown, in bytes: all of what is valid.
+	monitorName = 256
+)
+
+// Monitor shows the requests of the memory API to those who look.
+type Monitor struct{ feed *feed.Feed[request] }
+
+func newMonitor() *Monitor {
+	return &Monitor{feed: feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})}
+}
+
+// request is one request, and how it was answered.
+type request struct {
+	method, path string
+	id           journal.ID // without a key for a LIST; empty if the path names neither
+	at           time.Time
+	took         time.Duration
+	status       int
+	answered     string
+	age          time.Duration // cache.Forever if the answer has none
+	bytes        int           // of the body: the request's of a PUT or an append, else the answer's
+}
+
+// Observation is a request that is being answered and that somebody wants to see. A nil one is a
+// request that nobody wants to see: its methods do nothing then.
+type Observation struct {
+	monitor *Monitor
+	request
+}
+
+// Follow returns a reader of the requests from now on.
+func (m *Monitor) Follow() (*feed.Reader[request], error) { return m.feed.Follow() }
+
+// Begin returns an observation, nil if nobody looks.
+func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
+	if !m.feed.Wanted() {
+		return nil
+	}
+	o := &Observation{monitor: m}
+	o.request = request{method: method, at: time.Now(), age: cache.Forever}
+	o.path = cut(path)
+	o.id.Namespace, o.id.Key = cut(route.Namespace), cut(route.Key)
+	return o
+}
+
+// cut returns as much of a path or a name as is shown. A part of a long one would keep all of it in
+// memory: it is a copy.
+func cut(text string) string {
+	most := monitorName
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) { // a path need not be valid UTF-8
+		most--
+	}
+	return strings.Clone(text[:most])
+}
+
+// BeginHTTP is begin for a request of net/http's; nil also if it is neither the memory API's nor an
+// append or an undo.
+func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
+	if !m.feed.Wanted() {
+		return nil
+	}
+	route := wire.ParseRoute(r.URL.Path)
+	if r.URL.Path == Prefix+AppendPath || r.URL.Path == Prefix+UndoPath {
+		query := r.URL.Query()
+		route = wire.Route{Kind: wire.EntryRoute, Namespace: query.Get("namespace"), Key: query.Get("key")}
+	}
+	if route.Kind == wire.Other {
+		return nil
+	}
+	o := m.Begin(r.Method, r.URL.Path, route)
+	if o != nil && o.writes() {
+		r.Body = &countedBody{r.Body, &o.bytes}
+	}
+	return o
+}
+
+// writes reports whether the request's body has a value.
+func (o *Observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
+
+// Result notes how the request was answered, or what has become of its write.
+func (o *Observation) Result(r *memory.Result) {
+	if o == nil {
+		return
+	}
+	o.answered = r.How()
+	if r.Read && r.Source < memory.FromUpstream {
+		o.age = r.Age
+	}
+}
+
+// End shows a request that was answered with a body of so many bytes.
+func (o *Observation) End(status, bytes int) {
+	if o == nil {
+		return
+	}
+	if !o.writes() {
+		o.bytes = bytes
+	}
+	o.took, o.status = time.Since(o.at), status
+	switch {
+	case o.answered != "":
+	case status >= http.StatusInternalServerError:
+		o.answered = "failed"
+	case status >= http.StatusBadRequest:
+		o.answered = "refused"
+	}
+	o.monitor.feed.Add(o.request)
+}
+
+// Read notes how many bytes of the request's body were read.
+func (o *Observation) Read(bytes int) {
+	if o != nil {
+		o.bytes = bytes
+	}
+}
+
+// countedBody is the body of a request, of which it counts the bytes that were read.
+type countedBody struct {
+	io.ReadCloser
+	bytes *int
+}
+
+func (b *countedBody) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	*b.bytes += n
+	return n, err
+}
+
+// The names of the monitor's events.
+const (
+	eventRequest = "request"
+	eventSkipped = "skipped"
+)
+
+func (r *request) document() api.AnsweredRequest {
+	doc := api.AnsweredRequest{
+		At: unixSeconds(r.at), Method: r.method, Path: r.path, Namespace: r.id.Namespace, Key: r.id.Key,
+		Status: r.status, Answered: r.answered, Microseconds: r.took.Microseconds(), Bytes: r.bytes,
+	}
+	if r.age != cache.Forever {
+		seconds := r.age.Seconds()
+		doc.AgeSeconds = &seconds
+	}
+	return doc
+}
+
+// followRequests answers with the requests from now on.
+func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	from, err := s.monitor.Follow()
+	if err != nil {
+		return tooManyReaders(w, err)
+	}
+	defer from.Close()
+	f := requestFollower{namespace}
+	return (&stream[request]{from, f.beat(sse.AppendRetry(nil, reconnectAfter)), f.tell, f.beat}).answer(s.tasks, w, r)
+}
+
+// requestFollower makes one reader's stream.
+type requestFollower struct {
+	namespace string // empty for all
+}
+
+func (f requestFollower) tell(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
+	if missed > 0 {
+		dst = appendEvent(dst, "", eventSkipped, api.Skipped{Requests: missed})
+	}
+	for i := range records {
+		r := &records[i].Value
+		if f.namespace == "" || r.id.Namespace == f.namespace {
+			dst = appendEvent(dst, "", eventRequest, r.document())
+		}
+	}
+	return dst, 0
+}
+
+func (requestFollower) beat(dst []byte) []byte { return sse.AppendComment(dst, "botwired") }

@@ -1,0 +1,77 @@
+package surface
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// maxReceiptWait is the longest that a request can ask to wait for the end of a write.
+const maxReceiptWait = time.Minute
+
+func newReceiptDocument(r *journal.Receipt) api.Receipt {
+	doc := api.Receipt{
+		Seq: r.Seq, Namespace: r.Namespace, Key: r.Key, Op: r.Op.String(),
+		State: r.State.String(), WrittenAt: r.WrittenAt, Reason: r.Reason,
+	}
+	if r.State != journal.ReceiptPending {
+		doc.SettledAt = &r.SettledAt
+	}
+	if r.By != 0 {
+		doc.By = &r.By
+	}
+	return doc
+}
+
+// receipt says what has become of the write with a sequence number. With the parameter wait
+// it answers for a pending write as soon as the write is not pending any more, or when that
+// time is over.
+func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string) error {
+	if err := Require(r, http.MethodGet, "wait"); err != nil {
+		return err
+	}
+	wait, err := durationParameter(r, "wait", 0, maxReceiptWait, "1m")
+	if err != nil {
+		return err
+	}
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write: %.40q: expected the seq of a Botwired-Write header", number))
+	}
+	if err := Allow(w, wait); err != nil {
+		return err
+	}
+	s.awaitIndex(r.Context())
+	receipt, err := s.journal.Receipts.Read(r.Context(), seq)
+	if err == nil && receipt.State == journal.ReceiptPending && wait > 0 {
+		ctx, cancel := s.tasks.Patience(r.Context(), wait)
+		defer cancel()
+		if s.journal.Receipts.Await(ctx, &receipt) {
+			receipt, err = s.journal.Receipts.Read(r.Context(), seq)
+		}
+	}
+	if err != nil {
+		return noReceipt(w, err)
+	}
+	return writeDocument(w, http.StatusOK, newReceiptDocument(&receipt))
+}
+
+func noReceipt(w http.ResponseWriter, err error) error {
+	switch {
+	case errors.Is(err, journal.ErrNoWrite):
+		return wire.Detail(http.StatusNotFound, err.Error())
+	case errors.Is(err, journal.ErrNoReceipt):
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("%v: botwired keeps one for at least %d hours after its write has ended, "+
+			"but no more than the last %d; a disk that is nearly full or damaged takes them earlier", err, journal.ReceiptsFor/time.Hour, journal.ReceiptsKept))
+	case errors.Is(err, journal.ErrRebuilding):
+		w.Header().Set("Retry-After", "1")
+		return wire.Detail(http.StatusServiceUnavailable, "not known yet: "+err.Error())
+	}
+	return err
+}

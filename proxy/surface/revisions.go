@@ -1,0 +1,129 @@
+package surface
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+// revisionsPath is where the earlier states of an entry are, under surfacePrefix.
+const revisionsPath = "revisions"
+
+// Revision is a state of an entry that upstream keeps.
+type Revision struct {
+	Number    uint64  // upstream's own; those of an entry grow
+	Deleted   bool    // a delete has made it
+	Value     string  // empty of a delete
+	CreatedAt float64 // Unix seconds: when the entry was put first, or first after a delete
+	WrittenAt float64 // Unix seconds: when its writer wrote it
+	Host      string  // of its writer; "" if that is not known
+	Seq       uint64  // of the write at its host; 0 if it has none
+}
+
+// Revisions is an upstream that keeps earlier states of entries. Its methods may be called
+// concurrently.
+type Revisions interface {
+	// Revisions returns the states that upstream keeps of an entry, the newest first. There are none
+	// if upstream has never held the entry, or has forgotten that it did. Errors have a method
+	// RetryAfter() time.Duration if upstream cannot be asked now.
+	Revisions(ctx context.Context, id journal.ID) ([]Revision, error)
+	// Host names this daemon among the writers.
+	Host() string
+}
+
+// errNoRevisions is the answer where upstream has only the newest state of each entry.
+var errNoRevisions = wire.Detail(http.StatusNotImplemented,
+	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
+
+func setValue(d *api.Revision, value string) {
+	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
+}
+
+// revisionTag names the write that made the state, also when the write settles meanwhile.
+func revisionTag(d *api.Revision) string {
+	if d.Here && d.Seq != nil {
+		return memory.WriteTag(*d.Seq, d.Text())
+	}
+	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
+}
+
+// isWrite reports whether the state is that of a write of this daemon's.
+func isWrite(d *api.Revision, w *journal.Write) bool {
+	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
+}
+
+// listRevisions lists the states of an entry, the newest first. The ETag names the newest one.
+func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
+	id, err := EntryParameter(r)
+	if err != nil {
+		return err
+	}
+	if s.opts.Revisions == nil {
+		return errNoRevisions
+	}
+	states, err := s.states(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	w.Header()["Etag"] = []string{revisionTag(&states[0])}
+	return writeDocument(w, http.StatusOK, api.Revisions{Namespace: id.Namespace, Key: id.Key, Revisions: states})
+}
+
+// states are the states of an entry, with its pending write as the first one. There is at least one.
+func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
+	s.memory.Use(id.Namespace)
+	written, pending, err := s.journal.Newest(id)
+	if err != nil {
+		return nil, err
+	}
+	var kept []Revision
+	err = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
+		kept, err = s.opts.Revisions.Revisions(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var states []api.Revision
+	for i := range kept {
+		states = append(states, s.settledState(&kept[i]))
+	}
+	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
+		states = slices.Insert(states, 0, s.pendingState(&written))
+	}
+	if len(states) == 0 {
+		return nil, wire.NotFound(id.Namespace, id.Key)
+	}
+	return states, nil
+}
+
+func (s *Surface) settledState(r *Revision) api.Revision {
+	d := api.Revision{
+		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
+		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == s.opts.Revisions.Host(),
+	}
+	if r.Seq != 0 {
+		d.Seq = &r.Seq
+	}
+	if !r.Deleted {
+		d.CreatedAt = &r.CreatedAt
+		setValue(&d, r.Value)
+	}
+	return d
+}
+
+func (s *Surface) pendingState(w *journal.Write) api.Revision {
+	d := api.Revision{
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Revisions.Host(), Here: true, Seq: &w.Seq,
+	}
+	if w.Op == journal.Put {
+		setValue(&d, w.Value)
+	}
+	return d
+}

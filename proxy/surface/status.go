@@ -1,0 +1,174 @@
+package surface
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/journal"
+)
+
+// UpstreamState says how upstream does.
+type UpstreamState struct {
+	State       string    // up, degraded or down
+	Since       time.Time // when that began
+	Reason      string    // for people; empty if it is up
+	LastSuccess time.Time // zero if there was none yet
+	Concurrency api.Concurrency
+}
+
+// Quota is what a namespace may have written upstream in the present window.
+type Quota struct {
+	Limit, Used, Left int           // requests
+	ResetsAt          time.Time     // when the window ends
+	Linger            time.Duration // about how long a write waits now
+	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
+	// is; zero if the quota lasts.
+	RunsOutAt time.Time
+}
+
+// takesWrites describes the journal; ready says that it could take a write now.
+func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
+	err := s.journal.Err()
+	since, full := s.journal.Full()
+	if why := cmp.Or(err, full); why != nil {
+		doc = api.JournalState{RefusesWrites: true, Reason: refusalReason(why)}
+	}
+	if full != nil {
+		since = since.UTC().Round(time.Millisecond)
+		doc.Since = &since
+	}
+	return doc, err == nil
+}
+
+// refusalReason says why the journal refuses writes, and what else that means.
+func refusalReason(err error) string {
+	if errors.Is(err, journal.ErrFull) {
+		return err.Error() + ". " + WhileFull
+	}
+	return err.Error()
+}
+
+func (s *Surface) upstream() api.UpstreamState {
+	now := s.opts.UpstreamState()
+	doc := api.UpstreamState{URL: s.opts.UpstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
+		Watch: newWatchDocument(s.opts.WatchState)}
+	if !now.LastSuccess.IsZero() {
+		last := now.LastSuccess.UTC().Round(time.Millisecond)
+		doc.LastSuccessAt = &last
+	}
+	return doc
+}
+
+// indexPatience is how long, just after a start, an answer about pending writes waits for
+// the journal's index. After that it shows the writes that are known, and says that there
+// are more.
+const indexPatience = time.Second
+
+// awaitIndex waits until all pending writes are known, if that is soon.
+func (s *Surface) awaitIndex(ctx context.Context) {
+	select {
+	case <-s.journal.Rebuilt():
+		return
+	default:
+	}
+	timer := time.NewTimer(indexPatience)
+	defer timer.Stop()
+	select {
+	case <-s.journal.Rebuilt():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// status describes the daemon.
+func (s *Surface) status(w http.ResponseWriter, r *http.Request) error {
+	most, err := numberParameter(r, "namespaces", maxLimit, 0, maxLimit)
+	if err != nil {
+		return err
+	}
+	s.awaitIndex(r.Context())
+	doc, err := s.describe(time.Now())
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Has("namespaces") {
+		doc.Namespaces = api.MostUrgent(doc.Namespaces, most)
+	}
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// describe is the whole status at one time.
+func (s *Surface) describe(now time.Time) (*api.Status, error) {
+	st := s.journal.Stats()
+	refusing, ready := s.takesWrites()
+	stopping := s.stopping.Load()
+	doc := &api.Status{
+		Version: s.opts.Version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
+		DataDir: s.opts.DataDir, Listen: s.opts.Listen,
+		Ready: ready && !stopping, Journal: refusing,
+		Upstream: s.upstream(), Identity: newIdentityDocument(s.memory.Doubts()),
+		Pending: st.Pending, PendingBytes: st.PendingBytes,
+		OldestPendingSeconds: seconds(st.OldestAge()),
+		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters,
+		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
+		Callers: s.callers.list(), Namespaces: s.namespaces(st),
+	}
+	doc.NamespacesTotal = len(doc.Namespaces)
+	var err error
+	if doc.Figures, err = s.figures.now(); err != nil {
+		return nil, err
+	}
+	doc.TimeSaved = s.history.timeSaved(&doc.Figures)
+	known := facts{now: now, status: doc, stops: stopping, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
+	if st.OldestOpen > 0 {
+		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(letters) > 0 {
+			known.openSince = unixTime(letters[0].RefusedAt)
+		}
+	}
+	doc.Summary = summarize(&known)
+	return doc, nil
+}
+
+// unixTime is a time in Unix seconds, to the millisecond.
+func unixTime(seconds float64) time.Time {
+	return time.UnixMicro(int64(seconds * 1e6)).UTC().Round(time.Millisecond)
+}
+
+// seconds rounds to milliseconds.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
+
+// pending lists the writes that wait for upstream, the longest waiting first.
+func (s *Surface) pending(w http.ResponseWriter, r *http.Request) error {
+	namespace, err := namespaceParameter(r)
+	if err != nil {
+		return err
+	}
+	limit, err := limitParameter(r)
+	if err != nil {
+		return err
+	}
+	s.awaitIndex(r.Context())
+	docs := []api.PendingWrite{}
+	for _, p := range s.journal.PendingList(namespace, limit) {
+		doc := api.PendingWrite{
+			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
+			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
+		}
+		var next time.Time
+		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
+		if !next.IsZero() {
+			next = next.UTC().Truncate(time.Millisecond)
+			doc.NextAttempt = &next
+		}
+		docs = append(docs, doc)
+	}
+	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
+}

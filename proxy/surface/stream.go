@@ -1,0 +1,108 @@
+package surface
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/internal/feed"
+	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/internal/wire"
+)
+
+const (
+	// heartbeat is how often a stream of events shows that it lives.
+	heartbeat = 15 * time.Second
+	// streamPace is the pause after records were sent, in which others gather, and streamBatch
+	// how many are sent at once: a stream costs the daemon a few milliseconds a second at the
+	// most, however many requests there are.
+	streamPace  = 50 * time.Millisecond
+	streamBatch = 128
+	// writePatience is how long a reader may take no more of a stream before it ends.
+	writePatience = 30 * time.Second
+)
+
+// stream is what a reader of a feed gets: server-sent events, until the caller leaves or the daemon
+// stops.
+type stream[T any] struct {
+	from  *feed.Reader[T]
+	begin []byte
+	// tell appends events that tell of records, and of those missed before them. A pause, if it
+	// is not 0, is how long nothing more is to be sent.
+	tell func(dst []byte, records []feed.Record[T], missed uint64) (out []byte, pause time.Duration)
+	// beat appends what is sent every heartbeat.
+	beat func(dst []byte) []byte
+}
+
+// answer answers with the stream.
+func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.Request) error {
+	h := w.Header()
+	h.Set("Content-Type", sse.ContentType)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(running.Detached(), cancel)() // guard 22.25
+	to := http.NewResponseController(w)
+	// The server's limit on the time to read a request would end the stream.
+	if err := supported(to.SetReadDeadline(time.Time{})); err != nil {
+		return err
+	}
+	_ = s.send(ctx, func(events []byte) error {
+		if err := supported(to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil { // guard 16.43
+			return err
+		}
+		if _, err := w.Write(events); err != nil {
+			return err
+		}
+		return supported(to.Flush())
+	}) // the answer has begun: there is nobody to tell
+	return nil
+}
+
+// send sends what the reader reads until the stream ends.
+func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) error {
+	beats := time.NewTicker(heartbeat)
+	defer beats.Stop()
+	records := make([]feed.Record[T], streamBatch)
+	events := s.begin
+	for {
+		n, missed := s.from.Read(records)
+		var pause time.Duration
+		events, pause = s.tell(events, records[:n], missed)
+		clear(records[:n])
+		if len(events) > 0 {
+			if err := write(events); err != nil {
+				return err
+			}
+			events = events[:0]
+		}
+		wake, gathered := s.from.Wake(), (<-chan time.Time)(nil)
+		if n > 0 || missed > 0 {
+			wake, gathered = nil, time.After(max(pause, streamPace))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-beats.C:
+			events = s.beat(events)
+		case <-wake:
+		case <-gathered:
+		}
+	}
+}
+
+// tooManyReaders refuses one reader more than there may be.
+func tooManyReaders(w http.ResponseWriter, err error) error {
+	if !errors.Is(err, feed.ErrTooMany) {
+		return err
+	}
+	w.Header().Set("Retry-After", "5")
+	return wire.Detail(http.StatusServiceUnavailable,
+		"too many readers follow this stream: close a page or a command that does, and try again")
+}

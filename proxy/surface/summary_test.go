@@ -1,0 +1,165 @@
+package surface
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/api"
+)
+
+var (
+	noon       = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	since      = noon.Add(-10 * time.Minute)
+	until      = noon.Add(30 * time.Minute)
+	limit      = int64(1000)
+	suspectOne = space(api.NamespaceStatus{Namespace: "lost", Suspect: &api.Suspect{Since: since, Missing: 40, Of: 50}})
+	locked     = space(api.NamespaceStatus{Namespace: "locked", Pending: 12, OldestPendingSeconds: 185, Paused: "HTTP 401", Waits: &api.Wait{Why: "paused: HTTP 401"}})
+)
+
+func isDown(f *facts) {
+	f.status.Upstream = api.UpstreamState{State: "down", Since: since, Reason: "connection refused"}
+}
+
+func isFull(f *facts) {
+	f.status.Journal = api.JournalState{RefusesWrites: true, Since: &since, Reason: "journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on."}
+}
+
+func space(n api.NamespaceStatus) func(*facts) {
+	return func(f *facts) { f.status.Namespaces = append(f.status.Namespaces, n) }
+}
+
+type summaryRow struct {
+	name   string
+	facts  []func(*facts)
+	level  api.Level
+	text   string
+	since  bool
+	remedy string   // part of it
+	also   []string // parts of the others, in their order
+}
+
+var summaryRows = []summaryRow{
+	{name: "nothing to do", level: api.LevelOK, text: "Everything is safe: upstream has every write"},
+	{"one write", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 0.25 }}, api.LevelOK,
+		"Everything is safe: 1 write on its way, the oldest 250 ms", false, "", nil},
+	{"some writes", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 3, 1.2 }}, api.LevelOK,
+		"Everything is safe: 3 writes on their way, the oldest 1.2 s", false, "", nil},
+	{"the disk failed", []func(*facts){isFull, isDown, func(f *facts) { f.failed = true }}, api.LevelCritical,
+		"The disk failed: botwired takes no more writes, and ends", false, "check the disk", []string{"Upstream is down"}},
+	{"the disk is full", []func(*facts){isDown, isFull}, api.LevelCritical,
+		"Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on",
+		true, "free some room on the disk that holds /data", []string{"Upstream is down"}},
+	{"the journal is full", []func(*facts){func(f *facts) {
+		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
+	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
+	{"suspect", []func(*facts){isDown, suspectOne}, api.LevelWarning,
+		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
+		true, "botwired restore lost", []string{"Upstream is down"}},
+	{"two are suspect", []func(*facts){suspectOne, space(api.NamespaceStatus{Namespace: "small", Suspect: &api.Suspect{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
+		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
+		true, "botwired restore lost", nil},
+	{"lost", []func(*facts){locked, func(f *facts) {
+		f.status.Upstream.Watch = &api.WatchState{Lost: "the bucket b was made anew", Since: since}
+	}}, api.LevelWarning, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
+		true, "botwired restore --all", []string{"Upstream does not let the writes of locked in"}},
+	{"not watched", []func(*facts){func(f *facts) {
+		f.status.Upstream.Watch = &api.WatchState{Reason: "no server takes a connection", Since: since}
+	}}, api.LevelNotice, "Upstream does not tell of changes (no server takes a connection): copies are fresh for cache.fresh_for",
+		true, "botwired doctor", nil},
+	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", Suspect: &api.Suspect{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
+		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
+	{"down", []func(*facts){isDown}, api.LevelWarning, "Upstream is down (connection refused): nothing is lost, no write waits", true, "tries again by itself", nil},
+	{"down, and one write waits", []func(*facts){isDown, func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 61 }}, api.LevelWarning,
+		"Upstream is down (connection refused): nothing is lost, 1 write waits here, the oldest for 1 min", true, "botwired doctor", nil},
+	{"degraded", []func(*facts){func(f *facts) {
+		f.status.Upstream = api.UpstreamState{State: "degraded", Since: since, Reason: "HTTP 503"}
+		f.status.Pending, f.status.OldestPendingSeconds = 2, 5
+	}}, api.LevelNotice, "Upstream is degraded (HTTP 503): nothing is lost, 2 writes wait here, the oldest for 5 s", true, "by itself", nil},
+	{"paused", []func(*facts){locked}, api.LevelWarning,
+		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.headers", nil},
+	{"several paused", []func(*facts){
+		space(api.NamespaceStatus{Namespace: "a", Pending: 1, OldestPendingSeconds: 7200, Paused: "HTTP 507 out of room"}), locked,
+	}, api.LevelWarning, "Upstream does not let the writes of 2 namespaces (locked, say) in (HTTP 401): 13 writes wait, the oldest for 2 h", true, "", nil},
+	{"upstream is full", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Paused: "HTTP 507 out of room"})}, api.LevelWarning,
+		"Upstream does not let the writes of a in (HTTP 507 out of room): 1 write waits, the oldest for 0 ms", true, "more room", nil},
+	{"it refuses all", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Paused: "it refuses one write after another"})}, api.LevelWarning,
+		"Upstream does not let the writes of a in (it refuses one write after another): 1 write waits, the oldest for 0 ms", true, "retry --all", nil},
+	{"one dead letter", []func(*facts){func(f *facts) { f.status.OpenDeadLetters, f.openSince = 1, since }}, api.LevelWarning,
+		"Upstream has refused 1 write for good, which waits for your decision", true, "botwired dead-letters", nil},
+	{"dead letters", []func(*facts){func(f *facts) { f.status.OpenDeadLetters = 2 }}, api.LevelWarning,
+		"Upstream has refused 2 writes for good, which wait for your decision", false, "botwired dead-letters", nil},
+	{"full", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Bytes: 1000, BytesLimit: &limit})}, api.LevelWarning,
+		"a is full (about 1,000 of 1,000 bytes): writes that make it larger are refused", false, "delete entries", nil},
+	{"nearly full", []func(*facts){
+		space(api.NamespaceStatus{Namespace: "a", Bytes: 800, BytesLimit: &limit}), space(api.NamespaceStatus{Namespace: "b", Bytes: 900, BytesLimit: &limit}),
+		space(api.NamespaceStatus{Namespace: "c", Bytes: 799, BytesLimit: &limit}),
+	}, api.LevelNotice, "2 namespaces (a, say) are nearly full (about 800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
+	{"reads refused", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 403"})}, api.LevelWarning,
+		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
+	{"a quota is used up", []func(*facts){space(api.NamespaceStatus{
+		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 1000, Used: 1000, ResetsAt: until, RunsOutAt: &since},
+	})}, api.LevelWarning, "a has used up the quota of 1,000 writes: 2 writes wait until 12:30 UTC", true, "only the newest is sent", nil},
+	{"upstream says that a quota is used up", []func(*facts){space(api.NamespaceStatus{
+		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 50, Used: 1, ResetsAt: until, RunsOutAt: &since},
+	})}, api.LevelWarning, "Upstream says that the quota of a is used up (HTTP 429): 2 writes wait until 12:30 UTC", true, "somebody else writes to it", nil},
+	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
+		"Everything is safe: upstream has every write", false, "", nil},
+	{"spread", []func(*facts){space(api.NamespaceStatus{
+		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 3, LingerSeconds: 180},
+	})}, api.LevelNotice, "The writes of a wait so that the quota lasts, a write for about 3 min: 1 write waits, the oldest for 10 s", true, "botwired flush", nil},
+	{"throttled", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}})}, api.LevelNotice,
+		"Upstream throttles a until 12:30 UTC: 1 write waits, the oldest for 0 ms", true, "flush --now", nil},
+	{"failing", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelNotice,
+		"Writes of a fail and are tried again (HTTP 500): 1 write waits, the oldest for 0 ms", true, "botwired pending", nil},
+	{"failing while upstream is down", []func(*facts){isDown, space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelWarning,
+		"Upstream is down (connection refused): nothing is lost, no write waits", true, "", nil},
+	{"a doubt", []func(*facts){func(f *facts) {
+		f.status.Identity.Newest = &api.Doubt{Reason: "copied", Detail: "the directory is a copy", At: noon.Add(-time.Minute)}
+	}}, api.LevelNotice, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
+	{"a doubt that is over", []func(*facts){func(f *facts) {
+		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", At: noon.Add(-doubtShown)}
+	}}, api.LevelOK, "Everything is safe: upstream has every write", false, "", nil},
+	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelNotice,
+		"The disk has damaged 2 copies or tables since the start: botwired asks upstream for them again, and no acknowledged write is lost", true, "check the disk", nil},
+	{"stopping", []func(*facts){func(f *facts) { f.stops, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
+		"botwired is stopping: of 2 writes it sends what it can now, and keeps the others for the next start", false, "", nil},
+	{"stopping with nothing to send", []func(*facts){func(f *facts) { f.stops = true }}, api.LevelNotice, "botwired is stopping: upstream has every write", false, "", nil},
+	{"rebuilding", []func(*facts){func(f *facts) { f.status.Rebuilding, f.status.Pending = true, 3021 }}, api.LevelNotice,
+		"botwired is still reading its journal: it has found 3,021 writes so far that upstream does not have", true, "", nil},
+	{"all at once", []func(*facts){
+		func(f *facts) { f.stops, f.status.OpenDeadLetters = true, 1 }, locked, isDown, suspectOne, isFull,
+	}, api.LevelCritical, "Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on", true, "",
+		[]string{"no longer holds", "is down", "does not let", "for good", "is stopping"}},
+}
+
+// The summary is one sentence, the worst there is to say, with since when and what to do; the
+// others follow it.
+func TestSummary(t *testing.T) {
+	for _, test := range summaryRows {
+		t.Run(test.name, func(t *testing.T) {
+			f := &facts{now: noon, status: &api.Status{DataDir: "/data", StartedAt: since, Upstream: api.UpstreamState{State: "up"}}}
+			for _, add := range test.facts {
+				add(f)
+			}
+			got := summarize(f)
+			if got.Level != test.level || got.Text != test.text || (got.Since != nil) != test.since {
+				t.Errorf("%s: %q since %v", got.Level, got.Text, got.Since)
+			}
+			if got.Remedy == nil && test.remedy != "" || got.Remedy != nil && !strings.Contains(*got.Remedy, test.remedy) {
+				t.Errorf("remedy: %v", got.Remedy)
+			}
+			if strings.HasSuffix(got.Text, ".") {
+				t.Error("the sentence has a full stop")
+			}
+			for i, part := range test.also {
+				if i >= len(got.Also) || !strings.Contains(got.Also[i].Text, part) {
+					t.Errorf("%d: no %q in %+v", i, part, got.Also)
+				}
+			}
+			if test.also != nil && len(got.Also) != len(test.also) {
+				t.Errorf("also: %+v", got.Also)
+			}
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package surface
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// group are the namespaces of which one thing can be said.
+type group struct {
+	first   *api.NamespaceStatus // the one with the most pending writes
+	count   int
+	pending int
+	oldest  float64 // seconds
+}
+
+// those are the namespaces that fit.
+func (f *facts) those(fit func(*api.NamespaceStatus) bool) (g group) {
+	for i := range f.status.Namespaces {
+		n := &f.status.Namespaces[i]
+		if !fit(n) {
+			continue
+		}
+		if g.count++; g.first == nil || n.Pending > g.first.Pending {
+			g.first = n
+		}
+		g.pending += n.Pending
+		if n.Pending > 0 {
+			g.oldest = max(g.oldest, n.OldestPendingSeconds)
+		}
+	}
+	return g
+}
+
+// name names the namespace, or says how many there are and names one.
+func (g *group) name() string {
+	if g.count == 1 {
+		return g.first.Namespace
+	}
+	return fmt.Sprintf("%s (%s, say)", words.Count(g.count, "namespace"), g.first.Namespace)
+}
+
+// waiting says how many writes of them wait.
+func (g *group) waiting() string {
+	return fmt.Sprintf("%s, the oldest for %s", waits(g.pending), ago(g.oldest))
+}
+
+// since is since when the oldest of their writes waits.
+func (f *facts) since(g *group) time.Time {
+	if g.pending == 0 {
+		return time.Time{}
+	}
+	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
+}
+
+// waitsFor has the namespaces that wait for one kind of thing.
+func waitsFor(kind string) func(*api.NamespaceStatus) bool {
+	return func(n *api.NamespaceStatus) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
+}
+
+// lost is about an upstream that is asked for nothing until a person decides.
+func (f *facts) lost() *api.Finding {
+	w := f.status.Upstream.Watch
+	if w == nil || w.Lost == "" {
+		return nil
+	}
+	return say(api.LevelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --upstream goes on with what upstream has",
+		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
+}
+
+// unwatchedFor is how long a watch may be broken before a person hears of it: a cluster that chooses
+// another leader breaks it for seconds.
+const unwatchedFor = 10 * time.Second
+
+// unwatched is about an upstream that should tell of changes, and does not.
+func (f *facts) unwatched() *api.Finding {
+	w := f.status.Upstream.Watch
+	if w == nil || w.Sound || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
+		return nil
+	}
+	return say(api.LevelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
+		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
+}
+
+func (f *facts) suspect() *api.Finding {
+	g := f.those(isLost)
+	if g.count == 0 {
+		return nil
+	}
+	since, missing, of := g.first.Suspect.Since, 0, 0
+	for i := range f.status.Namespaces {
+		if n := &f.status.Namespaces[i]; isLost(n) {
+			missing, of = missing+n.Suspect.Missing, of+n.Suspect.Of
+			if n.Suspect.Since.Before(since) {
+				since = n.Suspect.Since
+			}
+		}
+	}
+	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
+	return say(api.LevelWarning, since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
+}
+
+// isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
+func isLost(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring }
+
+func (f *facts) restoring() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring })
+	if g.count == 0 {
+		return nil
+	}
+	return say(api.LevelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
+		g.name(), words.Count(g.first.Suspect.Missing, "entry"))
+}
+
+func (f *facts) paused() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Paused != "" })
+	if g.count == 0 {
+		return nil
+	}
+	remedy := "look at upstream.url and upstream.headers; botwired tries again by itself, and at once with botwired flush --now"
+	switch {
+	case strings.Contains(g.first.Paused, "HTTP 507"):
+		remedy = "delete entries, or have upstream give the namespace more room"
+	case strings.Contains(g.first.Paused, "one write after another"):
+		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
+	}
+	return say(api.LevelWarning, f.since(&g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+}
+
+func (f *facts) readsRefused() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" })
+	if g.count == 0 {
+		return nil
+	}
+	return say(api.LevelWarning, time.Time{}, "look at upstream.url and upstream.headers",
+		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
+}
+
+func (f *facts) full() *api.Finding {
+	g := f.those((*api.NamespaceStatus).IsFull)
+	if g.count == 0 {
+		return nil
+	}
+	return say(api.LevelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+		"%s: writes that make it larger are refused", g.fill("is full"))
+}
+
+func (f *facts) nearlyFull() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() })
+	if g.count == 0 {
+		return nil
+	}
+	return say(api.LevelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
+}
+
+// fill says how full the namespaces are.
+func (g *group) fill(how string) string {
+	if g.count > 1 {
+		how = strings.Replace(how, "is", "are", 1)
+	}
+	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
+}
+
+func (f *facts) usedUp() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
+	if g.count == 0 {
+		return nil
+	}
+	q, since := g.first.Quota, time.Time{}
+	if q.RunsOutAt != nil {
+		since = *q.RunsOutAt
+	}
+	if q.Used < q.Limit {
+		return say(api.LevelWarning, since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows",
+			"Upstream says that the quota of %s is used up (HTTP 429): %s until %s", g.name(), waits(g.pending), clock(q.ResetsAt))
+	}
+	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
+		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
+}
+
+func has(g *group) string {
+	if g.count == 1 {
+		return g.name() + " has"
+	}
+	return g.name() + " have"
+}
+
+func (f *facts) spread() *api.Finding {
+	g := f.those(func(n *api.NamespaceStatus) bool { return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0) })
+	if g.count == 0 {
+		return nil
+	}
+	linger := ""
+	if q := g.first.Quota; q != nil && q.LingerSeconds >= 1 {
+		linger = fmt.Sprintf(", a write for about %s", ago(q.LingerSeconds))
+	}
+	return say(api.LevelNotice, f.since(&g), "botwired flush sends what is pending at once, as far as the quota goes",
+		"The writes of %s wait so that the quota lasts%s: %s", g.name(), linger, g.waiting())
+}
+
+func (f *facts) throttled() *api.Finding {
+	g := f.those(waitsFor("throttled"))
+	if g.count == 0 {
+		return nil
+	}
+	until := ""
+	if at := g.first.Waits.Until; at != nil {
+		until = " until " + clock(*at)
+	}
+	return say(api.LevelNotice, f.since(&g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
+		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
+}
+
+// failing has what fails though upstream does well with others.
+func (f *facts) failing() *api.Finding {
+	g := f.those(waitsFor("failed"))
+	if g.count == 0 || f.status.Upstream.State == "down" {
+		return nil
+	}
+	return say(api.LevelNotice, f.since(&g), "botwired tries again by itself; botwired pending shows which",
+		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
+}

@@ -1,0 +1,148 @@
+package surface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+func newSuspectDocument(s journal.Suspect) *api.Suspect {
+	return &api.Suspect{
+		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
+		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
+	}
+}
+
+// isAboutAll reports whether the parameter namespace is *, which is the name of none.
+func isAboutAll(r *http.Request) bool { return r.URL.Query().Get("namespace") == "*" }
+
+// restore begins to give upstream back what it has lost of a namespace, and answers when that is
+// over, or with how far it is when its time is up. About all namespaces, it answers at once.
+func (s *Surface) restore(w http.ResponseWriter, r *http.Request) error {
+	if isAboutAll(r) {
+		return s.restoreAll(w, r)
+	}
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	timeout, err := durationParameter(r, "timeout", flushTimeout, maxFlushTimeout, "1h")
+	if err != nil {
+		return err
+	}
+	stop, err := boolParameter(r, "stop")
+	if err != nil {
+		return err
+	}
+	if err := Allow(w, timeout); err != nil {
+		return err
+	}
+	if stop {
+		if err := s.restorer.End(namespace); err != nil {
+			return err
+		}
+		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
+	}
+	ctx, cancel := s.tasks.Patience(r.Context(), timeout)
+	defer cancel()
+	return s.restoreWithin(ctx, w, namespace)
+}
+
+func (s *Surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
+	doc := api.Restoration{Namespace: namespace, State: "over"}
+	if suspicion, suspect := s.journal.Trust.Suspect(namespace); !suspect || !suspicion.Restoring {
+		if _, _, _, err := s.restorer.Look(ctx, namespace, false); err != nil { // guard 9.62
+			return err
+		}
+		if _, suspect := s.journal.Trust.Suspect(namespace); !suspect {
+			return s.reportRestore(w, http.StatusOK, doc)
+		}
+		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
+			return err
+		}
+	}
+	now := s.restorer.Begin(namespace)
+	if now == nil {
+		return context.Canceled // the daemon stops
+	}
+	status := http.StatusOK
+	select {
+	case <-now.Over:
+		switch {
+		case s.tasks.Detached().Err() != nil:
+			return context.Canceled // the daemon stops
+		case errors.Is(now.Err, context.Canceled):
+			doc.State = "stopped"
+		case now.Err != nil:
+			return now.Err
+		}
+	case <-ctx.Done():
+		doc.State, status = "running", http.StatusGatewayTimeout
+	}
+	doc.RestoreCounts = api.RestoreCounts(s.restorer.Progress(now))
+	return s.reportRestore(w, status, doc)
+}
+
+func (s *Surface) reportRestore(w http.ResponseWriter, status int, doc api.Restoration) error {
+	if suspicion, suspect := s.journal.Trust.Suspect(doc.Namespace); suspect {
+		doc.Left = suspicion.Missing
+	}
+	doc.Waits = newWaitDocument(s.flusher.Waits(doc.Namespace))
+	return writeDocument(w, status, doc)
+}
+
+// forgetEntry drops the local copy of one entry: the next reader asks upstream.
+func forgetEntry(s *Surface, w http.ResponseWriter, id journal.ID) error {
+	gone, err := s.journal.Disk.Forget(id)
+	if errors.Is(err, journal.ErrPending) {
+		return wire.Detail(http.StatusConflict, fmt.Sprintf(
+			"a write to %s is pending, and would be lost: have it sent first, or drop it (POST flush or pending/drop)", id))
+	}
+	if err != nil {
+		return err
+	}
+	s.opts.Cache.Changed(id.Namespace, id.Key) // guard 7.32
+	forgotten := 0
+	if gone {
+		forgotten = 1
+	}
+	return writeDocument(w, http.StatusOK, api.ForgottenEntry{Namespace: id.Namespace, Key: id.Key, Forgotten: forgotten})
+}
+
+// forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
+// known here. About all namespaces, botwired goes on with an upstream that has lost its writes.
+func (s *Surface) forget(w http.ResponseWriter, r *http.Request) error {
+	switch {
+	case r.URL.Query().Has("key"):
+		id, err := EntryParameter(r)
+		if err != nil {
+			return err
+		}
+		return forgetEntry(s, w, id)
+	case isAboutAll(r):
+		return s.acceptUpstream(w)
+	}
+	namespace, err := givenNamespace(r)
+	if err != nil {
+		return err
+	}
+	if err := Allow(w, flushTimeout); err != nil {
+		return err
+	}
+	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
+	defer cancel()
+	if err := s.restorer.End(namespace); err != nil {
+		return err
+	}
+	held, _, forgotten, err := s.restorer.Look(ctx, namespace, true)
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, api.Forgotten{Namespace: namespace, Forgotten: forgotten, UpstreamHolds: len(held)})
+}
