@@ -160,7 +160,7 @@ type Suspect struct {
 
 const (
 	flagComplete  = 1 << 0
-	flagSuspicion = 1 << 1 // a suspicion follows
+	flagSuspect = 1 << 1 // the state of a suspect namespace follows
 	flagRestoring = 1 << 2
 )
 
@@ -171,7 +171,7 @@ func EncodeHeader(key []byte, h Header) []byte {
 		flags |= flagComplete
 	}
 	if h.Suspect.Since != 0 {
-		flags |= flagSuspicion
+		flags |= flagSuspect
 	}
 	if h.Suspect.Restoring {
 		flags |= flagRestoring
@@ -192,7 +192,7 @@ func DecodeHeader(body []byte) (Header, error) {
 	h := Header{FetchedAt: d.float(), Newest: d.float()}
 	flags := d.byte()
 	h.Complete = flags&flagComplete != 0
-	if flags&flagSuspicion != 0 {
+	if flags&flagSuspect != 0 {
 		h.Suspect = Suspect{
 			Since: d.float(), Missing: d.count(), Of: d.count(), Older: d.count(), Restoring: flags&flagRestoring != 0,
 		}
