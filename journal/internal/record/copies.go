@@ -160,7 +160,7 @@ type Suspect struct {
 
 const (
 	flagComplete  = 1 << 0
-	flagSuspect = 1 << 1 // the state of a suspect namespace follows
+	flagSuspect   = 1 << 1 // the state of a suspect namespace follows
 	flagRestoring = 1 << 2
 )
 
