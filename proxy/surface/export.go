@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/wire"
 )
 
 // linesType is the media type of JSON Lines.
@@ -53,17 +51,6 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request) error {
 	}
 	return to.end(api.ExportCounts{Namespace: namespace, Entries: entries, Missing: x.Missing, Complete: x.Why == "", Why: x.Why})
 }
-
-// givenNamespace is the parameter namespace, which must be there.
-func givenNamespace(r *http.Request) (string, error) {
-	namespace, err := namespaceParameter(r)
-	if err == nil && namespace == "" {
-		err = errNoNamespace
-	}
-	return namespace, err
-}
-
-var errNoNamespace = wire.Detail(http.StatusBadRequest, "the parameter namespace is missing: expected the name of a namespace")
 
 // exportLine returns an entry's line: what a GET is answered with, and where that is from.
 func exportLine(item *cache.Item) []byte {
@@ -141,11 +128,3 @@ func (l *lines) flush() error {
 
 // allow gives the caller time to take what is sent next.
 func (l *lines) allow() error { return supported(l.to.SetWriteDeadline(time.Now().Add(answerTime))) }
-
-// supported ignores that a writer, of a test, is no connection.
-func supported(err error) error {
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
-}

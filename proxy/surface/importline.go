@@ -2,7 +2,6 @@ package surface
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -11,15 +10,6 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
 )
-
-// detailOf is the text of a refusal.
-func detailOf(refusal *wire.Refusal) string {
-	var doc struct{ Detail string }
-	if json.Unmarshal(refusal.Body, &doc) != nil || doc.Detail == "" {
-		return http.StatusText(refusal.Status)
-	}
-	return doc.Detail
-}
 
 // parseImport reads the entries in a body. With a namespace, all are of that one. A line that is
 // no entry refuses all of them, so that nothing is done of a body with a fault. numbers has the

@@ -41,29 +41,3 @@ func notPending(id journal.ID, err error) error {
 	}
 	return err
 }
-
-// EntryParameter is the entry that the parameters namespace and key name.
-func EntryParameter(r *http.Request) (journal.ID, error) {
-	query := r.URL.Query()
-	id := journal.ID{Namespace: query.Get("namespace"), Key: query.Get("key")}
-	if id.Namespace == "" || id.Key == "" {
-		return id, wire.Detail(http.StatusBadRequest, "expected the parameters namespace and key, which name an entry")
-	}
-	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return id, refusal
-	}
-	return id, nil
-}
-
-// seqParameter is 0 if it is not given.
-func seqParameter(r *http.Request) (uint64, error) {
-	if !r.URL.Query().Has("seq") {
-		return 0, nil
-	}
-	text := r.URL.Query().Get("seq")
-	seq, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || seq == 0 {
-		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("seq=%q: expected the number of a pending write", text))
-	}
-	return seq, nil
-}

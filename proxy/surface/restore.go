@@ -98,7 +98,7 @@ func (s *Surface) reportRestore(w http.ResponseWriter, status int, doc api.Resto
 }
 
 // forgetEntry drops the local copy of one entry: the next reader asks upstream.
-func forgetEntry(s *Surface, w http.ResponseWriter, id journal.ID) error {
+func (s *Surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
 	gone, err := s.journal.Disk.Forget(id)
 	if errors.Is(err, journal.ErrPending) {
 		return wire.Detail(http.StatusConflict, fmt.Sprintf(
@@ -124,7 +124,7 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return forgetEntry(s, w, id)
+		return s.forgetEntry(w, id)
 	case isAboutAll(r):
 		return s.acceptUpstream(w)
 	}

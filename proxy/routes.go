@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/internal/trace"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/dashboard"
+	"github.com/botwired/botwired/proxy/surface"
+)
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.Monitor().BeginHTTP(r)}
+	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
+}
+
+// serve has handle answer a call, turns its error or its panic into an answer, and measures it.
+func (s *Server) serve(
+	ctx context.Context, w http.ResponseWriter, method, path string, c *call, handle func(http.ResponseWriter) error,
+) {
+	if c.seen != nil {
+		observing := &observedWriter{ResponseWriter: w, seen: c.seen}
+		defer observing.end()
+		w = observing
+	}
+	if !s.tasks.Start() {
+		shuttingDown(w).Write(w)
+		return
+	}
+	defer s.tasks.Done()
+	if err := tasks.Recovered(s.logger, func() error { return handle(w) }); err != nil {
+		c.outcome = s.fail(ctx, w, method, path, err)
+	}
+	s.leave(c)
+}
+
+func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
+	if path, ok := strings.CutPrefix(r.URL.Path+"/", surface.Prefix); ok {
+		switch path = strings.TrimSuffix(path, "/"); path {
+		case surface.AppendPath:
+			return s.answerAppend(w, r, c)
+		case surface.UndoPath:
+			return s.answerUndo(w, r, c)
+		}
+		return s.surface.Answer(w, r, path)
+	}
+	if r.URL.Path == "/"+surface.MetricsPath { // where scrapers look, and upstream has nothing there
+		return s.surface.Answer(w, r, surface.MetricsPath)
+	}
+	route := wire.ParseRoute(r.URL.Path)
+	switch route.Kind {
+	case wire.EntryRoute:
+		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
+		return s.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
+	case wire.ListRoute:
+		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
+		return s.answerListing(w, r, route.Namespace, c)
+	case wire.Missing:
+		return wire.Detail(http.StatusNotFound, "Not Found")
+	case wire.Redirect:
+		w.Header().Set("Location", wire.RedirectLocation(r))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return nil
+	}
+	if dashboard.Leads(r) {
+		surface.Lead(w)
+		return nil
+	}
+	return s.passOn(w, r)
+}
+
+// passOn forwards a request that is neither the memory API's nor the daemon's own. A
+// TRACE would have upstream recite the headers that the daemon adds, tokens among them,
+// and neither CONNECT nor the asterisk form of OPTIONS names anything of upstream's.
+func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
+	switch {
+	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
+		return wire.MethodNotAllowed()
+	case !strings.HasPrefix(r.URL.Path, "/"):
+		return wire.Detail(http.StatusNotFound, "Not Found")
+	case mayLeadToMemory(r.URL.Path): // guard 1.4
+		return errUncertainPath
+	}
+	s.metrics.Forwarded.Inc()
+	s.forward.ServeHTTP(w, r)
+	return nil
+}
