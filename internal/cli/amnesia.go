@@ -7,20 +7,15 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
 
-// accepted is the daemon's answer when a person has decided about a bucket.
-type accepted struct {
-	Lost       term.Cell   `json:"lost"` // empty if nothing was
-	Namespaces []term.Cell `json:"namespaces"`
-}
-
 // decideLoss tells the daemon what a person has decided about a bucket. It returns nil if there is
 // nothing left to say: it has failed, or has printed the answer as JSON.
-func decideLoss(ctx context.Context, p *Program, c *attach.Client, decision string, asJSON bool) (*accepted, error) {
+func decideLoss(ctx context.Context, p *Program, c *attach.Client, decision string, asJSON bool) (*api.Accepted, error) {
 	r := byHand(decision, url.Values{"namespace": {"*"}})
 	body, err := c.Ask(ctx, r)
 	if err != nil {
@@ -29,7 +24,7 @@ func decideLoss(ctx context.Context, p *Program, c *attach.Client, decision stri
 	if asJSON {
 		return nil, term.JSON(p.Stdout, body)
 	}
-	var so accepted
+	var so api.Accepted
 	if err := c.Decode(body, &so); err != nil {
 		return nil, err
 	}
@@ -47,7 +42,7 @@ func restoreAll(ctx context.Context, p *Program, settings *Settings, asJSON bool
 		return err
 	}
 	if so.Lost != "" {
-		fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(string(so.Lost)))
+		fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(so.Lost))
 	}
 	if len(so.Namespaces) == 0 {
 		_, err := fmt.Fprintln(p.Stdout, "nothing to restore: no namespace is suspect (botwired status)")
@@ -55,16 +50,16 @@ func restoreAll(ctx context.Context, p *Program, settings *Settings, asJSON bool
 	}
 	var failed []error
 	for _, namespace := range so.Namespaces {
-		body, err := p.restore(ctx, c, string(namespace), false)
+		body, err := p.restore(ctx, c, namespace, false)
 		if err == nil {
-			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(string(namespace)))
+			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
 			err = p.reportRestore(c, body)
 		}
 		if ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", term.Printable(string(namespace)), err))
+			failed = append(failed, fmt.Errorf("%s: %w", term.Printable(namespace), err))
 		}
 	}
 	return errors.Join(failed...)

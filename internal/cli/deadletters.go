@@ -331,12 +331,12 @@ func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace stri
 	if asJSON {
 		return term.JSON(p.Stdout, body)
 	}
-	var done struct{ Retried, Skipped term.Cell }
+	var done api.Retried
 	if err := c.Decode(body, &done); err != nil {
 		return err
 	}
-	text := "retried " + words.Plural(done.Retried.Number(), "dead letter")
-	if skipped := done.Skipped.Number(); skipped > 0 {
+	text := "retried " + words.Plural(done.Retried, "dead letter")
+	if skipped := done.Skipped; skipped > 0 {
 		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
 	}
 	_, err = fmt.Fprintln(p.Stdout, text)

@@ -64,9 +64,7 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 	entries, out := 0, bufio.NewWriter(x.Stdout)
 	r := api.Request{Path: api.Surface("export"), Query: url.Values{"namespace": {namespace}}}
 	err := x.client.Lines(ctx, r, func(raw []byte) error {
-		var line struct {
-			End *api.ExportCounts `json:"end"`
-		}
+		var line struct{ End *api.ExportCounts }
 		if err := json.Unmarshal(raw, &line); err != nil {
 			return fmt.Errorf("a line of the export is not botwired's: %w", err)
 		}

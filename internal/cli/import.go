@@ -272,13 +272,9 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 		} else if err != nil {
 			return err
 		}
-		var answer struct {
-			importCounts
-			Lines  int    `json:"lines"`
-			Detail string `json:"detail"`
-		}
+		var answer api.Imported
 		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\n'})
-		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.all() && answer.Lines <= len(lines)
+		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.Written+answer.Same+answer.Older && answer.Lines <= len(lines)
 		if !isDone || err == nil && answer.Lines < len(lines) {
 			return cmp.Or(err, x.client.Foreign())
 		}

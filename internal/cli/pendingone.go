@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,13 +76,11 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 		case *asJSON:
 			return term.JSON(p.Stdout, body)
 		}
-		var dropped struct {
-			ID term.Cell `json:"id"`
-		}
+		var dropped api.Dropped
 		if err := c.Decode(body, &dropped); err != nil {
 			return err
 		}
-		letter := term.Printable(string(dropped.ID))
+		letter := term.Printable(dropped.ID)
 		_, err = fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
 		return err
 	}
@@ -97,14 +95,7 @@ func (p *Program) toDrop(ctx context.Context, c *attach.Client, id entryID) (seq
 	if err != nil {
 		return "", err
 	}
-	var listed struct {
-		Pending []struct {
-			Seq   json.Number `json:"seq"`
-			Key   string      `json:"key"`
-			Op    string      `json:"op"`
-			Bytes int         `json:"bytes"`
-		} `json:"pending"`
-	}
+	var listed api.Pending
 	if err := c.Decode(body, &listed); err != nil {
 		return "", err
 	}
@@ -112,7 +103,7 @@ func (p *Program) toDrop(ctx context.Context, c *attach.Client, id entryID) (seq
 		if w.Key != id.Key {
 			continue
 		}
-		return w.Seq.String(), p.Confirm(ctx, fmt.Sprintf("Drop write %s to %s (%s, %s)?", w.Seq, id, w.Op, words.Plural(w.Bytes, "byte")))
+		return strconv.FormatUint(w.Seq, 10), p.Confirm(ctx, fmt.Sprintf("Drop write %d to %s (%s, %s)?", w.Seq, id, w.Op, words.Plural(w.Bytes, "byte")))
 	}
 	if len(listed.Pending) == maxListedPending {
 		return "", fmt.Errorf("%s is not among the %d writes that have waited longest: say --yes to drop its pending write without a question",

@@ -23,28 +23,16 @@ import (
 // shows how far the daemon is.
 const restoreStep = 2 * time.Second
 
-// restoration is the daemon's answer about what upstream gets back. Any field may be absent.
-type restoration struct {
-	Namespace term.Cell `json:"namespace"`
-	State     term.Cell `json:"state"`
-	Restored  term.Cell `json:"restored"`
-	Kept      term.Cell `json:"kept"`
-	Failed    term.Cell `json:"failed"`
-	Left      term.Cell `json:"left"`
-	Waits     wait      `json:"waits"`
-}
-
-func (r *restoration) progress() string {
-	text := fmt.Sprintf("%s restored, upstream lacks %s", r.Restored.Or("0"), r.Left.Or("0"))
-	if r.Waits.Why != "" {
-		text += "; " + r.Waits.String()
+// progressOf says how far a restoration is.
+func progressOf(r *api.Restoration) string {
+	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
+	if w := r.Waits; w != nil {
+		text += "; " + w.Why
+		if w.Until != nil {
+			text += ", until " + w.Until.UTC().Format(time.RFC3339)
+		}
 	}
 	return text
-}
-
-// total is the number of entries that the restoration was about.
-func (r *restoration) total() int {
-	return r.Restored.Number() + r.Kept.Number() + r.Failed.Number() + r.Left.Number()
 }
 
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
@@ -109,34 +97,34 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
 			return body, err
 		}
-		var so restoration
+		var so api.Restoration
 		if fault := json.Unmarshal(running.Body, &so); fault != nil || so.State == "" {
 			return nil, err
 		}
 		if shows {
-			p.ShowLine(term.Printable(so.progress()))
+			p.ShowLine(term.Printable(progressOf(&so)))
 		}
 	}
 }
 
 func (p *Program) reportRestore(c *attach.Client, body []byte) error {
-	var so restoration
+	var so api.Restoration
 	if err := c.Decode(body, &so); err != nil {
 		return err
 	}
-	if so.State == "over" && so.total() == 0 {
-		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(string(so.Namespace)))
+	if so.State == "over" && so.Restored+so.Kept+so.Failed+so.Left == 0 {
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
-	text := fmt.Sprintf("%s restored", words.Plural(so.Restored.Number(), "entry"))
-	if so.Kept.Number() > 0 {
-		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept.Number(), "entry"))
+	text := fmt.Sprintf("%s restored", words.Plural(so.Restored, "entry"))
+	if so.Kept > 0 {
+		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept, "entry"))
 	}
-	if so.Failed.Number() > 0 {
-		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed.Number(), "entry"))
+	if so.Failed > 0 {
+		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
 	}
 	fmt.Fprintln(p.Stdout, term.Printable(text))
-	switch left := so.Left.Number(); {
+	switch left := so.Left; {
 	case left <= 0:
 		return nil
 	case so.State == "stopped":
@@ -144,7 +132,7 @@ func (p *Program) reportRestore(c *attach.Client, body []byte) error {
 		return nil
 	}
 	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
-		words.Plural(so.Left.Number(), "entry"), term.Printable(string(so.Namespace)))
+		words.Plural(so.Left, "entry"), term.Printable(so.Namespace))
 }
 
 func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
@@ -204,14 +192,11 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		if *asJSON {
 			return term.JSON(p.Stdout, body)
 		}
-		var so struct {
-			Forgotten term.Cell `json:"forgotten"`
-			Holds     term.Cell `json:"upstream_holds"`
-		}
+		var so api.Forgotten
 		if err := c.Decode(body, &so); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten.Number(), "entry"), words.Plural(so.Holds.Number(), "entry"))
+		_, err = fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten, "entry"), words.Plural(so.UpstreamHolds, "entry"))
 		return err
 	}
 	return cmd
