@@ -104,7 +104,7 @@ func (c *Circuit) Success(id journal.ID, probe bool) {
 }
 
 // Failure records a request about id that upstream itself has not answered, or whose
-// Failure says more of upstream than of the entry. It reports whether upstream is down.
+// failure says more of upstream than of the entry. It reports whether upstream is down.
 func (c *Circuit) Failure(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

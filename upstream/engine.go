@@ -70,6 +70,14 @@ func (v *Version) Observation() *journal.Observation {
 	return &journal.Observation{Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt}
 }
 
+// Content is what a version leaves of its entry, if it is known with its value.
+func (v *Version) Content() journal.Content {
+	if !v.Present() {
+		return journal.ContentOf(journal.Delete, "")
+	}
+	return journal.ContentOf(journal.Put, v.Value)
+}
+
 // Proposal is a write that an engine is asked to carry out.
 type Proposal struct {
 	journal.ID

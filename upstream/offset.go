@@ -96,6 +96,9 @@ func (o *Offset) moment(t time.Time) moment {
 // Unix is a time of the wall clock in BotWire's unit.
 func Unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
+// Micros is a time in Unix seconds as an engine keeps it: in whole microseconds.
+func Micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
+
 // Answered takes in an answer of upstream's, and when its request left and it arrived, both
 // as [time.Now] gave them. date is zero if the answer has none that is its own.
 func (o *Offset) Answered(date, sent, received time.Time) {

@@ -52,7 +52,8 @@ var layers = []layer{
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/quota", []string{"internal/diskfs", "internal/hashtable"}},
-	{"upstream/flush", []string{"upstream", "upstream/quota", "internal/...", "journal"}},
+	{"upstream/flush", []string{"upstream", "upstream/fence", "upstream/quota", "internal/...", "journal"}},
+	{"upstream/fence", []string{"upstream", "journal"}},
 	{"upstream", []string{"internal/...", "journal"}},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.

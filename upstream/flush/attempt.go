@@ -148,7 +148,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 		return nil
 	}
 	a.answered(false)
-	found := contentAt(v)
+	found := v.Content()
 	if found != confirmed.content && a.task.doubt().mayLeave(found) { // guard 14.7
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
 			"namespace", a.id().Namespace, "key", a.id().Key)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 // The reasons of failures and of the dead letters of a fence, for people.
@@ -23,11 +24,11 @@ func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error 
 	}
 	a.charge.cancel()
 	switch end.end {
-	case fenceOwn, fenceHeld:
+	case fence.Own, fence.Held:
 		return a.held(s, end.now)
-	case fenceLost:
+	case fence.Lost:
 		return a.lost(s, end.now)
-	case fenceConflict:
+	case fence.Conflict:
 		return a.contended()
 	}
 	return a.unasked(ctx, end.failed)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 // sendAttempt is one write on its way upstream: in a slot, and behind a fence where its namespace has
@@ -23,10 +24,11 @@ type sendAttempt struct {
 	f          *Flusher
 	a          *attempt // that makes it
 	write      journal.Write
-	conditions *conditions    // of a write through; nil for a pending write
-	over       journal.Base   // that the conditions were held against
-	slot       *upstream.Held // nil while it has none
-	fenced     bool           // as of the last look
+	conditions *fence.Conditions // of a write through; nil for a pending write
+	over       journal.Base      // that the conditions were held against
+	alone      bool              // nothing of the entry was pending when they were
+	slot       *upstream.Held    // nil while it has none
+	fenced     bool              // as of the last look
 
 	asked          time.Time // when upstream was last asked; zero if it was not
 	requests       int       // that the fence has made
@@ -38,10 +40,10 @@ type sendAttempt struct {
 
 // sent is what has become of a send attempt.
 type sent struct {
-	// end is fenceOwn or fenceHeld if upstream holds the write, fenceLost if another host's state
-	// stays, fenceConflict if other hosts were always faster, and fenceFailed if upstream could not be
+	// end is fence.Own or fence.Held if upstream holds the write, fence.Lost if another host's state
+	// stays, fence.Conflict if other hosts were always faster, and fence.Failed if upstream could not be
 	// asked. If the write was requested, that counts.
-	end       outcome
+	end       fence.Outcome
 	requested bool
 	now       upstream.Version // what upstream holds, as far as that is known
 	failed    *upstream.Error  // of the request, or of the fence's; nil if it has not failed
@@ -98,10 +100,10 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			return sent{}, err
 		}
 		switch {
-		case end == fenceOwn, end == fenceHeld, end == fenceLost:
+		case end == fence.Own, end == fence.Held, end == fence.Lost:
 			s.ends(end)
 			return sent{end: end, now: seen.Version}, nil
-		case end == fenceUndecided:
+		case end == fence.Undecided:
 			if failed := s.askAgain(ctx, &seen); failed != nil {
 				return s.unasked(ctx, failed), nil
 			}
@@ -118,12 +120,12 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			}
 			return sent{end: end, requested: true, now: now, failed: failed}, nil
 		}
-		s.ends(fenceConflict)
+		s.ends(fence.Conflict)
 		if failed := s.yield(ctx, conflict, &seen); failed != nil {
 			return s.unasked(ctx, failed), nil
 		}
 	}
-	return sent{end: fenceConflict}, nil
+	return sent{end: fence.Conflict}, nil
 }
 
 // enter waits for a slot.
@@ -185,48 +187,48 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 }
 
 // judge decides whether the write goes, and keeps the state aside that it is about to overwrite.
-func (s *sendAttempt) judge(seen sighting) (outcome, error) {
+func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known {
-		return fenceUnchanged, nil // it is not compared
+		return fence.Unchanged, nil // it is not compared
 	}
 	q, err := s.question(seen)
 	if err != nil {
-		return fenceFailed, err
+		return fence.Failed, err
 	}
-	end := q.judge()
-	if end == fenceWon {
+	end := q.Judge()
+	if end == fence.Won {
 		err = s.f.keepOverwritten(s.write, seen.Version)
 	}
 	return end, err
 }
 
 // question is the question that a version asks.
-func (s *sendAttempt) question(seen sighting) (*question, error) {
+func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	fences, w := s.f.fences, s.write
-	q := &question{
-		write: w, own: s.a.task.own(), now: seen.Version, valued: seen.valued, refused: seen.refused, fenced: s.fenced,
-		losesTies: w.LosesTies || fences.doubted(w.Seq), oldBefore: math.Inf(-1), conditions: s.conditions,
+	q := &fence.Question{
+		Write: w, Own: s.a.task.own(), Now: seen.Version, Valued: seen.valued, Refused: seen.refused, Fenced: s.fenced,
+		LosesTies: w.LosesTies || fences.doubted(w.Seq), OldBefore: math.Inf(-1), Conditions: s.conditions,
 	}
 	if fences.journal != nil {
 		var err error
-		if q.base, err = fences.journal.Base(w.ID); err != nil {
+		if q.Base, err = fences.journal.Base(w.ID); err != nil {
 			return nil, err
 		}
 	}
 	began := upstream.Unix(s.f.epoch)
 	old := w.WrittenAt >= began
 	if s.f.exact {
-		q.exactly = &exactly{host: s.f.opts.Host, proposedAt: s.proposedAt}
+		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, ProposedAt: s.proposedAt}
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
 		s.time(q)
 	}
 	if old {
-		q.oldBefore = began
+		q.OldBefore = began
 	}
-	if c := s.conditions; c != nil && c.onBase {
-		if q.base = s.over; c.alone {
-			q.own = nil // what was not confirmed is not part of the base
+	if c := s.conditions; c != nil && c.OnBase {
+		if q.Base = s.over; s.alone {
+			q.Own = nil // what was not confirmed is not part of the base
 		}
 	}
 	return q, nil
@@ -234,22 +236,22 @@ func (s *sendAttempt) question(seen sighting) (*question, error) {
 
 // time adds what is known of upstream's clock. It learns from the answer, too: an entry that nobody has
 // changed has the time of this host's last write.
-func (s *sendAttempt) time(q *question) {
+func (s *sendAttempt) time(q *fence.Question) {
 	fences, d := s.f.fences, s.a.task.doubt()
-	q.byTime = byTime{baseBefore: math.Inf(1), unknown: d != nil && d.unknownUntil != 0}
+	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
-	if ok && !q.base.Known { // the copy has made room for others
-		q.base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
+	if ok && !q.Base.Known { // the copy has made room for others
+		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
 	}
-	if origin := q.base.Origin; ok && q.now.Present() && last.seq == origin.Seq && origin.At == 0 {
-		q.byTime.baseBefore = fences.offset.UpstreamTime(last.received).Most
-		if q.isBase() && q.now.WrittenAt > origin.After {
-			fences.offset.Showed(q.now.WrittenAt, last.sent, last.received)
+	if origin := q.Base.Origin; ok && q.Now.Present() && last.seq == origin.Seq && origin.At == 0 {
+		q.ByTime.BaseBefore = fences.offset.UpstreamTime(last.received).Most
+		if q.IsBase() && q.Now.WrittenAt > origin.After {
+			fences.offset.Showed(q.Now.WrittenAt, last.sent, last.received)
 		}
 	}
-	q.byTime.offset = fences.offset.At(s.write.Seq) // guard 17.21
-	width := q.byTime.offset.Most - q.byTime.offset.Least
-	q.byTime.mayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
+	q.ByTime.Offset = fences.offset.At(s.write.Seq) // guard 17.21
+	width := q.ByTime.Offset.Most - q.ByTime.Offset.Least
+	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
 }
 
 // outdated reports whether the fence's answer is too old to go by, and upstream is to be asked once
@@ -273,8 +275,8 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
-	if s.proposedAt = micros(w.UpdatedAt); over.Revision != 0 {
-		s.proposedAt = max(s.proposedAt, micros(over.WrittenAt)+1)
+	if s.proposedAt = upstream.Micros(w.UpdatedAt); over.Revision != 0 {
+		s.proposedAt = max(s.proposedAt, upstream.Micros(over.WrittenAt)+1)
 	}
 	s.sent = time.Now()
 	now, conflict, err := s.slot.Swap(ctx, upstream.Proposal{
@@ -333,7 +335,7 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 		ctx, cancel := context.WithTimeout(ctx, fenceAge)
 		defer cancel()
 		found, err := s.slot.Get(ctx, s.write.ID)
-		if err == nil && contentAt(found) == contentOf(s.write) {
+		if err == nil && found.Content() == contentOf(s.write) {
 			fences.offset.Showed(found.WrittenAt, s.sent, s.received)
 		}
 	}
@@ -356,13 +358,13 @@ func (s *sendAttempt) is(v upstream.Version) {
 // unasked is the end of an attempt that could not ask upstream: nothing of the write was sent.
 func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent {
 	if ctx.Err() == nil {
-		s.ends(fenceFailed)
+		s.ends(fence.Failed)
 	}
-	return sent{end: fenceFailed, failed: failed}
+	return sent{end: fence.Failed, failed: failed}
 }
 
 // ends reports how the fence of a pending write has ended.
-func (s *sendAttempt) ends(end outcome) {
+func (s *sendAttempt) ends(end fence.Outcome) {
 	if s.f.opts.OnFence != nil && s.conditions == nil && (s.fenced || s.f.exact) {
 		s.f.opts.OnFence(end.String(), s.requests)
 	}

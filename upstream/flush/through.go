@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 // through is a write that goes upstream before it is journaled: its caller is answered when
@@ -303,10 +304,10 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conditions{
-		onBase: w.write.If != nil, alone: newest.Seq == 0, lacked: newest.Seq == 0 || newest.Op == journal.Delete,
+	c := &fence.Conditions{
+		OnBase: w.write.If != nil, Lacked: newest.Seq == 0 || newest.Op == journal.Delete,
 	}
-	if a.f.exact && !c.onBase {
+	if a.f.exact && !c.OnBase {
 		w.write.If = func(latest uint64) bool { return latest == newest.Seq }
 	}
 	now := upstream.Unix(time.Now())
@@ -316,7 +317,7 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	if newest.Seq != 0 {
 		sending.UpdatedAt = max(now, newest.UpdatedAt+timeTick)
 	}
-	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base}, nil
+	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base, alone: newest.Seq == 0}, nil
 }
 
 // conclude ends the write as its send attempt has ended.
@@ -332,13 +333,13 @@ func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error 
 	switch {
 	case end.requested && end.failed != nil:
 		return w.failed(ctx, a, end.failed)
-	case end.requested, end.end == fenceOwn:
+	case end.requested, end.end == fence.Own:
 		return w.confirmed(s, end.now)
-	case end.end == fenceLost: // the conditions were judged by another version
+	case end.end == fence.Lost: // the conditions were judged by another version
 		return w.refusedAs(a, journal.ErrChanged)
-	case end.end == fenceHeld: // there is nothing to delete
+	case end.end == fence.Held: // there is nothing to delete
 		return w.refusedAs(a, journal.ErrAbsent)
-	case end.end == fenceConflict:
+	case end.end == fence.Conflict:
 		return w.refusedAs(a, &NotWritten{Reason: reasonContended + unsent, Wait: time.Second, status: statusUnavailable})
 	}
 	read := *end.failed // upstream could not be asked, and nothing was sent
@@ -394,7 +395,7 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 		return w.noRoom(a)
 	case errors.Is(err, journal.ErrChanged):
 		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
-		if w.settled = a.f.exact && !s.conditions.onBase; !w.settled {
+		if w.settled = a.f.exact && !s.conditions.OnBase; !w.settled {
 			w.err = err
 		}
 		w.arrived(a)

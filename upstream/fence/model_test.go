@@ -1,4 +1,4 @@
-package flush
+package fence
 
 import (
 	"fmt"
@@ -99,7 +99,7 @@ func (h *modelHost) fill(v upstream.Version) {
 func (h *modelHost) settle(v upstream.Version, seq uint64) {
 	h.own, h.base = nil, journal.Base{}
 	if v.Present() {
-		h.base = journal.Base{Known: true, Present: true, Content: contentAt(v), Origin: journal.Origin{Seq: seq}, UpdatedAt: v.WrittenAt}
+		h.base = journal.Base{Known: true, Present: true, Content: v.Content(), Origin: journal.Origin{Seq: seq}, UpdatedAt: v.WrittenAt}
 	}
 }
 
@@ -109,24 +109,24 @@ func (h *modelHost) flush(t *rapid.T, b *modelBucket, now upstream.Version, lost
 		return
 	}
 	valued := false
-	for range mostProposals {
+	for range 20 {
 		w := *h.pending
-		q := &question{write: w, exactly: &exactly{host: h.name}, now: now, valued: valued, fenced: true, base: h.base, own: h.own}
-		end := q.judge()
+		q := &Question{Write: w, Exactly: &Exactly{Host: h.name}, Now: now, Valued: valued, Fenced: true, Base: h.base, Own: h.own}
+		end := q.Judge()
 		switch end {
-		case fenceUndecided:
+		case Undecided:
 			now, valued = b.last(), true
 			continue
-		case fenceOwn, fenceHeld:
+		case Own, Held:
 			h.pending = nil
 			h.settle(now, w.Seq)
 			return
-		case fenceLost:
+		case Lost:
 			h.kept = append(h.kept, w.Value)
 			h.pending = nil
 			h.settle(now, 0)
 			return
-		case fenceWon:
+		case Won:
 			h.kept = append(h.kept, now.Value)
 		}
 		if b.last().Revision != now.Revision {
@@ -135,7 +135,7 @@ func (h *modelHost) flush(t *rapid.T, b *modelBucket, now upstream.Version, lost
 		}
 		v := b.swap(t, h, w, now, end)
 		if h.seen = v; lost {
-			h.own = append(h.own, contentOf(w))
+			h.own = append(h.own, journal.ContentOf(w.Op, w.Value))
 			return
 		}
 		h.pending = nil
@@ -146,14 +146,14 @@ func (h *modelHost) flush(t *rapid.T, b *modelBucket, now upstream.Version, lost
 }
 
 // swap makes a write the last version.
-func (b *modelBucket) swap(t *rapid.T, h *modelHost, w journal.Write, over upstream.Version, end outcome) upstream.Version {
-	at := max(micros(w.UpdatedAt), micros(over.WrittenAt)+1)
+func (b *modelBucket) swap(t *rapid.T, h *modelHost, w journal.Write, over upstream.Version, end Outcome) upstream.Version {
+	at := max(upstream.Micros(w.UpdatedAt), upstream.Micros(over.WrittenAt)+1)
 	v := upstream.Version{
 		Revision: over.Revision + 1, Deleted: w.Op == journal.Delete, Value: w.Value, WrittenAt: float64(at) / 1e6,
 		Writer: upstream.Writer{Host: h.name, Seq: w.Seq},
 	}
 	foreign := over.Present() && over.Writer.Host != h.name
-	if foreign && end != fenceWon && end != fenceSame && h.base.Content != contentAt(over) {
+	if foreign && end != Won && end != Same && h.base.Content != over.Content() {
 		t.Fatalf("%+v takes the place of %+v, which its host did not know", w, over)
 	}
 	b.versions = append(b.versions, v)
@@ -163,7 +163,7 @@ func (b *modelBucket) swap(t *rapid.T, h *modelHost, w journal.Write, over upstr
 func checkModel(t *rapid.T, b *modelBucket, hosts []*modelHost, writes []modelWrite) {
 	last := b.last()
 	for _, w := range writes {
-		if micros(w.at) > micros(last.WrittenAt) {
+		if upstream.Micros(w.at) > upstream.Micros(last.WrittenAt) {
 			t.Fatalf("%+v is later than what is left: %+v", w, last)
 		}
 		inBucket := slices.ContainsFunc(b.versions, func(v upstream.Version) bool { return v.Writer == upstream.Writer{Host: w.host, Seq: w.seq} })
@@ -174,7 +174,7 @@ func checkModel(t *rapid.T, b *modelBucket, hosts []*modelHost, writes []modelWr
 		}
 	}
 	for i, v := range b.versions {
-		if i > 0 && micros(v.WrittenAt) <= micros(b.versions[i-1].WrittenAt) {
+		if i > 0 && upstream.Micros(v.WrittenAt) <= upstream.Micros(b.versions[i-1].WrittenAt) {
 			t.Fatalf("%+v follows %+v", v, b.versions[i-1])
 		}
 	}
