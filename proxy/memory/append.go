@@ -61,7 +61,7 @@ func (m *Memory) tryUpdate(ctx context.Context, q *Request, next func(*cache.Ite
 	return r, err
 }
 
-// look is the state that a GET would be answered with.
+// current returns the state that a GET would be answered with.
 func (m *Memory) current(id journal.ID) (*cache.Item, error) {
 	_, found, err := m.lookUp(id)
 	if err != nil {

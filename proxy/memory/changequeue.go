@@ -24,8 +24,8 @@ const (
 	changeRetry, changeRetryMost = 2 * time.Second, time.Minute
 )
 
-// news are the entries that other hosts have changed, as the watch tells. Those of which a copy is
-// here are fetched, so that its readers need not wait.
+// changeQueue holds the entries that other hosts have changed, as the watch tells, and fetches those that
+// have a copy here: their readers need not wait.
 type changeQueue struct {
 	m          *Memory
 	prefetches func(namespace string) bool

@@ -78,7 +78,7 @@ func (d Directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
-// judge returns what an answer is good for under a policy and a caller's directives, its age since
+// freshness returns what an answer is good for under a policy and a caller's directives, its age since
 // it was confirmed, and whether a directive makes it worthless. A pending write, which
 // was not, is the newest there is, whatever the caller asks for.
 func (d Directives) freshness(
@@ -98,7 +98,7 @@ func (d Directives) freshness(
 	return f, age, false
 }
 
-// judgeDoubted is judge for an answer that would be given without upstream being asked first, if
+// doubtedFreshness is freshness for an answer that would be given without upstream being asked first, if
 // there were no doubt whether time has passed that nobody has seen. A caller that takes stale
 // answers takes it.
 func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, excluded bool) {

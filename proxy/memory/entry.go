@@ -114,11 +114,11 @@ func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
 // journal drops the answer if the entry was written, or settled, after upstream may have
 // made it. And a write that was pending before the lease is newer than any answer: the
 // generation tells whether one may have come since the reader looked.
-func (e *entry) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked, epoch := time.Now(), e.m.identity.Epoch()
 	lease := e.m.cache.Lease(e.key())
 	defer func() {
-		if take == nil {
+		if accept == nil {
 			lease.Release()
 		}
 	}()
@@ -187,7 +187,7 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// takeListed takes in that upstream does not hold the entry, now that its list is known. If the
+// acceptListed accepts that upstream does not hold the entry, now that its list is known. If the
 // list shows the entry all the same, upstream contradicts itself, and what is known here is the
 // answer.
 func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {

@@ -29,7 +29,7 @@ type resource interface {
 	// ask asks upstream. The function that it returns takes upstream's answer into the
 	// journal, and must be called. Its error is errOvertaken if a write came in between
 	// and left nothing here that could answer instead.
-	ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error)
+	ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error)
 }
 
 // errOvertaken says that a write came in while upstream was asked: ask again.
@@ -106,12 +106,12 @@ func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched,
 	now := time.Now()
 	f.began.Store(name, now)
 	defer f.began.CompareAndDelete(name, now)
-	take, err := from.ask(f.tasks.Detached(), waitOutOutage)
+	accept, err := from.ask(f.tasks.Detached(), waitOutOutage)
 	if err != nil {
 		return fetched{}, err
 	}
 	f.group.Forget(name) // guard 5.3
-	return take()
+	return accept()
 }
 
 func fetchName(from resource, waitOutOutage bool) string {
@@ -143,6 +143,31 @@ func inTrace(c trace.Context, from resource) resource {
 	return &traced{from, c}
 }
 
-func (t *traced) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+func (t *traced) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	return t.resource.ask(trace.With(ctx, t.trace), waitOutOutage)
+}
+
+// listNow asks upstream for a namespace's listing, together with the readers who want it.
+func (m *Memory) listNow(ctx context.Context, namespace string) error {
+	select {
+	case r := <-m.fetches.begin(&listing{m, namespace, maxListLimit}, false):
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fetchEntry asks upstream for an entry, unless a write to it is pending.
+func (m *Memory) fetchEntry(ctx context.Context, id journal.ID) error {
+	generation := m.cache.Generation(entryKey(id))
+	state, err := m.journal.Lookup(id)
+	if err != nil || state.Seq != 0 {
+		return err
+	}
+	select {
+	case r := <-m.fetches.begin(newEntry(m, id, generation, false), false):
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -86,13 +86,13 @@ func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Import
 	return run.done, err
 }
 
-// sighted is what upstream has said of an entry, if it was asked.
+// askedEntry is what upstream has said of an entry, if it was asked.
 type askedEntry struct {
 	entry *ImportedEntry
 	item  *cache.Item // nil if it was not asked, or did not answer
 }
 
-// sight asks upstream for an entry if what is known of it here is not fresh.
+// ask asks upstream for an entry if what is known of it here is not fresh.
 func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 	found, err := run.m.findEntry(entry.ID, AnyAge)
 	if err != nil || found.freshness == cache.Fresh {
@@ -106,7 +106,7 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 	return askedEntry{entry, got.item(from.key())}, nil
 }
 
-// takeOne decides on an entry, and writes it unless something came in between: then it decides
+// importOne decides on an entry, and writes it unless something came in between: then it decides
 // anew.
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	for {
@@ -159,7 +159,7 @@ type presence struct {
 	updatedAt     float64 // Unix seconds
 }
 
-// whatIsThere goes by the journal, and where that knows nothing by what upstream has said, nil if
+// present goes by the journal, and where that knows nothing by what upstream has said, nil if
 // nothing. A copy of an entry that upstream is known not to hold any more is not there.
 func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
 	state, err := run.m.journal.Lookup(id)

@@ -99,11 +99,11 @@ func (l *listing) tooLong() error { return l.m.upstream.TooLong() }
 
 // ask begins the fill before it asks, so that the journal lays over upstream's listing
 // the writes that settle meanwhile (contract 8).
-func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fetched, error), err error) {
+func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked, epoch := time.Now(), l.m.identity.Epoch()
 	fill := l.m.journal.BeginListing(l.namespace)
 	defer func() {
-		if take == nil {
+		if accept == nil {
 			fill.Cancel()
 		}
 	}()
@@ -123,7 +123,7 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (take func() (fet
 	}, nil
 }
 
-// take makes the answer of what is known here once the journal has upstream's listing,
+// accept makes the answer of what is known here once the journal has upstream's listing,
 // or a newer one.
 func (l *listing) accept(fill *journal.ListingFill, rows []journal.Row, complete bool, asked time.Time) (fetched, error) {
 	err := fill.Commit(rows, complete)

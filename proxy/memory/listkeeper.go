@@ -150,14 +150,14 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 	return namespace, of, 0
 }
 
-// end takes in how a look has ended.
+// finish notes how a look has ended.
 func (l *listKeeper) finish(e lookResult) {
 	l.running--
 	e.of.busy = false
 	l.schedule(e.of, e.again, e.err)
 }
 
-// took decides when to look at a namespace again.
+// schedule decides when to look at a namespace again.
 func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 	if err == nil {
 		of.listed, of.failures, of.due = true, 0, again
@@ -265,29 +265,4 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 		return now, nil
 	}
 	return head.FetchedAt.Add(listAgain), nil
-}
-
-// listNow asks upstream for a namespace's listing, together with the readers who want it.
-func (m *Memory) listNow(ctx context.Context, namespace string) error {
-	select {
-	case r := <-m.fetches.begin(&listing{m, namespace, maxListLimit}, false):
-		return r.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// fetchEntry asks upstream for an entry, unless a write to it is pending.
-func (m *Memory) fetchEntry(ctx context.Context, id journal.ID) error {
-	generation := m.cache.Generation(entryKey(id))
-	state, err := m.journal.Lookup(id)
-	if err != nil || state.Seq != 0 {
-		return err
-	}
-	select {
-	case r := <-m.fetches.begin(newEntry(m, id, generation, false), false):
-		return r.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -17,8 +17,9 @@ import (
 )
 
 // Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has
-// the order of a read, entry.go and listing.go what can be read, write.go the writes, and
-// conditional.go those with conditions. Its methods may be called concurrently.
+// the order of a read, entry.go and listing.go what can be read, write.go the writes,
+// conditional.go those with conditions, and through.go those that upstream carries out first. Its methods may be
+// called concurrently.
 type Memory struct {
 	journal  *journal.Journal
 	cache    *cache.Cache
@@ -28,7 +29,7 @@ type Memory struct {
 	view     *upstreamView
 	exact    bool // upstream carries a write out only over the state that it is based on
 	policy   func(namespace string) cache.Policy
-	// writesThrough says which namespaces write through, and passing has the writes that are
+	// writesThrough says which namespaces write through, and through has the writes that are
 	// on their way upstream so.
 	writesThrough func(namespace string) bool
 	through       *throughWrites
@@ -61,7 +62,7 @@ type Options struct {
 	// nil is for none.
 	Prefetch, AssumeAbsent func(namespace string) bool
 	// View is what upstream holds of all entries; nil if upstream does not tell of changes. While it
-	// is sound, no answer gets old (see coherence.go).
+	// is sound, no answer gets old (see upstreamview.go).
 	View View
 	// Exact says that WriteThrough carries a conditional write out only over the state that it is
 	// based on: so its condition holds among all hosts.

@@ -15,7 +15,7 @@ type offline struct {
 	assumesAbsent, writesThrough func(namespace string) bool
 }
 
-// mayDeny reports whether a reader may be told that an entry is absent of which nothing is
+// mayAssumeAbsent reports whether a reader may be told that an entry is absent of which nothing is
 // known: its namespace is set so. An entry that a listing has, or that is in doubt, is no such entry, and
 // a caller who demands an answer from upstream gets none from here. A write through could not be
 // fenced, so nothing is assumed before one.

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// aheadWrites and aheadBytes bound the imported writes that are pending at a time. The rest
+	// pendingImportsMost and pendingImportBytes bound the imported writes that are pending at a time. The rest
 	// of the journal is the agents'.
 	pendingImportsMost = 1000
 	pendingImportBytes = 16 << 20
 )
 
-// ahead are the imported writes that may still be pending.
+// pendingImports are the imported writes that may still be pending.
 type pendingImports struct {
 	receipts *journal.Receipts
 	writes   []importedWrite // the oldest first

@@ -41,7 +41,7 @@ type found struct {
 	mayExist   bool // nothing is known, but that upstream holds the entry, or may
 }
 
-// judge judges an item that was found under a generation; nil is no item.
+// assess says what an item is good for that was found under a generation; nil is no item.
 func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}

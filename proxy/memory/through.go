@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// passing are the writes through that are on their way upstream, or just over. Upstream's answers
+// throughWrites holds the writes through that are on their way upstream, or just over. Upstream's answers
 // of that time may or may not show such a write. A reader that has asked upstream waits until the
 // write is over, and so sees no value that vanishes again (contract 7).
 type throughWrites struct {
@@ -60,7 +60,7 @@ func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
 // longestWait bounds how long a write waits for upstream before it is acknowledged.
 const longestWait = time.Hour
 
-// passage is one write through.
+// throughWrite is one write through.
 type throughWrite struct {
 	m     *Memory
 	write journal.NewWrite
@@ -179,4 +179,31 @@ func (p *throughWrite) absent() error {
 		return err
 	}
 	return wire.NotFound(p.write.Namespace, p.write.Key)
+}
+
+// carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
+// because its namespace is set so, or because its caller waits for a condition to hold there. Then
+// applied is that wait, and negative otherwise. It prepares the write.
+func (m *Memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Conditions) (applied time.Duration, through bool) {
+	conditional := m.exact && wanted.given()
+	applied = -1
+	if !m.writesThrough(write.Namespace) {
+		if !conditional || !q.Waits || q.Wait == 0 {
+			return applied, false
+		}
+		applied = q.Wait
+	}
+	write.Conditional = conditional
+	return applied, true
+}
+
+// errOtherWriter refuses a write whose condition held here and not upstream.
+var errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
+
+// fetchWinner asks upstream for an entry that another host has changed, so that a caller who is told
+// so reads the new state. If upstream does not answer, the watch will tell.
+func (m *Memory) fetchWinner(ctx context.Context, id journal.ID) {
+	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
+	defer cancel()
+	_ = m.fetchEntry(ctx, id)
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"context"
 	"errors"
 	"math"
 	"time"
@@ -31,7 +30,7 @@ import (
 // [View]. The view tells since when it is complete, and may show more: so where it is broken, a
 // listing that is younger than that time does not outdo it.
 
-// coherence compares what is known here with what upstream is known to hold.
+// upstreamView compares what is known here with what upstream is known to hold.
 type upstreamView struct {
 	upstream View // nil if upstream does not tell of changes
 	journal  *journal.Journal
@@ -42,10 +41,10 @@ type viewed struct {
 	item     *cache.Item // nil if nothing can be answered
 	mayExist bool        // nothing is known, but that upstream holds the entry, or may
 	present  bool        // a sound view shows that upstream holds a value, which is not here
-	deleted  bool        // the item is an absence that is later than a copy here: see bury
+	deleted  bool        // the item is an absence that is later than a copy here: see dropDeleted
 }
 
-// layView lays upstream's version of an entry, as far as the view shows it, over a state and the
+// merge lays upstream's version of an entry, as far as the view shows it, over a state and the
 // answer that the cache has. The entry's generation was taken before the state was looked up.
 func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.Item) viewed {
 	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed || state.InDoubt} }
@@ -93,8 +92,8 @@ func outdated(made cache.Item) viewed {
 	return viewed{item: &made}
 }
 
-// bury drops an entry's copy if the view shows that the entry has been deleted since. A caller who
-// answers that there is none buries first: the copy would be an answer again, to a reader who is back
+// dropDeleted drops an entry's copy if the view shows that the entry has been deleted since. A caller who
+// answers that there is none drops the copy first: the copy would be an answer again, to a reader who is back
 // behind the delete, once the view shows a value that upstream cannot be asked for, or after a
 // restart (contract 7). The caller then looks again: the entry may have changed.
 func (m *Memory) dropDeleted(id journal.ID) error {
@@ -129,7 +128,7 @@ func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) 
 	return laterTime(item.ConfirmedAt, asOf), sound
 }
 
-// mayCheck reports whether another look may make an answer hold.
+// mayRefresh reports whether another look may make an answer hold.
 func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	if c.upstream == nil || item.ConfirmedAt.IsZero() {
 		return false
@@ -138,7 +137,7 @@ func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	return sound && since.UnixNano() != item.Checked
 }
 
-// isGone reports whether upstream no longer holds an entry of which there is a copy here.
+// isDeletedUpstream reports whether upstream no longer holds an entry of which there is a copy here.
 func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.Generation) bool {
 	if m.view.upstream == nil {
 		return false
@@ -159,7 +158,7 @@ func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	return sound && known && present, sound && known && !present && row.UpdatedAt != 0
 }
 
-// shownInList is [journal.Listings.Shows] by the view, if that is known.
+// listed is [journal.Listings.Shows] by the view, if that is known.
 func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
 	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.isSuspect(id.Namespace) {
 		return l, listed, ok, err
@@ -172,7 +171,7 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
 }
 
-// shownAt is the time of upstream's version of an entry as the view shows it, in microseconds; 0
+// versionOf is the time of upstream's version of an entry as the view shows it, in microseconds; 0
 // if it shows none. In a suspect namespace the copies here are to replace it, so it counts
 // for nothing in a suspect namespace.
 func (c *upstreamView) versionOf(id journal.ID) int64 {
@@ -208,30 +207,3 @@ func (olderAnswer) Error() string { return "upstream answers with an older state
 func (olderAnswer) RetryAfter() time.Duration { return time.Second }
 
 var errOlderAnswer error = olderAnswer{}
-
-// carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
-// because its namespace is set so, or because its caller waits for a condition to hold there. Then
-// applied is that wait, and negative otherwise. It prepares the write.
-func (m *Memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Conditions) (applied time.Duration, through bool) {
-	conditional := m.exact && wanted.given()
-	applied = -1
-	if !m.writesThrough(write.Namespace) {
-		if !conditional || !q.Waits || q.Wait == 0 {
-			return applied, false
-		}
-		applied = q.Wait
-	}
-	write.Conditional = conditional
-	return applied, true
-}
-
-// errBeaten refuses a write whose condition held here and not upstream.
-var errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
-
-// learnWinner asks upstream for an entry that another host has changed, so that a caller who is told
-// so reads the new state. If upstream does not answer, the watch will tell.
-func (m *Memory) fetchWinner(ctx context.Context, id journal.ID) {
-	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
-	defer cancel()
-	_ = m.fetchEntry(ctx, id)
-}

@@ -40,7 +40,7 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
 }
 
-// knownInView is [journal.Keys.Known] with upstream's versions as a sound view shows them; ok is false
+// known is [journal.Keys.Known] with upstream's versions as a sound view shows them; ok is false
 // if it does not.
 func (c *upstreamView) known(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
 	if c.upstream == nil {
