@@ -12,7 +12,7 @@ import (
 // version is set by the linker: see the Makefile.
 var version string
 
-// build identifies the program.
+// Info identifies the program.
 type Info struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`

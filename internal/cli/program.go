@@ -23,7 +23,7 @@ const (
 	ExitUsage = 2 // botwired does not understand the command line
 )
 
-// process holds everything by which the commands reach the outside world.
+// Program is one run of the program: its command line, and all by which commands reach the outside world.
 type Program struct {
 	term.Terminal
 	Args    []string
@@ -32,6 +32,7 @@ type Program struct {
 	Ignored []os.Signal                                // by whoever started the process
 }
 
+// Run carries out the command line, and returns the exit code.
 func (p *Program) Run(ctx context.Context) int {
 	root := NewRoot(p)
 	root.SetArgs(append([]string{}, p.Args...)) // never nil, which would mean os.Args
@@ -81,14 +82,18 @@ func (p *Program) say(line string) {
 // UsageError is a mistake in the command line.
 type UsageError struct{ err error }
 
+// Error says what is wrong.
 func (e *UsageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.err }
 
+// Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// settingFlags collects the settings given as flags, for config.Sources.
+// Settings collects the settings given as flags, for config.Sources.
 type Settings struct {
 	process *Program
 	values  map[string]string // by setting name

@@ -29,6 +29,7 @@ const (
 	groupOther    = "other"
 )
 
+// CommandGroups returns the groups of commands, in the order of the help.
 func CommandGroups() []*cobra.Group {
 	return []*cobra.Group{
 		{ID: GroupDaily, Title: "The daemon"},
@@ -39,7 +40,7 @@ func CommandGroups() []*cobra.Group {
 	}
 }
 
-// newRootCommand makes the tree of commands. A command's constructor declares what the help,
+// NewRoot makes the tree of commands. A command's constructor declares what the help,
 // the manual page and the completion show of it:
 //
 //   - GroupID, for a command of the root: one of the groups above;
@@ -113,6 +114,7 @@ func showRoot(cmd *cobra.Command, _ []string) error {
 	return cmd.Help()
 }
 
+// JSONFlag adds the flag --json.
 func JSONFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
 }

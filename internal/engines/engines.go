@@ -28,6 +28,7 @@ func BotWire(c *config.Config) botwire.Options {
 	}
 }
 
+// UpstreamHeaders returns the headers that each request to BotWire has.
 func UpstreamHeaders(c *config.Config) http.Header {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {

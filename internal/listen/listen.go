@@ -22,7 +22,7 @@ const (
 	staleCheck = time.Second
 )
 
-// listen opens the listener that the setting listen names.
+// On opens the listener that the setting listen names.
 func On(ctx context.Context, c *config.Config) (net.Listener, error) {
 	listener, err := listenOn(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {

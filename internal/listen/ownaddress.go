@@ -36,6 +36,7 @@ func RefuseOwnAddress(ctx context.Context, c *config.Config, listener net.Listen
 	return nil
 }
 
+// PortOf returns the port of a URL, which its scheme may imply.
 func PortOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -70,6 +71,7 @@ func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 	return false
 }
 
+// LoopbackLike returns the loopback address of the same family.
 func LoopbackLike(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -77,6 +79,7 @@ func LoopbackLike(a netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
+// Plain returns the address without a zone; one of IPv4 that is written as IPv6 becomes IPv4.
 func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // InterfaceAddresses are the addresses of this machine; none if the system does not say.

@@ -31,6 +31,7 @@ func newLogger(text bool, level slog.Leveler, out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
+// LevelOf returns the level of the configuration.
 func LevelOf(c config.Log) (level slog.Level) {
 	_ = level.UnmarshalText([]byte(c.Level)) // config accepts only what slog does
 	return level

@@ -44,10 +44,16 @@ func Moment(w io.Writer, c Cell) string {
 	return spokenTime(at, s.Now())
 }
 
-// Since, Until, Ahead and Ago complete a sentence about a time.
+// Since completes a sentence about something that goes on since a time.
 func Since(w io.Writer, c Cell) string { return distance(w, c, "since ", "for ", "") }
+
+// Until completes a sentence about something that goes on until a time.
 func Until(w io.Writer, c Cell) string { return distance(w, c, "until ", "for ", " more") }
+
+// Ahead completes a sentence about something that will happen at a time.
 func Ahead(w io.Writer, c Cell) string { return distance(w, c, "at ", "in ", "") }
+
+// Ago completes a sentence about something that has happened at a time.
 func Ago(w io.Writer, c Cell) string   { return distance(w, c, "at ", "", " ago") }
 
 // distance is a time with word before it, or on a screen how far it is from now.
