@@ -32,8 +32,8 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/flush"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

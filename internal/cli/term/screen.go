@@ -54,7 +54,7 @@ func Until(w io.Writer, c Cell) string { return distance(w, c, "until ", "for ",
 func Ahead(w io.Writer, c Cell) string { return distance(w, c, "at ", "in ", "") }
 
 // Ago completes a sentence about something that has happened at a time.
-func Ago(w io.Writer, c Cell) string   { return distance(w, c, "at ", "", " ago") }
+func Ago(w io.Writer, c Cell) string { return distance(w, c, "at ", "", " ago") }
 
 // distance is a time with word before it, or on a screen how far it is from now.
 func distance(w io.Writer, c Cell, word, before, after string) string {

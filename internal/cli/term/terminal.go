@@ -105,16 +105,16 @@ func (t *Terminal) PaletteOf(stream any) Palette {
 }
 
 // Bold is for what a reader looks for first.
-func (p Palette) Bold(s string) string   { return p.paint("1", s) }
+func (p Palette) Bold(s string) string { return p.paint("1", s) }
 
 // Dim is for what a reader may pass over.
-func (p Palette) Dim(s string) string    { return p.paint("2", s) }
+func (p Palette) Dim(s string) string { return p.paint("2", s) }
 
 // Red is for what is wrong.
-func (p Palette) Red(s string) string    { return p.paint("31", s) }
+func (p Palette) Red(s string) string { return p.paint("31", s) }
 
 // Green is for what is well.
-func (p Palette) Green(s string) string  { return p.paint("32", s) }
+func (p Palette) Green(s string) string { return p.paint("32", s) }
 
 // Yellow is for what needs a look.
 func (p Palette) Yellow(s string) string { return p.paint("33", s) }
