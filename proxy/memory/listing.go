@@ -10,13 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-const (
-	// listingIncomplete marks the answer to a LIST that may lack keys: upstream holds more
-	// than it can list (contract 10).
-	listingIncomplete = "incomplete"
-	// maxListLimit is the largest limit that a LIST can have.
-	maxListLimit = 1000
-)
+// maxListLimit is the largest limit that a LIST can have.
+const maxListLimit = 1000
 
 // findListing looks at what is known here of a listing, and leaves it in the cache.
 func (m *Memory) findListing(namespace string, limit int, d Directives) (found, error) {

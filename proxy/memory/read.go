@@ -27,7 +27,7 @@ type answer struct {
 
 // result makes a result of the answer to a read.
 func (a answer) result(status int, body []byte) Result {
-	return Result{Status: status, Read: true, Source: a.source, Age: a.age, FromDisk: a.disk, Item: a.item, incomplete: a.item.Incomplete, body: body}
+	return Result{Status: status, Read: true, Source: a.source, Age: a.age, fromDisk: a.disk, item: a.item, incomplete: a.item.Incomplete, body: body}
 }
 
 // found is what is known here, and what that is good for.

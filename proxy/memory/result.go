@@ -108,9 +108,6 @@ var sourceNames = [Sources]struct{ cacheStatus, label, monitor string }{
 	FromDemand:   {"botwired; fwd=request", "demanded", "upstream"},
 }
 
-// Label returns the source as the metrics name it.
-func (s Source) Label() string { return sourceNames[s].label }
-
 // Result is the answer to a request of the memory API. Its header and its body are data: who sent the
 // request writes them.
 type Result struct {
@@ -120,18 +117,18 @@ type Result struct {
 	// Of a read.
 	Source     Source
 	Age        time.Duration // cache.Forever if nobody knows it
-	FromDisk   bool          // the journal had the answer, and the cache had not
-	Item       *cache.Item
+	fromDisk   bool          // the journal had the answer, and the cache had not
+	item       *cache.Item
 	incomplete bool
 
 	// Of a write.
-	ID      journal.ID
-	Op      journal.Op
-	Value   string
-	Seq     uint64 // 0 if the journal had no room for it
-	State   string // pending, settled, superseded or dead
-	Awaited bool   // the caller has waited for upstream
-	Through bool   // upstream has carried the write out before it was journaled
+	id      journal.ID
+	op      journal.Op
+	value   string
+	seq     uint64 // 0 if the journal had no room for it
+	state   string // pending, settled, superseded or dead
+	awaited bool   // the caller has waited for upstream
+	through bool   // upstream has carried the write out before it was journaled
 	assumed bool   // a DELETE: nobody knows whether the entry existed
 	tagged  bool
 	applied time.Duration // the wait that the caller prefers and gets; negative if it prefers none
@@ -147,16 +144,16 @@ func (r *Result) AppendHeader(dst []byte) []byte {
 	case r.Read:
 		return r.appendReadHeader(dst)
 	}
-	dst = append(append(dst, "Botwired-Write: "...), r.State...)
+	dst = append(append(dst, "Botwired-Write: "...), r.state...)
 	if r.assumed {
 		dst = append(dst, "; assumed"...) // guard 11.5
 	}
-	if r.Seq != 0 {
-		dst = strconv.AppendUint(append(dst, "; seq="...), r.Seq, 10)
+	if r.seq != 0 {
+		dst = strconv.AppendUint(append(dst, "; seq="...), r.seq, 10)
 	}
 	dst = append(dst, "\r\n"...)
 	if r.tagged {
-		dst = append(appendWriteTag(append(dst, "Etag: "...), r.Seq, r.Value), "\r\n"...)
+		dst = append(appendWriteTag(append(dst, "Etag: "...), r.seq, r.value), "\r\n"...)
 	}
 	if r.applied >= 0 {
 		dst = strconv.AppendInt(append(dst, "Preference-Applied: wait="...), int64(r.applied/time.Second), 10)
@@ -173,7 +170,7 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 		dst = append(dst, "Botwired-List: incomplete\r\n"...)
 	}
 	dst = append(append(append(dst, "Cache-Status: "...), sourceNames[r.Source].cacheStatus...), "\r\n"...)
-	if tag := r.Item.Tag[0]; tag != "" {
+	if tag := r.item.Tag[0]; tag != "" {
 		dst = append(append(append(dst, "Etag: "...), tag...), "\r\n"...)
 	}
 	return dst
@@ -194,10 +191,10 @@ func (r *Result) Body(room []byte) []byte {
 	switch {
 	case r.body != nil || r.Read:
 		return r.body
-	case r.Op == journal.Delete:
-		return wire.AppendDeleted(room, r.ID.Namespace, r.ID.Key)
+	case r.op == journal.Delete:
+		return wire.AppendDeleted(room, r.id.Namespace, r.id.Key)
 	}
-	return wire.AppendStored(room, r.ID.Namespace, r.ID.Key, wire.CodePoints(r.Value))
+	return wire.AppendStored(room, r.id.Namespace, r.id.Key, wire.CodePoints(r.value))
 }
 
 // SetBody replaces the body. The header then names no state of the entry: the body does.
@@ -207,8 +204,8 @@ func (r *Result) SetBody(body []byte) { r.body, r.tagged = body, false }
 func (r *Result) How() string {
 	switch {
 	case !r.Read:
-		return r.State
-	case r.FromDisk && r.Source == FromCache:
+		return r.state
+	case r.fromDisk && r.Source == FromCache:
 		return "disk"
 	}
 	return sourceNames[r.Source].monitor
@@ -219,9 +216,9 @@ func (r *Result) Outcome() Outcome {
 	switch {
 	case r.Read:
 		return Outcome(r.Source)
-	case r.Through:
+	case r.through:
 		return WasThrough
-	case r.Awaited:
+	case r.awaited:
 		return WasAwaited
 	}
 	return WasAcknowledged

@@ -80,11 +80,11 @@ func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.New
 		return Result{}, err
 	}
 	r := Result{
-		Status: statusOK, ID: write.ID, Op: write.Op, Value: write.Value, Seq: written.Seq, State: "settled", Through: true,
+		Status: statusOK, id: write.ID, op: write.Op, value: write.Value, seq: written.Seq, state: "settled", through: true,
 		tagged: write.Op == journal.Put && written.Seq != 0, applied: applied,
 	}
 	if !settled { // an earlier write may still land over it: it is read back then
-		r.State = "pending"
+		r.state = "pending"
 	}
 	return r, nil
 }

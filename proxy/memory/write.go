@@ -56,12 +56,12 @@ func (m *Memory) acknowledge(ctx context.Context, q *Request, value string, writ
 		m.traces.Note(written.String(), written.Seq, q.Trace)
 	}
 	r := Result{
-		Status: statusOK, ID: written.ID, Op: written.Op, Value: value, Seq: written.Seq, State: "pending",
+		Status: statusOK, id: written.ID, op: written.Op, value: value, seq: written.Seq, state: "pending",
 		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
 	}
 	if q.Waits {
-		r.Awaited, r.applied = true, q.Wait
-		r.State = m.await(ctx, q, &written)
+		r.awaited, r.applied = true, q.Wait
+		r.state = m.await(ctx, q, &written)
 	}
 	return r
 }

@@ -75,9 +75,9 @@ func newEvents() *Events {
 	}
 }
 
-// changed takes a change of the journal. A newer write comes before the end of the one that it
+// Changed takes a change of the journal. A newer write comes before the end of the one that it
 // supersedes.
-func (e *Events) changed(c journal.Change) {
+func (e *Events) Changed(c journal.Change) {
 	if !e.Wanted() {
 		return
 	}

@@ -119,6 +119,3 @@ func (s *Surface) Monitor() *Monitor { return s.monitor }
 
 // Events returns the events of writes.
 func (s *Surface) Events() *Events { return s.events }
-
-// Changed takes a change of the journal.
-func (s *Surface) Changed(c journal.Change) { s.events.changed(c) }
