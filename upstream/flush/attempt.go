@@ -68,6 +68,7 @@ func (a *attempt) send(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	// Before the fence asks: a record between its answer and the write would take time.
 	a.f.opts.Quotas.Cover(w.Namespace) // guard 18.14
 	a.sending(w)
 	s := &sendAttempt{f: a.f, a: a, write: w}

@@ -271,6 +271,7 @@ func apart(now, then time.Time) time.Duration {
 // an entry's times grow with its revisions, whatever the clocks say.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
+	// guard 18.14b
 	s.f.opts.Quotas.Cover(w.Namespace) // anew: what came before may have lasted into the next window
 	if s.proposals++; s.proposals == 1 {
 		s.announce()

@@ -24,7 +24,7 @@ type latest struct {
 // whose clock is far ahead; else 0. Such a time does not count: one wrong clock would push all writes
 // of all hosts into the future.
 func (l *latest) see(v upstream.Version, now time.Time) time.Duration {
-	at := micros(v.WrittenAt)
+	at := upstream.Micros(v.WrittenAt)
 	ahead := time.Duration(at-now.UnixMicro()) * time.Microsecond
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -101,7 +101,7 @@ func (x *index) apply(id journal.ID, v upstream.Version) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if r := x.find(id); r != nil && r.revision < v.Revision && micros(v.WrittenAt) < r.written {
+	if r := x.find(id); r != nil && r.revision < v.Revision && upstream.Micros(v.WrittenAt) < r.written {
 		v.WrittenAt = seconds(r.written + 1)
 	}
 	if x.put(id, v) {
@@ -155,7 +155,7 @@ func (x *index) hide(ns *namespace, r *row) {
 
 func (x *index) fill(r *row, v upstream.Version) {
 	r.revision, r.seq = v.Revision, v.Writer.Seq
-	r.created, r.written = micros(v.CreatedAt), micros(v.WrittenAt)
+	r.created, r.written = upstream.Micros(v.CreatedAt), upstream.Micros(v.WrittenAt)
 	r.size, r.host = int32(min(v.ListBytes, math.MaxInt32)), x.number(v.Writer.Host)
 	if v.Deleted {
 		r.size = tombstoneSize

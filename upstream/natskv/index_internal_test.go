@@ -79,7 +79,7 @@ func (m *modelOf) apply(t *rapid.T, x *index) {
 	x.apply(id, v)
 	if v.Revision > m.last[id].Revision {
 		if before := m.last[id].WrittenAt; v.WrittenAt < before {
-			v.WrittenAt = seconds(micros(before) + 1)
+			v.WrittenAt = seconds(upstream.Micros(before) + 1)
 		}
 		m.last[id] = v
 	}
@@ -224,7 +224,7 @@ func TestExpire(t *testing.T) {
 		x.expires(put(x, key, 1, true), 1, now.Add(map[string]time.Duration{"later": time.Hour}[key]))
 	}
 	put(x, "written", 2, true)
-	if old := x.tombstones(micros(10)); len(old) != 1 || old[0].Key != "written" {
+	if old := x.tombstones(upstream.Micros(10)); len(old) != 1 || old[0].Key != "written" {
 		t.Errorf("tombstones that are to be removed: %v; the others are their last traces", old)
 	}
 	x.expire(now.Add(time.Minute))

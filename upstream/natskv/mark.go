@@ -63,7 +63,7 @@ func newKeeper(opts Options) (*keeper, error) {
 func (k *keeper) latest(now time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at := micros(k.mark.Latest)
+	at := upstream.Micros(k.mark.Latest)
 	if at > now.Add(clocksApart).UnixMicro() {
 		return 0
 	}

@@ -83,7 +83,7 @@ func idOf(bucket, subject string) (id journal.ID, ok bool) {
 // becomes is the version that a proposal becomes, without its revision.
 func becomes(p upstream.Proposal) upstream.Version {
 	v := upstream.Version{
-		Deleted: p.Op == journal.Delete, WrittenAt: seconds(micros(p.WrittenAt)), Writer: p.Writer,
+		Deleted: p.Op == journal.Delete, WrittenAt: seconds(upstream.Micros(p.WrittenAt)), Writer: p.Writer,
 	}
 	v.CreatedAt = v.WrittenAt
 	if p.Over.Present() {
@@ -98,8 +98,8 @@ func becomes(p upstream.Proposal) upstream.Version {
 // encode is a version as a message.
 func encode(subject string, v upstream.Version) *nats.Msg {
 	m := nats.NewMsg(subject)
-	m.Header.Set(headerCreated, strconv.FormatInt(micros(v.CreatedAt), 10))
-	m.Header.Set(headerWritten, strconv.FormatInt(micros(v.WrittenAt), 10))
+	m.Header.Set(headerCreated, strconv.FormatInt(upstream.Micros(v.CreatedAt), 10))
+	m.Header.Set(headerWritten, strconv.FormatInt(upstream.Micros(v.WrittenAt), 10))
 	if v.Writer.Host != "" {
 		m.Header.Set(headerHost, v.Writer.Host)
 	}
@@ -121,7 +121,7 @@ func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
 	received := max(0, min(m.At.UnixMicro(), latestTime))
 	v.WrittenAt = seconds(timeIn(m.Header, headerWritten, received))
-	v.CreatedAt = seconds(timeIn(m.Header, headerCreated, micros(v.WrittenAt)))
+	v.CreatedAt = seconds(timeIn(m.Header, headerCreated, upstream.Micros(v.WrittenAt)))
 	if host := m.Header.Get(headerHost); isHost(host) {
 		v.Writer.Host = host
 	}
@@ -173,9 +173,6 @@ func timeIn(h nats.Header, name string, otherwise int64) int64 {
 	}
 	return n
 }
-
-// micros is a time in microseconds, of one in seconds.
-func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // seconds is a time in seconds, of one in microseconds.
 func seconds(micros int64) float64 { return float64(micros) / 1e6 }

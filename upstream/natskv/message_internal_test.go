@@ -69,7 +69,7 @@ func TestAWriteInTheDistantFutureIsTakenForAnotherPrograms(t *testing.T) {
 // The times of two writes in a row differ, however late the first one is.
 func TestATickIsNotLostInALateTime(t *testing.T) {
 	for at := int64(latestTime); at > latestTime-1000; at-- {
-		if next := micros(seconds(at) + tick); next != at+1 {
+		if next := upstream.Micros(seconds(at) + tick); next != at+1 {
 			t.Fatalf("a tick after %d is %d", at, next)
 		}
 	}
@@ -140,7 +140,7 @@ func FuzzAnyMessageIsDecoded(f *testing.F) {
 		v := decode(message{Revision: 1, Whole: whole, Body: body, At: time.UnixMicro(5), Header: nats.Header{
 			headerWritten: {written}, headerCreated: {created}, headerBytes: {size}, headerSize: {size}, headerOperation: {operation},
 		}})
-		if v.ListBytes < 0 || v.WrittenAt < 0 || v.CreatedAt < 0 || micros(v.WrittenAt) > latestTime || !strings.HasPrefix(v.Value, strings.ToValidUTF8(v.Value, "")) {
+		if v.ListBytes < 0 || v.WrittenAt < 0 || v.CreatedAt < 0 || upstream.Micros(v.WrittenAt) > latestTime || !strings.HasPrefix(v.Value, strings.ToValidUTF8(v.Value, "")) {
 			t.Errorf("it is %+v", v)
 		}
 	})
