@@ -22,10 +22,9 @@ import (
 // exportedLine is a line of an export.
 type exportedLine struct {
 	Namespace, Key, Value string
-	CreatedAt             float64  `json:"created_at"`
-	UpdatedAt             float64  `json:"updated_at"`
-	State                 string   `json:"state"`
-	ConfirmedAt           *float64 `json:"confirmed_at"`
+	CreatedAt             float64 `json:"created_at"`
+	UpdatedAt             float64 `json:"updated_at"`
+	State                 string  `json:"state"`
 	api.ExportEnd
 }
 
@@ -96,12 +95,12 @@ func TestExportIsWhatReadersSee(t *testing.T) {
 			wantStatus(t, w, http.StatusOK)
 			var want exportedLine
 			decode(t, w, &want)
-			want.State, want.ConfirmedAt = e.State, e.ConfirmedAt
+			want.State = e.State
 			if want != e {
 				t.Errorf("%s: %+v, want %+v", e.Key, e, want)
 			}
-			if pending := !strings.Contains(e.Key, "-"); (e.State == "pending") != pending || (e.ConfirmedAt == nil) != pending {
-				t.Errorf("%s is %s, confirmed at %v", e.Key, e.State, e.ConfirmedAt)
+			if pending := !strings.Contains(e.Key, "-"); (e.State == "pending") != pending {
+				t.Errorf("%s is %s", e.Key, e.State)
 			}
 			if e.Key <= last {
 				t.Errorf("%s comes after %s", e.Key, last)
@@ -132,9 +131,6 @@ func TestExportAsksForWhatIsNotKnown(t *testing.T) {
 		asked := s.upstream.take()
 		if len(asked) != 3 || asked[0].ID.Key != "" || asked[1].ID.Key+asked[2].ID.Key != "bnew" && asked[1].ID.Key+asked[2].ID.Key != "newb" {
 			t.Errorf("upstream was asked %+v", asked)
-		}
-		if at := *entries[0].ConfirmedAt; at != float64(time.Now().Unix()) {
-			t.Errorf("the copy that was listed is confirmed at %f", at)
 		}
 		s.export("n")
 		wantAsked(t, s)

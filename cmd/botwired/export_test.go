@@ -10,7 +10,7 @@ import (
 func TestExport(t *testing.T) {
 	const (
 		first  = `{"namespace":"a","key":"k","value":"v","created_at":1.5,"updated_at":2.5,"state":"pending"}` + "\n"
-		second = `{"namespace":"a","key":"l","value":"\u0000\n","created_at":1.5,"updated_at":2.5,"state":"settled","confirmed_at":3}` + "\n"
+		second = `{"namespace":"a","key":"l","value":"\u0000\n","created_at":1.5,"updated_at":2.5,"state":"settled"}` + "\n"
 		all    = first + second + `{"end":{"namespace":"a","entries":2,"missing":0,"complete":true}}` + "\n"
 		empty  = `{"end":{"namespace":"b","entries":0,"missing":0,"complete":true}}` + "\n"
 		less   = first + `{"end":{"namespace":"c","entries":1,"missing":2,"complete":false,"why":"upstream is down"}}` + "\n"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/api"
@@ -56,25 +55,14 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request) error {
 func exportLine(item *cache.Item) []byte {
 	body := item.Body
 	line := append(make([]byte, 0, len(body)+lineFields), body[:len(body)-len("}")]...)
-	if at := item.ConfirmedAt; at.IsZero() {
-		line = append(line, `,"state":"pending"}`...)
-	} else {
-		line = append(line, `,"state":"settled","confirmed_at":`...)
-		line = append(appendMoment(line, at), '}')
+	if item.ConfirmedAt.IsZero() {
+		return append(line, `,"state":"pending"}`...)
 	}
-	return line
+	return append(line, `,"state":"settled"}`...)
 }
 
 // lineFields is how many bytes an entry's line has beside those of a GET's answer.
-const lineFields = 80
-
-// appendMoment appends a time in Unix seconds, null if nobody knows it.
-func appendMoment(dst []byte, at time.Time) []byte {
-	if cache.Age(at, time.Now()) == cache.Forever {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendFloat(dst, float64(at.UnixMicro())/1e6, 'f', -1, 64)
-}
+const lineFields = 24
 
 // lines are an answer of JSON Lines, which may take any time as long as the caller reads on.
 type lines struct {
