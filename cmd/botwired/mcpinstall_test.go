@@ -79,7 +79,7 @@ func TestMCPInstall(t *testing.T) {
 	file := i.write(`{"mcpServers": {"other": {"command": "x"}}}`, ".cursor", "mcp.json")
 	t.Chdir(i.home)
 	got := i.run("--client", "cursor", "--namespace=team", "--read-only", "--data-dir", "data", "--upstream", "embedded", "--config", i.write("", "c.yaml"))
-	wantParts(t, got.stdout, "changed  "+file+"\n", "backup   "+file+".bak-20270131T120000.000Z\n", "next     Cursor: restart it\n")
+	wantParts(t, got.stdout, "changed  "+file+"\n", "backup   "+file+".botwired.bak\n", "next     Cursor: restart it\n")
 	command, args := i.server(file, "botwired")
 	self, err := os.Executable()
 	no(t, err)
@@ -176,7 +176,7 @@ func TestMCPInstallRefuses(t *testing.T) {
 		{[]string{"--client", "nosuch"}, cli.ExitUsage, []string{`--client = "nosuch": expected one of claude, claude-code, codex,`}},
 		{[]string{"--client", "cursor", "--name", "a b"}, cli.ExitUsage, []string{`--name = "a b": expected`}},
 		{[]string{"--client", "cursor", "--namespace", "a b"}, cli.ExitUsage, []string{`--namespace = "a b": expected`}},
-		{[]string{"--remove"}, cli.ExitUsage, []string{`--client = "": expected one of claude,`}},
+		{[]string{"--remove"}, cli.ExitUsage, []string{`say which client: --client NAME, one of claude,`}},
 		{[]string{"--client", "claude", "--project"}, cli.ExitError, []string{"Claude Desktop has no file of a project"}},
 		{[]string{"--client", "cursor", "--listen", "nowhere"}, cli.ExitError, []string{"listen", "nowhere"}},
 		{[]string{"--client", "cursor"}, cli.ExitError, []string{broken + " is unchanged: not valid JSON", `"botwired mcp install --client cursor --print" shows what to put in`}},

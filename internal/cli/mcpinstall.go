@@ -42,7 +42,7 @@ func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here: by the client's own\n" +
 			"command where it has one, else by a change of its configuration file, in which everything else stays as it\n" +
 			"is. An entry that is there already keeps its other members, such as env; only Codex' own command writes it anew.\n" +
-			"A copy of the file before stays beside it. The client's server does not have the environment of this shell:\n" +
+			"A copy of the file before the last change stays beside it. The client's server does not have the environment of this shell:\n" +
 			"give it settings as flags, or by a configuration file.",
 		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
 			"  botwired mcp install --client cursor --namespace project-x --project\n" +
@@ -80,6 +80,9 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if in.loaded, err = in.settings.Load(nil); err != nil { // so that a mistake shows here, and not in the client
 		return err
 	}
+	if in.client == "" {
+		return Usagef("say which client: --client NAME, one of %s", strings.Join(clientNames(), ", "))
+	}
 	client, known := mcpconfig.Find(in.client)
 	if !known {
 		return Usagef("--client = %q: expected one of %s", in.client, strings.Join(clientNames(), ", "))
@@ -94,13 +97,17 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if !in.remove {
 		in.process.say(WarningOfCache(server.Program))
 	}
-	done, err := client.Change(ctx, server, in.project, in.remove, in.process.Now())
+	done, err := client.Change(ctx, server, in.project, in.remove)
 	if err != nil {
 		return fmt.Errorf("%w: \"botwired mcp install --client %s --print\" shows what to put in", words.Unusable(err), client.Name)
 	}
 	facts := [][2]string{{"file", done.File}, {"state", "unchanged"}}
 	if done.Changed {
-		facts = [][2]string{{"changed", done.File}, {"next", client.Title + ": " + client.After}}
+		next := client.After
+		if in.project && client.AfterProject != "" && !in.remove {
+			next = client.AfterProject + ", and " + next
+		}
+		facts = [][2]string{{"changed", done.File}, {"next", client.Title + ": " + next}}
 	}
 	if done.Backup != "" {
 		facts = append(facts, [2]string{"backup", done.Backup})

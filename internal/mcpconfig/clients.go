@@ -52,10 +52,11 @@ var clients = []*Client{
 	{
 		// https://geminicli.com/docs/tools/mcp-server/
 		Name: "gemini", Title: "Gemini CLI", After: newSession,
-		user:    below(false, ".gemini", "settings.json"),
-		project: ".gemini/settings.json",
-		key:     "mcpServers",
-		add:     "gemini mcp add --scope SCOPE NAME PROGRAM -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME",
+		AfterProject: "trust this folder, or Gemini CLI does not read its file",
+		user:         below(false, ".gemini", "settings.json"),
+		project:      ".gemini/settings.json",
+		key:          "mcpServers",
+		add:          "gemini mcp add --scope SCOPE NAME PROGRAM -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME",
 	},
 	{
 		// https://kiro.dev/docs/mcp/configuration/

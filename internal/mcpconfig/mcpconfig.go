@@ -3,8 +3,8 @@
 // nothing of the project.
 //
 // A change adds, replaces or removes the members of one server. Comments, order and everything else in
-// the file stay, and a copy of the file as it was stays beside it. A file that is not valid, or not
-// a regular file, stays as it is.
+// the file stay, and a copy of the file before the last change stays beside it. A file that is not
+// valid, or not a regular file, stays as it is.
 package mcpconfig
 
 import (
@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Server is an MCP server that a client starts and talks to over stdin and stdout. Its name has no
@@ -36,6 +35,8 @@ type Client struct {
 	Title string // as its makers write it
 	// After says what makes the client read its configuration again.
 	After string
+	// AfterProject says what else the client needs before it uses a project's file; "" if nothing.
+	AfterProject string
 
 	user    func(home, config string) string // the path of the user's file
 	project string                           // below the project's directory; "" if the client has no such file
@@ -138,7 +139,7 @@ type Change struct {
 }
 
 // Change adds a server to the client's configuration, or removes it.
-func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now time.Time) (done Change, err error) {
+func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (done Change, err error) {
 	if done.File, err = c.File(project); err != nil {
 		return done, err
 	}
@@ -159,24 +160,60 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool, now
 	if c.toml && own == nil {
 		return done, fmt.Errorf("%s is not in PATH, and botwired does not write %s itself", c.Title, done.File)
 	}
-	if done.Backup, err = backup(done.File, before, now); err != nil {
+	saved, err := save(done.File, before)
+	if err != nil {
 		return done, err
 	}
 	if own == nil {
 		err = replace(done.File, before, after, project)
 	} else {
-		err = run(ctx, own)
+		err = c.runOwn(ctx, own, done.File, s, project, remove)
 	}
 	after, failed := read(done.File)
 	done.Changed = failed == nil && !bytes.Equal(before, after)
-	if !done.Changed && done.Backup != "" {
-		failed = errors.Join(failed, os.Remove(done.Backup))
-		done.Backup = ""
+	switch {
+	case saved == "":
+	case done.Changed:
+		done.Backup = done.File + ".botwired.bak"
+		failed = errors.Join(failed, os.Rename(saved, done.Backup))
+	default:
+		failed = errors.Join(failed, os.Remove(saved))
 	}
 	if err = errors.Join(err, failed); err != nil && done.Backup != "" {
 		err = fmt.Errorf("%w; %s as it was is in %s", err, done.File, done.Backup)
 	}
 	return done, err
+}
+
+// runOwn runs the client's own command, and looks at the file then: some commands succeed and change
+// nothing, such as Gemini's in a folder that nobody has trusted. What is missing of the change, botwired
+// makes itself, if the file is JSON.
+func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server, project, remove bool) error {
+	if err := run(ctx, own); err != nil {
+		return err
+	}
+	text, err := read(file)
+	if err != nil {
+		return err
+	}
+	if c.toml {
+		table := fmt.Sprintf("[%s.%s]", c.key, s.Name)
+		switch there := bytes.Contains(text, []byte(table)); {
+		case there && remove:
+			return fmt.Errorf("%q has left the server in %s: take %s out by hand", strings.Join(own, " "), file, table)
+		case !there && !remove:
+			return fmt.Errorf("%q has put no %s into %s: put it in by hand", strings.Join(own, " "), table, file)
+		}
+		return nil
+	}
+	wanted, _, err := c.edit(text, s, remove)
+	if err != nil {
+		return fmt.Errorf("%q has not changed %s as it should: %w", strings.Join(own, " "), file, err)
+	}
+	if bytes.Equal(text, wanted) {
+		return nil
+	}
+	return replace(file, text, wanted, project)
 }
 
 func run(ctx context.Context, words []string) error {
@@ -203,8 +240,8 @@ func read(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// backup keeps a file's text beside it.
-func backup(file string, text []byte, now time.Time) (name string, err error) {
+// save writes a file's text into a temporary file beside it; name is empty if the file does not exist.
+func save(file string, text []byte) (name string, err error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -212,8 +249,20 @@ func backup(file string, text []byte, now time.Time) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name = file + ".bak-" + now.UTC().Format("20060102T150405.000Z")
-	return name, os.WriteFile(name, text, info.Mode().Perm())
+	return writeBeside(file, text, info.Mode().Perm())
+}
+
+// writeBeside writes a text into a new file in the directory of a file.
+func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), ".botwired-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }
 
 // replace replaces a file by its new text, all at once, and keeps its mode. It fails if the
@@ -229,20 +278,17 @@ func replace(file string, before, after []byte, project bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".botwired-*")
+	name, err := writeBeside(file, after, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(after)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if now, again := read(file); err == nil && (again != nil || !bytes.Equal(now, before)) {
+	if now, again := read(file); again != nil || !bytes.Equal(now, before) {
 		err = errors.Join(again, fmt.Errorf("another program has just changed %s: try again", file))
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
+	} else {
+		err = os.Rename(name, file)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
+		err = errors.Join(err, os.Remove(name))
 	}
 	return err
 }

@@ -7,17 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/mcpconfig"
 )
 
-var (
-	noon   = time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
-	server = mcpconfig.Server{Name: "botwired", Program: "/opt/bot wired", Args: []string{"mcp", "--namespace=n"}}
-)
+var server = mcpconfig.Server{Name: "botwired", Program: "/opt/bot wired", Args: []string{"mcp", "--namespace=n"}}
 
 func lines(text ...string) string { return strings.Join(text, "\n") + "\n" }
 
@@ -48,7 +44,7 @@ func change(t *testing.T, client string, remove bool) (mcpconfig.Change, error) 
 	if !ok {
 		t.Fatalf("there is no client %s", client)
 	}
-	return c.Change(t.Context(), server, true, remove, noon)
+	return c.Change(t.Context(), server, true, remove)
 }
 
 func text(t *testing.T, file string) string {
@@ -104,8 +100,8 @@ func TestChangeOfAFile(t *testing.T) {
 			if info, err := os.Stat(file); err != nil || c.before != "" && info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
 				t.Errorf("mode %v, %v", info.Mode(), err)
 			}
-			if done.Backup != "" && text(t, done.Backup) != c.before {
-				t.Errorf("the copy is %q", text(t, done.Backup))
+			if done.Backup != "" && (text(t, done.Backup) != c.before || done.Backup != file+".botwired.bak") {
+				t.Errorf("the copy %s is %q", done.Backup, text(t, done.Backup))
 			}
 			for _, remove := range []bool{false, true, true} {
 				before := text(t, file)
@@ -116,6 +112,9 @@ func TestChangeOfAFile(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.back, text(t, file)); diff != "" {
 				t.Errorf("removed (-want +got):\n%s", diff)
+			}
+			if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 2 || text(t, file+".botwired.bak") != c.after {
+				t.Errorf("beside the file there are %v, %v", entries, err)
 			}
 		})
 	}
@@ -192,7 +191,7 @@ func TestOwnCommand(t *testing.T) {
 		t.Errorf("an entry that differs has become %s", got)
 	}
 	codex, _ := mcpconfig.Find("codex")
-	if done, err := codex.Change(t.Context(), server, false, true, noon); err != nil || done.Changed {
+	if done, err := codex.Change(t.Context(), server, false, true); err != nil || done.Changed {
 		t.Errorf("%+v, %v", done, err)
 	}
 	gemini, _ := mcpconfig.Find("gemini")
@@ -207,7 +206,7 @@ func TestOwnCommand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\necho no >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := codex.Change(t.Context(), server, false, false, noon); err == nil || !strings.Contains(err.Error(), "codex mcp add botwired -- ") {
+	if _, err := codex.Change(t.Context(), server, false, false); err == nil || !strings.Contains(err.Error(), "codex mcp add botwired -- ") {
 		t.Error(err)
 	}
 	// What a command leaves of the file when it fails may be anything.
@@ -218,12 +217,48 @@ func TestOwnCommand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\necho half > $CODEX_HOME/config.toml\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	done, err := codex.Change(t.Context(), server, false, false, noon)
+	done, err := codex.Change(t.Context(), server, false, false)
 	if err == nil || !strings.Contains(err.Error(), file+" as it was is in "+done.Backup) || text(t, done.Backup) != "mine" {
 		t.Errorf("%+v, %v", done, err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := codex.Change(t.Context(), server, false, false, noon); err == nil || !strings.Contains(err.Error(), "Codex is not in PATH") {
+	if _, err := codex.Change(t.Context(), server, false, false); err == nil || !strings.Contains(err.Error(), "Codex is not in PATH") {
+		t.Error(err)
+	}
+}
+
+// A client's own command may succeed and do nothing. Then botwired edits the file, or says what to do.
+func TestOwnCommandThatDoesNothing(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the clients here are shell scripts")
+	}
+	project(t, "")
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	t.Setenv("CODEX_HOME", t.TempDir())
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for client, file := range map[string]string{"gemini": filepath.Join(".gemini", "settings.json"), "claude-code": ".mcp.json"} {
+		for _, remove := range []bool{false, true} {
+			if done, err := change(t, client, remove); err != nil || !done.Changed {
+				t.Errorf("%s, remove %v: %+v, %v", client, remove, done, err)
+			}
+			if strings.Contains(text(t, file), "/opt/bot wired") == remove {
+				t.Errorf("%s, remove %v: the file is %s", client, remove, text(t, file))
+			}
+		}
+	}
+	codex, _ := mcpconfig.Find("codex")
+	if _, err := codex.Change(t.Context(), server, false, false); err == nil || !strings.Contains(err.Error(), "has put no [mcp_servers.botwired] into") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv("CODEX_HOME"), "config.toml"), []byte(codex.Entry(server)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := codex.Change(t.Context(), server, false, true); err == nil || !strings.Contains(err.Error(), "take [mcp_servers.botwired] out by hand") {
 		t.Error(err)
 	}
 }
