@@ -39,21 +39,21 @@ func TestRestoreAllCommand(t *testing.T) {
 
 func TestForgetUpstreamCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"the bucket was made anew","namespaces":[]}`}})
-	wantFailure(t, at(t, d, nil, "forget", "--upstream"), cli.ExitUsage, "--yes")
-	wantFailure(t, at(t, d, nil, "forget", "--upstream", "ns"), cli.ExitUsage, "--upstream")
-	wantFailure(t, at(t, d, nil, "forget"), cli.ExitUsage, "--upstream")
-	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "botwired goes on with the bucket that is there\n")
+	wantFailure(t, at(t, d, nil, "forget", "--all"), cli.ExitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "forget", "--all", "ns"), cli.ExitUsage, "--all")
+	wantFailure(t, at(t, d, nil, "forget"), cli.ExitUsage, "--all")
+	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "botwired goes on with the bucket that is there\n")
 	reply := func(text string) func(*cli.Program) {
 		return func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}
-	if got := at(t, d, reply("y\n"), "forget", "--upstream"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
+	if got := at(t, d, reply("y\n"), "forget", "--all"); !strings.Contains(got.stderr, "for good") || !strings.Contains(got.stdout, "goes on") {
 		t.Errorf("%+v", got)
 	}
-	if got := at(t, d, reply("\n"), "forget", "--upstream"); got.code != cli.ExitError || !strings.Contains(got.stderr, "nothing is changed") {
+	if got := at(t, d, reply("\n"), "forget", "--all"); got.code != cli.ExitError || !strings.Contains(got.stderr, "nothing is changed") {
 		t.Errorf("without a yes: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/forget?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
-	wantOutput(t, at(t, d, nil, "forget", "--upstream", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
+	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
 }
 
 // The status says how the watch does, and first of all what the bucket has lost.
@@ -63,7 +63,7 @@ func TestStatusOfAWatch(t *testing.T) {
 		"null": nil,
 		`{"sound":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, sound", "2 entries", "2.0KiB"},
 		`{"sound":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
-		`{"sound":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --upstream", "not caught up"},
+		`{"sound":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --all", "not caught up"},
 	} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "WATCH", watch)}})
 		got := at(t, d, nil, "status")

@@ -39,7 +39,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"flush", "--now=later"}, []string{`botwired: --now = "later": expected true or false` + "\n"}},
 		{[]string{"drill", "--seed", "1.5"}, []string{`botwired: --seed = "1.5": expected a whole number` + "\n"}},
 		{[]string{"get"}, []string{`botwired: the arguments are missing: expected "botwired get NAMESPACE KEY`}},
-		{[]string{"get", "a", "b", "c"}, []string{"botwired: 3 arguments are too many: expected "}},
+		{[]string{"get", "a", "b", "c"}, []string{`botwired: "botwired get" takes 2 arguments, and got 3: botwired get `}},
 		{[]string{"help", "nosuch"}, []string{`unknown command "nosuch"`, `"botwired --help"`}},
 		{[]string{"help", "statsu"}, []string{"did you mean status?"}},
 		{[]string{"help", "dead-letters", "nosuch"}, []string{`unknown command "nosuch"`, `"botwired dead-letters --help"`}},

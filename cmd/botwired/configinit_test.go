@@ -65,7 +65,7 @@ func TestConfigInitReplacesNothing(t *testing.T) {
 		t.Errorf("it was not replaced: %q", content)
 	}
 	wantFailure(t, inHome(t, "config", "init", filepath.Join(place, "x")), cli.ExitError, "is not a directory")
-	wantFailure(t, inHome(t, "config", "init", "a", "b"), cli.ExitUsage, "2 arguments are too many")
+	wantFailure(t, inHome(t, "config", "init", "a", "b"), cli.ExitUsage, `"botwired config init" takes 1 argument, and got 2: botwired config init`)
 }
 
 func TestConfigValidate(t *testing.T) {

@@ -185,7 +185,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 			p.IsTerminal = func(stream any) bool { return has(p, stream) }
 		}
 		got := at(t, d, some, all...)
-		t.Run(name, func(t *testing.T) { wantFailure(t, got, cli.ExitUsage, "no terminal to ask at: expected --yes too\n") })
+		t.Run(name, func(t *testing.T) { wantFailure(t, got, cli.ExitUsage, "no terminal to ask at: add --yes\n") })
 	}
 	if ids := deleted(); len(ids) > 0 {
 		t.Fatalf("without a yes it deleted %q", ids)

@@ -246,7 +246,7 @@ func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 			t.Errorf("%+v", agreed)
 		}
 	}
-	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all"), cli.ExitUsage, "expected --yes too")
+	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--all"), cli.ExitUsage, "add --yes")
 	if few := at(t, d, person("y\n"), "dead-letters", "retry", "--all", "--namespace", "elsewhere"); few.code != cli.ExitOK || !strings.Contains(few.stderr, "of the namespace elsewhere") {
 		t.Errorf("%+v", few)
 	}

@@ -67,6 +67,7 @@ func newServeCommand(p *cli.Program, settings *cli.Settings, manager *service.In
 	cli.HideSettings(cmd, "config", "listen", "data_dir", "upstream.url", "auth.token_file", "cache.memory", "journal.max_bytes",
 		"flush.drain_timeout", "quota.writes_per_day", "namespaces", "log.level")
 	unused := cmd.Flags().Bool(cli.UnusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
+	cmd.Flags().Lookup(cli.UnusedFlag).Hidden = true // botwired run and botwired mcp give it
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return serve(cmd.Context(), settings.LoadWithSocket, *unused, p, manager)
 	}

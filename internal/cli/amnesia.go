@@ -89,7 +89,7 @@ func (s *status) lost() string {
 	if s.Upstream.Watch.Lost == "" {
 		return ""
 	}
-	return string(s.Upstream.Watch.Lost) + `; "botwired restore --all" goes on with it and gives it what is here, "botwired forget --upstream" only goes on`
+	return string(s.Upstream.Watch.Lost) + `; "botwired restore --all" goes on with it and gives it what is here, "botwired forget --all" only goes on`
 }
 
 // watched says how the watch of a cluster does; empty if upstream does not tell of changes.

@@ -81,6 +81,7 @@ func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 		cmd.Flags().BoolP("help", "h", false, "show this help")
 		if hidesSettings(cmd) {
 			cmd.Flags().Bool(allName, false, allUsage)
+			cmd.Flags().Lookup(allName).Hidden = cmd.HasParent() // the help of botwired itself lists it
 			cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 				if cmd.HasParent() && cmd.Flags().Changed(allName) {
 					return Usagef("--%s: expected --help beside it", allName)

@@ -37,7 +37,7 @@ func progressOf(r *api.Restoration) string {
 
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "restore NAMESPACE",
+		Use:     "restore NAMESPACE | --all",
 		Short:   "Give upstream back what it has lost of a suspect namespace, or of all",
 		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
@@ -58,7 +58,7 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all && (len(args) > 0 || *stop):
-			return Usagef("--all is for every namespace: expected it without NAMESPACE and --stop")
+			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
 		case !*all && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for every suspect one")
 		case *all:
@@ -137,30 +137,30 @@ func (p *Program) reportRestore(c *attach.Client, body []byte) error {
 
 func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "forget NAMESPACE [KEY]",
+		Use:     "forget NAMESPACE [KEY] | --all",
 		Short:   "Drop the copies of what upstream no longer has in a namespace",
 		GroupID: groupMemory,
 		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
 			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
 			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
 			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
-			"With --upstream and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
+			"With --all and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
 			"it is, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
 		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
 			"  botwired forget my-agent --yes\n" +
 			"  botwired forget my-agent user_name\n" +
-			"  botwired forget --upstream",
+			"  botwired forget --all",
 		Args: arguments(0, 2),
 	}
 	asJSON := JSONFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	whole := cmd.Flags().Bool("upstream", false, "go on with a bucket that has lost writes, as it is")
+	whole := cmd.Flags().Bool("all", false, "go on with a bucket that has lost writes, as it is")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *whole && len(args) > 0:
-			return Usagef("--upstream is for the whole bucket: expected it without NAMESPACE")
+			return Usagef("--all is for the whole bucket: leave NAMESPACE out")
 		case !*whole && len(args) == 0:
-			return Usagef("expected NAMESPACE, or --upstream for a bucket that has lost its writes")
+			return Usagef("expected NAMESPACE, or --all for a bucket that has lost its writes")
 		}
 		if len(args) == 2 {
 			c, err := settings.connect()

@@ -105,6 +105,7 @@ var FormerCommands = map[string]string{
 	"drill --live":                     `"botwired drill" rehearses an outage with a daemon of its own`,
 	"drill --yes":                      `"botwired drill" asks nothing: it rehearses an outage with a daemon of its own`,
 	"exit-codes":                       `"botwired help exit-codes" lists them`,
+	"forget --upstream":                `"botwired forget --all" goes on with what upstream holds`,
 	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
 	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
 	"mcp install --json":               "it prints a fact on each line, and --print prints what the client would get",
@@ -161,7 +162,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 		case n < least:
 			return Usagef("%s, and more are needed: expected %q", words.Plural(n, "argument"), cmd.UseLine())
 		case n > most:
-			return Usagef("%s are too many: expected %q", words.Plural(n, "argument"), cmd.UseLine())
+			return Usagef("%q takes %s, and got %d: %s", cmd.CommandPath(), words.Plural(most, "argument"), n, cmd.UseLine())
 		}
 		for i, arg := range args[:least] {
 			if arg == "" {
@@ -212,5 +213,5 @@ func (p *Program) mayAsk(yes bool, does string) error {
 	if yes || p.IsTerminal(p.Stdin) && p.IsTerminal(p.Stderr) {
 		return nil
 	}
-	return Usagef("this %s, and there is no terminal to ask at: expected --yes too", does)
+	return Usagef("this %s, and there is no terminal to ask at: add --yes", does)
 }

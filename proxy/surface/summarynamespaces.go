@@ -67,7 +67,7 @@ func (f *facts) lost() *api.Finding {
 	if w == nil || w.Lost == "" {
 		return nil
 	}
-	return say(api.LevelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --upstream goes on with what upstream has",
+	return say(api.LevelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --all goes on with what upstream has",
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
