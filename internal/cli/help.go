@@ -166,7 +166,7 @@ func (h *helpPage) text() string {
 	h.section(&b, "Examples", h.cmd.Example)
 	groups := GroupsOf(h.cmd)
 	if !h.cmd.HasParent() && !h.all {
-		groups = []listedGroup{{"Every day", commandsOf(h.cmd, EveryDay)}}
+		groups = []Group{{"Every day", commandsOf(h.cmd, EveryDay)}}
 	}
 	for _, group := range groups {
 		h.section(&b, group.title, h.listing(group.Commands))
@@ -230,17 +230,17 @@ func IsShown(cmd *cobra.Command) bool {
 	return cmd.IsAvailableCommand() || cmd.Name() == "help" // which cobra hides
 }
 
-// listedGroup are commands that the help lists under one title.
-type listedGroup struct {
+// Group holds the commands that the help lists under one title.
+type Group struct {
 	title    string
 	Commands []*cobra.Command
 }
 
 // GroupsOf returns the commands beneath a command in their groups, without those that are hidden.
-func GroupsOf(cmd *cobra.Command) (groups []listedGroup) {
+func GroupsOf(cmd *cobra.Command) (groups []Group) {
 	titles := append(cmd.Groups(), &cobra.Group{Title: "Commands"})
 	for _, group := range titles {
-		listed := listedGroup{title: group.Title}
+		listed := Group{title: group.Title}
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID == group.ID && IsShown(sub) {
 				listed.Commands = append(listed.Commands, sub)

@@ -11,9 +11,9 @@ const (
 	// logBacklog bounds the lines, in bytes, that wait for the log's reader. A burst of
 	// 10,000 lines fits.
 	logBacklog = 4 << 20
-	// LogDrain is how long a process that ends waits for its log's reader, and fatalDrain
-	// how long one does whose disk has failed (contract 2).
-	LogDrain   = time.Second
+	// LogDrain is how long a process that ends waits for its log's reader.
+	LogDrain = time.Second
+	// FatalDrain is how long a process waits for its log's reader when its disk has failed (contract 2).
 	FatalDrain = 500 * time.Millisecond
 )
 

@@ -34,10 +34,10 @@ const (
 const (
 	// MetricsPath is where the metrics are, under Prefix and at the root.
 	MetricsPath = "metrics"
-	// AppendPath and UndoPath are where an append and an undo are, under Prefix. They are requests to the
-	// memory, so the server answers them.
+	// AppendPath is where an append is, under Prefix. It is a request to the memory, so the server answers it.
 	AppendPath = "append"
-	UndoPath   = "undo"
+	// UndoPath is where an undo is, as an append.
+	UndoPath = "undo"
 )
 
 // Surface answers what is under /_botwired/.

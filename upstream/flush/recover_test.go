@@ -13,7 +13,7 @@ import (
 func TestConfirmedWriteLetsReadsGo(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		reader := upstream.NewReader(upstream.ReaderOptions{
-			Engine: r.client, Health: r.health, Slots: r.slots, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: r.client, Health: r.health, Slots: r.slots, BackoffInitial: backoffInitial, BackoffMax: backoffMax, Patience: backoffMax,
 		})
 		wantUnavailable := func(when string) {
 			t.Helper()

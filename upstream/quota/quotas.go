@@ -253,9 +253,12 @@ func (b *budget) spending(used int) Use {
 type Kind uint8
 
 const (
+	// Ordinary writes go when their time has come.
 	Ordinary Kind = iota
-	Prompt        // a delete, or a caller waits for it
-	Demanded      // by a flush or a drain
+	// Prompt writes are deletes, and writes for which a caller waits.
+	Prompt
+	// Demanded writes are those that a flush or a drain sends.
+	Demanded
 )
 
 // Terms returns the present terms of a namespace that has so many entries pending.
