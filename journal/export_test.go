@@ -191,12 +191,16 @@ func (j *Journal) PendingRecords() (n int, err error) {
 	return n, err
 }
 
-// ConfirmedAt makes a copy, and the header of its namespace's listing, those of a time.
-func (j *Journal) ConfirmedAt(id ID, o *Observation, at time.Time) error {
+// ConfirmedAt makes an entry's copy, and the header of its namespace's listing, those of a time.
+func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
 	seconds := float64(at.UnixMicro()) / 1e6
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		j.copies.set(tx, id, o, seconds)
-		setHeader(tx, id.Namespace, record.Header{FetchedAt: seconds, Newest: o.UpdatedAt, Complete: true})
+		found, err := j.copies.read(id)
+		if err != nil {
+			return err
+		}
+		j.copies.set(tx, id, &found.Observation, seconds)
+		setHeader(tx, id.Namespace, record.Header{FetchedAt: seconds, Newest: found.UpdatedAt, Complete: true})
 		return nil
 	}))
 }

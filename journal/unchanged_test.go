@@ -97,7 +97,8 @@ func TestUnchangedAnswerAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())
 		no(t, j.BeginListing("ns").Commit(rows("a"), true))
-		no(t, j.ConfirmedAt(key("a"), observed("1"), time.Now().Add(time.Hour)))
+		no(t, second(j.Fill(key("a"), observed("1"), always)))
+		no(t, j.ConfirmedAt(key("a"), time.Now().Add(time.Hour)))
 		no(t, second(j.Fill(key("a"), observed("1"), always)))
 		no(t, j.BeginListing("ns").Commit(rows("a"), true))
 		if state := expect(t, j, key("a"), journal.Settled, "1"); state.ConfirmedAt.After(time.Now()) {
