@@ -206,4 +206,14 @@ func TestWritesAreMeasuredBeforeOneIsRefused(t *testing.T) {
 			no(t, tryPut(j, key("%s", name), 210))
 		}
 	}
+	// Writes that nobody has looked at, as there was room, do not keep another out.
+	_, with = limited(1000)
+	j = open(t, vfs.NewMem(), with)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		show(t, j, key("%s", name), 100)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		no(t, tryPut(j, key("%s", name), 110))
+	}
+	no(t, tryPut(j, key("e"), 400))
 }
