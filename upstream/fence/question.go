@@ -66,7 +66,7 @@ const (
 	Unchanged Outcome = iota // upstream holds what this host believes, or one of its own states: send
 	Absent                   // upstream does not hold the entry: send
 	Old                      // another host's state from before this host cared: send
-	Same                     // upstream holds the very value of the write, of an earlier time: send
+	Same                     // upstream holds the very value of the write, not its state: send
 	Won                      // another host's state is older: keep it aside, and send
 	Held                     // upstream holds what the write would leave: settle
 	Lost                     // another host's state is later: it stays
@@ -106,8 +106,8 @@ func (q *Question) Judge() Outcome {
 	later, earlier := q.compare()
 	known := !q.ByTime.Unknown
 	switch {
-	case q.same() && (later || !earlier && q.isOwn() && !q.IsBase()):
-		return Held // to send it again would make it later than its writer's next one
+	case q.Exactly == nil && q.same() && (later || !earlier && q.isOwn() && !q.IsBase()):
+		return Held // to send it again would make it as late as that
 	case q.IsBase() && (!later || !q.precedes()): // guard 17.16
 		return Unchanged
 	case q.needsValue():
@@ -122,6 +122,10 @@ func (q *Question) Judge() Outcome {
 		return Old
 	case !q.hasValue():
 		return Undecided
+	case q.same() && later && len(q.Own) == 0: // guard 17.37
+		// No request of this host's may still take its place, and to send the write would make it later
+		// than its writer's next one.
+		return Held
 	case q.same():
 		return Same
 	case later && known: // guard 17.15

@@ -28,7 +28,7 @@ type sendAttempt struct {
 	over       journal.Base      // that the conditions were held against
 	alone      bool              // nothing of the entry was pending when they were
 	slot       *upstream.Held    // nil while it has none
-	fenced     bool              // as of the last look
+	fenced     bool              // it is compared
 
 	asked          time.Time // when upstream was last asked; zero if it was not
 	requests       int       // that the fence has made
@@ -150,7 +150,9 @@ func (s *sendAttempt) look(seen *sighting) {
 		s.f.opts.BeforeSend()
 	}
 	// Writes through have no fence in front of an engine that compares by asking.
-	s.fenced = (s.f.exact || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
+	// What a fence was told counts, also if nothing would be asked by now.
+	// guard 17.38
+	s.fenced = s.fenced || (s.f.exact || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
 	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
 		seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
 	}

@@ -1,0 +1,67 @@
+package flush_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// contract 14, 17: a request that was not answered may still take the place of the version that it was made
+// over. So a newer write takes that place itself, also where the version says the same and is later.
+func TestALateRequestOverAVersionThatSaysTheSame(t *testing.T) {
+	put, del := journal.Put, journal.Delete
+	for name, row := range map[string]struct {
+		namespace string
+		op        journal.Op
+		heard     bool // of the other host's version, before the writes
+		doubt     bool // this host is in doubt about itself before the newest write is sent
+	}{
+		"a put, in doubt":      {"ns", put, true, true},
+		"a delete, in doubt":   {"ns", del, true, true},
+		"a put, not fenced":    {"unfenced", put, false, false},
+		"a delete, not fenced": {"unfenced", del, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVersioned(t, &seat{bucket: newBucket(t), host: "a"}, vfs.NewMem())
+				id := journal.ID{Namespace: row.namespace, Key: "k"}
+				v.seat.foreign(id, put, "base", time.Now().Add(-time.Hour))
+				if !row.heard {
+					v.seat.lag = time.Hour
+				}
+				theirs := v.seat.foreign(id, row.op, valueOf(row.op, "same"), time.Now().Add(time.Minute)) // that clock is ahead
+				if row.heard {
+					if _, err := v.journal.Fill(id, theirs.Observation(), func() bool { return true }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var unanswered upstream.Proposal
+				v.seat.set(func(b *bucket) {
+					b.mishap = func(_ string, p upstream.Proposal) mishap {
+						if p.Over.Revision != theirs.Revision {
+							return fine // a conflict
+						}
+						unanswered, b.mishap = p, nil
+						return vanished
+					}
+				})
+				v.put(id, "older")
+				time.Sleep(time.Second)
+				v.append(journal.NewWrite{ID: id, Op: row.op, Value: valueOf(row.op, "same"), ListBytes: 4})
+				v.seat.set(func(*bucket) { v.seat.blind = row.op == put }) // the watch begins anew
+				v.seat.lag = 0
+				if row.doubt {
+					v.flusher.FenceAll()
+				}
+				v.settleWithin(timeout + 5*time.Second)
+				v.seat.set(func(b *bucket) { b.carryOut(unanswered) })
+				v.wantNow(id, valueOf(row.op, "same"), row.op == del)
+			})
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package flush_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// contract 17: what a fence was told counts, also where the writes of other entries have shown meanwhile that
+// upstream takes long, and the write would not have been compared by then.
+func TestAFenceThatHasAskedGoesByTheAnswer(t *testing.T) {
+	const slow, asking = 3700 * time.Millisecond, 1600 * time.Millisecond
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("calibrates"), "v")
+		time.Sleep(time.Minute)
+		asked := 0
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				switch {
+				case c.id.Namespace != "ns" && c.write():
+					return reply{after: slow}
+				case c.id == key("k") && c.method == http.MethodGet:
+					if asked++; asked == 2 {
+						return reply{after: asking}
+					}
+				}
+				return reply{}
+			}
+		})
+		for i := range 10 {
+			r.put(journal.ID{Namespace: fmt.Sprint("n", i), Key: "k"}, "v")
+		}
+		time.Sleep(2 * time.Second)
+		r.settledUrgently(key("k"), "base")
+		r.foreign(key("k"), "theirs")
+		time.Sleep(100 * time.Millisecond)
+		r.put(key("k"), "local")
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "local")
+		r.wantLetters(letter{"superseded", true, journal.Put, "theirs", "local"})
+	})
+}
+
+// settledUrgently puts a value and lets it settle, whatever else is pending.
+func (r *rig) settledUrgently(id journal.ID, value string) {
+	r.t.Helper()
+	w := r.put(id, value)
+	if !r.flusher.Await(r.t.Context(), id, w.Seq) {
+		r.t.Fatal("it has not settled")
+	}
+}
