@@ -22,6 +22,7 @@ type listed struct {
 	removed []string // keys of rows that go
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
+	added   []ID     // entries that the listing before did not show
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
 	past    Suspect // before this listing
@@ -63,6 +64,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 		l.counts.all += int64(row.ListBytes)
 	}
 	l.compare(past.Rows, now)
+	if ok {
+		l.findAdded(past.Rows)
+	}
 	// A header that forgetRow wrote, or that is from before the clock was set back, is
 	// replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
@@ -148,6 +152,15 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 	for _, row := range now {
 		l.changed = append(l.changed, row)
+	}
+}
+
+// findAdded finds the entries that only the present listing shows.
+func (l *listed) findAdded(past []Row) {
+	for _, row := range l.changed {
+		if !isAmong(past, row.Key) {
+			l.added = append(l.added, ID{Namespace: l.fill.namespace, Key: row.Key})
+		}
 	}
 }
 
@@ -268,7 +281,8 @@ func (l *listed) removeRows(tx *store.Tx) {
 // Applied makes readers wait until the change is durable.
 func (l *listed) Applied() {
 	listing := ID{Namespace: l.fill.namespace}
-	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted) {
+	// guard 7.37
+	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted, l.added) {
 		l.readers.changed(Change{ID: id})
 	}
 	// A reader of a copy that is gone looks at the listing, and so waits too.

@@ -209,6 +209,18 @@ func TestAnAbsenceAnswersForAWhile(t *testing.T) {
 	})
 }
 
+// An entry that a listing shows is there: an absence from before, however young, does not answer.
+func TestAnAbsenceEndsWithAListingThatShowsTheEntry(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantKeys(t, s.get("/memory/n"))
+		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		synctest.Wait() // the cache takes it
+		s.upstream.set(id("n", "k"), "theirs")
+		wantKeys(t, s.get("/memory/n", "Cache-Control", "no-cache"), "k")
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+	})
+}
+
 // On a nearly full disk what upstream answers is not kept, and yet a known absence does
 // not outlive it (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
