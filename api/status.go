@@ -269,7 +269,7 @@ type History struct {
 	StepSeconds float64  `json:"step_seconds"` // between two points
 }
 
-// Point is what has happened within one step, and what was pending at its end.
+// Point counts what has happened within one step, and what was pending at its end.
 type Point struct {
 	At          float64  `json:"at"` // its end, in Unix seconds
 	Reads       int64    `json:"reads"`

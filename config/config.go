@@ -80,7 +80,7 @@ type Flush struct {
 	DrainTimeout time.Duration // contract 22
 }
 
-// Quota is what upstream allows.
+// Quota holds the limits that upstream sets.
 type Quota struct {
 	WritesPerDay int           // per namespace and Period; 0 is no quota
 	Period       time.Duration // at least a second

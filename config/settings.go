@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Settings returns the settings of the daemon, in the order of the documentation. A new
-// setting is a row in this file and a field of Config. One that a namespace may have of its own is
-// a field of Policy, and its row says so or is in namespaceSettings.
+// Settings returns the settings of the daemon, in the order of the documentation. To add a
+// setting, add a row to this file and a field to Config. To let namespaces override it, add a
+// field to Policy too, and say so in the row. The rows of namespaceSettings exist for namespaces alone.
 func Settings() []Setting {
 	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
 }

@@ -38,9 +38,9 @@ const (
 // last generation until it is full or its period ends. Old generations are removed whole, the
 // oldest first, with one range of keys.
 //
-// A period ends when the process has run for generationSpan, whatever the wall clock shows. After a
-// start, the wall clock says how much of the period is over: a clock that jumps makes receipts
-// older by one period at most.
+// A period ends when the process has run for generationSpan. A wall clock that jumps does not end it.
+// Only at the start, the journal takes from the wall clock how much of the period is over. So a jump
+// makes receipts older by one period at most.
 type generations struct {
 	store  *store.Store
 	logger *slog.Logger

@@ -31,9 +31,9 @@ type Options struct {
 	// version that a pending write is based on (see [Journal.Fill]), and a copy keeps its version's time.
 	Versioned bool
 	// NotBefore returns the time, in Unix seconds, of the latest state of an entry that upstream is
-	// known to have had; nil if nobody knows. A new write gets a later time, by a microsecond at least,
-	// so that a write that follows another host's is later, whatever the clocks show. NotBefore is
-	// called in the order of all writes: it must be quick, and must not call the journal.
+	// known to have had; nil if nobody knows. A new write gets a time that is later by a microsecond at least. So a
+	// write that follows another host's is later, even if this host's clock is behind. The journal calls
+	// NotBefore in the order of all writes: it must be quick, and must not call the journal.
 	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes

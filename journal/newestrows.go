@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// newestRows keeps the newest of the rows that add gets, in bounded memory. Of this journal's
-// writes, the one with the higher number is newer, whatever their times; of other writers' rows,
-// the one with the later time.
+// newestRows keeps the newest of the rows that add gets, in bounded memory. Of two
+// writes of this journal's, the one with the higher number is newer: their times do not count. Of two
+// rows of other writers, the one with the later time is newer.
 type newestRows struct {
 	most        int // of each of the two
 	own, others []Row

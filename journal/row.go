@@ -56,9 +56,9 @@ func (r *rowChange) fill(tx *store.Tx) {
 // bringRow updates the namespace's listing, if there is one, and the listings under way with one
 // entry. The caller holds the copies lock.
 //
-// A write that has just arrived is newer than all rows that upstream has listed, whatever the
-// clocks here and upstream show. Of two writes, the one that arrived later is newer: readers of a
-// listing go by Origin.Seq.
+// A write that has just arrived is newer than all rows that upstream has listed, even if its time is
+// earlier, as clocks differ. Of two writes, the one that arrived later is newer: readers of a listing go
+// by Origin.Seq.
 func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
 	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }

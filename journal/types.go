@@ -11,7 +11,7 @@ import (
 // ID names an entry: one value under a namespace and a key.
 type ID = record.ID
 
-// Op is what a write does to its entry.
+// Op is a kind of write: a put or a delete.
 type Op = record.Op
 
 // The operations.
@@ -30,7 +30,7 @@ type Row = record.Row
 // upstream has it.
 type Origin = record.Origin
 
-// Content is what a write leaves of its entry, without the value.
+// Content is the state in which a write leaves its entry, without the value.
 type Content = record.Content
 
 // ContentOf returns the content that a write leaves.
@@ -63,8 +63,8 @@ type NewWrite struct {
 	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
 	// letter.
 	LosesTies bool
-	// Fenced makes the flusher compare the write with upstream before it sends it, whatever the
-	// settings.
+	// Fenced makes the flusher compare the write with upstream before it sends it, even where
+	// flush.fence is false.
 	Fenced bool
 	// Conditional makes an engine with versions carry the write out only over this host's base.
 	Conditional bool
@@ -126,7 +126,7 @@ const (
 	Absent              // upstream did not hold the entry when its namespace was last listed
 )
 
-// State is what the journal knows of an entry.
+// State is an entry as the journal knows it.
 type State struct {
 	Kind        Kind
 	Seq         uint64 // of the pending write; 0 if there is none

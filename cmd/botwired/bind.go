@@ -81,7 +81,7 @@ func saysMoved(c *config.Config, bound string) string {
 	return line + " --" + movedFromFlag + " " + cli.ShellWord(bound)
 }
 
-// move is what recover reports once an upstream has moved.
+// move is the report of recover once an upstream has moved.
 type move struct {
 	From        string `json:"from"`
 	To          string `json:"to"`

@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// inherited is what a service manager has given to the daemon: its notifications, and the socket of a
+// inherited holds what a service manager has given to the daemon: its notifications, and the socket of a
 // socket unit, if there is one. Without a socket, the daemon listens itself.
 type inherited struct {
 	manager  *service.Inherited

@@ -47,8 +47,8 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)
 }
 
-// awaitRoom is what the journal calls while it has too little room to open, and then with
-// 0. The end of ctx ends the wait.
+// awaitRoom waits for room on the disk, until ctx ends. The journal calls it while it has too
+// little room to open, and with 0 once it has enough.
 func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 	if needed == 0 {
 		if o.full.Swap(nil) != nil {

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.Run(ctx)
 }
 
-// newProcess returns the process of a command line. manager is what the service manager has handed to it.
+// newProcess returns the process of a command line. manager holds what the service manager has handed to it.
 func newProcess(t term.Terminal, args []string, manager *service.Inherited) *cli.Program {
 	return &cli.Program{Terminal: t, Args: args, Own: func(p *cli.Program, settings *cli.Settings) []*cobra.Command {
 		return []*cobra.Command{newServeCommand(p, settings, manager), newRecoverCommand(p, settings), newSelfhostCommand(p, settings)}

@@ -164,7 +164,7 @@ func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog
 	return logger
 }
 
-// diskFailed is what the journal calls when the disk fails: it ends the process at once,
+// diskFailed ends the process at once when the disk fails. The journal calls it,
 // before the daemon can acknowledge anything more (contract 2).
 func diskFailed(p *cli.Program, err error) {
 	p.Log.Last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))

@@ -24,7 +24,7 @@ const (
 	// openingExtension is the time that the start gets with each look, until the daemon is ready:
 	// reading a large journal, or waiting for room on the disk, is no failure of the start.
 	openingExtension = 30 * time.Second
-	// stoppingMargin is what the stop gets beside flush.drain_timeout, to close the journal.
+	// stoppingMargin is the time that the stop gets beside flush.drain_timeout, to close the journal.
 	stoppingMargin = 10 * time.Second
 )
 

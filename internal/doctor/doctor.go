@@ -23,7 +23,7 @@ const (
 	Failed        Result = "failed"
 )
 
-// Finding is what a check has found out about one thing.
+// Finding is the result of one check.
 type Finding struct {
 	Name   string `json:"name"`
 	Result Result `json:"result"`

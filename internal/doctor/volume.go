@@ -1,6 +1,6 @@
 package doctor
 
-// Kind is what a file system means for data that has to last.
+// Kind classifies a file system by how well data lasts on it.
 type Kind string
 
 // The kinds of file systems.

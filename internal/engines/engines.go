@@ -71,7 +71,7 @@ func Cluster(c *config.Config, servers []string, host string, logger *slog.Logge
 	}, nil
 }
 
-// userSeed is what the key of a user begins with in a credentials file.
+// userSeed begins the key of a user in a credentials file.
 const userSeed = "SU"
 
 // checkCredentials finds a file that no server would ever let in. The client reads the file itself,

@@ -98,7 +98,7 @@ func (g *Guard) Admits(r *http.Request) bool {
 	return decision == pass && g.token.shown(r)
 }
 
-// decision is what the guard does with a request.
+// decision says how the guard treats a request.
 type decision uint8
 
 const (

@@ -27,7 +27,7 @@ type lines struct {
 func (l *lines) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if strings.HasPrefix(text, "http: panic serving ") {
-		// The value of the panic comes before the stack, whatever it looks like.
+		// The value of the panic comes before the stack. It may look like anything.
 		stack := text[max(0, strings.LastIndex(text, "\ngoroutine ")):]
 		l.logger.Error("panic", "stack", strings.TrimPrefix(stack, "\n"))
 		return len(line), nil

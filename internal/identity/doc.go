@@ -4,8 +4,8 @@
 //
 // At its start, [Open] compares the place where it finds itself with the one that the last start
 // recorded in a file of the data directory: the machine's id, the boot's, and which files on which
-// device these are. A file knows its own inode and the time at which it was written, so that a copy of
-// it does not pass for it, whatever a copying program preserves.
+// device these are. The file records its own inode and the time at which it was written. A copy
+// differs in one of them, even if the copying program preserves times.
 //
 // While the daemon runs, [Watch.Stands] and [Watch.Check] compare the clocks before each use of what is
 // known, and [Watch.Run] does so every second: if the wall clock has moved otherwise than the monotonic

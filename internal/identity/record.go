@@ -30,7 +30,7 @@ type record struct {
 	Fence bool `json:"fence,omitempty"`
 }
 
-// Kind is what a start finds out about the data directory.
+// Kind is the finding of a start about the data directory.
 type Kind string
 
 // The kinds of starts.

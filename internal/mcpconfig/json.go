@@ -53,7 +53,7 @@ func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, there boo
 	return out, there, nil
 }
 
-// indent is what a new member is indented by, in each object.
+// indent is the indentation of a new member, in each object.
 const indent = "  "
 
 func parse(text []byte) (root hujson.Value, err error) {

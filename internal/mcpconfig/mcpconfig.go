@@ -65,7 +65,7 @@ func (c *Client) File(project bool) (string, error) {
 	return c.user(home, config), err
 }
 
-// Entry is what the client's file holds of a server.
+// Entry is the part of the client's file about a server.
 func (c *Client) Entry(s Server) string {
 	if c.toml {
 		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
@@ -185,9 +185,8 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (do
 	return done, err
 }
 
-// runOwn runs the client's own command, and looks at the file then: some commands succeed and change
-// nothing, such as Gemini's in a folder that nobody has trusted. What is missing of the change, botwired
-// makes itself, if the file is JSON.
+// runOwn runs the client's own command, and then checks the file. Some commands succeed and change
+// nothing: Gemini's does so in an untrusted folder. Then botwired edits the file itself, if it is JSON.
 func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server, project, remove bool) error {
 	if err := run(ctx, own); err != nil {
 		return err

@@ -34,8 +34,8 @@ func (d Distribution) Plus(other Distribution) Distribution {
 	return d
 }
 
-// Since returns the requests that have come after an earlier state. What a histogram has that
-// began anew came later.
+// Since returns the requests that have come after an earlier state. If a histogram has begun anew
+// meanwhile, all its requests have come after that state.
 func (d Distribution) Since(past Distribution) Distribution {
 	later := d
 	later.total -= past.total

@@ -37,7 +37,7 @@ type Quotas interface {
 	LeastLeft() float64          // from 0 to 1
 }
 
-// scrape is what one scrape reads once for all rows.
+// scrape holds the figures that one scrape reads once for all rows.
 type scrape struct {
 	from        *Sources
 	journal     journal.Stats

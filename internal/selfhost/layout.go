@@ -106,7 +106,7 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// column is what the layout says of one column; key is its place in the primary key.
+// column describes one column of the layout; key is its place in the primary key.
 type column struct {
 	kind     string
 	required bool

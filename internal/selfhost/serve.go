@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// health is what BotWire's server answers when it takes no payments.
+// health is the answer of BotWire's server when it takes no payments.
 const health = `{"status":"ok","payments":"disabled","network":"eip155:84532"}`
 
 // serve answers one request, half the latency before the operation and half after it.

@@ -43,7 +43,7 @@ type store struct {
 	closed bool
 }
 
-// errClosed is what an operation gets after close.
+// errClosed is the error of an operation after close.
 var errClosed = errors.New("the database has been closed")
 
 // begin admits an operation; done must be called when it is over.

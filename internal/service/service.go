@@ -17,7 +17,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Inherited is what the service manager has given to this process. The zero Inherited is that of
+// Inherited holds what the service manager has given to this process. The zero Inherited is that of
 // a process which nobody supervises.
 type Inherited struct {
 	// Sockets are those that the manager has opened, in its order.

@@ -25,7 +25,7 @@ import (
 
 const (
 	header = "Via"
-	// mark is what the name of every daemon begins with.
+	// mark begins the name of every daemon.
 	mark = "botwired-"
 	// maxAhead bounds how many daemons an answer names: those of a loop that has no end.
 	maxAhead = 16

@@ -13,7 +13,7 @@ type ID struct {
 
 func (id ID) String() string { return id.Namespace + "/" + id.Key }
 
-// Op is what a write does to its entry.
+// Op is a kind of write: a put or a delete.
 type Op uint8
 
 // The operations. Their numbers are part of the record format.

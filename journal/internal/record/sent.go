@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Content is what a write leaves of its entry, without the value: enough to tell it from any
+// Content is the state in which a write leaves its entry, without the value: enough to tell it from any
 // other. It stays comparable over restarts and between hosts.
 type Content struct {
 	Op  Op

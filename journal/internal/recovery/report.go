@@ -54,7 +54,7 @@ func (r *Recovery) Complete() bool {
 		len(m.Records) == 0 && len(m.Files) == 0
 }
 
-// account fills the report: what was salvaged, and what is missing.
+// account fills the report: how much was salvaged, and how much is missing.
 func (t *task) account(kept *sifter, m store.Mark) {
 	r, found := &t.report, t.found
 	r.Salvaged = kept.counts

@@ -15,8 +15,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// salvage reads the records of a damaged store past Pebble, from the tables and logs one by one,
-// whatever the manifest says about them.
+// salvage reads the records of a damaged store past Pebble, from the tables and logs one by one.
+// It does not trust the manifest.
 type salvage struct {
 	records *sorter
 	newest  record.Totals // the newest state record seen
