@@ -57,7 +57,7 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether some settings have name before their dot, or had it in the past.
+// isGroup reports whether some settings have name before their dot, or had it in an earlier build.
 func isGroup(table []Setting, name string) bool {
 	for _, s := range table {
 		if strings.HasPrefix(s.Name, name+".") {

@@ -48,11 +48,14 @@ func (l *loader) refuse(name, expected string) {
 	l.report(&Error{Setting: name, Value: value, Source: from, Expected: expected})
 }
 
-// hint returns the [Error.Expected] for an unknown name. It says what replaced a former setting, or
-// adds the candidate that the name resembles. dashes stands before the names.
+// hint returns the [Error.Expected] for an unknown name, which spell writes as a key of the file, a variable
+// or a flag. It says what replaced a former setting, or adds the candidate that the name resembles. dashes
+// stands before the names.
 func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
-	if instead, ok := formerly(dashes+name, spell); ok {
-		return instead
+	for old, instead := range gone() {
+		if spell(Setting{Name: old}) == dashes+name {
+			return isGone + instead
+		}
 	}
 	if near := Suggest(name, candidates); near != "" {
 		expected += "; did you mean " + dashes + near + "?"

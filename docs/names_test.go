@@ -27,8 +27,7 @@ type vocabulary struct {
 var notSettings = []string{
 	"journal.ballast", "journal.identity", "journal.quota", // files of the data directory
 	"upstream.reason", "upstream.state", // fields of the status
-	"upstream.settle_time", // the former name of a setting, which botwired refuses with a hint
-	"flush.backoff_max",    // a setting that is gone, likewise
+	"flush.backoff_max", // a setting that no longer exists, which botwired refuses with a hint
 }
 
 var (

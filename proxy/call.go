@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/trace"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/proxy/surface"
 )
@@ -52,6 +53,12 @@ func (s *Server) enter(c *call, v memory.Verb, namespace string) {
 func (s *Server) count(c *call, r *memory.Result) {
 	c.outcome = r.Outcome()
 	c.seen.Result(r)
+}
+
+// refuse sends a refusal.
+func (c *call) refuse(w http.ResponseWriter, refusal *wire.Refusal) {
+	refusal.Write(w)
+	c.seen.End(refusal.Status, len(refusal.Body))
 }
 
 // leave measures a call that has been answered.

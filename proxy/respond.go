@@ -26,8 +26,11 @@ func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err err
 		return err
 	case r.Status == http.StatusNotModified:
 		w.WriteHeader(r.Status)
+		c.seen.End(r.Status, 0)
 	default:
-		surface.WriteJSON(w, r.Status, r.Body(nil))
+		body := r.Body(nil)
+		surface.WriteJSON(w, r.Status, body)
+		c.seen.End(r.Status, len(body))
 	}
 	return nil
 }
@@ -43,9 +46,8 @@ func setHeader(h http.Header, r *memory.Result) {
 	}
 }
 
-// fail turns an error into an answer, logs errors that are this daemon's fault, and returns what
-// that makes of the request.
-func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path string, err error) (became memory.Outcome) {
+// fail answers with an error, and logs one that is this daemon's fault.
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, method, path string, err error) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said memory.Answered
@@ -55,40 +57,39 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, method, path s
 	}
 	switch {
 	case errors.As(err, &refusal):
-		became = memory.WasRefused
+		c.outcome = memory.WasRefused
 	case errors.Is(err, journal.ErrFull): // guard 3.3
-		became = memory.WasFull
+		c.outcome = memory.WasFull
 		refusal = wire.Detail(http.StatusInsufficientStorage, "the write was not taken, and nothing of it is kept: "+err.Error()+". "+surface.WhileFull)
 	case memory.IsNamespaceFull(err):
-		became = memory.WasNamespaceFull
+		c.outcome = memory.WasNamespaceFull
 		refusal = wire.Detail(http.StatusRequestEntityTooLarge, "the write was not taken, and nothing of it is kept: "+err.Error())
 	case errors.Is(err, journal.ErrNoDeadLetter):
-		became = memory.WasRefused
+		c.outcome = memory.WasRefused
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
-		became = memory.WasRefused
+		c.outcome = memory.WasRefused
 		refusal = passedOn(w, said)
 	case errors.As(err, &unwritten):
-		became = memory.WasUnavailable
+		c.outcome = memory.WasUnavailable
 		if wait := unwritten.RetryAfter(); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait))
 		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
 	case errors.As(err, &later):
-		became = memory.WasUnavailable
+		c.outcome = memory.WasUnavailable
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
-		became = memory.WasEnded
+		c.outcome = memory.WasEnded
 		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
 	default:
-		became = memory.WasFailed
+		c.outcome = memory.WasFailed
 		s.metrics.Failed.Inc()
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
-	refusal.Write(w)
-	return became
+	c.refuse(w, refusal)
 }
 
 // notAnswered says why upstream would have to be asked, and that it cannot be.

@@ -24,18 +24,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(
 	ctx context.Context, w http.ResponseWriter, method, path string, c *call, handle func(http.ResponseWriter) error,
 ) {
-	if c.seen != nil {
-		observing := &observedWriter{ResponseWriter: w, seen: c.seen}
-		defer observing.end()
-		w = observing
-	}
 	if !s.tasks.Start() {
-		shuttingDown(w).Write(w)
+		c.refuse(w, shuttingDown(w))
 		return
 	}
 	defer s.tasks.Done()
 	if err := tasks.Recovered(s.logger, func() error { return handle(w) }); err != nil {
-		c.outcome = s.fail(ctx, w, method, path, err)
+		s.fail(ctx, w, c, method, path, err)
 	}
 	s.leave(c)
 }
@@ -66,6 +61,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	case wire.Redirect:
 		w.Header().Set("Location", wire.RedirectLocation(r))
 		w.WriteHeader(http.StatusTemporaryRedirect)
+		c.seen.End(http.StatusTemporaryRedirect, 0)
 		return nil
 	}
 	if dashboard.Leads(r) {

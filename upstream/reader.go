@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -155,7 +156,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		if turned != nil {
 			return turned
 		}
-		if err := Sleep(ctx, wait); err != nil {
+		if err := tasks.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,11 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	if failed := r.hopeless(id.Namespace); failed != nil {
 		return failed, nil // without a wait for a slot
 	}
-	held, err := r.slot(ctx, id.Namespace, waitOutOutage)
+	lane := refreshLane
+	if waitOutOutage {
+		lane = readLane
+	}
+	held, err := r.opts.Slots.acquire(ctx, lane, id.Namespace)
 	switch {
 	case errors.Is(err, errBusy):
 		return &Error{Verdict: Unsent, Reason: err.Error()}, nil
@@ -221,14 +226,6 @@ func (r *Reader) hopeless(namespace string) *Error {
 // unasked is the failure of a read for which upstream was not asked, as it would fail.
 func (r *Reader) unasked() *Error {
 	return &Error{Verdict: Transient, Reason: r.health.View().Reason, unasked: true}
-}
-
-// slot waits until one more request may be under way.
-func (r *Reader) slot(ctx context.Context, namespace string, waitOutOutage bool) (*slot, error) {
-	if waitOutOutage {
-		return r.opts.Slots.acquire(ctx, readLane, namespace)
-	}
-	return r.opts.Slots.acquire(ctx, refreshLane, namespace)
 }
 
 // request makes a request and learns from it. The error is ctx's.
@@ -301,16 +298,4 @@ func (r *Reader) Refused() map[string]string {
 		out[namespace] = last.reason
 	}
 	return out
-}
-
-// Sleep returns after d, or with ctx's error when ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -108,3 +108,15 @@ func RecoverPanic(logger *slog.Logger, err *error) {
 	logger.Error("panic", "panic", what, "stack", string(debug.Stack()))
 	*err = ErrPanicked
 }
+
+// Sleep returns after d, or with ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -119,7 +119,7 @@ func (n *changeQueue) work(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 		case isOutage(err):
 			n.add(id)
-			if err := pause(ctx, retryPause(err)); err != nil {
+			if err := tasks.Sleep(ctx, retryPause(err)); err != nil {
 				return err
 			}
 		case !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked): // a panic is logged

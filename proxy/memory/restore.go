@@ -157,7 +157,7 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 			err = r.await(ctx, of, written)
 		}
 		if err == nil && len(written) == 0 {
-			err = pause(ctx, restorePause) // there is no room, or all of them change
+			err = tasks.Sleep(ctx, restorePause) // there is no room, or all of them change
 		}
 		if err != nil {
 			return err
@@ -190,7 +190,7 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 		if err := ask(); err == nil || !isUnavailable(err) { // guard 9.65
 			return err
 		}
-		if err := pause(ctx, restorePause); err != nil {
+		if err := tasks.Sleep(ctx, restorePause); err != nil {
 			return err
 		}
 	}
@@ -311,17 +311,6 @@ func (r *Restorer) await(ctx context.Context, of *Restoration, written []journal
 		r.mu.Unlock()
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.

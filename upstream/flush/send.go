@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/fence"
@@ -182,7 +183,7 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 	}
 	*seen = sighting{}
 	s.leave()
-	if err := upstream.Sleep(ctx, fencePause); err != nil {
+	if err := tasks.Sleep(ctx, fencePause); err != nil {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
 	}
 	return nil
@@ -316,7 +317,7 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 	*seen = sighting{}
 	s.leave()
 	most := min(conflictPauseMost, conflictPauseLeast<<min(s.proposals, 16))
-	if err := upstream.Sleep(ctx, rand.N(most)); err != nil {
+	if err := tasks.Sleep(ctx, rand.N(most)); err != nil {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -233,20 +234,8 @@ func (e *Engine) change(ctx context.Context, p upstream.Proposal) (upstream.Vers
 		if ok = conflict.Now != nil; ok {
 			over = *conflict.Now
 		}
-		if !pause(ctx, wait) {
+		if tasks.Sleep(ctx, rand.N(wait)) != nil {
 			return over, &upstream.Error{Verdict: upstream.Transient, Answered: true, Overloaded: true, Reason: "too many write to the entry at once"}
 		}
-	}
-}
-
-// pause waits for up to longest, a time that is by chance; false if ctx ended first.
-func pause(ctx context.Context, longest time.Duration) bool {
-	timer := time.NewTimer(rand.N(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -3,8 +3,10 @@ package natskv
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -45,7 +47,7 @@ func (s *Service) insist(ctx context.Context, request func(context.Context) erro
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := request(ctx)
 		var failed *upstream.Error
-		if !errors.As(err, &failed) || failed.Verdict != upstream.Unsent || !pause(ctx, wait) {
+		if !errors.As(err, &failed) || failed.Verdict != upstream.Unsent || tasks.Sleep(ctx, rand.N(wait)) != nil {
 			return unavailable(err)
 		}
 	}

@@ -1,12 +1,5 @@
 package config
 
-// renamed returns the name of today for each name that a setting had in the past.
-func renamed() map[string]string {
-	return map[string]string{
-		"upstream.settle_time": "upstream.late_window", // "settled" is what upstream has confirmed
-	}
-}
-
 // gone returns, for each setting that no longer exists, a sentence about what takes its place.
 func gone() map[string]string {
 	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
@@ -34,20 +27,3 @@ func gone() map[string]string {
 
 // isGone begins an [Error.Expected] that completes no "expected ...".
 const isGone = "this setting no longer exists, remove it: "
-
-// formerly returns the [Error.Expected] for a name that a setting had in the past. It looks name up as
-// spell writes it: as a key of the file, a variable or a flag. A former name is refused, so that
-// nobody goes on believing that it has an effect.
-func formerly(name string, spell func(Setting) string) (expected string, ok bool) {
-	for old, now := range renamed() {
-		if spell(Setting{Name: old}) == name {
-			return spell(Setting{Name: now}) + ", which is the new name of this setting", true
-		}
-	}
-	for old, instead := range gone() {
-		if spell(Setting{Name: old}) == name {
-			return isGone + instead, true
-		}
-	}
-	return "", false
-}
