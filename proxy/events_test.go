@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 // told is an event in one line, as a page would show it.
@@ -108,7 +107,7 @@ func TestEventsOfOtherHosts(t *testing.T) {
 func TestEventsOfUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events?namespace=n")
-		s.server.UpstreamChanged(surface.UpstreamState{State: "down", Since: time.Unix(7, 500_000_000), Reason: "refused"})
+		s.server.UpstreamChanged(api.UpstreamState{State: "down", Since: time.Unix(7, 500_000_000), Reason: "refused"})
 		wantTold(t, a, "upstream down since 7.5: refused")
 	})
 }
@@ -185,20 +184,20 @@ func TestEventsAreKeptForAMinute(t *testing.T) {
 func TestMoreEventsThanAReaderTakes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")
-		s.server.UpstreamChanged(surface.UpstreamState{State: "up", Since: time.Unix(2, 0)})
+		s.server.UpstreamChanged(api.UpstreamState{State: "up", Since: time.Unix(2, 0)})
 		synctest.Wait() // the reader has told that, and pauses
 		for range 2 * eventsKept {
-			s.server.UpstreamChanged(surface.UpstreamState{State: "up"})
+			s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		}
 		wantTold(t, a, "upstream up since 2: ", "reset: "+resetSlow)
 		began := time.Now()
 		for range 2 * eventsKept {
-			s.server.UpstreamChanged(surface.UpstreamState{State: "up"})
+			s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		}
 		wantTold(t, a)
 		time.Sleep(resetPause - time.Since(began))
 		wantTold(t, a, "reset: "+resetSlow)
-		s.server.UpstreamChanged(surface.UpstreamState{State: "up", Since: time.Unix(1, 0)})
+		s.server.UpstreamChanged(api.UpstreamState{State: "up", Since: time.Unix(1, 0)})
 		time.Sleep(resetPause)
 		wantTold(t, a, "upstream up since 1: ")
 	})

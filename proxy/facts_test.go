@@ -15,7 +15,6 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 // The entries of a namespace come in pages, past BotWire's 1,000.
@@ -60,8 +59,8 @@ func TestEntriesArePaged(t *testing.T) {
 
 func TestNamespacesAreListed(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *Options) {
-		o.Quotas = func() map[string]surface.Quota {
-			return map[string]surface.Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}}
+		o.Quotas = func() map[string]api.Quota {
+			return map[string]api.Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}}
 		}
 	})
 	for i := range 13 {

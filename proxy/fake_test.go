@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 // unavailable is upstream's error while it cannot be asked.
@@ -172,14 +171,15 @@ func (u *fakeUpstream) setDown(down bool) {
 	u.down = down
 }
 
-func (u *fakeUpstream) state() surface.UpstreamState {
+func (u *fakeUpstream) state() api.UpstreamState {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.down {
 		crowded := api.Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}
-		return surface.UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused", Concurrency: crowded}
+		return api.UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused", Concurrency: crowded}
 	}
-	return surface.UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccess: time.Unix(2e9, 0)}
+	last := time.Unix(2e9, 0)
+	return api.UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccessAt: &last}
 }
 
 // set is a write that another host makes.

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 // fakeView is what a watch of the fake upstream has shown. A test can break the watch, and have
@@ -189,9 +189,9 @@ func newWatched(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	view := newFakeView()
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) {
 		o.View, o.Exact = view, true
-		o.WatchState = func() surface.WatchState {
+		o.WatchState = func() api.WatchState {
 			_, since, sound := view.Sound()
-			now := surface.WatchState{Sound: sound, Since: since, Entries: 2, Bytes: 300}
+			now := api.WatchState{Sound: sound, Since: since, Entries: 2, Bytes: 300}
 			if !sound {
 				now.Reason, now.Lost = "no connection", "the bucket was made anew"
 			} else {

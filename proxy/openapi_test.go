@@ -20,7 +20,6 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 // A caller gets the description with the daemon's version, and need not get it twice.
@@ -154,16 +153,16 @@ func (i toldIdentity) State() identity.State {
 func TestStatusesAreAsDescribed(t *testing.T) {
 	for _, start := range []identity.Kind{identity.New, identity.Same, identity.Rebooted, identity.Copied, identity.Restored, identity.Unknown} {
 		synctest.Test(t, func(t *testing.T) {
-			var now atomic.Pointer[surface.UpstreamState]
-			now.Store(&surface.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
+			var now atomic.Pointer[api.UpstreamState]
+			now.Store(&api.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
 			s := newSidecar(t, func(_ *journal.Options, o *Options) {
 				o.Identity = toldIdentity{start: start}
-				o.UpstreamState = func() surface.UpstreamState { return *now.Load() }
+				o.UpstreamState = func() api.UpstreamState { return *now.Load() }
 			})
 			s.run()
 			time.Sleep(2 * time.Second) // the history looks at it
 			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
-			now.Store(&surface.UpstreamState{State: "down", Since: time.Now(), Reason: "refused"})
+			now.Store(&api.UpstreamState{State: "down", Since: time.Now(), Reason: "refused"})
 			time.Sleep(2 * time.Second)
 			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
 			w := s.get("/_botwired/history")

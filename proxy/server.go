@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
@@ -102,7 +103,7 @@ func (s *Server) VersionSeen(id journal.ID, own bool) {
 func (s *Server) Sending(w journal.Write) { s.surface.Sending(w) }
 
 // UpstreamChanged must be called with each new state of upstream's.
-func (s *Server) UpstreamChanged(now surface.UpstreamState) { s.surface.UpstreamChanged(now) }
+func (s *Server) UpstreamChanged(now api.UpstreamState) { s.surface.UpstreamChanged(now) }
 
 // DiskUsage returns what the journal takes on the disk, as of the last few seconds.
 func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.DiskUsage() }

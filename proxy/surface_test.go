@@ -14,7 +14,6 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/surface"
 )
 
 func wantLogged(t *testing.T, s *sidecar, parts ...string) {
@@ -178,12 +177,13 @@ func TestStatus(t *testing.T) {
 // The status shows the quotas, of namespaces without pending writes too, and null for others.
 func TestStatusShowsQuotas(t *testing.T) {
 	resets := time.Unix(2e9, 0).UTC()
+	runsOut := resets.Add(-time.Hour)
 	s := newSidecar(t, func(_ *journal.Options, o *Options) {
-		o.Quotas = func() map[string]surface.Quota {
-			return map[string]surface.Quota{
-				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, Linger: 100 * time.Millisecond},
-				"n":    {Limit: 60, Used: 60, ResetsAt: resets, Linger: time.Minute},
-				"soon": {Limit: 60, Used: 57, Left: 3, ResetsAt: resets, RunsOutAt: resets.Add(-time.Hour)},
+		o.Quotas = func() map[string]api.Quota {
+			return map[string]api.Quota{
+				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, LingerSeconds: 0.1},
+				"n":    {Limit: 60, Used: 60, ResetsAt: resets, LingerSeconds: 60},
+				"soon": {Limit: 60, Used: 57, Left: 3, ResetsAt: resets, RunsOutAt: &runsOut},
 			}
 		}
 	})

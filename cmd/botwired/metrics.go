@@ -1,9 +1,9 @@
 package main
 
 import (
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/metrics"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -13,7 +13,7 @@ func newMetrics() *metrics.Metrics {
 }
 
 // readMetrics has the metrics read the parts of the daemon, which are open.
-func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() surface.WatchState) {
+func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() api.WatchState) {
 	from := metrics.Sources{
 		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,
 		Disk: d.proxy.DiskUsage, Coalesced: d.flusher.Saved,

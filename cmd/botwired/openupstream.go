@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/engines"
@@ -17,7 +18,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/natskv"
@@ -108,9 +108,9 @@ func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.View, opts.Exact = d.cluster, true
 	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, revisions{d.cluster.Revisions, d.host}
-	opts.WatchState = func() surface.WatchState {
+	opts.WatchState = func() api.WatchState {
 		r := d.cluster.Report()
-		return surface.WatchState{
+		return api.WatchState{
 			Sound: r.Sound, Since: r.Since, Reason: r.Why, Entries: r.Entries, Bytes: r.Memory,
 			Bucket: r.Bucket, Server: r.Server, Lost: r.Lost,
 		}

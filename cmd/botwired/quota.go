@@ -2,9 +2,10 @@ package main
 
 import (
 	"path/filepath"
+	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -29,14 +30,18 @@ func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 }
 
 // quotasForStatus are the budgets as the proxy shows them.
-func quotasForStatus(quotas *quota.Quotas) func() map[string]surface.Quota {
-	return func() map[string]surface.Quota {
-		all := make(map[string]surface.Quota)
+func quotasForStatus(quotas *quota.Quotas) func() map[string]api.Quota {
+	return func() map[string]api.Quota {
+		all := make(map[string]api.Quota)
 		for namespace, r := range quotas.Reports() {
-			all[namespace] = surface.Quota{
-				Limit: r.Limit, Used: r.Used, Left: r.Left, ResetsAt: r.ResetsAt, Linger: r.Linger,
-				RunsOutAt: r.RunsOutAt,
+			shown := api.Quota{
+				Limit: r.Limit, Used: r.Used, Left: r.Left,
+				ResetsAt: r.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: float64(r.Linger.Milliseconds()) / 1e3,
 			}
+			if at := r.RunsOutAt.UTC().Round(time.Millisecond); !r.RunsOutAt.IsZero() {
+				shown.RunsOutAt = &at
+			}
+			all[namespace] = shown
 		}
 		return all
 	}

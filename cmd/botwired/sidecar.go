@@ -234,12 +234,16 @@ func guardOptions(c *config.Config, token string) guard.Options {
 }
 
 // upstreamState says how upstream does.
-func (d *sidecar) upstreamState() surface.UpstreamState {
+func (d *sidecar) upstreamState() api.UpstreamState {
 	now := upstreamStateOf(d.health.Report())
 	now.Concurrency = api.Concurrency(d.slots.Concurrency())
 	return now
 }
 
-func upstreamStateOf(r upstream.Report) surface.UpstreamState {
-	return surface.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess}
+func upstreamStateOf(r upstream.Report) api.UpstreamState {
+	state := api.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason}
+	if !r.LastSuccess.IsZero() {
+		state.LastSuccessAt = &r.LastSuccess
+	}
+	return state
 }

@@ -22,6 +22,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
@@ -30,7 +31,6 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/flush"
@@ -127,7 +127,7 @@ func newDaemon(t *testing.T) *daemon {
 	opts.Policy = func(string) cache.Policy {
 		return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
 	}
-	opts.UpstreamState = func() surface.UpstreamState { return surface.UpstreamState{State: "up"} }
+	opts.UpstreamState = func() api.UpstreamState { return api.UpstreamState{State: "up"} }
 	opts.ReadsRefused, opts.Metrics = reader.Refused, metrics.New(metrics.Build{})
 	d.server, err = proxy.New(opts)
 	noError(t, err)

@@ -24,7 +24,6 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/flush"
@@ -153,10 +152,10 @@ func (d *daemon) openProxy() (err error) {
 	return err
 }
 
-func (d *daemon) upstreamState() surface.UpstreamState {
+func (d *daemon) upstreamState() api.UpstreamState {
 	r := d.health.Report()
-	return surface.UpstreamState{
-		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
+	return api.UpstreamState{
+		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccessAt: &r.LastSuccess,
 		Concurrency: api.Concurrency(d.slots.Concurrency()),
 	}
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 	"github.com/botwired/botwired/upstream/flush"
@@ -216,10 +215,10 @@ type undoubted struct{}
 
 func (undoubted) State() (s identity.State) { return s }
 
-func (n *node) upstreamState() surface.UpstreamState {
+func (n *node) upstreamState() api.UpstreamState {
 	r := n.health.Report()
-	return surface.UpstreamState{
-		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccess: r.LastSuccess,
+	return api.UpstreamState{
+		State: string(r.State), Since: r.Since, Reason: r.Reason, LastSuccessAt: &r.LastSuccess,
 		Concurrency: api.Concurrency(n.slots.Concurrency()),
 	}
 }

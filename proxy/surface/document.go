@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // jsonType is shared by all answers: nobody changes the values of a header in place.
@@ -27,6 +28,15 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	w.Header().Set("Cache-Control", "no-store")
 	WriteJSON(w, status, append(body, '\n'))
 	return nil
+}
+
+// stamp returns a time as documents have it; nil if it is zero.
+func stamp(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC().Round(time.Millisecond)
+	return &at
 }
 
 // WhileFull says what else a full disk or a full journal means (contract 3). The journal's

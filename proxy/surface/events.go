@@ -132,7 +132,7 @@ func (e *Events) elsewhere(id journal.ID) {
 }
 
 // UpstreamChanged must be called with each new state of upstream's.
-func (s *Surface) UpstreamChanged(now UpstreamState) {
+func (s *Surface) UpstreamChanged(now api.UpstreamState) {
 	if !s.events.Wanted() {
 		return
 	}
@@ -221,7 +221,7 @@ type eventFollower struct {
 	events    *Events
 	reader    *feed.Reader[event]
 	namespace string // empty for all
-	look      func() UpstreamState
+	look      func() api.UpstreamState
 }
 
 func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed uint64) ([]byte, time.Duration) {

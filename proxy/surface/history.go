@@ -28,7 +28,7 @@ const (
 type lastHour struct {
 	figures  *figures
 	times    *metrics.Times // of requests upstream
-	upstream func() UpstreamState
+	upstream func() api.UpstreamState
 
 	// The last sample: of the sampler only.
 	last       trips
@@ -70,7 +70,7 @@ func (h *lastHour) run(ctx context.Context) error {
 }
 
 // look takes in how upstream does.
-func (h *lastHour) look(state UpstreamState, now time.Time) {
+func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at, up := unix(now), state.State == "up"

@@ -21,18 +21,18 @@ func TestOutagesOfTheLastHour(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	h.look(UpstreamState{State: "up", Since: begin}, at(1))
-	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 500"}, at(3))
-	h.look(UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 502"}, at(4))
+	h.look(api.UpstreamState{State: "up", Since: begin}, at(1))
+	h.look(api.UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 500"}, at(3))
+	h.look(api.UpstreamState{State: "degraded", Since: at(2), Reason: "HTTP 502"}, at(4))
 	want(api.Outage{From: unix(at(2)), To: nil, State: "degraded", Reason: "HTTP 502"})
-	h.look(UpstreamState{State: "down", Since: at(2), Reason: "refused"}, at(5))
+	h.look(api.UpstreamState{State: "down", Since: at(2), Reason: "refused"}, at(5))
 	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: nil, State: "down", Reason: "refused"})
-	h.look(UpstreamState{State: "up", Since: at(6)}, at(7))
+	h.look(api.UpstreamState{State: "up", Since: at(6)}, at(7))
 	want(api.Outage{From: unix(at(2)), To: to(5), State: "degraded", Reason: "HTTP 502"}, api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
-	h.look(UpstreamState{State: "up", Since: at(6)}, at(66))
+	h.look(api.UpstreamState{State: "up", Since: at(6)}, at(66))
 	want(api.Outage{From: unix(at(5)), To: to(6), State: "down", Reason: "refused"})
 	for i := range 3 * outagesKept {
-		h.look(UpstreamState{State: []string{"down", "up"}[i%2], Since: at(66)}, at(66))
+		h.look(api.UpstreamState{State: []string{"down", "up"}[i%2], Since: at(66)}, at(66))
 	}
 	if len(h.outages) != outagesKept {
 		t.Errorf("%d outages are kept", len(h.outages))

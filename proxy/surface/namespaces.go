@@ -14,22 +14,7 @@ func setSize(n *api.NamespaceStatus, size journal.NamespaceSize) {
 	if size.Limited() {
 		n.BytesLimit = &size.Limit
 	}
-	if !size.LearnedUntil.IsZero() {
-		until := size.LearnedUntil.UTC().Round(time.Millisecond)
-		n.BytesLimitLearned = &until
-	}
-}
-
-func newQuotaDocument(q *Quota) *api.Quota {
-	doc := &api.Quota{
-		Limit: q.Limit, Used: q.Used, Left: q.Left,
-		ResetsAt: q.ResetsAt.UTC().Round(time.Millisecond), LingerSeconds: seconds(q.Linger),
-	}
-	if !q.RunsOutAt.IsZero() {
-		at := q.RunsOutAt.UTC().Round(time.Millisecond)
-		doc.RunsOutAt = &at
-	}
-	return doc
+	n.BytesLimitLearned = stamp(size.LearnedUntil)
 }
 
 // clock is a time as people write it, in UTC.
@@ -72,11 +57,13 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	}
 	if s.opts.Quotas != nil {
 		for name, q := range s.opts.Quotas() {
-			of(name).Quota = newQuotaDocument(&q)
+			of(name).Quota = &q
 		}
 	}
 	for name, suspicion := range s.journal.Trust.Suspects() {
-		of(name).Suspect = newSuspectDocument(suspicion)
+		of(name).Suspect = &api.Suspect{
+			Since: unixTime(suspicion.Since), Missing: suspicion.Missing, Of: suspicion.Of, Restoring: suspicion.Restoring,
+		}
 	}
 	for name, n := range s.journal.Trust.OlderAnswers() {
 		of(name).OlderAnswers = n

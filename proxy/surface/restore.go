@@ -5,19 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
-
-func newSuspectDocument(s journal.Suspect) *api.Suspect {
-	return &api.Suspect{
-		Since:   time.UnixMicro(int64(s.Since * 1e6)).UTC().Round(time.Millisecond),
-		Missing: s.Missing, Of: s.Of, Restoring: s.Restoring,
-	}
-}
 
 // isAboutAll reports whether the parameter namespace is *, which is the name of none.
 func isAboutAll(r *http.Request) bool { return r.URL.Query().Get("namespace") == "*" }

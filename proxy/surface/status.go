@@ -11,25 +11,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// UpstreamState says how upstream does.
-type UpstreamState struct {
-	State       string    // up, degraded or down
-	Since       time.Time // when that began
-	Reason      string    // for people; empty if it is up
-	LastSuccess time.Time // zero if there was none yet
-	Concurrency api.Concurrency
-}
-
-// Quota is what a namespace may have written upstream in the present window.
-type Quota struct {
-	Limit, Used, Left int           // requests
-	ResetsAt          time.Time     // when the window ends
-	Linger            time.Duration // about how long a write waits now
-	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
-	// is; zero if the quota lasts.
-	RunsOutAt time.Time
-}
-
 // takesWrites describes the journal; ready says that it could take a write now.
 func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	err := s.journal.Err()
@@ -37,10 +18,7 @@ func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	if why := cmp.Or(err, full); why != nil {
 		doc = api.JournalState{RefusesWrites: true, Reason: refusalReason(why)}
 	}
-	if full != nil {
-		since = since.UTC().Round(time.Millisecond)
-		doc.Since = &since
-	}
+	doc.Since = stamp(since)
 	return doc, err == nil
 }
 
@@ -54,13 +32,16 @@ func refusalReason(err error) string {
 
 func (s *Surface) upstream() api.UpstreamState {
 	now := s.opts.UpstreamState()
-	doc := api.UpstreamState{URL: s.opts.UpstreamURL, State: now.State, Since: now.Since.UTC().Round(time.Millisecond), Reason: now.Reason, Concurrency: now.Concurrency,
-		Watch: newWatchDocument(s.opts.WatchState)}
-	if !now.LastSuccess.IsZero() {
-		last := now.LastSuccess.UTC().Round(time.Millisecond)
-		doc.LastSuccessAt = &last
+	now.URL, now.Since = s.opts.UpstreamURL, now.Since.UTC().Round(time.Millisecond)
+	if last := now.LastSuccessAt; last != nil {
+		now.LastSuccessAt = stamp(*last)
 	}
-	return doc
+	if s.opts.WatchState != nil {
+		watch := s.opts.WatchState()
+		watch.Since = watch.Since.UTC().Round(time.Millisecond)
+		now.Watch = &watch
+	}
+	return now
 }
 
 // indexPatience is how long, just after a start, an answer about pending writes waits for

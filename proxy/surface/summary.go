@@ -45,11 +45,7 @@ func summarize(f *facts) api.Summary {
 }
 
 func say(l api.Level, since time.Time, remedy, format string, args ...any) *api.Finding {
-	f := &api.Finding{Level: l, Text: fmt.Sprintf(format, args...)}
-	if !since.IsZero() {
-		since = since.UTC().Round(time.Millisecond)
-		f.Since = &since
-	}
+	f := &api.Finding{Level: l, Since: stamp(since), Text: fmt.Sprintf(format, args...)}
 	if remedy != "" {
 		f.Remedy = &remedy
 	}

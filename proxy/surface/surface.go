@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -73,16 +74,16 @@ type Options struct {
 	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
 	Loss Loss
 	// WatchState describes the watch that keeps View up to date; nil if there is none.
-	WatchState func() WatchState
-	// UpstreamURL and UpstreamState describe upstream in the status.
+	WatchState func() api.WatchState
+	// UpstreamURL and UpstreamState describe upstream in the status, but for the watch.
 	UpstreamURL   string
-	UpstreamState func() UpstreamState
+	UpstreamState func() api.UpstreamState
 	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
 	// there.
 	ReadsRefused func() map[string]string
 	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
 	// none.
-	Quotas func() map[string]Quota
+	Quotas func() map[string]api.Quota
 	// Writes says how many writes upstream was sent since the start, and how many needed no
 	// request, as a newer one took their place; nil if nobody knows.
 	Writes func() (sent, saved int64)
