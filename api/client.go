@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,9 @@ type Options struct {
 	Listen    string
 	Token     string // empty if the daemon wants none
 	UserAgent string // by which the daemon's status knows the program
+	// FirstByte is how long the daemon may take until its answer begins, unless a request says; 0 is
+	// [FirstByte].
+	FirstByte time.Duration
 	// Transport carries the requests. Nil is [Transport] of Listen.
 	Transport http.RoundTripper
 }
@@ -63,11 +67,12 @@ type Client struct {
 	http             http.Client
 	host             string // the authority of its URLs, which becomes the Host header
 	token, userAgent string
+	firstByte        time.Duration
 }
 
 // NewClient returns a client. It connects with its first request.
 func NewClient(o Options) *Client {
-	c := &Client{host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent}
+	c := &Client{host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, firstByte: cmp.Or(o.FirstByte, FirstByte)}
 	if o.Transport == nil {
 		o.Transport = Transport(o.Listen)
 	}
@@ -117,8 +122,8 @@ type Request struct {
 	Query  url.Values
 	Header http.Header
 	Body   []byte // JSON, or nil
-	// Within is how long the daemon may take until its answer begins; 0 is FirstByte. A request that has the
-	// daemon wait needs as much, and some more.
+	// Within is how long the daemon may take until its answer begins; 0 is the client's FirstByte. A request
+	// that has the daemon wait needs as much, and some more.
 	Within time.Duration
 }
 
@@ -187,7 +192,7 @@ func IsRefused(err error, status int) bool {
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	whole := time.AfterFunc(r.within()+wholeAnswer, func() { cancel(context.DeadlineExceeded) })
+	whole := time.AfterFunc(cmp.Or(r.Within, c.firstByte)+wholeAnswer, func() { cancel(context.DeadlineExceeded) })
 	defer whole.Stop()
 	resp, err := c.send(ctx, cancel, r)
 	if err != nil {
@@ -221,20 +226,13 @@ func (a *Answer) Decode(into any) error {
 	return nil
 }
 
-func (r *Request) within() time.Duration {
-	if r.Within > 0 {
-		return r.Within
-	}
-	return FirstByte
-}
-
 // send returns an answer whose status is 2xx.
 func (c *Client) send(ctx context.Context, cancel context.CancelCauseFunc, r Request) (*http.Response, error) {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	silent := time.AfterFunc(r.within(), func() { cancel(ErrSilent) })
+	silent := time.AfterFunc(cmp.Or(r.Within, c.firstByte), func() { cancel(ErrSilent) })
 	resp, err := c.http.Do(req)
 	silent.Stop()
 	if err != nil {

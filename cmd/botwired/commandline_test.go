@@ -177,9 +177,8 @@ func TestHelpOfACommand(t *testing.T) {
 		"dead-letters show":  "listen auth-token-file",
 		"recover":            "data-dir upstream-url upstream-nats-bucket",
 		"run":                "listen data-dir upstream-url flush-drain-timeout auth-token-file log-level",
-		"selfhost": "listen data-dir allowed-hosts allowed-origins upstream-timeout upstream-nats-bucket upstream-nats-create upstream-nats-replicas " +
-			"upstream-nats-context embedded-latency auth-token-file log-level",
-		"drill": "",
+		"selfhost":           "listen data-dir allowed-hosts allowed-origins embedded-latency auth-token-file log-level",
+		"drill":              "",
 	} {
 		help := botwired(t, append(strings.Fields(command), "--help")...)
 		if again := botwired(t, append([]string{"help"}, strings.Fields(command)...)...); again.stdout != help.stdout && !slices.Contains([]string{"recover", "run", "selfhost"}, command) {

@@ -75,7 +75,7 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 
 // clusterTimeout bounds an attempt of the daemon's, whatever upstream.timeout allows beyond it: a
 // leader that dies with a request leaves it without an answer, and the servers soon have another one.
-// The daemon makes the next attempt by itself. A service without a daemon needs all the time for one.
+// The daemon makes the next attempt by itself.
 const clusterTimeout = 5 * time.Second
 
 // clusterOptions are the options of the daemon's engine.

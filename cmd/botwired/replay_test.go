@@ -27,13 +27,13 @@ const startupLimit = time.Minute
 func TestReplayThroughServe(t *testing.T) {
 	for _, latency := range []string{"0s", "50ms"} {
 		t.Run(latency, func(t *testing.T) {
-			wiretest.Replay(t, startInProcess(t, "serve", "--upstream", "embedded", "--latency", latency))
+			wiretest.Replay(t, startInProcess(t, "serve", "--upstream", "embedded", "--latency", latency), "")
 		})
 	}
 }
 
 func TestReplayThroughSelfhost(t *testing.T) {
-	wiretest.Replay(t, startInProcess(t, "selfhost"))
+	wiretest.Replay(t, startInProcess(t, "selfhost"), "")
 }
 
 // startInProcess runs the program on a free port and in a directory of its own, and returns its URL once it

@@ -35,24 +35,16 @@ func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 		Short:   "Run BotWire's memory service itself",
 		GroupID: cli.GroupServices,
 		Example: "  botwired selfhost\n" +
-			"  botwired selfhost --db memory.db --listen 127.0.0.1:2700\n" +
-			"  botwired selfhost --store nats://host1,host2,host3",
+			"  botwired selfhost --db memory.db --listen 127.0.0.1:2700",
 		Long: "Run BotWire's memory service itself, on an SQLite file in the layout of BotWire's own server.\n" +
-			"The default of listen is 127.0.0.1:2690 here, and that of embedded.latency 0s.\n\n" +
-			"With --store, the memory is in a bucket of a NATS cluster, which the settings upstream.nats.* describe. The\n" +
-			"service keeps nothing itself then: any number of them may serve one bucket, beside daemons with\n" +
-			"upstream.url: nats://... While the cluster is away, requests are answered 503, GET /health too.",
+			"The default of listen is 127.0.0.1:2690 here, and that of embedded.latency 0s.",
 		Args: cli.NoArguments,
 	}
-	taken := []string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level", "upstream.timeout"}
-	settings.Takes(cmd, slices.Concat(taken, cli.ClusterSettings(), cli.ClientSettings)...)
+	taken := []string{"data_dir", "allowed_hosts", "allowed_origins", "embedded.latency", "log.level"}
+	settings.Takes(cmd, slices.Concat(taken, cli.ClientSettings)...)
 	useSelfhostDefaults(cmd.Flags())
 	database := cmd.Flags().String("db", "", "database file (default memory.db in data_dir)")
-	store := cmd.Flags().String("store", "", "`servers` of a NATS cluster that keeps the memory instead, such as nats://host1,host2")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("store") {
-			return serveCluster(cmd, settings, *store, p)
-		}
 		load := settings.Load
 		if *database == "" {
 			load = settings.LoadWithDataDir
@@ -87,11 +79,6 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli
 	if isNew {
 		logger.Info("there was no such database: a new one was made, and it is empty", "database", path)
 	}
-	return serveService(ctx, service, listener, logger)
-}
-
-// serveService serves until ctx ends, and closes the service.
-func serveService(ctx context.Context, service *selfhost.Server, listener net.Listener, logger *slog.Logger) error {
 	server := newHTTPServer(service.Handler(), logger)
 	listener = netutil.LimitListener(listener, connectionBound(openFilesLimit(), 0, logger))
 	return errors.Join(serveUntil(ctx, server, listener), service.Close())

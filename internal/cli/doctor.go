@@ -38,7 +38,7 @@ func newDoctorCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired doctor --json | jq '.checks[] | select(.result != \"ok\")'",
 		Args: NoArguments,
 	}
-	settings.Takes(cmd, slices.Concat([]string{"data_dir", "upstream.url"}, ClusterSettings(), ClientSettings)...)
+	settings.Takes(cmd, slices.Concat([]string{"data_dir", "upstream.url"}, clusterSettings(), ClientSettings)...)
 	asJSON := JSONFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e := newExamination(p, settings)

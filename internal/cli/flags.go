@@ -59,8 +59,8 @@ func AllSettings() []string {
 	return names
 }
 
-// ClusterSettings are the names of the settings that say how botwired reaches a bucket.
-func ClusterSettings() (names []string) {
+// clusterSettings are the names of the settings that say how botwired reaches a bucket.
+func clusterSettings() (names []string) {
 	for _, s := range config.Settings() {
 		if strings.HasPrefix(s.Name, "upstream.nats.") {
 			names = append(names, s.Name)

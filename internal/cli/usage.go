@@ -113,6 +113,7 @@ var FormerCommands = map[string]string{
 	"pending send":                     `"botwired flush --now" tries every pending write at once`,
 	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
 	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
+	"selfhost --store":                 `"botwired serve" with upstream.url: nats://... and a token serves clients that have no daemon of their own`,
 	"top":                              `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
 }
 

@@ -1,7 +1,6 @@
 // Package selfhost is BotWire's memory service itself, for people who keep their data on their own
 // machines: the same API over SQLite, in the table layout of BotWire's own open-source server, so that
-// an existing database file opens as it is. The daemon runs it as its embedded upstream. The same
-// server serves any other [Store].
+// an existing database file opens as it is. The daemon runs it as its embedded upstream.
 //
 // Over SQLite, a write is answered once it is synced (WAL, synchronous=FULL). Writes are made one at a
 // time and each is given an updated_at later than any before it, so that a list is always in the order
@@ -15,7 +14,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/internal/guard"
@@ -24,7 +22,7 @@ import (
 
 // Options say which database to serve, and how.
 type Options struct {
-	// Path is the database file, for Open. It is created, readable by its owner only, if it does not
+	// Path is the database file. It is created, readable by its owner only, if it does not
 	// exist; its folder must.
 	Path string
 	// Latency is added to every answer, half before and half after the operation.
@@ -37,13 +35,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server serves one store.
+// Server serves one database.
 type Server struct {
-	store Store
-	// elsewhere says that the store may be away while the server is not, and away that it is.
-	elsewhere bool
-	away      atomic.Bool
-
+	store   *store
 	latency time.Duration
 	version string
 	log     *slog.Logger
@@ -58,29 +52,16 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServer(store, opts), nil
-}
-
-// New serves a store that is elsewhere, such as a cluster. The server owns it. While the store
-// cannot be asked, requests are answered 503 with Retry-After, GET /health too.
-func New(store Store, opts Options) *Server {
-	s := newServer(store, opts)
-	s.elsewhere = true
-	return s
-}
-
-func newServer(store Store, opts Options) *Server {
 	s := &Server{store: store, latency: opts.Latency, version: opts.Version, log: opts.Logger, bodies: wire.NewBodies()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.handler = guard.New(opts.Guard, http.HandlerFunc(s.serve))
-	return s
+	return s, nil
 }
 
 // Handler serves /memory/…, /health and /stats/memory; everything else is 404.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Close waits for the operations under way and closes the store. Later requests to a database
-// are answered 503.
+// Close waits for the operations under way and closes the database. Later requests are answered 503.
 func (s *Server) Close() error { return s.store.Close() }

@@ -64,7 +64,7 @@ func expect(t *testing.T, w *httptest.ResponseRecorder, status int, body string)
 func TestRecordings(t *testing.T) {
 	server := httptest.NewServer(open(t, selfhost.Options{}).Handler())
 	defer server.Close()
-	wiretest.Replay(t, server.URL)
+	wiretest.Replay(t, server.URL, "")
 }
 
 func TestBesideMemory(t *testing.T) {

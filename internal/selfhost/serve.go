@@ -33,15 +33,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := s.answer(w, r)
-	s.noteStore(err)
 	if pause(r.Context(), s.latency-s.latency/2) != nil {
 		cancelled().Write(w)
 		return
 	}
 	if err != nil {
-		if isUnavailable(err) {
-			w.Header().Set("Retry-After", "1")
-		}
 		s.refusal(err).Write(w)
 		return
 	}
@@ -97,20 +93,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 	case r.Method != http.MethodGet:
 		return nil, wire.MethodNotAllowed()
 	case r.URL.Path == "/health":
-		return s.health(r.Context())
+		return []byte(health), nil
 	}
 	entries, namespaces, bytes, err := s.store.Stats(r.Context())
 	return fmt.Appendf(nil, `{"total_entries":%d,"total_namespaces":%d,"total_bytes":%d}`, entries, namespaces, bytes), err
-}
-
-// health fails while a store elsewhere cannot be asked: a load balancer then asks another server.
-func (s *Server) health(ctx context.Context) ([]byte, error) {
-	if s.elsewhere {
-		if _, _, _, err := s.store.Stats(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return []byte(health), nil
 }
 
 func (s *Server) entry(w http.ResponseWriter, r *http.Request, ns, key string) ([]byte, error) {
@@ -183,9 +169,6 @@ func (s *Server) refusal(err error) *wire.Refusal {
 	if errors.Is(err, errClosed) {
 		return wire.Detail(http.StatusServiceUnavailable, "The server is shutting down.")
 	}
-	if isUnavailable(err) {
-		return wire.Detail(http.StatusServiceUnavailable, "The memory is unavailable.")
-	}
 	s.log.Error("memory database failed", "error", err)
 	switch code(err) {
 	case sqlite3.SQLITE_FULL:
@@ -194,22 +177,6 @@ func (s *Server) refusal(err error) *wire.Refusal {
 		return wire.Detail(http.StatusServiceUnavailable, "The database is busy.")
 	}
 	return wire.Detail(http.StatusInternalServerError, "The database failed.")
-}
-
-// isUnavailable reports whether a store cannot be asked now. See [Store].
-func isUnavailable(err error) bool {
-	var failed interface{ Unavailable() bool }
-	return errors.As(err, &failed) && failed.Unavailable()
-}
-
-// noteStore logs when the store begins to be unavailable, and when it answers again.
-func (s *Server) noteStore(err error) {
-	switch away := isUnavailable(err); {
-	case away && !s.away.Swap(true):
-		s.log.Warn("the memory is unavailable: requests are answered 503 until it answers again", "error", err)
-	case err == nil && s.away.Load() && s.away.Swap(false):
-		s.log.Info("the memory answers again")
-	}
 }
 
 // code is SQLite's primary result code, or 0.

@@ -11,25 +11,8 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// Store keeps entries by namespace and key. Its methods may be called concurrently. The server has
-// checked the names, and the value's length. An error with a method Unavailable() bool that returns
-// true says that the store cannot be asked now.
-type Store interface {
-	// Get returns an entry, or found false.
-	Get(ctx context.Context, namespace, key string) (e wire.Entry, found bool, err error)
-	// Set stores a value, and returns once it is durable. It may go on after an error.
-	Set(ctx context.Context, namespace, key, value string) error
-	// Remove deletes an entry and returns, once that is durable, whether there was one.
-	Remove(ctx context.Context, namespace, key string) (existed bool, err error)
-	// List returns at most limit items of a namespace, the newest first.
-	List(ctx context.Context, namespace string, limit int) (wire.Listing, error)
-	// Stats returns the sums over all namespaces; bytes are as a list counts them.
-	Stats(ctx context.Context) (entries, namespaces, bytes int64, err error)
-	// Close waits for the operations under way.
-	Close() error
-}
-
-// store is the kv table. It implements [Store].
+// store is the kv table: entries by namespace and key. Its methods may be called concurrently. The server
+// has checked the names, and the value's length.
 type store struct {
 	db *sql.DB
 
@@ -56,7 +39,7 @@ func (s *store) begin() (done func(), err error) {
 	return s.open.RUnlock, nil
 }
 
-// Close implements [Store]. Later operations fail with errClosed.
+// Close waits for the operations under way. Later ones fail with errClosed.
 func (s *store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -77,7 +60,7 @@ func (s *store) now() float64 {
 	return float64(s.last) / 1e6
 }
 
-// Set implements [Store]. An overwrite keeps created_at, and updated_at grows even if an earlier
+// Set stores a value, and returns once it is durable. An overwrite keeps created_at, and updated_at grows even if an earlier
 // run's clock was ahead.
 func (s *store) Set(ctx context.Context, ns, key, value string) error {
 	done, err := s.begin()
@@ -95,7 +78,7 @@ func (s *store) Set(ctx context.Context, ns, key, value string) error {
 	return err
 }
 
-// Get implements [Store].
+// Get returns an entry, or found false.
 func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bool, err error) {
 	done, err := s.begin()
 	if err != nil {
@@ -111,7 +94,7 @@ func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bo
 	return e, err == nil, err
 }
 
-// Remove implements [Store].
+// Remove deletes an entry and returns, once that is durable, whether there was one.
 func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err error) {
 	done, err := s.begin()
 	if err != nil {
@@ -128,7 +111,7 @@ func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err e
 	return n > 0, err
 }
 
-// List implements [Store].
+// List returns at most limit items of a namespace, the newest first.
 func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
 	done, err := s.begin()
 	if err != nil {
@@ -152,7 +135,7 @@ func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing,
 	return l, rows.Err()
 }
 
-// Stats implements [Store].
+// Stats returns the sums over all namespaces; bytes are as a list counts them.
 func (s *store) Stats(ctx context.Context) (entries, namespaces, bytes int64, err error) {
 	done, err := s.begin()
 	if err != nil {

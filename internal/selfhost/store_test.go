@@ -29,7 +29,7 @@ func openAlone(t *testing.T, log *slog.Logger) *Server {
 func TestEveryConnectionIsDurable(t *testing.T) {
 	s := openAlone(t, nil)
 	for range connections {
-		conn, err := s.store.(*store).db.Conn(context.Background())
+		conn, err := s.store.db.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	var log bytes.Buffer
 	s := openAlone(t, slog.New(slog.NewTextHandler(&log, nil)))
-	s.store.(*store).db.SetMaxOpenConns(1) // the page limit holds for one connection
+	s.store.db.SetMaxOpenConns(1) // the page limit holds for one connection
 	put := func(value string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("PUT", "/memory/a/k", strings.NewReader(`{"value":"`+value+`"}`))
 		r.Host = "localhost"
@@ -56,7 +56,7 @@ func TestFullDisk(t *testing.T) {
 		return w
 	}
 	limit := func(pages string) {
-		if _, err := s.store.(*store).db.Exec("PRAGMA max_page_count = " + pages); err != nil {
+		if _, err := s.store.db.Exec("PRAGMA max_page_count = " + pages); err != nil {
 			t.Fatal(err)
 		}
 	}

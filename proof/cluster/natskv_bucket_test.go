@@ -108,7 +108,7 @@ func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
 	local := RunServer(t)
 	js := admin(t, local.URL())
 	e := engineOf(t, "h1", []string{local.URL()})
-	if err := natskv.NewService(e).Set(t.Context(), "ns", "k", "v"); err != nil {
+	if err := wrote(t.Context(), e, "k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	config := streamConfig(t, js)
@@ -117,13 +117,13 @@ func TestABucketIsRefusedOnceItIsSpoilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	until(t, func() bool { err = natskv.NewService(e).Set(t.Context(), "ns", "k", "v"); return err != nil })
+	until(t, func() bool { err = wrote(t.Context(), e, "k", "v"); return err != nil })
 	failed(t, err, upstream.Paused, "max_age")
 	config.MaxAge = 0
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return natskv.NewService(e).Set(t.Context(), "ns", "k", "v") == nil })
+	until(t, func() bool { return wrote(t.Context(), e, "k", "v") == nil })
 }
 
 func TestABucketThatIsGoneIsNotMadeAgain(t *testing.T) {

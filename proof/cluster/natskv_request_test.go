@@ -129,7 +129,7 @@ func TestAListShowsConfirmedWritesOfOtherHosts(t *testing.T) {
 	a, b := engineOf(t, "a", url), engineOf(t, "b", url)
 	for i := range 20 {
 		key := strconv.Itoa(i)
-		if err := natskv.NewService(a).Set(t.Context(), "ns", key, "v"); err != nil {
+		if err := wrote(t.Context(), a, key, "v"); err != nil {
 			t.Fatal(err)
 		}
 		rows, complete, err := b.List(t.Context(), "ns")
@@ -182,39 +182,5 @@ func increment(ctx context.Context, e *natskv.Engine, id journal.ID) error {
 		default:
 			return err
 		}
-	}
-}
-
-func TestPutAndDeleteOfManyHosts(t *testing.T) {
-	url := []string{RunServer(t).URL()}
-	var work sync.WaitGroup
-	for w := range 4 {
-		e := engineOf(t, "h"+strconv.Itoa(w), url)
-		work.Go(func() {
-			for i := range 25 {
-				err := natskv.NewService(e).Set(t.Context(), "ns", "k", strconv.Itoa(i))
-				if i%5 == 4 {
-					_, err = natskv.NewService(e).Remove(t.Context(), "ns", "k")
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	work.Wait()
-	e := engineOf(t, "reader", url, func(o *natskv.Options) { o.History = 64 })
-	versions, err := e.Revisions(t.Context(), entry("k"))
-	if err != nil || len(versions) != 8 {
-		t.Fatal(len(versions), err)
-	}
-	for i := 1; i < len(versions); i++ {
-		if versions[i-1].WrittenAt <= versions[i].WrittenAt {
-			t.Errorf("the write at %v was made over the one at %v", versions[i-1].WrittenAt, versions[i].WrittenAt)
-		}
-	}
-	if held, err := natskv.NewService(e).Remove(t.Context(), "ns", "nothing"); held || err != nil {
-		t.Errorf("the delete of nothing: %v, %v", held, err)
 	}
 }

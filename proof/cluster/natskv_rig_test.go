@@ -62,6 +62,16 @@ func putting(key, value string, at float64, seq uint64, over upstream.Version) u
 	}
 }
 
+// wrote puts a value over the entry's last version.
+func wrote(ctx context.Context, e *natskv.Engine, key, value string) error {
+	over, err := e.Get(ctx, entry(key))
+	if err != nil {
+		return err
+	}
+	_, err = e.Swap(ctx, putting(key, value, max(float64(time.Now().UnixMicro())/1e6, over.WrittenAt+1), 0, over))
+	return err
+}
+
 // swapped carries out a proposal that has to succeed.
 func swapped(t *testing.T, e *natskv.Engine, p upstream.Proposal) upstream.Version {
 	t.Helper()

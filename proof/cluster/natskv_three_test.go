@@ -75,7 +75,7 @@ func TestNoConfirmedSwapIsLostWithTheLeader(t *testing.T) {
 		if err := one.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, func() bool { return natskv.NewService(engines[0]).Set(t.Context(), "ns", "probe", "v") == nil }) // another one leads
+		until(t, func() bool { return wrote(t.Context(), engines[0], "probe", "v") == nil }) // another one leads
 		if err := one.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -163,7 +163,7 @@ func TestWatchGoesOnAfterRestarts(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
-			for natskv.NewService(a).Set(ctx, "ns", fmt.Sprint("k", n), "v") != nil && ctx.Err() == nil {
+			for wrote(ctx, a, fmt.Sprint("k", n), "v") != nil && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 		}

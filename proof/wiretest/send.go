@@ -21,8 +21,8 @@ import (
 const patience = 30 * time.Second
 
 // send makes the request on a connection of its own. It is written as it was recorded: the target
-// untouched, and no header added but Host and Content-Length.
-func (r request) send(base, ns string) (answer, error) {
+// untouched, and no header added but Host, Content-Length and, with a token, Authorization.
+func (r request) send(base, ns, token string) (answer, error) {
 	at, err := url.Parse(base)
 	if err != nil {
 		return answer{}, err
@@ -35,7 +35,7 @@ func (r request) send(base, ns string) (answer, error) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}
-	if _, err := conn.Write(r.bytes(at.Host, ns)); err != nil {
+	if _, err := conn.Write(r.bytes(at.Host, ns, token)); err != nil {
 		return answer{}, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: r.Method})
@@ -50,9 +50,12 @@ func (r request) send(base, ns string) (answer, error) {
 	return outcome(response, body, base, ns), nil
 }
 
-func (r request) bytes(host, ns string) []byte {
+func (r request) bytes(host, ns, token string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, strings.ReplaceAll(r.Target, "NS", ns), host)
+	if token != "" {
+		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", token)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		fmt.Fprintf(&b, "%s: %s\r\n", name, r.Headers[name])
 	}

@@ -54,19 +54,19 @@ type answer struct {
 // Replay sends every recorded scenario to the server at base, such as http://127.0.0.1:2689, one
 // subtest each and in a namespace of its own, and reports each step that is answered otherwise than
 // BotWire did. Times, the wording of JSON errors and BotWire's own crashes are compared loosely; of
-// the headers, content-type, allow and location count.
-func Replay(t *testing.T, base string) {
+// the headers, content-type, allow and location count. A token goes with every request, unless it is empty.
+func Replay(t *testing.T, base, token string) {
 	t.Helper()
 	for _, s := range load(t) {
-		t.Run(s.Name, func(t *testing.T) { s.replay(t, base) })
+		t.Run(s.Name, func(t *testing.T) { s.replay(t, base, token) })
 	}
 }
 
-func (s scenario) replay(t *testing.T, base string) {
+func (s scenario) replay(t *testing.T, base, token string) {
 	ns := fmt.Sprintf("w-%08x-%s", rand.Uint32(), strings.ReplaceAll(s.Name, "_", "-"))
 	ns = ns[:min(len(ns), 60)]
 	for i, step := range s.Steps {
-		got, err := step.Request.send(base, ns)
+		got, err := step.Request.send(base, ns, token)
 		if err != nil {
 			t.Errorf("step %d: %s %.80s: %v", i, step.Request.Method, step.Request.Target, err)
 			continue

@@ -57,13 +57,13 @@ func received(status int, contentType, body string) answer {
 func TestRequestIsSentAsRecorded(t *testing.T) {
 	body := []byte("{}")
 	r := request{Method: "PUT", Target: "/memory/NS/%2e%2e//x", Headers: map[string]string{"Content-Type": "text/plain", "A": "b"}, Body: &body}
-	got := string(r.bytes("h:1", "ns"))
+	got := string(r.bytes("h:1", "ns", ""))
 	want := "PUT /memory/ns/%2e%2e//x HTTP/1.1\r\nHost: h:1\r\nA: b\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}"
 	if got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	r = request{Method: "GET", Target: "/memory/NS"}
-	got = string(r.bytes("h:1", "ns"))
+	got = string(r.bytes("h:1", "ns", ""))
 	if want := "GET /memory/ns HTTP/1.1\r\nHost: h:1\r\n\r\n"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

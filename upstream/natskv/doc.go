@@ -20,10 +20,9 @@
 //	connect.go   the connection, its TLS and its credentials
 //	bucket.go    the bucket: making it, and checking how it was made
 //	message.go   entries as messages: subjects, headers, bodies
-//	request.go   one request each: version, swap, get, list, put, delete
+//	request.go   one request each: version, swap, list
 //	failure.go   what NATS' errors mean: verdicts and reasons
 //	revisions.go the versions that the bucket keeps of an entry
-//	service.go   BotWire's memory service over the engine, for selfhost
 //	index.go     all entries without their values, in memory
 //	shelf.go     the order of a namespace's entries
 //	vanish.go    entries that upstream has forgotten

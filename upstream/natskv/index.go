@@ -56,7 +56,6 @@ type index struct {
 	subjects   int    // rows, with the tombstones
 	present    int    // rows that are no tombstones
 	keys       int64  // bytes of all keys
-	bytes      int64  // the sizes that listings show, of all entries
 	revision   uint64 // the highest one
 	expiring   []expiry
 	foreign    map[string]bool // subjects of the bucket that are no entries: the first mostForeign
@@ -85,7 +84,7 @@ func (x *index) clear() (before *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before = &index{namespaces: x.namespaces, hosts: x.hosts}
-	x.loaded, x.subjects, x.present, x.keys, x.bytes, x.revision = false, 0, 0, 0, 0, 0
+	x.loaded, x.subjects, x.present, x.keys, x.revision = false, 0, 0, 0, 0
 	x.namespaces, x.expiring = make(map[string]*namespace), nil
 	x.hosts, x.numbers = nil, make(map[string]uint32)
 	return before
@@ -141,7 +140,6 @@ func (x *index) put(id journal.ID, v upstream.Version) bool {
 	if !r.deleted() {
 		ns.newest.insert(r, x.later)
 		x.present++
-		x.bytes += int64(r.size)
 	}
 	return true
 }
@@ -150,7 +148,6 @@ func (x *index) put(id journal.ID, v upstream.Version) bool {
 func (x *index) hide(ns *namespace, r *row) {
 	ns.newest.remove(r, x.later)
 	x.present--
-	x.bytes -= int64(r.size)
 }
 
 func (x *index) fill(r *row, v upstream.Version) {
@@ -254,18 +251,6 @@ func (x *index) figures() figures {
 	defer x.mu.RUnlock()
 	memory := int64(x.subjects)*rowMemory + x.keys + int64(len(x.namespaces))*namespaceMemory
 	return figures{entries: x.present, subjects: x.subjects, foreign: len(x.foreign), revision: x.revision, memory: memory}
-}
-
-// totals counts the entries, the namespaces that have any, and the sizes that listings show.
-func (x *index) totals() (entries, namespaces, bytes int64, known bool) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for _, ns := range x.namespaces {
-		if ns.newest.len > 0 {
-			namespaces++
-		}
-	}
-	return int64(x.present), namespaces, x.bytes, x.loaded
 }
 
 // addForeign notes a subject of the bucket that is no entry.

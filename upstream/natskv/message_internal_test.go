@@ -69,7 +69,7 @@ func TestAWriteInTheDistantFutureIsTakenForAnotherPrograms(t *testing.T) {
 // The times of two writes in a row differ, however late the first one is.
 func TestATickIsNotLostInALateTime(t *testing.T) {
 	for at := int64(latestTime); at > latestTime-1000; at-- {
-		if next := upstream.Micros(seconds(at) + tick); next != at+1 {
+		if next := upstream.Micros(seconds(at) + 1e-6); next != at+1 {
 			t.Fatalf("a tick after %d is %d", at, next)
 		}
 	}

@@ -3,27 +3,18 @@ package natskv
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
-const (
-	// readSubject is what the subjects of questions for messages begin with.
-	readSubject = "$JS.API.STREAM.MSG.GET."
-	// tick is the least that two times of writes to one entry differ by, in seconds.
-	tick = 1e-6
-	// conflictFirst and conflictMax bound the wait before another attempt while others write to the
-	// same entry.
-	conflictFirst, conflictMax = time.Millisecond, 100 * time.Millisecond
-)
+// readSubject begins the subjects of questions for messages.
+const readSubject = "$JS.API.STREAM.MSG.GET."
 
 // begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
 // the connection.
@@ -168,9 +159,14 @@ func (e *Engine) origin(v *upstream.Version) journal.Origin {
 // List implements [upstream.Engine]: all keys of the namespace, the newest first. It shows all
 // writes that the servers had confirmed when it was called.
 func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	found, _, err := e.rows(ctx, namespace, int(^uint(0)>>1))
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	if err := e.watch.barrier(ctx); err != nil { // the index has all that the servers held
 		return nil, false, err
+	}
+	found, _, loaded := e.index.rows(namespace, math.MaxInt)
+	if !loaded {
+		return nil, false, &upstream.Error{Verdict: upstream.Transient, Reason: "botwired has not read the bucket yet"}
 	}
 	rows = make([]journal.Row, 0, len(found))
 	for i := range found {
@@ -178,64 +174,4 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 		rows = append(rows, journal.Row{Key: r.Key, ListBytes: r.ListBytes, UpdatedAt: r.WrittenAt, Origin: e.origin(&r.Version)})
 	}
 	return rows, true, nil
-}
-
-// rows returns up to most rows of a namespace, the newest first, and how many it has, once the index
-// has all that the servers held.
-func (e *Engine) rows(ctx context.Context, namespace string, most int) ([]indexRow, int, error) {
-	if err := e.catchUp(ctx); err != nil {
-		return nil, 0, err
-	}
-	rows, total, loaded := e.index.rows(namespace, most)
-	if !loaded {
-		return nil, 0, notLoaded()
-	}
-	return rows, total, nil
-}
-
-// catchUp returns when the index has all that the servers held when it was called.
-func (e *Engine) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
-	defer cancel()
-	return e.watch.barrier(ctx)
-}
-
-// notLoaded is the failure of a request before the index has been read.
-func notLoaded() *upstream.Error {
-	return &upstream.Error{Verdict: upstream.Transient, Reason: "botwired has not read the bucket yet"}
-}
-
-// change carries out a write over whatever the entry is, with a time later than all that is known,
-// and returns what it has replaced. It leaves an entry that is absent without a tombstone.
-func (e *Engine) change(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
-	defer cancel()
-	over, ok := e.Known(p.ID)
-	if p.Op == journal.Delete && !over.Present() {
-		ok = false // the index may be behind: only the servers say that there is nothing
-	}
-	for wait := conflictFirst; ; wait = min(2*wait, conflictMax) {
-		if !ok {
-			var err error
-			if over, err = e.Get(ctx, p.ID); err != nil {
-				return over, err
-			}
-		}
-		if p.Op == journal.Delete && !over.Present() {
-			return over, nil
-		}
-		p.Over, p.Writer = over, upstream.Writer{Host: e.opts.Host}
-		p.WrittenAt = max(seconds(time.Now().UnixMicro()), over.WrittenAt+tick, e.NotBefore(p.ID)+tick)
-		_, err := e.Swap(ctx, p)
-		var conflict *upstream.Conflict
-		if !errors.As(err, &conflict) {
-			return over, err
-		}
-		if ok = conflict.Now != nil; ok {
-			over = *conflict.Now
-		}
-		if tasks.Sleep(ctx, rand.N(wait)) != nil {
-			return over, &upstream.Error{Verdict: upstream.Transient, Answered: true, Overloaded: true, Reason: "too many write to the entry at once"}
-		}
-	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/proof/cluster"
 	"github.com/botwired/botwired/proof/cluster/check"
 )
@@ -47,12 +49,12 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []*Daemon{a, b} {
-		awaitStatus(t, d, "the loss is noticed", func(s lossStatus) bool { return s.Upstream.Watch.Lost != "" })
-		if _, _, err := d.do(t.Context(), http.MethodPost, "/_botwired/restore?namespace=*", nil); err != nil {
+		awaitStatus(t, d, "the loss is noticed", func(s *api.Status) bool { return s.Upstream.Watch.Lost != "" })
+		if _, err := d.client.Do(t.Context(), api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: url.Values{"namespace": {"*"}}}); err != nil {
 			t.Fatal(err)
 		}
-		awaitStatus(t, d, "the namespace is not suspect any more", func(s lossStatus) bool {
-			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.Sound && s.Pending == 0 && len(s.suspects()) == 0
+		awaitStatus(t, d, "the namespace is not suspect any more", func(s *api.Status) bool {
+			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.Sound && s.Pending == 0 && len(suspects(s)) == 0
 		})
 	}
 	for _, d := range []*Daemon{a, b} {
@@ -69,22 +71,8 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 	}
 }
 
-// lossStatus is what a status says of a loss.
-type lossStatus struct {
-	Pending  int `json:"pending"`
-	Upstream struct {
-		Watch struct {
-			Lost  string `json:"lost"`
-			Sound bool   `json:"sound"`
-		} `json:"watch"`
-	} `json:"upstream"`
-	Namespaces []struct {
-		Namespace string    `json:"namespace"`
-		Suspect   *struct{} `json:"suspect"`
-	} `json:"namespaces"`
-}
-
-func (s *lossStatus) suspects() (names []string) {
+// suspects returns the namespaces that a status calls suspect.
+func suspects(s *api.Status) (names []string) {
 	for _, n := range s.Namespaces {
 		if n.Suspect != nil {
 			names = append(names, n.Namespace)
@@ -94,11 +82,10 @@ func (s *lossStatus) suspects() (names []string) {
 }
 
 // awaitStatus asks for the status until it is as wanted.
-func awaitStatus(t *testing.T, d *Daemon, what string, wanted func(lossStatus) bool) {
+func awaitStatus(t *testing.T, d *Daemon, what string, wanted func(*api.Status) bool) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		var s lossStatus
-		err := d.read(t.Context(), "/_botwired/status", &s)
+		s, err := d.client.Status(t.Context())
 		if err == nil && wanted(s) {
 			return
 		}

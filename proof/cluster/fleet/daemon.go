@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/child"
 	"github.com/botwired/botwired/upstream/natskv"
 )
@@ -26,13 +27,14 @@ type Options struct {
 	Dir      string   // the daemon's own; it is made
 	Upstream string   // upstream.url
 	Flags    []string // further ones
+	Token    string   // that it wants, as the flags say; empty if none
 }
 
 // Daemon is a running daemon. Its methods may be called concurrently.
 type Daemon struct {
 	*child.Process
-	base string
-	http *http.Client
+	transport *http.Transport
+	client    *api.Client
 }
 
 // Start starts a daemon, and waits until it listens.
@@ -46,7 +48,9 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Daemon{process, process.URL(), child.NewClient()}, nil
+	d := At(process.URL(), o.Token)
+	d.Process = process
+	return d, nil
 }
 
 // OverBucket are the flags of a daemon whose upstream is a bucket on three servers.
@@ -87,7 +91,7 @@ func MakeBucket(ctx context.Context, url, name string) error {
 
 // Stop ends the daemon as a supervisor does: by itself, with 0.
 func (d *Daemon) Stop() error {
-	defer d.http.CloseIdleConnections()
+	defer d.transport.CloseIdleConnections()
 	if err := d.Signal(syscall.SIGTERM); err != nil {
 		return errors.Join(err, d.Alive())
 	}
@@ -118,7 +122,3 @@ func (d *Daemon) Resident() int64 {
 	}
 	return 0
 }
-
-// At returns a daemon, or another server of the same API, that somebody else has started: of its methods, only
-// those that ask over HTTP may be called.
-func At(url string) *Daemon { return &Daemon{base: url, http: child.NewClient()} }

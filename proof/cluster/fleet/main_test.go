@@ -67,7 +67,14 @@ func threeServers(t *testing.T) string {
 // daemon starts a daemon that ends with the test, once the bucket takes its writes.
 func daemon(t *testing.T, url string, flags ...string) *Daemon {
 	t.Helper()
-	d, err := Start(t.Context(), Options{Program: program, Dir: t.TempDir(), Upstream: url, Flags: flags})
+	return start(t, Options{Upstream: url, Flags: flags})
+}
+
+// start starts a daemon that ends with the test.
+func start(t *testing.T, o Options) *Daemon {
+	t.Helper()
+	o.Program, o.Dir = program, t.TempDir()
+	d, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (l *lab) drainsSQLite(ctx context.Context, r *result) error {
 	if r.OverSQLite, r.ListThrough, err = l.drains(ctx, h.url, waits); err != nil {
 		return err
 	}
-	r.ListSQLite, err = l.listing(ctx, fleet.At(h.url))
+	r.ListSQLite, err = l.listing(ctx, fleet.At(h.url, ""))
 	return err
 }
 

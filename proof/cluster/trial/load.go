@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/proof/cluster/check"
 	"github.com/botwired/botwired/proof/cluster/fleet"
 )
@@ -123,7 +124,7 @@ func (c *caller) read(ctx context.Context, e check.Entry) {
 func (c *caller) missed(err error) {
 	c.books.mu.Lock()
 	defer c.books.mu.Unlock()
-	if fleet.IsStatus(err, http.StatusServiceUnavailable) {
+	if api.IsRefused(err, http.StatusServiceUnavailable) {
 		c.books.unknown++
 		return
 	}
