@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -80,13 +78,13 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 	if err := surface.Require(r, http.MethodPost, "namespace", "key", "separator"); err != nil {
 		return err
 	}
-	id, err := surface.EntryParameter(r)
-	if err != nil {
-		return err
+	p := surface.ParametersOf(r)
+	id, separator := p.Entry(), p.Text("separator")
+	if !utf8.ValidString(separator) || utf8.RuneCountInString(separator) > maxSeparator {
+		p.Refuse("the parameter separator is wrong: expected at most %d characters in UTF-8", maxSeparator)
 	}
-	separator, err := separatorParameter(r)
-	if err != nil {
-		return err
+	if p.Err != nil {
+		return p.Err
 	}
 	q := memory.Request{Verb: memory.PutEntry, ID: id}
 	if err := readHeader(&q, r.Header); err != nil {
@@ -101,15 +99,6 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Append(r.Context(), &q, separator) })
 }
 
-func separatorParameter(r *http.Request) (string, error) {
-	separator := r.URL.Query().Get("separator")
-	if !utf8.ValidString(separator) || utf8.RuneCountInString(separator) > maxSeparator {
-		return "", wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("the parameter separator is wrong: expected at most %d characters in UTF-8", maxSeparator))
-	}
-	return separator, nil
-}
-
 var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Match, and no If-None-Match")
 
 // answerUndo undoes the newest write to an entry, or all since the revision that the parameter to names.
@@ -117,13 +106,10 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	if err := surface.Require(r, http.MethodPost, "namespace", "key", "to"); err != nil {
 		return err
 	}
-	id, err := surface.EntryParameter(r)
-	if err != nil {
-		return err
-	}
-	to, err := revisionParameter(r)
-	if err != nil {
-		return err
+	p := surface.ParametersOf(r)
+	id, to := p.Entry(), p.Number("to", "to=%.40q: expected the number of a revision")
+	if p.Err != nil {
+		return p.Err
 	}
 	q := memory.Request{Verb: memory.PutEntry, ID: id}
 	if err := readHeader(&q, r.Header); err != nil {
@@ -136,30 +122,17 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.surface.Undo(r.Context(), &q, to) })
 }
 
-// revisionParameter is 0 if it is not given.
-func revisionParameter(r *http.Request) (uint64, error) {
-	if !r.URL.Query().Has("to") {
-		return 0, nil
-	}
-	text := r.URL.Query().Get("to")
-	revision, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || revision == 0 {
-		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("to=%.40q: expected the number of a revision", text))
-	}
-	return revision, nil
-}
-
 // answer has the memory carry a request out, and writes the result.
 func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carryOut func() (memory.Result, error)) error {
 	q.Trace = c.trace
 	extended := false
 	q.Extend = func(most time.Duration) {
 		extended = true
-		_ = surface.Allow(w, most) // if the deadline cannot be moved, the answer may be lost, as any can
+		surface.Allow(w, most)
 	}
 	result, err := carryOut()
 	if extended {
-		_ = surface.Allow(w, 0)
+		surface.Allow(w, 0)
 	}
 	return s.write(w, c, &result, err)
 }

@@ -2,7 +2,6 @@ package surface
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,13 +38,14 @@ func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
 // deadLetters lists dead letters, oldest first: as many as the parameter limit says,
 // after the one whose ID the parameter after gives.
 func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request) error {
-	limit, err := limitParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	limit, text := p.limit(), p.Text("after")
+	after, err := strconv.ParseUint(text, 10, 64)
+	if err != nil && text != "" {
+		p.Refuse("after=%q: expected the id of a dead letter", text)
 	}
-	after, err := afterParameter(r)
-	if err != nil {
-		return err
+	if p.Err != nil {
+		return p.Err
 	}
 	letters, err := s.journal.DeadLetters(after, limit)
 	if err != nil {
@@ -56,19 +56,6 @@ func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request) error {
 		docs[i] = newDeadLetterDocument(&letters[i])
 	}
 	return writeDocument(w, http.StatusOK, api.DeadLetters{DeadLetters: docs})
-}
-
-// afterParameter is the number of the dead letter that the list goes on after.
-func afterParameter(r *http.Request) (uint64, error) {
-	text := r.URL.Query().Get("after")
-	if text == "" {
-		return 0, nil
-	}
-	seq, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("after=%q: expected the id of a dead letter", text))
-	}
-	return seq, nil
 }
 
 const (
@@ -82,14 +69,12 @@ const (
 // the oldest first, so that of several to an entry the newest one stays. It leaves out those
 // that come while it is at work.
 func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace := p.namespace()
+	if p.Err != nil {
+		return p.Err
 	}
-	if err := Allow(w, retryTime); err != nil {
-		return err
-	}
-	ctx, cancel := s.tasks.Patience(r.Context(), retryTime)
+	ctx, cancel := s.within(w, r, retryTime)
 	defer cancel()
 	last := s.journal.Stats().LastSeq
 	doc, retried := api.Retried{}, make(map[journal.ID]uint64)
@@ -195,13 +180,12 @@ var errNewer = wire.Detail(http.StatusConflict,
 
 // retry journals one dead letter anew. If that undoes a newer write, force has to say so.
 func (s *Surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) error {
-	force, err := boolParameter(r, "force")
-	if err != nil {
-		return err
-	}
-	last := seq
-	if force {
+	p, last := ParametersOf(r), seq
+	if p.truth("force") {
 		last = journal.AnyWrite
+	}
+	if p.Err != nil {
+		return p.Err
 	}
 	written, err := s.journal.Retry(seq, last)
 	if errors.Is(err, journal.ErrNewer) {

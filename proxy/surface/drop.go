@@ -13,18 +13,12 @@ import (
 
 // dropPending makes an entry's pending write a dead letter.
 func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request) error {
-	id, err := EntryParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	id, seq := p.Entry(), p.Number("seq", "seq=%q: expected the number of a pending write")
+	if p.Err != nil {
+		return p.Err
 	}
-	seq, err := seqParameter(r)
-	if err != nil {
-		return err
-	}
-	if err := Allow(w, flushTimeout); err != nil {
-		return err
-	}
-	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
+	ctx, cancel := s.within(w, r, flushTimeout)
 	defer cancel()
 	dropped, err := s.flusher.Drop(ctx, id, seq)
 	if err != nil {

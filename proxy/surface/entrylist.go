@@ -1,7 +1,6 @@
 package surface
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/botwired/botwired/api"
@@ -23,20 +22,15 @@ func newKnownDocument(k journal.Known) api.Entry {
 // entries lists what is known here of a namespace, in the order of the keys: more than BotWire
 // can list.
 func (s *Surface) entries(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := givenNamespace(r)
-	if err != nil {
-		return err
-	}
-	limit, err := limitParameter(r)
-	if err != nil {
-		return err
-	}
-	query := r.URL.Query()
-	prefix := query.Get("prefix")
+	p := ParametersOf(r)
+	namespace, limit, prefix := p.givenNamespace(), p.limit(), p.Text("prefix")
 	if prefix != "" && wire.CheckKey(prefix) != nil {
-		return wire.Detail(http.StatusBadRequest, fmt.Sprintf("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix))
+		p.Refuse("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix)
 	}
-	found, complete, err := s.memory.Known(namespace, prefix, query.Get("after"), limit+1)
+	if p.Err != nil {
+		return p.Err
+	}
+	found, complete, err := s.memory.Known(namespace, prefix, p.Text("after"), limit+1)
 	if err != nil {
 		return err
 	}

@@ -166,9 +166,10 @@ const (
 
 // followEvents answers with the events from now on, or after the one that the caller has seen.
 func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace := p.namespace()
+	if p.Err != nil {
+		return p.Err
 	}
 	from, reset, err := s.events.resume(lastEvent(r))
 	if err != nil {

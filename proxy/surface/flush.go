@@ -9,25 +9,15 @@ import (
 // flush answers when all writes acknowledged before are settled or dead, or when its time
 // is up. With the parameter now it also tries what waits for a time.
 func (s *Surface) flush(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
-	}
-	timeout, err := durationParameter(r, "timeout", flushTimeout, maxFlushTimeout, "1h")
-	if err != nil {
-		return err
-	}
-	now, err := boolParameter(r, "now")
-	if err != nil {
-		return err
-	}
-	if err := Allow(w, timeout); err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace, timeout, now := p.namespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("now")
+	if p.Err != nil {
+		return p.Err
 	}
 	if now {
 		s.flusher.TryNow(namespace)
 	}
-	ctx, cancel := s.tasks.Patience(r.Context(), timeout)
+	ctx, cancel := s.within(w, r, timeout)
 	defer cancel()
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {

@@ -19,14 +19,12 @@ const importTime = 10 * time.Second
 // takeImport answers 200 when all lines are done. A line that cannot be imported refuses the request,
 // and nothing of it is done.
 func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace := p.namespace()
+	if p.Err != nil {
+		return p.Err
 	}
-	if err := Allow(w, importTime); err != nil {
-		return err
-	}
-	ctx, cancel := s.tasks.Patience(r.Context(), importTime)
+	ctx, cancel := s.within(w, r, importTime)
 	defer cancel()
 	end, ok := s.importer.Begin(ctx)
 	if !ok {

@@ -35,9 +35,7 @@ func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request) error {
 	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
-	if err := Allow(w, mcpTime); err != nil {
-		return err
-	}
+	Allow(w, mcpTime)
 	s.opts.MCP.ServeHTTP(w, r)
 	return nil
 }

@@ -173,9 +173,10 @@ func (r *request) document() api.AnsweredRequest {
 
 // followRequests answers with the requests from now on.
 func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace := p.namespace()
+	if p.Err != nil {
+		return p.Err
 	}
 	from, err := s.monitor.Follow()
 	if err != nil {

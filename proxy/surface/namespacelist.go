@@ -18,14 +18,13 @@ const (
 
 // listNamespaces lists the namespaces of whose entries something is known here, by name.
 func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
-	limit, err := numberParameter(r, "limit", defaultLimit, 1, maxNamespaces)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	limit, match := p.number("limit", defaultLimit, 1, maxNamespaces), strings.ToLower(p.Text("match"))
+	if p.Err != nil {
+		return p.Err
 	}
 	s.awaitIndex(r.Context())
-	query := r.URL.Query()
-	match := strings.ToLower(query.Get("match"))
-	names, err := s.journal.Keys.Namespaces(query.Get("after"), limit+1, func(name string) bool {
+	names, err := s.journal.Keys.Namespaces(p.Text("after"), limit+1, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), match)
 	})
 	if err != nil {

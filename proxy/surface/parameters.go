@@ -2,6 +2,7 @@ package surface
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,89 +62,17 @@ func requireParameters(r *http.Request, parameters ...string) error {
 	return nil
 }
 
-// Allow gives a request that may take longer than others its time.
-func Allow(w http.ResponseWriter, d time.Duration) error {
-	return supported(http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime)))
+// Allow gives a request that may take longer than others its time. If the deadline cannot be moved, the
+// answer may be lost, as any can.
+func Allow(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime))
 }
 
-// boolParameter is true or false, and false if it is not given.
-func boolParameter(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return false, nil
-	}
-	value, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, wire.Detail(http.StatusBadRequest, fmt.Sprintf("%s=%q: expected true or false", name, text))
-	}
-	return value, nil
+// within gives a request a time, within which its caller waits for upstream.
+func (s *Surface) within(w http.ResponseWriter, r *http.Request, d time.Duration) (context.Context, context.CancelFunc) {
+	Allow(w, d)
+	return s.tasks.Patience(r.Context(), d)
 }
-
-var errEmptyNamespace = wire.Detail(http.StatusBadRequest,
-	"the parameter namespace is empty: expected the name of a namespace, or no such parameter for all namespaces")
-
-// namespaceParameter is empty if it is not given: all namespaces.
-func namespaceParameter(r *http.Request) (string, error) {
-	query := r.URL.Query()
-	namespace := query.Get("namespace")
-	switch {
-	case !query.Has("namespace"):
-		return "", nil
-	case namespace == "": // a script's variable that is not set
-		return "", errEmptyNamespace
-	}
-	if refusal := wire.CheckNamespace(namespace); refusal != nil {
-		return "", refusal
-	}
-	return namespace, nil
-}
-
-// durationParameter is a duration such as 30s, or a number of seconds. The refusal of a longer
-// one than most calls that named.
-func durationParameter(r *http.Request, name string, byDefault, most time.Duration, named string) (time.Duration, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return byDefault, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		d, err = time.ParseDuration(text + "s")
-	}
-	if err != nil || d < 0 || d > most {
-		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("%s=%q: expected a duration such as 30s, from 0 to %s", name, text, named))
-	}
-	return d, nil
-}
-
-func limitParameter(r *http.Request) (int, error) {
-	return numberParameter(r, "limit", defaultLimit, 1, maxLimit)
-}
-
-// numberParameter is a whole number from one to another, or the default if it is not given.
-func numberParameter(r *http.Request, name string, byDefault, least, most int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return byDefault, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, wire.Detail(http.StatusBadRequest,
-			fmt.Sprintf("%s=%q: expected a whole number from %d to %d", name, text, least, most))
-	}
-	return n, nil
-}
-
-// givenNamespace is the parameter namespace, which must be there.
-func givenNamespace(r *http.Request) (string, error) {
-	namespace, err := namespaceParameter(r)
-	if err == nil && namespace == "" {
-		err = errNoNamespace
-	}
-	return namespace, err
-}
-
-var errNoNamespace = wire.Detail(http.StatusBadRequest, "the parameter namespace is missing: expected the name of a namespace")
 
 // supported ignores that a writer, of a test, is no connection.
 func supported(err error) error {
@@ -153,28 +82,112 @@ func supported(err error) error {
 	return err
 }
 
-// EntryParameter is the entry that the parameters namespace and key name.
-func EntryParameter(r *http.Request) (journal.ID, error) {
-	query := r.URL.Query()
-	id := journal.ID{Namespace: query.Get("namespace"), Key: query.Get("key")}
-	if id.Namespace == "" || id.Key == "" {
-		return id, wire.Detail(http.StatusBadRequest, "expected the parameters namespace and key, which name an entry")
-	}
-	if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
-		return id, refusal
-	}
-	return id, nil
+// Parameters are those of a request. A parameter that is wrong is read as not given.
+type Parameters struct {
+	values url.Values
+	Err    error // refuses the first one that is wrong
 }
 
-// seqParameter is 0 if it is not given.
-func seqParameter(r *http.Request) (uint64, error) {
-	if !r.URL.Query().Has("seq") {
-		return 0, nil
+// ParametersOf returns the parameters of a request.
+func ParametersOf(r *http.Request) *Parameters { return &Parameters{values: r.URL.Query()} }
+
+func (p *Parameters) refuse(refusal error) {
+	if p.Err == nil {
+		p.Err = refusal
 	}
-	text := r.URL.Query().Get("seq")
-	seq, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || seq == 0 {
-		return 0, wire.Detail(http.StatusBadRequest, fmt.Sprintf("seq=%q: expected the number of a pending write", text))
+}
+
+// Refuse refuses the request because of a parameter.
+func (p *Parameters) Refuse(format string, args ...any) {
+	p.refuse(wire.Detail(http.StatusBadRequest, fmt.Sprintf(format, args...)))
+}
+
+// Text returns a parameter as it is; empty if it is not given.
+func (p *Parameters) Text(name string) string { return p.values.Get(name) }
+
+// Entry is the entry that the parameters namespace and key name.
+func (p *Parameters) Entry() journal.ID {
+	id := journal.ID{Namespace: p.Text("namespace"), Key: p.Text("key")}
+	if id.Namespace == "" || id.Key == "" {
+		p.Refuse("expected the parameters namespace and key, which name an entry")
+	} else if refusal := wire.CheckEntry(id.Namespace, id.Key); refusal != nil {
+		p.refuse(refusal)
 	}
-	return seq, nil
+	return id
+}
+
+// namespace is empty if it is not given: all namespaces.
+func (p *Parameters) namespace() string {
+	namespace := p.Text("namespace")
+	if !p.values.Has("namespace") {
+		return ""
+	}
+	if namespace == "" { // a script's variable that is not set
+		p.Refuse("the parameter namespace is empty: expected the name of a namespace, or no such parameter for all namespaces")
+	} else if refusal := wire.CheckNamespace(namespace); refusal != nil {
+		p.refuse(refusal)
+	}
+	return namespace
+}
+
+// givenNamespace is the parameter namespace, which must be there.
+func (p *Parameters) givenNamespace() string {
+	namespace := p.namespace()
+	if namespace == "" {
+		p.Refuse("the parameter namespace is missing: expected the name of a namespace")
+	}
+	return namespace
+}
+
+// truth is true or false, and false if it is not given.
+func (p *Parameters) truth(name string) bool {
+	text := p.Text(name)
+	value, err := strconv.ParseBool(text)
+	if err != nil && text != "" {
+		p.Refuse("%s=%q: expected true or false", name, text)
+	}
+	return value
+}
+
+// duration is a duration such as 30s, or a number of seconds. The refusal of a longer one than most calls
+// that named.
+func (p *Parameters) duration(name string, byDefault, most time.Duration, named string) time.Duration {
+	text := p.Text(name)
+	if text == "" {
+		return byDefault
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
+	}
+	if err != nil || d < 0 || d > most {
+		p.Refuse("%s=%q: expected a duration such as 30s, from 0 to %s", name, text, named)
+	}
+	return d
+}
+
+func (p *Parameters) limit() int { return p.number("limit", defaultLimit, 1, maxLimit) }
+
+// number is a whole number from one to another, or the default if it is not given.
+func (p *Parameters) number(name string, byDefault, least, most int) int {
+	text := p.Text(name)
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		p.Refuse("%s=%q: expected a whole number from %d to %d", name, text, least, most)
+	}
+	return n
+}
+
+// Number is the number of a write or a revision, 0 if it is not given. refusal formats the refusal of any
+// other text.
+func (p *Parameters) Number(name, refusal string) uint64 {
+	text := p.Text(name)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if p.values.Has(name) && (err != nil || n == 0) {
+		p.Refuse(refusal, text)
+	}
+	return n
 }

@@ -36,17 +36,16 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	if err := Require(r, http.MethodGet, "wait"); err != nil {
 		return err
 	}
-	wait, err := durationParameter(r, "wait", 0, maxReceiptWait, "1m")
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	wait := p.duration("wait", 0, maxReceiptWait, "1m")
+	if p.Err != nil {
+		return p.Err
 	}
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write: %.40q: expected the seq of a Botwired-Write header", number))
 	}
-	if err := Allow(w, wait); err != nil {
-		return err
-	}
+	Allow(w, wait)
 	s.awaitIndex(r.Context())
 	receipt, err := s.journal.Receipts.Read(r.Context(), seq)
 	if err == nil && receipt.State == journal.ReceiptPending && wait > 0 {

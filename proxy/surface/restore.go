@@ -20,29 +20,19 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request) error {
 	if isAboutAll(r) {
 		return s.restoreAll(w, r)
 	}
-	namespace, err := givenNamespace(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace, timeout, stop := p.givenNamespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("stop")
+	if p.Err != nil {
+		return p.Err
 	}
-	timeout, err := durationParameter(r, "timeout", flushTimeout, maxFlushTimeout, "1h")
-	if err != nil {
-		return err
-	}
-	stop, err := boolParameter(r, "stop")
-	if err != nil {
-		return err
-	}
-	if err := Allow(w, timeout); err != nil {
-		return err
-	}
+	ctx, cancel := s.within(w, r, timeout)
+	defer cancel()
 	if stop {
 		if err := s.restorer.End(namespace); err != nil {
 			return err
 		}
 		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
 	}
-	ctx, cancel := s.tasks.Patience(r.Context(), timeout)
-	defer cancel()
 	return s.restoreWithin(ctx, w, namespace)
 }
 
@@ -110,24 +100,22 @@ func (s *Surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
 // forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
 // known here. About all namespaces, botwired goes on with an upstream that has lost its writes.
 func (s *Surface) forget(w http.ResponseWriter, r *http.Request) error {
-	switch {
-	case r.URL.Query().Has("key"):
-		id, err := EntryParameter(r)
-		if err != nil {
-			return err
+	p := ParametersOf(r)
+	if p.values.Has("key") {
+		id := p.Entry()
+		if p.Err != nil {
+			return p.Err
 		}
 		return s.forgetEntry(w, id)
-	case isAboutAll(r):
+	}
+	if isAboutAll(r) {
 		return s.acceptUpstream(w)
 	}
-	namespace, err := givenNamespace(r)
-	if err != nil {
-		return err
+	namespace := p.givenNamespace()
+	if p.Err != nil {
+		return p.Err
 	}
-	if err := Allow(w, flushTimeout); err != nil {
-		return err
-	}
-	ctx, cancel := s.tasks.Patience(r.Context(), flushTimeout)
+	ctx, cancel := s.within(w, r, flushTimeout)
 	defer cancel()
 	if err := s.restorer.End(namespace); err != nil {
 		return err

@@ -60,9 +60,10 @@ func isWrite(d *api.Revision, w *journal.Write) bool {
 
 // listRevisions lists the states of an entry, the newest first. The ETag names the newest one.
 func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
-	id, err := EntryParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	id := p.Entry()
+	if p.Err != nil {
+		return p.Err
 	}
 	if s.opts.Revisions == nil {
 		return errNoRevisions

@@ -67,16 +67,17 @@ func (s *Surface) awaitIndex(ctx context.Context) {
 
 // status describes the daemon.
 func (s *Surface) status(w http.ResponseWriter, r *http.Request) error {
-	most, err := numberParameter(r, "namespaces", maxLimit, 0, maxLimit)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	most := p.number("namespaces", maxLimit, 0, maxLimit)
+	if p.Err != nil {
+		return p.Err
 	}
 	s.awaitIndex(r.Context())
 	doc, err := s.describe(time.Now())
 	if err != nil {
 		return err
 	}
-	if r.URL.Query().Has("namespaces") {
+	if p.values.Has("namespaces") {
 		doc.Namespaces = api.MostUrgent(doc.Namespaces, most)
 	}
 	return writeDocument(w, http.StatusOK, doc)
@@ -128,13 +129,10 @@ func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
 // pending lists the writes that wait for upstream, the longest waiting first.
 func (s *Surface) pending(w http.ResponseWriter, r *http.Request) error {
-	namespace, err := namespaceParameter(r)
-	if err != nil {
-		return err
-	}
-	limit, err := limitParameter(r)
-	if err != nil {
-		return err
+	p := ParametersOf(r)
+	namespace, limit := p.namespace(), p.limit()
+	if p.Err != nil {
+		return p.Err
 	}
 	s.awaitIndex(r.Context())
 	docs := []api.PendingWrite{}
