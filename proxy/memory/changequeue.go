@@ -15,13 +15,11 @@ import (
 )
 
 const (
-	// newsAtOnce bounds the entries that are fetched at a time because another host has changed
+	// changesAtOnce bounds the entries that are fetched at a time because another host has changed
 	// them: callers' reads have slots left, also while a watch catches up.
 	changesAtOnce = 4
-	// newsKept bounds the entries that wait for that. Beyond it the next read asks.
+	// changesKept bounds the entries that wait for that. Beyond it the next read asks.
 	changesKept = 10_000
-	// newsRetry and newsRetryMost bound the pause after a fetch that upstream did not answer.
-	changeRetry, changeRetryMost = 2 * time.Second, time.Minute
 )
 
 // changeQueue holds the entries that other hosts have changed, as the watch tells, and fetches those that
@@ -119,22 +117,14 @@ func (n *changeQueue) work(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 		case isOutage(err):
 			n.add(id)
-			if err := tasks.Sleep(ctx, retryPause(err)); err != nil {
+			wait, _ := retryAfter(err)
+			if err := tasks.Sleep(ctx, min(max(retryLeast, wait), retryMost)); err != nil {
 				return err
 			}
 		case !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked): // a panic is logged
 			n.m.fetches.logger.Error("fetching an entry that another host has changed", "error", err)
 		}
 	}
-}
-
-// retryPause is how long to wait after an outage.
-func retryPause(err error) time.Duration {
-	var later interface{ RetryAfter() time.Duration }
-	if errors.As(err, &later) {
-		return min(max(changeRetry, later.RetryAfter()), changeRetryMost)
-	}
-	return changeRetry
 }
 
 // follow drops the copy of an entry that the view shows to be deleted, and fetches the entry if what is

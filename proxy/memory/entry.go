@@ -106,10 +106,6 @@ func (e *entry) name() string {
 	return name
 }
 
-func (e *entry) patience() time.Duration { return e.m.upstream.Patience(e.id) }
-
-func (e *entry) tooLong() error { return e.m.upstream.TooLong() }
-
 // ask guards the answer twice. It takes a lease on the entry before it asks, so that the
 // journal drops the answer if the entry was written, or settled, after upstream may have
 // made it. And a write that was pending before the lease is newer than any answer: the
@@ -183,7 +179,7 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	if err != nil || !unproven { // guard 9.34
 		return false, err
 	}
-	_, err = e.m.fetches.wait(&listing{e.m, e.id.Namespace, maxListLimit}, waitOutOutage, e.patience())
+	_, err = e.m.fetches.wait(&listing{e.m, e.id.Namespace, maxListLimit}, waitOutOutage, e.m.upstream.Patience(e.id))
 	return err == nil, err
 }
 

@@ -76,7 +76,7 @@ func (x *Export) list() error {
 		found = x.m.assess(x.namespace, AnyAge, &cache.Item{Body: []byte{}, ConfirmedAt: head.FetchedAt, Incomplete: incomplete}, generation)
 	}
 	if found.freshness != cache.Fresh {
-		got, err := x.m.fetches.wait(from, true, from.patience())
+		got, err := x.m.fetches.wait(from, true, x.m.fetches.patience(from))
 		switch {
 		case err == nil:
 			incomplete = got.item(from.key()).Incomplete

@@ -22,10 +22,6 @@ type resource interface {
 	// name names the resource among all. Listings of a namespace have one name: upstream
 	// is always asked for all keys that it lists.
 	name() string
-	// patience is how long a caller to whom nothing else can be given waits for an answer,
-	// and tooLong the error for one who has waited so long.
-	patience() time.Duration
-	tooLong() error
 	// ask asks upstream. The function that it returns takes upstream's answer into the
 	// journal, and must be called. Its error is errOvertaken if a write came in between
 	// and left nothing here that could answer instead.
@@ -50,10 +46,17 @@ type fetched struct {
 // fetches are the requests upstream for reads. All who want the same thing share one.
 // It does not depend on any one of them: when a caller goes, the request goes on.
 type fetches struct {
-	tasks  *tasks.Tasks
-	logger *slog.Logger
-	group  singleflight.Group
-	began  sync.Map // name of a fetch under way → time.Time
+	upstream Upstream
+	tasks    *tasks.Tasks
+	logger   *slog.Logger
+	group    singleflight.Group
+	began    sync.Map // name of a fetch under way → time.Time
+}
+
+// patience returns how long a caller to whom nothing else can be given waits for an answer.
+func (f *fetches) patience(from resource) time.Duration {
+	key := from.key()
+	return f.upstream.Patience(journal.ID{Namespace: key.Namespace, Key: key.Key})
 }
 
 // wait begins or joins a fetch and waits for it, but not for longer than some time, and not
@@ -64,7 +67,7 @@ func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration)
 	inVain := f.underWayFor(from, waitOutOutage) >= longest // guard 9.13
 	result := f.begin(from, waitOutOutage)
 	if inVain {
-		return fetched{}, from.tooLong()
+		return fetched{}, f.upstream.TooLong()
 	}
 	timer := time.NewTimer(longest) // guard 9.9
 	defer timer.Stop()
@@ -75,7 +78,7 @@ func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration)
 		}
 		return r.Val.(fetched), nil
 	case <-timer.C:
-		return fetched{}, from.tooLong()
+		return fetched{}, f.upstream.TooLong()
 	}
 }
 

@@ -86,12 +86,6 @@ func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Lim
 // name cannot be an entry's: no key is empty.
 func (l *listing) name() string { return l.namespace + "/" }
 
-func (l *listing) patience() time.Duration {
-	return l.m.upstream.Patience(journal.ID{Namespace: l.namespace})
-}
-
-func (l *listing) tooLong() error { return l.m.upstream.TooLong() }
-
 // ask begins the fill before it asks, so that the journal lays over upstream's listing
 // the writes that settle meanwhile (contract 8).
 func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {

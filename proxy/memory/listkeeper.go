@@ -34,8 +34,8 @@ const (
 	prefetchesAtOnce = 4
 	// refusalsPassed bounds the entries that upstream refuses in a prefetch that goes on.
 	refusalsPassed = 4
-	// listRetry and listRetryMost bound the pause after a listing that has failed.
-	listRetry, listRetryMost = 2 * time.Second, time.Minute
+	// retryLeast and retryMost bound the pause after a request of the background's that has failed.
+	retryLeast, retryMost = 2 * time.Second, time.Minute
 )
 
 // listKeeper lists the namespaces in use in the background, so that their absent keys are known
@@ -166,13 +166,9 @@ func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 	if !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic is logged, and the status says how upstream does
 		l.m.fetches.logger.Error("listing a namespace in the background", "error", err)
 	}
-	pause := min(listRetry<<min(of.failures, 10), listRetryMost)
-	var later interface{ RetryAfter() time.Duration }
-	if errors.As(err, &later) {
-		pause = min(max(pause, later.RetryAfter()), listRetryMost)
-	}
+	wait, _ := retryAfter(err)
+	of.due = time.Now().Add(min(max(retryLeast<<min(of.failures, 10), wait), retryMost))
 	of.failures++
-	of.due = time.Now().Add(pause)
 }
 
 // look lists a namespace, and fetches its values, and returns when to look again.
@@ -200,11 +196,7 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 // refusesEntry reports whether an error is about one entry: upstream's word on that alone, and not on who
 // asks, or how often.
 func refusesEntry(err error) bool {
-	var said Answered
-	if !errors.As(err, &said) {
-		return false
-	}
-	status, _ := said.Answer()
+	status, _ := answeredStatus(err)
 	return slices.Contains([]int{statusBadRequest, statusTooLarge, statusUnprocessable}, status)
 }
 

@@ -33,7 +33,7 @@ type Memory struct {
 	// on their way upstream so.
 	writesThrough func(namespace string) bool
 	through       *throughWrites
-	offline       *offline
+	assumesAbsent func(namespace string) bool // of an unknown entry while upstream cannot be asked
 	used          *inUse
 	tasks         *tasks.Tasks
 	fetches       *fetches
@@ -94,9 +94,9 @@ func New(opts Options) *Memory {
 	m := &Memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, policy: opts.Policy,
-		writesThrough: opts.WriteThrough, through: newThroughWrites(), offline: &offline{opts.Journal, opts.AssumeAbsent, opts.WriteThrough},
+		writesThrough: opts.WriteThrough, through: newThroughWrites(), assumesAbsent: opts.AssumeAbsent,
 		used: newInUse(), turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
-		fetches: &fetches{tasks: opts.Tasks, logger: opts.Logger},
+		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
 	m.restorer = newRestorer(m, opts.Logger)
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)

@@ -114,7 +114,7 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, 
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		a.source = FromFallback
 		return a, nil
-	case m.offline.mayAssumeAbsent(key, d, found) && isOutage(err):
+	case m.mayAssumeAbsent(key, d, found) && isOutage(err):
 		return answer{item: &cache.Item{}, source: FromAssumed, age: cache.Forever}, nil
 	}
 	if found.excluded && isUnavailable(err) {
@@ -133,9 +133,9 @@ func (u UnusedCopy) Unwrap() error { return u.error }
 // kept waiting by an outage; one that has none waits until a short one is over.
 func (m *Memory) fetchFor(freshness cache.Freshness, from resource) (fetched, error) {
 	if freshness == cache.Fallback {
-		return m.fetches.wait(from, false, min(fallbackAfter, from.patience()))
+		return m.fetches.wait(from, false, min(fallbackAfter, m.fetches.patience(from)))
 	}
-	return m.fetches.wait(from, true, from.patience())
+	return m.fetches.wait(from, true, m.fetches.patience(from))
 }
 
 // askedBecause is why upstream was asked.
@@ -154,14 +154,32 @@ func (f found) askedBecause() Source {
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {
+	_, ok := retryAfter(err)
+	return ok
+}
+
+// retryAfter returns how long to wait before upstream is asked again; ok is false if upstream can be asked.
+func retryAfter(err error) (wait time.Duration, ok bool) {
 	var later interface{ RetryAfter() time.Duration }
-	return errors.As(err, &later)
+	if ok = errors.As(err, &later); ok {
+		wait = later.RetryAfter()
+	}
+	return wait, ok
 }
 
 // Answered is an error that has upstream's own answer with it.
 type Answered interface {
 	RetryAfter() time.Duration // 0 if upstream named no time
 	Answer() (status int, body []byte)
+}
+
+// answeredStatus returns the status of upstream's own answer; ok is false if an error has none.
+func answeredStatus(err error) (status int, ok bool) {
+	var said Answered
+	if ok = errors.As(err, &said); ok {
+		status, _ = said.Answer()
+	}
+	return status, ok
 }
 
 // IsNamespaceFull reports whether a write was refused because its namespace is full.

@@ -43,7 +43,7 @@ func NewPut(id journal.ID, value string) journal.NewWrite {
 // store journals a write.
 func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 	m.used.note(w.Namespace)
-	if err := m.offline.fence(&w); err != nil {
+	if err := m.fenceAssumed(&w); err != nil {
 		return journal.Write{}, err
 	}
 	return m.journal.Append(w)
@@ -168,7 +168,7 @@ func (m *Memory) mayExist(
 	item := known.item
 	if freshness := m.assess(id.Namespace, AnyAge, item, generation).freshness; freshness != cache.Fresh {
 		from := newEntry(m, id, generation, false)
-		got, err := m.fetches.wait(from, false, from.patience()-time.Since(began)) // guard 9.10
+		got, err := m.fetches.wait(from, false, m.fetches.patience(from)-time.Since(began)) // guard 9.10
 		switch {
 		case err == nil:
 			item = got.item(key)
@@ -187,12 +187,8 @@ func (m *Memory) mayExist(
 // refusesCaller reports whether upstream is there and says no. A 429 says that it has no
 // time, which passes.
 func refusesCaller(err error) bool {
-	var said Answered
-	if !errors.As(err, &said) {
-		return false
-	}
-	status, _ := said.Answer()
-	return status != statusTooManyRequests
+	status, answered := answeredStatus(err)
+	return answered && status != statusTooManyRequests
 }
 
 // mayBeListed decides for an entry of which nothing else is known, by its namespace's

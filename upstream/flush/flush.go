@@ -53,15 +53,18 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 	f.mu.Lock()
 	w := f.callers.flush("", f.schedule.announced, f.schedule.pending)
 	f.mu.Unlock()
-	f.inSome(f.schedule.expediteSome)
+	f.eachQueue(f.schedule.expedite)
 	return w
 }
 
-// inSome calls some until it has gone through all queues. Each call holds the lock anew.
-func (f *Flusher) inSome(some func(cursor int) (next int, done bool)) {
+// queuesAtOnce is how many queues are visited under one hold of the lock.
+const queuesAtOnce = 128
+
+// eachQueue visits all queues. The schedule may change between some of them and the next.
+func (f *Flusher) eachQueue(visit func(*queue)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
-		cursor, done = some(cursor)
+		cursor, done = f.schedule.queues.Walk(cursor, queuesAtOnce, visit)
 		f.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
 	}

@@ -143,12 +143,12 @@ func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
 	chunks := 0
 	for cursor, done := 0, false; !done; chunks++ {
 		before := f.schedule.lingeringQueues()
-		cursor, done = f.schedule.expediteSome(cursor)
-		if n := before - f.schedule.lingeringQueues(); n > 2*expediteChunk {
+		cursor, done = f.schedule.queues.Walk(cursor, queuesAtOnce, f.schedule.expedite)
+		if n := before - f.schedule.lingeringQueues(); n > 2*queuesAtOnce {
 			t.Errorf("a chunk made %d namespaces urgent", n)
 		}
 	}
-	if n := f.schedule.lingeringQueues(); n > 0 || chunks < namespaces/expediteChunk/2 {
+	if n := f.schedule.lingeringQueues(); n > 0 || chunks < namespaces/queuesAtOnce/2 {
 		t.Errorf("%d of %d namespaces still linger after %d chunks", n, namespaces, chunks)
 	}
 }

@@ -15,9 +15,8 @@ const noPosition = math.MaxUint64
 // time, and the queues take turns, so that no namespace holds up another (contract 16).
 //
 // It is not safe for concurrent use. Its methods look at a few tasks, however many there
-// are, with three exceptions. [schedule.start] looks at every task of a queue that is due:
-// oldestOf at most. [schedule.expediteSome] makes a few changes to each of expediteChunk queues.
-// [schedule.tryNow], which a person asks for, looks at every failed task of a queue.
+// are, with two exceptions. [schedule.start] looks at every task of a queue that is due:
+// oldestOf at most. [queue.tryNow], which a person asks for, looks at every failed task of a queue.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace
 	turns          turns
@@ -200,23 +199,6 @@ func (s *schedule) expediteTask(q *queue, t *task) {
 		q.urgent.push(t)
 		s.place(q)
 	}
-}
-
-// expediteChunk is how many queues a flush of all namespaces looks at under one hold of
-// the lock.
-const expediteChunk = 128
-
-// expediteSome makes urgent what waits in some of the queues, from a cursor on that
-// begins with 0. The schedule may change between two calls.
-func (s *schedule) expediteSome(cursor int) (next int, done bool) {
-	return s.queues.Walk(cursor, expediteChunk, s.expedite)
-}
-
-// tryNow ends all waits of a queue that only time would end. It takes a moment for each task
-// that waits so.
-func (s *schedule) tryNow(q *queue) {
-	q.tryNow()
-	s.place(q)
 }
 
 // start takes a task that is due out of its line in a queue. For a probe it takes a task

@@ -153,9 +153,7 @@ func (f *Flusher) renewPaces(ctx context.Context) error {
 		case <-ticker.C:
 		case <-f.opts.Quotas.Changes():
 		}
-		f.inSome(func(cursor int) (next int, done bool) {
-			return f.schedule.queues.Walk(cursor, expediteChunk, f.renew)
-		})
+		f.eachQueue(f.renew)
 		f.signal()
 	}
 }
@@ -168,7 +166,7 @@ func (f *Flusher) renew(q *queue) {
 
 // tryNow ends the waits of a queue that a person may end. The caller holds mu.
 func (f *Flusher) tryNow(q *queue) {
-	f.schedule.tryNow(q)
+	q.tryNow()
 	f.opts.Quotas.Lift(q.Key())
 	f.renew(q)
 }

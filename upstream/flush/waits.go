@@ -107,9 +107,7 @@ func (f *Flusher) TryNow(namespace string) {
 	defer f.signal()
 	f.health.Nudge()
 	if namespace == "" {
-		f.inSome(func(cursor int) (next int, done bool) {
-			return f.schedule.queues.Walk(cursor, expediteChunk, f.tryNow)
-		})
+		f.eachQueue(f.tryNow)
 		return
 	}
 	f.mu.Lock()
