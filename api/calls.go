@@ -76,12 +76,9 @@ func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 // lettersPage is how many dead letters one request asks for.
 const lettersPage = 10_000
 
-// DeadLetters returns all dead letters, or those of a namespace if it is not empty.
-func (c *Client) DeadLetters(ctx context.Context, namespace string) (all []ListedDeadLetter, err error) {
+// DeadLetters returns all dead letters, the oldest first.
+func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
 	query := url.Values{"limit": {strconv.Itoa(lettersPage)}}
-	if namespace != "" {
-		query.Set("namespace", namespace)
-	}
 	for {
 		var page DeadLetters
 		if err := c.Read(ctx, Request{Path: Surface("dead-letters"), Query: query}, &page); err != nil {
@@ -98,6 +95,19 @@ func (c *Client) DeadLetters(ctx context.Context, namespace string) (all []Liste
 // Value is the value of an entry, as BotWire's own API has it: GET /memory/NAMESPACE/KEY.
 type Value struct {
 	Value     string  `json:"value"`
+	CreatedAt float64 `json:"created_at"` // Unix seconds
+	UpdatedAt float64 `json:"updated_at"` // Unix seconds
+}
+
+// Listing lists the newest entries of a namespace, as BotWire's own API has it: GET /memory/NAMESPACE.
+type Listing struct {
+	Keys []Listed `json:"keys"`
+}
+
+// Listed is an entry of a listing.
+type Listed struct {
+	Key       string  `json:"key"`
+	Bytes     int     `json:"bytes"`      // as BotWire counts them: characters
 	UpdatedAt float64 `json:"updated_at"` // Unix seconds
 }
 

@@ -9,13 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/journal"
 )
 
 // offering has a sidecar serve MCP. Nobody dials the daemon that its tools would ask.
 func offering(t *testing.T) *sidecar {
-	return newSidecar(t, func(_ *journal.Options, o *Options) { o.MCP = mcp.New(mcp.Options{URL: "http://localhost"}).Handler() })
+	return newSidecar(t, func(_ *journal.Options, o *Options) {
+		o.MCP = mcp.New(mcp.Options{Daemon: api.NewClient(api.Options{})}).Handler()
+	})
 }
 
 const mcpTarget = "/_botwired/mcp"

@@ -21,11 +21,10 @@ const (
 // inside is the daemon's HTTP for its own parts, over connections within the process. The guard
 // stands in front of those who use them.
 type inside struct {
-	client   *http.Client
-	url      string
-	listener *pipe.Listener
-	server   *http.Server
-	served   chan error
+	transport *http.Transport
+	listener  *pipe.Listener
+	server    *http.Server
+	served    chan error
 }
 
 func newInside(logger *slog.Logger) *inside {
@@ -35,8 +34,7 @@ func newInside(logger *slog.Logger) *inside {
 		MaxIdleConnsPerHost: insideConns, IdleConnTimeout: insideIdle, DisableCompression: true,
 	}
 	return &inside{
-		client: &http.Client{Transport: transport}, url: "http://localhost", listener: listener,
-		server: newHTTPServer(nil, logger), served: make(chan error, 1),
+		transport: transport, listener: listener, server: newHTTPServer(nil, logger), served: make(chan error, 1),
 	}
 }
 
@@ -49,7 +47,7 @@ func (in *inside) serve(handler http.Handler) {
 // close cuts the requests under way off.
 func (in *inside) close() error {
 	err := errors.Join(in.server.Close(), in.listener.Close())
-	in.client.CloseIdleConnections()
+	in.transport.CloseIdleConnections()
 	if served := <-in.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}

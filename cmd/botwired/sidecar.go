@@ -206,7 +206,9 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		d.describeCluster(&opts)
 	}
 	inside := newInside(d.logger)
-	opts.MCP = mcp.New(mcp.Options{Client: inside.client, URL: inside.url, Version: build.Version(), Logger: d.logger}).Handler()
+	opts.MCP = mcp.New(mcp.Options{
+		Daemon: api.NewClient(api.Options{Transport: inside.transport}), Version: build.Version(), Logger: d.logger,
+	}).Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
 	}

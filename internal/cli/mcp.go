@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"os/signal"
 	"syscall"
 
@@ -92,8 +91,7 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
 	logger = p.Open(serverlog.LevelOf(use.Loaded.Config.Log))
 	server := mcp.New(mcp.Options{
-		Client: &http.Client{Transport: link, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		URL:    "http://" + api.Host(use.Loaded.Config.Listen), Token: token,
+		Daemon:    api.NewClient(api.Options{Listen: use.Loaded.Config.Listen, Token: token, Transport: link}),
 		Namespace: *options.namespace, ReadOnly: *options.readOnly,
 		Version: build.Version(), Logger: logger,
 	})

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/botwired/botwired/api"
 )
 
 const (
@@ -16,31 +18,6 @@ const (
 	// shownValue bounds the characters of a value in a history.
 	shownValue = 10_000
 )
-
-// receiptDocument is the daemon's answer about a write.
-type receiptDocument struct {
-	Op        string  `json:"op"`
-	State     string  `json:"state"`
-	WrittenAt float64 `json:"written_at"`
-	SettledAt float64 `json:"settled_at"` // null if it is pending
-	By        uint64  `json:"by"`
-	Reason    string  `json:"reason"`
-}
-
-// letterDocument is a dead letter. Only the answer about one of them has the values.
-type letterDocument struct {
-	ID        string  `json:"id"`
-	Kind      string  `json:"kind"`
-	Host      string  `json:"host"`
-	Seq       uint64  `json:"seq"`
-	Namespace string  `json:"namespace"`
-	Key       string  `json:"key"`
-	Op        string  `json:"op"`
-	Error     string  `json:"error"`
-	WrittenAt float64 `json:"written_at"`
-	RefusedAt float64 `json:"refused_at"`
-	Value     *string `json:"value"`
-}
 
 type historyWrite struct {
 	Write     uint64 `json:"write" jsonschema:"the number of the write"`
@@ -139,41 +116,48 @@ func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64,
 	if err != nil || len(page.Entries) == 0 {
 		return nil, err
 	}
-	if k := &page.Entries[0]; k.Key == of.Key && k.Seq != 0 {
-		return []uint64{k.Seq}, nil
+	if k := &page.Entries[0]; k.Key == of.Key && k.Seq != nil {
+		return []uint64{*k.Seq}, nil
 	}
 	return nil, nil
 }
 
 func (s *toolset) addWrite(ctx context.Context, out *historyResult, seq uint64) error {
-	var r receiptDocument
-	_, err := s.daemon.do(ctx, request{path: surface("receipts", strconv.FormatUint(seq, 10))}, &r)
+	var r api.Receipt
+	_, err := s.daemon.do(ctx, api.Request{Path: api.Surface("receipts", strconv.FormatUint(seq, 10))}, &r)
 	switch {
-	case isRefused(err, http.StatusNotFound):
+	case api.IsRefused(err, http.StatusNotFound):
 		return nil // it is not kept any more
 	case err != nil:
 		return err
 	}
 	out.Writes = append(out.Writes, historyWrite{
-		Write: seq, Op: r.Op, State: r.State, WrittenAt: moment(r.WrittenAt), EndedAt: moment(r.SettledAt), By: r.By, Reason: r.Reason,
+		Write: seq, Op: r.Op, State: r.State, WrittenAt: moment(r.WrittenAt), EndedAt: moment(orZero(r.SettledAt)), By: orZero(r.By), Reason: r.Reason,
 	})
 	return nil
 }
 
+// orZero returns the value of a field that may be null.
+func orZero[T any](field *T) (value T) {
+	if field != nil {
+		value = *field
+	}
+	return value
+}
+
 // letters returns the dead letters of an entry without their values, the oldest first.
-func (d *daemon) letters(ctx context.Context, namespace, key string) (of []letterDocument, err error) {
+func (d *daemon) letters(ctx context.Context, namespace, key string) (of []api.ListedDeadLetter, err error) {
 	for after := ""; ; {
 		query := url.Values{"after": {after}, "limit": {itoa(lettersPage)}}
-		var page struct {
-			DeadLetters []letterDocument `json:"dead_letters"`
-		}
-		if _, err := d.do(ctx, request{path: surface("dead-letters"), query: query}, &page); err != nil {
+		var page api.DeadLetters
+		if _, err := d.do(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query}, &page); err != nil {
 			return nil, err
 		}
-		for _, l := range page.DeadLetters {
+		for i := range page.DeadLetters {
+			l := &page.DeadLetters[i]
 			after = l.ID
 			if l.Namespace == namespace && l.Key == key {
-				of = append(of, l)
+				of = append(of, *l)
 			}
 		}
 		if len(page.DeadLetters) < lettersPage {
@@ -183,10 +167,10 @@ func (d *daemon) letters(ctx context.Context, namespace, key string) (of []lette
 }
 
 func (s *toolset) addLetter(ctx context.Context, out *historyResult, id string) error {
-	var l letterDocument
-	_, err := s.daemon.do(ctx, request{path: surface("dead-letters", id)}, &l)
+	var l api.DeadLetter
+	_, err := s.daemon.do(ctx, api.Request{Path: api.Surface("dead-letters", id)}, &l)
 	switch {
-	case isRefused(err, http.StatusNotFound):
+	case api.IsRefused(err, http.StatusNotFound):
 		return nil // a person has just decided it
 	case err != nil:
 		return err

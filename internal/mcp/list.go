@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+
+	"github.com/botwired/botwired/api"
 )
 
 const (
@@ -13,60 +15,24 @@ const (
 	keysLooked = 50_000
 )
 
-// knownDocument is an entry of which something is known at the daemon.
-type knownDocument struct {
-	Key       string  `json:"key"`
-	State     string  `json:"state"` // pending or settled
-	Op        string  `json:"op"`
-	ListBytes int     `json:"list_bytes"`
-	UpdatedAt float64 `json:"updated_at"`
-	Seq       uint64  `json:"seq"` // null if the newest write is not this daemon's
-}
-
-func (k *knownDocument) isDeleted() bool { return k.Op == "delete" }
-
-// knownPage is a page of them, in the order of the keys. It lacks nothing that upstream holds if
-// Complete.
-type knownPage struct {
-	Entries  []knownDocument `json:"entries"`
-	Next     *string         `json:"next"`
-	Complete bool            `json:"complete"`
-}
-
-func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page knownPage, err error) {
+// known returns a page of the entries of a namespace of which something is known at the daemon.
+func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page api.Entries, err error) {
 	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
-	_, err = d.do(ctx, request{path: surface("entries"), query: query}, &page)
+	_, err = d.do(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)
 	return page, err
-}
-
-// listDocument is the daemon's answer to a LIST.
-type listDocument struct {
-	Keys []struct {
-		Key       string  `json:"key"`
-		Bytes     int     `json:"bytes"`
-		UpdatedAt float64 `json:"updated_at"`
-	} `json:"keys"`
 }
 
 // list returns the newest keys of a namespace. The daemon asks upstream for them, unless it knows
 // them well enough, and then knows all that upstream can list.
-func (d *daemon) list(ctx context.Context, namespace string, limit int) (list listDocument, err error) {
-	_, err = d.do(ctx, request{path: []string{"memory", namespace}, query: url.Values{"limit": {itoa(limit)}}}, &list)
+func (d *daemon) list(ctx context.Context, namespace string, limit int) (list api.Listing, err error) {
+	_, err = d.do(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {itoa(limit)}}}, &list)
 	return list, err
 }
 
-// knownNamespaces is a page of the namespaces that the daemon knows.
-type knownNamespaces struct {
-	Namespaces []struct {
-		Namespace string `json:"namespace"`
-		Entries   int    `json:"entries"`
-	} `json:"namespaces"`
-	Next *string `json:"next"`
-}
-
-func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page knownNamespaces, err error) {
+// namespaces returns a page of the namespaces that the daemon knows.
+func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page api.Namespaces, err error) {
 	query := url.Values{"after": {after}, "limit": {itoa(limit)}}
-	_, err = d.do(ctx, request{path: surface("namespaces"), query: query}, &page)
+	_, err = d.do(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
 	return page, err
 }
 
@@ -140,7 +106,7 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 				return out, nil
 			}
 			after, looked = k.Key, looked+1
-			if k.isDeleted() || !since.IsZero() && k.UpdatedAt < float64(since.UnixMicro())/1e6 {
+			if isDeleted(k) || !since.IsZero() && k.UpdatedAt < float64(since.UnixMicro())/1e6 {
 				continue
 			}
 			out.Entries = append(out.Entries, listedEntry{k.Key, k.ListBytes, moment(k.UpdatedAt)})
@@ -164,7 +130,8 @@ func (s *toolset) listNamespaces(ctx context.Context, in arguments) (any, error)
 		return nil, err
 	}
 	out := listResult{Namespaces: []listedNamespace{}}
-	for _, n := range page.Namespaces {
+	for i := range page.Namespaces {
+		n := &page.Namespaces[i]
 		out.Namespaces = append(out.Namespaces, listedNamespace{n.Namespace, n.Entries})
 	}
 	if page.Next != nil {

@@ -4,20 +4,15 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/botwired/botwired/api"
 )
 
-// entryDocument is the daemon's answer to a GET of an entry.
-type entryDocument struct {
-	Value     string  `json:"value"`
-	CreatedAt float64 `json:"created_at"`
-	UpdatedAt float64 `json:"updated_at"`
-}
-
 // read returns an entry and its version; found is false if there is none.
-func (d *daemon) read(ctx context.Context, namespace, key string) (entry entryDocument, version string, found bool, err error) {
-	header, err := d.do(ctx, request{path: memory(namespace, key)}, &entry)
-	if isRefused(err, http.StatusNotFound) {
-		return entryDocument{}, "", false, nil
+func (d *daemon) read(ctx context.Context, namespace, key string) (entry api.Value, version string, found bool, err error) {
+	header, err := d.do(ctx, api.Request{Path: api.Memory(namespace, key)}, &entry)
+	if api.IsRefused(err, http.StatusNotFound) {
+		return api.Value{}, "", false, nil
 	}
 	return entry, versionOf(header), err == nil, err
 }

@@ -1,6 +1,10 @@
 package mcp
 
-import "context"
+import (
+	"context"
+
+	"github.com/botwired/botwired/api"
+)
 
 // previewMost is how many characters of a value a preview has.
 const previewMost = 200
@@ -33,9 +37,9 @@ func (s *toolset) recent(ctx context.Context, in arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]knownDocument, len(list.Keys))
+	rows := make([]api.Entry, len(list.Keys))
 	for i, k := range list.Keys {
-		rows[i] = knownDocument{Key: k.Key, ListBytes: k.Bytes, UpdatedAt: k.UpdatedAt}
+		rows[i] = api.Entry{Key: k.Key, ListBytes: k.Bytes, UpdatedAt: k.UpdatedAt}
 	}
 	for found := range s.daemon.values(ctx, out.Namespace, rows) {
 		if found.gone {

@@ -157,11 +157,12 @@ func (d *daemon) flush() {
 
 // serve offers the daemon's memory.
 func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
-	o := mcp.Options{URL: d.address.URL, Version: "1.2.3", Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.NewTextHandler(d.log, nil))}
+	transport := api.Transport(d.address.Listener.Addr().String())
+	transport.DisableKeepAlives = true
+	o := mcp.Options{Daemon: api.NewClient(api.Options{Transport: transport}), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(d.log, nil))}
 	for _, a := range adjust {
 		a(&o)
 	}
-	d.t.Cleanup(o.Client.CloseIdleConnections)
 	return mcp.New(o)
 }
 

@@ -1,7 +1,7 @@
 // Package mcp offers the memory of a botwired daemon as tools of the Model Context Protocol
 // (https://modelcontextprotocol.io).
 //
-// It knows the memory by the daemon's HTTP alone, /memory/ and /_botwired/, and keeps nothing
+// It knows the memory by the daemon's HTTP alone, as package api asks for it, and keeps nothing
 // itself: whatever two clients see comes from one daemon. The daemon serves it under
 // /_botwired/mcp over a connection inside its process, and "botwired mcp" over stdin and stdout.
 //
@@ -25,6 +25,8 @@ import (
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/botwired/botwired/api"
 )
 
 // maxMessage bounds a client's message, in bytes: one value of 100,000 characters, each escaped as
@@ -33,13 +35,9 @@ const maxMessage = 2 << 20
 
 // Options configures a server.
 type Options struct {
-	// Client makes the requests to the daemon. Nil is [http.DefaultClient]. With one that keeps
-	// connections, a write may fail because the daemon has just closed its connection.
-	Client *http.Client
-	// URL is the daemon's, such as http://127.0.0.1:2689.
-	URL string
-	// Token is the daemon's, or empty.
-	Token string
+	// Daemon makes the requests to the daemon. With a transport that keeps connections, a write may fail
+	// because the daemon has just closed its connection.
+	Daemon *api.Client
 	// Namespace, if not empty, is the only one: the tools then take no namespace. It must be
 	// one that BotWire accepts.
 	Namespace string
@@ -62,12 +60,11 @@ type Server struct {
 
 // New returns a server.
 func New(opts Options) *Server {
-	opts.Client = cmp.Or(opts.Client, http.DefaultClient)
 	opts.Version = cmp.Or(opts.Version, "unknown") // the protocol wants one
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: opts, daemon: newDaemon(opts)}
+	s := &Server{opts: opts, daemon: &daemon{client: opts.Daemon, agent: "botwired-mcp/" + opts.Version}}
 	s.handler = sync.OnceValue(s.newHandler)
 	return s
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -70,4 +71,15 @@ func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	return encode(out)
+}
+
+// encode makes JSON in which < and & are themselves.
+func encode(document any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }

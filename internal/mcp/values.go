@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"sync"
+
+	"github.com/botwired/botwired/api"
 )
 
 // valuesAtATime is how many values are read at a time.
@@ -19,7 +21,7 @@ type valued struct {
 }
 
 // values reads the values of entries, some at a time, and yields them in their order.
-func (d *daemon) values(ctx context.Context, namespace string, of []knownDocument) iter.Seq[valued] {
+func (d *daemon) values(ctx context.Context, namespace string, of []api.Entry) iter.Seq[valued] {
 	return func(yield func(valued) bool) {
 		for part := range slices.Chunk(of, valuesAtATime) {
 			found := make([]valued, len(part))
@@ -37,9 +39,11 @@ func (d *daemon) values(ctx context.Context, namespace string, of []knownDocumen
 	}
 }
 
-func (d *daemon) value(ctx context.Context, namespace string, of *knownDocument) valued {
+func isDeleted(e *api.Entry) bool { return e.Op == "delete" }
+
+func (d *daemon) value(ctx context.Context, namespace string, of *api.Entry) valued {
 	v := valued{key: of.Key, updatedAt: of.UpdatedAt}
-	if of.isDeleted() {
+	if isDeleted(of) {
 		v.gone = true
 		return v
 	}

@@ -2,11 +2,14 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/botwired/botwired/api"
 )
 
 // absent is the version of an entry that does not exist.
@@ -49,9 +52,10 @@ type writeResult struct {
 	written
 }
 
-// storedDocument is the daemon's answer to a write.
-type storedDocument struct {
-	Bytes int `json:"bytes"` // characters, whatever BotWire calls them
+// body is the body of a request that leaves a value.
+func body(value string) []byte {
+	text, _ := json.Marshal(map[string]string{"value": value}) // which any text can be in
+	return text
 }
 
 func (s *toolset) writeTool() tool {
@@ -61,9 +65,8 @@ func (s *toolset) writeTool() tool {
 			"With if_version it writes only if nobody has changed the entry since you read it.",
 		arguments: s.within(keyArgument, valueArgument, versionArgument),
 		run: func(ctx context.Context, in arguments) (any, error) {
-			return s.put(ctx, in, request{
-				method: http.MethodPut, path: memory(s.namespaceOf(in), in.text("key")),
-				body: map[string]string{"value": in.text("value")},
+			return s.put(ctx, in, api.Request{
+				Method: http.MethodPut, Path: api.Memory(s.namespaceOf(in), in.text("key")), Body: body(in.text("value")),
 			})
 		},
 	}
@@ -84,10 +87,10 @@ func (s *toolset) appendTool() tool {
 			if !given {
 				separator = "\n"
 			}
-			return s.put(ctx, in, request{
-				method: http.MethodPost, path: surface("append"),
-				query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}, "separator": {separator}},
-				body:  map[string]string{"value": in.text("value")},
+			return s.put(ctx, in, api.Request{
+				Method: http.MethodPost, Path: api.Surface("append"),
+				Query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}, "separator": {separator}},
+				Body:  body(in.text("value")),
 			})
 		},
 	}
@@ -97,9 +100,11 @@ func (s *toolset) appendTool() tool {
 const maxSeparator = 100
 
 // put makes a write that leaves a value.
-func (s *toolset) put(ctx context.Context, in arguments, r request) (any, error) {
-	r.header = conditionOf(in.text("if_version"))
-	var stored storedDocument
+func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
+	r.Header = conditionOf(in.text("if_version"))
+	var stored struct {
+		Bytes int `json:"bytes"` // characters, whatever BotWire calls them
+	}
 	header, err := s.daemon.do(ctx, r, &stored)
 	if err != nil {
 		return nil, s.explain(ctx, in, err)
@@ -112,7 +117,7 @@ func (s *toolset) put(ctx context.Context, in arguments, r request) (any, error)
 
 // explain adds to a condition that does not hold how the entry is now.
 func (s *toolset) explain(ctx context.Context, in arguments, err error) error {
-	if !isRefused(err, http.StatusPreconditionFailed) {
+	if !api.IsRefused(err, http.StatusPreconditionFailed) {
 		return err
 	}
 	_, version, found, readErr := s.daemon.read(ctx, s.namespaceOf(in), in.text("key"))
@@ -149,11 +154,11 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
 	}
 	var done struct{}
-	header, err := s.daemon.do(ctx, request{
-		method: http.MethodDelete, path: memory(out.Namespace, out.Key), header: conditionOf(in.text("if_version")),
+	header, err := s.daemon.do(ctx, api.Request{
+		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: conditionOf(in.text("if_version")),
 	}, &done)
 	switch {
-	case isRefused(err, http.StatusNotFound):
+	case api.IsRefused(err, http.StatusNotFound):
 		out.State = absent
 		return out, nil
 	case err != nil:

@@ -37,7 +37,7 @@ var layers = []layer{
 	{"internal/drill/throwaway", []string{"internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
-	{"internal/mcp", nil},
+	{"internal/mcp", []string{"api"}},
 
 	// The drill knows a daemon and its upstream by interfaces of its own.
 	{"internal/drill", []string{"internal/faulty", "internal/numbered"}},

@@ -61,12 +61,7 @@ func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // List lists a namespace: the times of its keys, which are limit at most.
 func (d *Daemon) List(ctx context.Context, namespace string, limit int) (map[string]int64, error) {
-	var doc struct {
-		Keys []struct {
-			Key       string
-			UpdatedAt float64 `json:"updated_at"`
-		}
-	}
+	var doc api.Listing
 	r := api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {strconv.Itoa(limit)}}}
 	if err := d.client.Read(ctx, r, &doc); err != nil {
 		return nil, err
@@ -111,7 +106,7 @@ func (d *Daemon) Receipt(ctx context.Context, seq uint64) (check.Receipt, error)
 
 // Letters returns all dead letters.
 func (d *Daemon) Letters(ctx context.Context) (all []check.Letter, err error) {
-	letters, err := d.client.DeadLetters(ctx, "")
+	letters, err := d.client.DeadLetters(ctx)
 	for i := range letters {
 		l := &letters[i]
 		all = append(all, check.Letter{
