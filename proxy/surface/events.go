@@ -65,6 +65,13 @@ type Events struct {
 // Wanted reports whether anybody follows the events, or has done so within the last minute.
 func (e *Events) Wanted() bool { return e.feed.Wanted() }
 
+func (e *Events) add(now event) {
+	if e.Wanted() {
+		now.at = time.Now()
+		e.feed.Add(now)
+	}
+}
+
 // Follow returns a reader of the events from now on.
 func (e *Events) Follow() (*feed.Reader[event], error) { return e.feed.Follow() }
 
@@ -78,17 +85,11 @@ func newEvents() *Events {
 // Changed takes a change of the journal. A newer write comes before the end of the one that it
 // supersedes.
 func (e *Events) Changed(c journal.Change) {
-	if !e.Wanted() {
-		return
-	}
 	if c.Written && !c.Found {
-		e.feed.Add(event{name: eventPending, at: time.Now(), seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes})
+		e.add(event{name: eventPending, seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes})
 	}
 	if end := &c.Ended; end.Seq != 0 {
-		e.feed.Add(event{
-			name: endingName(end), at: time.Now(), seq: end.Seq, id: c.ID, op: end.Op, bytes: end.Bytes,
-			by: end.By, reason: end.Reason,
-		})
+		e.add(event{name: endingName(end), seq: end.Seq, id: c.ID, op: end.Op, bytes: end.Bytes, by: end.By, reason: end.Reason})
 	}
 }
 
@@ -107,10 +108,7 @@ func endingName(end *journal.Ending) string {
 // Sending must be called right before a request of a pending write leaves, and before it is known
 // that a newer one supersedes the write.
 func (s *Surface) Sending(w journal.Write) {
-	if !s.events.Wanted() {
-		return
-	}
-	s.events.feed.Add(event{name: eventSent, at: time.Now(), seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
+	s.events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }
 
 // VersionSeen counts a version that the watch tells of, and shows another host's.
@@ -120,23 +118,12 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 		return
 	}
 	s.opts.Metrics.ForeignVersions.Inc()
-	s.events.elsewhere(id)
-}
-
-// elsewhere takes in that another host has changed an entry.
-func (e *Events) elsewhere(id journal.ID) {
-	if !e.Wanted() {
-		return
-	}
-	e.feed.Add(event{name: eventChanged, at: time.Now(), id: id})
+	s.events.add(event{name: eventChanged, id: id})
 }
 
 // UpstreamChanged must be called with each new state of upstream's.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
-	if !s.events.Wanted() {
-		return
-	}
-	s.events.feed.Add(event{name: eventUpstream, at: time.Now(), state: now.State, since: now.Since, reason: now.Reason})
+	s.events.add(event{name: eventUpstream, state: now.State, since: now.Since, reason: now.Reason})
 }
 
 func (e *event) document() any {

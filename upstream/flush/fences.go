@@ -21,8 +21,8 @@ const (
 // fences decide which writes are compared with upstream before they are sent, and remember the
 // last writes that upstream has confirmed. Its methods may be called concurrently.
 type fences struct {
-	journal FenceJournal // nil: there are no fences
-	exact   bool         // a fence costs no request
+	journal *journal.Fence // nil: there are no fences
+	exact   bool           // a fence costs no request
 	of      func(namespace string) bool
 	linger  func(namespace string) time.Duration
 	offset  *upstream.Offset

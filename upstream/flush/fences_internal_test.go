@@ -10,12 +10,9 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// fenceJournal stands for one that is there.
-type fenceJournal struct{ FenceJournal }
-
 func confirmedBy(linger time.Duration) *fences {
 	return newFences(&Options{
-		Engine: inexact{}, FenceJournal: fenceJournal{}, Fence: func(string) bool { return true },
+		Engine: inexact{}, FenceJournal: &journal.Fence{}, Fence: func(string) bool { return true },
 		Linger: func(string) time.Duration { return linger },
 	})
 }

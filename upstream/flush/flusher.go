@@ -31,27 +31,10 @@ type Journal interface {
 	Stats() journal.Stats
 }
 
-// FenceJournal is what the flusher needs of a [journal.Fence].
-type FenceJournal interface {
-	Base(journal.ID) (journal.Base, error)
-	Lose(w journal.Write, o journal.Observation, reason string, mayLand ...journal.Content) error
-	LoseToDelete(w journal.Write, at float64, reason string, mayLand ...journal.Content) error
-	KeepOverwritten(w journal.Write, o journal.Observation, reason string) error
-	KeepOverwrittenDelete(w journal.Write, at float64, reason string) error
-}
-
-// ThroughJournal is what the flusher needs of a [journal.WriteThrough].
-type ThroughJournal interface {
-	Admits(journal.NewWrite) error
-	Doubt(journal.ID)
-	EndDoubt(journal.ID) error
-	Supersede(id journal.ID, seq uint64) error
-}
-
 // Options configures a flusher.
 type Options struct {
 	Journal Journal
-	Through ThroughJournal
+	Through *journal.WriteThrough
 	Engine  upstream.Engine
 	// Host names this host's writes where the engine keeps such names: see [upstream.Writer].
 	Host string
@@ -63,7 +46,7 @@ type Options struct {
 	// (contract 17); nil: only those are that ask for it themselves. Without a FenceJournal
 	// none is.
 	Fence        func(namespace string) bool
-	FenceJournal FenceJournal
+	FenceJournal *journal.Fence
 	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
 	// upstream, right before it is sent. It may call FenceAll.
 	BeforeSend func()

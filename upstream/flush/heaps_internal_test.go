@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"container/heap"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,15 +31,15 @@ func TestHeap(t *testing.T) {
 		switch {
 		case len(held) == 0 || random.IntN(3) > 0:
 			n := &number{value: random.IntN(1000)}
-			h.push(n)
+			heap.Push(&h, n)
 			held = append(held, n)
 		case random.IntN(2) == 0:
 			n := held[random.IntN(len(held))]
 			n.value = random.IntN(1000)
-			h.fix(n.index)
+			heap.Fix(&h, n.index)
 		default:
 			i := random.IntN(len(held))
-			if n := h.remove(held[i].index); n != held[i] || n.index != -1 {
+			if n := heap.Remove(&h, held[i].index); n != held[i] || held[i].index != -1 {
 				t.Fatalf("step %d: %+v was removed in place of %+v", step, n, held[i])
 			}
 			held = slices.Delete(held, i, i+1)
@@ -55,7 +56,7 @@ func wantOrder(t *testing.T, h *heapOf[*number]) {
 	t.Helper()
 	last := -1
 	for h.len > 0 {
-		n := h.remove(0)
+		n := heap.Pop(h).(*number)
 		if n.value < last {
 			t.Fatalf("%d comes after %d", n.value, last)
 		}
@@ -71,13 +72,13 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 100, 3*heapBlock + 1} {
 		var h heapOf[*number]
 		for range n {
-			h.push(&number{value: random.IntN(1000), compared: &compared})
+			heap.Push(&h, &number{value: random.IntN(1000), compared: &compared})
 		}
 		for i := range h.len {
 			h.at(i).value = random.IntN(1000)
 		}
 		compared = 0
-		if h.rebuild(); compared > 2*n {
+		if heap.Init(&h); compared > 2*n {
 			t.Errorf("%d comparisons for %d elements", compared, n)
 		}
 		for i := range h.len {
@@ -93,7 +94,7 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 func TestTryNowTakesNoMemory(t *testing.T) {
 	q := &queue{index: -1}
 	for i := range 3 * heapBlock {
-		q.retries[backingOff].push(&retryState{task: &task{first: uint64(i)}, at: instant(1 + i), index: -1})
+		heap.Push(&q.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: instant(1 + i), index: -1})
 	}
 	if n := testing.AllocsPerRun(3, q.tryNow); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -1,6 +1,8 @@
 package flush
 
 import (
+	"container/heap"
+
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/botwired/botwired/internal/hashtable"
@@ -48,8 +50,8 @@ type queue struct {
 	hurried  bool    // an entry went before its turn, as a caller waits for it
 	passed   uint64  // the first of the task that others went before
 	passedAs uint64  // that task's seq when the first of them did
-	heap     *heapOf[*queue]
-	index    int // in the heap; -1 while it is in none
+	in       *heapOf[*queue]
+	index    int // in that heap; -1 while it is in none
 }
 
 func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
@@ -60,7 +62,7 @@ func (q *queue) isUrgent(t *task) bool { return t.through || t.urgent || t.first
 func (q *queue) leave(t *task) {
 	switch {
 	case t.retrying():
-		q.retries[t.retry.waiting].remove(t.retry.index)
+		heap.Remove(&q.retries[t.retry.waiting], t.retry.index)
 	case q.isUrgent(t):
 		q.urgent.remove(t)
 	case t.removes:
@@ -126,7 +128,7 @@ func (q *queue) orRetry(t *task) *task {
 // which they are due. Where a quota is short, the first of them may wait for its turn, and
 // one behind it that need not is looked for: such a namespace sends little, and so has few.
 func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
-	first := retries.first().task
+	first := retries.at(0).task
 	if !q.pace.spread {
 		return first
 	}
@@ -198,7 +200,7 @@ func (q *queue) tryNow() {
 		for i := range h.len {
 			h.at(i).at = atOnce // guard 18.7
 		}
-		h.rebuild()
+		heap.Init(h)
 	}
 }
 

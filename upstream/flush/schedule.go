@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"container/heap"
 	"math"
 
 	"github.com/botwired/botwired/internal/hashtable"
@@ -121,7 +122,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 			s.enqueue(q, t, now)
 			break
 		}
-		q.retries[t.retry.waiting].fix(t.retry.index)
+		heap.Fix(&q.retries[t.retry.waiting], t.retry.index)
 	case postponed:
 		s.enqueue(q, t, now)
 	}
@@ -132,7 +133,7 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
 	case !t.through && t.retry != nil && t.retry.at != 0:
-		q.retries[t.retry.waiting].push(t.retry)
+		heap.Push(&q.retries[t.retry.waiting], t.retry)
 	case q.isUrgent(t):
 		q.urgent.push(t)
 	case t.removes:
@@ -329,17 +330,17 @@ func (s *schedule) place(q *queue) {
 	h := s.turnsOf(q)
 	t := q.first()
 	waits := t != nil && (!q.blocked || q.running == 0)
-	if q.index >= 0 && (!waits || q.heap != h) {
-		q.heap.remove(q.index)
+	if q.index >= 0 && (!waits || q.in != h) {
+		heap.Remove(q.in, q.index)
 	}
 	if !waits {
 		return
 	}
 	q.readyAt = max(q.ready(t), q.notBefore, q.servedAt) // guard 16.6
-	if q.heap = h; q.index < 0 {
-		h.push(q)
+	if q.in = h; q.index < 0 {
+		heap.Push(h, q)
 	} else {
-		h.fix(q.index)
+		heap.Fix(h, q.index)
 	}
 	if q.readyAt < s.wakeAt { // guard 18.1
 		s.wakeAt = q.readyAt

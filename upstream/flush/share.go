@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/botwired/botwired/upstream"
@@ -71,14 +72,14 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	var passed []*queue
 	for h.len > 0 && q == nil {
-		if q = h.first(); !does(q) {
-			h.remove(q.index)
+		if q = h.at(0); !does(q) {
+			heap.Remove(h, q.index)
 			passed = append(passed, q)
 			q = nil
 		}
 	}
 	for _, other := range passed {
-		h.push(other)
+		heap.Push(h, other)
 	}
 	return q
 }

@@ -1,6 +1,9 @@
 package flush
 
-import "testing"
+import (
+	"container/heap"
+	"testing"
+)
 
 // A failed delete does not wait for the turn of a failed write that is due before it.
 func TestAFailedDeleteWaitsForNoTurn(t *testing.T) {
@@ -9,7 +12,7 @@ func TestAFailedDeleteWaitsForNoTurn(t *testing.T) {
 	for i, failed := range []*task{write, remove} {
 		r := retryOf(failed)
 		r.at = instant(10 * (i + 1))
-		q.retries[backingOff].push(r)
+		heap.Push(&q.retries[backingOff], r)
 	}
 	if q.first() != remove || q.ready(remove) != 20 {
 		t.Errorf("the first is ready at %d, the delete at %d", q.ready(q.first()), q.ready(remove))
