@@ -63,8 +63,21 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 	if err != nil {
 		return nil, err
 	}
-	result := &Flushed{}
-	return result, answer.Decode(result)
+	return ReadFlushed(answer.Body)
+}
+
+// ReadFlushed decodes the answer to a flush. It fails with [ErrForeign] if the answer counts no pending writes:
+// something between may answer with 504, too.
+func ReadFlushed(body []byte) (*Flushed, error) {
+	var f struct {
+		Flushed
+		Pending *int `json:"pending"`
+	}
+	if json.Unmarshal(body, &f) != nil || f.Pending == nil {
+		return nil, ErrForeign
+	}
+	f.Flushed.Pending = *f.Pending
+	return &f.Flushed, nil
 }
 
 // Receipt says what has become of a write. A write that has none is a *[Refused] with 404.
@@ -115,6 +128,18 @@ type Listed struct {
 func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error) {
 	v := &Value{}
 	return v, c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
+}
+
+// Keys lists a namespace, the newest entry first, as BotWire's own API does: GET /memory/NAMESPACE.
+type Keys struct {
+	Keys []ListedKey `json:"keys"`
+}
+
+// ListedKey is an entry of a list, without its value.
+type ListedKey struct {
+	Key       string  `json:"key"`
+	Bytes     int     `json:"bytes"`      // as BotWire counts them: characters
+	UpdatedAt float64 `json:"updated_at"` // Unix seconds
 }
 
 // Put writes an entry, and returns the number of the write, by which it has a receipt.

@@ -58,14 +58,13 @@ func TestForgetUpstreamCommand(t *testing.T) {
 
 // The status says how the watch does, and first of all what the bucket has lost.
 func TestStatusOfAWatch(t *testing.T) {
-	const body = `{"version":"1","pending":0,"dead_letters":0,"upstream":{"url":"nats://127.0.0.1:4222","state":"up","watch":WATCH},"namespaces":[]}`
 	for watch, want := range map[string][]string{
 		"null": nil,
 		`{"sound":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, sound", "2 entries", "2.0KiB"},
 		`{"sound":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
 		`{"sound":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --all", "not caught up"},
 	} {
-		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "WATCH", watch)}})
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, statusWith(t, `"upstream":{"url":"nats://127.0.0.1:4222","state":"up","watch":`+watch+`}`)}})
 		got := at(t, d, nil, "status")
 		for _, part := range want {
 			if !strings.Contains(got.stdout, part) {

@@ -219,7 +219,7 @@ func TestHelpOfACommand(t *testing.T) {
 // Only a command that uses the data directory needs a home for it.
 func TestCommandsWithoutHome(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status": {200, `{"version":"v1","pending":0}`},
+		"GET /_botwired/status": {200, statusWith(t, "")},
 		"GET /memory/ns/k":      {200, `{"value":"v"}`},
 	})
 	homeless := func(p *cli.Program) { p.Environ = []string{"HOME="} }

@@ -135,7 +135,7 @@ func TestDelete(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	body := `{"namespace":"ns","count":2,"keys":[{"key":"..","bytes":12345,"updated_at":1700000000.25},{"key":"b"}]}`
+	body := `{"namespace":"ns","count":2,"keys":[{"key":"..","bytes":12345,"updated_at":1700000000.25},{"key":"b","bytes":3,"updated_at":1700000000}]}`
 	d := newDaemon(t, map[string]answer{
 		"GET /memory/ns":         {200, body},
 		"GET /memory/ns?limit=1": {200, `{"keys":[{"key":"x","bytes":1,"updated_at":0}]}`},
@@ -144,7 +144,7 @@ func TestList(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "list", "ns"), ""+
 		"KEY  BYTES  UPDATED\n"+
 		"..   12345  2023-11-14T22:13:20Z\n"+
-		"b    -      -\n")
+		"b    3      2023-11-14T22:13:20Z\n")
 	wantOutput(t, at(t, d, nil, "list", "ns", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "list", "ns", "--limit", "1"), "KEY  BYTES  UPDATED\nx    1      1970-01-01T00:00:00Z\n")
 	wantFailure(t, at(t, d, nil, "list", "bad"), cli.ExitError, "Invalid namespace (HTTP 400)")

@@ -67,7 +67,7 @@ func TestFlushShowsProgress(t *testing.T) {
 		flushed, progress := make(chan struct{}), make(chan string)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/_botwired/status" {
-				_, _ = io.WriteString(w, `{"pending":12,"namespaces":[{"namespace":"ns","pending":4}]}`)
+				_, _ = io.WriteString(w, statusWith(t, `"pending":12,"namespaces":[{"namespace":"ns","pending":4}]`))
 				return
 			}
 			<-flushed
@@ -131,7 +131,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/flush?timeout=30s": {200, `{"settled":0,"dead":0,"pending":0}`},
-		"GET /_botwired/status":             {200, `{"version":"v1","pending":0}`},
+		"GET /_botwired/status":             {200, statusWith(t, "")},
 		"GET /memory/ns/k":                  {200, `{"value":"v"}`},
 		"GET /memory/ns":                    {200, `{"keys":[]}`},
 		"PUT /memory/ns/k":                  {200, `{}`},

@@ -18,6 +18,7 @@ import (
 const (
 	statusAnswer = `{"version":"v1","listen":"127.0.0.1:1","started_at":"2026-11-22T20:00:00Z","summary":{"level":"ok","text":"Everything is safe"},` +
 		`"upstream":{"url":"u","state":"up"},"pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"dead_letters":0,` +
+		`"ready":true,"disk":{"journal_bytes":0,"copies_bytes":0,"free_bytes":1073741824},"cache":{"bytes":0,"budget":1048576},` +
 		`"reads":{"total":1234567,"hits":1234000,"upstream":567},"writes":{"acknowledged":20,"sent":5,"saved":15},"time_saved_seconds":3600,"namespaces_total":2,"namespaces":[` +
 		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":5}},` +
 		`{"namespace":"busy","pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"waits":{"why":"throttled: upstream answered 429","until":"2026-11-22T21:01:30Z"}}]}`
@@ -55,9 +56,11 @@ dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
 saved         15 of 20 writes needed no request, and callers waited about 1h
               less
+disk          journal 0B, copies 0B, 1.0GiB free
+memory        0B of entries, at most 1.0MiB
 
 NAMESPACE  PENDING  SIZE  OLDEST  WAITS             QUOTA
-quiet      0        -     -       -                 5 of 1000
+quiet      0        0B    -       -                 5 of 1000
 busy       2        10B   3s      throttled, 1m30s  -
 
 throttled: upstream answered 429
@@ -130,13 +133,13 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 }
 
 const monitoredRequests = `event: request
-data: {"at":"2026-11-22T20:59:58.123Z","method":"GET","path":"/memory/ns/k","namespace":"ns","key":"k","status":200,"answered":"memory","age_seconds":3,"microseconds":12,"bytes":24}
+data: {"at":1795381198.123,"method":"GET","path":"/memory/ns/k","namespace":"ns","key":"k","status":200,"answered":"memory","age_seconds":3,"microseconds":12,"bytes":24}
 
 event: skipped
 data: {"requests":7}
 
 event: request
-data: {"at":"2026-11-22T20:59:59.123Z","method":"PUT","path":"/memory/ns/k2","namespace":"ns","key":"k2","status":503,"answered":"upstream","age_seconds":null,"microseconds":51234,"bytes":5}
+data: {"at":1795381199.123,"method":"PUT","path":"/memory/ns/k2","namespace":"ns","key":"k2","status":503,"answered":"upstream","age_seconds":null,"microseconds":51234,"bytes":5}
 
 `
 
@@ -205,7 +208,7 @@ func TestMonitorForAProgram(t *testing.T) {
 		t.Errorf("stderr %q", stderr)
 	}
 	printed, _, target = monitor(t, nil, 2, "--json", "--namespace", "ns")
-	if !strings.HasPrefix(printed, `{"at":"2026-11-22T20:59:58.123Z","method":"GET"`) || target != "/_botwired/monitor?namespace=ns" {
+	if !strings.HasPrefix(printed, `{"at":1795381198.123,"method":"GET"`) || target != "/_botwired/monitor?namespace=ns" {
 		t.Errorf("GET %s, printed\n%s", target, printed)
 	}
 }

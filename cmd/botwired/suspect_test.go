@@ -8,13 +8,13 @@ import (
 )
 
 func TestStatusOfASuspectNamespace(t *testing.T) {
-	const body = `{"version":"1","pending":0,"dead_letters":1,"open_dead_letters":1,"namespaces":[
+	body := statusWith(t, `"dead_letters":1,"open_dead_letters":1,"namespaces":[
 		{"namespace":"other","pending":0,"suspect":null},
-		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":RESTORING}}]}`
+		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":"RESTORING"}}]`)
 	for restoring, what := range map[string]string{"false": `"botwired restore ns" gives them back`, "true": "is giving them back"} {
-		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, "RESTORING", restoring)}})
+		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, `"RESTORING"`, restoring)}})
 		got := at(t, d, nil, "status")
-		first, _, _ := strings.Cut(got.stdout, "\n")
+		first, _, _ := strings.Cut(strings.TrimPrefix(got.stdout, statusHead), "\n")
 		if !strings.HasPrefix(first, "suspect ") || !strings.Contains(first, "lacks 40 of the 50 entries of ns") || !strings.Contains(first, what) {
 			t.Errorf("%+v", got)
 		}
@@ -52,7 +52,7 @@ func TestRestoreCommand(t *testing.T) {
 
 func TestForgetCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status":               {200, `{"version":"1","pending":0,"namespaces":[{"namespace":"ns","suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]}`},
+		"GET /_botwired/status":               {200, statusWith(t, `"namespaces":[{"namespace":"ns","suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]`)},
 		"POST /_botwired/forget?namespace=ns": {200, `{"namespace":"ns","forgotten":40,"upstream_holds":10}`},
 	})
 	wantFailure(t, at(t, d, nil, "forget", "ns"), cli.ExitUsage, "--yes")

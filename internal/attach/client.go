@@ -67,6 +67,14 @@ func (c *Client) Ask(ctx context.Context, r api.Request) ([]byte, error) {
 	return answer.Body, nil
 }
 
+// Read makes a request, decodes the answer into the document that into points to, and returns the answer's body.
+func (c *Client) Read(ctx context.Context, r api.Request, into any) (body []byte, err error) {
+	if body, err = c.Ask(ctx, r); err != nil {
+		return nil, err
+	}
+	return body, c.Decode(body, into)
+}
+
 // Status returns the state of the daemon.
 func (c *Client) Status(ctx context.Context) (*api.Status, error) {
 	body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")})

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"io"
 	"strings"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 // connect loads the configuration and returns a client of its daemon.
@@ -19,35 +19,17 @@ func (f *Settings) connect() (*attach.Client, error) {
 	return attach.Connect(loaded, build.Version())
 }
 
-// show asks the daemon, and has print judge the answer and print it.
-func (f *Settings) show(ctx context.Context, r api.Request, print func(io.Writer, *attach.Client, []byte) error) error {
-	c, err := f.connect()
-	if err != nil {
+// ask makes a request, and prints the answer: as it came if asJSON is set, and else with print.
+func ask[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request, asJSON bool, print func(answer *T) error) error {
+	answer := new(T)
+	body, err := c.Read(ctx, r, answer)
+	switch {
+	case err != nil:
 		return err
+	case asJSON:
+		return term.JSON(p.Stdout, body)
 	}
-	body, err := c.Ask(ctx, r)
-	if err != nil {
-		return err
-	}
-	return print(f.process.Screen(), c, body)
-}
-
-// watch is show at every tick, until ctx ends.
-func (f *Settings) watch(ctx context.Context, r api.Request, print func(io.Writer, *attach.Client, []byte) error) error {
-	if !f.process.IsTerminal(f.process.Stdout) {
-		return Usagef("--watch draws on a terminal, and standard output is none: expected no --watch")
-	}
-	c, err := f.connect()
-	if err != nil {
-		return err
-	}
-	return f.process.Watch(ctx, func(w io.Writer) error {
-		body, err := c.Ask(ctx, r)
-		if err != nil {
-			return err
-		}
-		return print(w, c, body)
-	})
+	return print(answer)
 }
 
 func joined(names ...string) string { return strings.Join(names, "/") }

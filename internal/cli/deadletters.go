@@ -55,47 +55,27 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// listedLetter is a dead letter without its value.
-type listedLetter struct {
-	ID           term.Cell `json:"id"`
-	Kind         term.Cell `json:"kind"`
-	Host         term.Cell `json:"host"`
-	SupersededBy term.Cell `json:"superseded_by"`
-	Seq          term.Cell `json:"seq"`
-	Namespace    term.Cell `json:"namespace"`
-	Key          term.Cell `json:"key"`
-	Op           term.Cell `json:"op"`
-	WrittenAt    term.Cell `json:"written_at"`
-	RefusedAt    term.Cell `json:"refused_at"`
-	Status       term.Cell `json:"status"`
-	Error        term.Cell `json:"error"`
-}
-
 // deadLettersPage is how many dead letters are asked for at a time.
 const deadLettersPage = 1000
 
 // deadLetters lists all dead letters, or those of a namespace, the oldest first; raw has them as the daemon does.
-func deadLetters(ctx context.Context, c *attach.Client, namespace string) (letters []listedLetter, raw []json.RawMessage, err error) {
+func deadLetters(ctx context.Context, c *attach.Client, namespace string) (letters []api.ListedDeadLetter, raw []json.RawMessage, err error) {
 	raw = []json.RawMessage{}
 	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
 	for {
-		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query})
-		if err != nil {
-			return nil, nil, err
-		}
 		var page struct {
 			DeadLetters []json.RawMessage `json:"dead_letters"`
 		}
-		if err := c.Decode(body, &page); err != nil {
+		if _, err := c.Read(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query}, &page); err != nil {
 			return nil, nil, err
 		}
 		last := ""
 		for _, each := range page.DeadLetters {
-			var l listedLetter
+			var l api.ListedDeadLetter
 			if err := c.Decode(each, &l); err != nil {
 				return nil, nil, err
 			}
-			if last = string(l.ID); namespace == "" || namespace == string(l.Namespace) {
+			if last = l.ID; namespace == "" || namespace == l.Namespace {
 				letters, raw = append(letters, l), append(raw, each)
 			}
 		}
@@ -108,13 +88,13 @@ func deadLetters(ctx context.Context, c *attach.Client, namespace string) (lette
 
 const openLetter = "open"
 
-// state says whether the dead letter waits for a person, and if not, why not.
-func (l *listedLetter) state() string {
+// letterState returns openLetter for a dead letter that waits for a person, and for another why it does not.
+func letterState(l *api.ListedDeadLetter) string {
 	switch {
 	case l.Host == "other":
-		return "another host's, overwritten by " + string(l.SupersededBy)
-	case l.SupersededBy != "":
-		return "superseded by " + string(l.SupersededBy)
+		return fmt.Sprintf("another host's, overwritten by %d", l.SupersededBy)
+	case l.SupersededBy != 0:
+		return fmt.Sprintf("superseded by %d", l.SupersededBy)
 	case l.Kind == "superseded":
 		return "superseded by another host"
 	case l.Kind == "dropped":
@@ -123,21 +103,21 @@ func (l *listedLetter) state() string {
 	return openLetter
 }
 
-// status is empty for a write that upstream has not answered.
-func (l *listedLetter) status() string {
-	if l.Status == "0" {
+// letterStatus is empty for a write that upstream has not answered.
+func letterStatus(l *api.ListedDeadLetter) string {
+	if l.Status == 0 {
 		return ""
 	}
-	return string(l.Status)
+	return strconv.Itoa(l.Status)
 }
 
 // printDeadLetters prints the open ones first.
-func printDeadLetters(w io.Writer, letters []listedLetter) error {
+func printDeadLetters(w io.Writer, letters []api.ListedDeadLetter) error {
 	var open, others [][]string
 	for _, l := range letters {
-		row := []string{string(l.ID), l.state(), string(l.Seq), string(l.Namespace), string(l.Key), string(l.Op),
-			term.Moment(w, l.WrittenAt), l.status(), string(l.Error)}
-		if l.state() == openLetter {
+		row := []string{l.ID, letterState(&l), strconv.FormatUint(l.Seq, 10), l.Namespace, l.Key, l.Op,
+			term.Moment(w, term.Unix(l.WrittenAt)), letterStatus(&l), l.Error}
+		if letterState(&l) == openLetter {
 			open = append(open, row)
 		} else {
 			others = append(others, row)
@@ -185,16 +165,12 @@ func newShowCommand(p *Program, settings *Settings) *cobra.Command {
 		if *all {
 			return p.showAll(cmd.Context(), c, *namespace)
 		}
-		body, err := c.Ask(cmd.Context(), api.Request{Path: api.Surface("dead-letters", ids[0])})
-		switch {
-		case isGone(err):
+		r := api.Request{Path: api.Surface("dead-letters", ids[0])}
+		err = ask(cmd.Context(), p, c, r, *asJSON, p.printDeadLetter)
+		if isGone(err) {
 			return noDeadLetter(ids[0])
-		case err != nil:
-			return err
-		case *asJSON:
-			return term.JSON(p.Stdout, body)
 		}
-		return p.printDeadLetter(c, ids[0], body)
+		return err
 	}
 	return cmd
 }
@@ -202,7 +178,7 @@ func newShowCommand(p *Program, settings *Settings) *cobra.Command {
 func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace string) error {
 	letters, _, err := deadLetters(ctx, c, namespace)
 	for _, l := range letters {
-		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", string(l.ID))})
+		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", l.ID)})
 		if isGone(err) { // retried or deleted meanwhile
 			continue
 		}
@@ -226,22 +202,10 @@ func noDeadLetter(id string) error {
 	return fmt.Errorf("there is no dead letter %s: it may have been retried or deleted", id)
 }
 
-func (p *Program) printDeadLetter(c *attach.Client, id string, body []byte) error {
-	var letter struct {
-		listedLetter
-		Value  *string `json:"value"` // nil for a delete
-		Winner *struct {
-			Host      term.Cell `json:"host"`
-			WrittenAt term.Cell `json:"written_at"`
-			Value     *string   `json:"value"` // nil for a delete
-		} `json:"winner"` // the state that has beaten a superseded dead letter
-	}
-	if err := c.Decode(body, &letter); err != nil {
-		return err
-	}
+func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 	if !p.IsTerminal(p.Stdout) {
 		if letter.Value == nil {
-			return fmt.Errorf("dead letter %s is a delete, which has no value: --json prints what it has", id)
+			return fmt.Errorf("dead letter %s is a delete, which has no value: --json prints what it has", letter.ID)
 		}
 		_, err := io.WriteString(p.Stdout, *letter.Value)
 		return err
@@ -253,18 +217,18 @@ func (p *Program) printDeadLetter(c *attach.Client, id string, body []byte) erro
 		}
 		return err
 	}
-	written := letter.WrittenAt.Moment()
+	written := term.Plain(term.Unix(letter.WrittenAt))
 	if letter.Winner != nil {
-		written = letter.WrittenAt.Instant() // to be compared with the winner's
+		written = term.Instant(term.Unix(letter.WrittenAt)) // to be compared with the winner's
 	}
 	facts := [][2]string{
-		{"id", string(letter.ID)}, {"state", letter.state()}, {"namespace", string(letter.Namespace)}, {"key", string(letter.Key)}, {"op", string(letter.Op)},
-		{"written", written}, {"ended", letter.RefusedAt.Moment()},
+		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", letter.Key}, {"op", letter.Op},
+		{"written", written}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
 	}
-	if letter.status() != "" {
-		facts = append(facts, [2]string{"status", letter.status()})
+	if status := letterStatus(&letter.ListedDeadLetter); status != "" {
+		facts = append(facts, [2]string{"status", status})
 	}
-	err := print(append(facts, [2]string{"error", string(letter.Error)}), letter.Value)
+	err := print(append(facts, [2]string{"error", letter.Error}), letter.Value)
 	if w := letter.Winner; err == nil && w != nil {
 		who, op := "this daemon", "put"
 		if w.Host == "other" {
@@ -274,7 +238,7 @@ func (p *Program) printDeadLetter(c *attach.Client, id string, body []byte) erro
 			op = "delete"
 		}
 		fmt.Fprintln(p.Stdout)
-		err = print([][2]string{{"winner", who}, {"op", op}, {"written", w.WrittenAt.Instant()}}, w.Value)
+		err = print([][2]string{{"winner", who}, {"op", op}, {"written", term.Instant(term.Unix(w.WrittenAt))}}, w.Value)
 	}
 	return err
 }
@@ -324,23 +288,14 @@ func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace stri
 	if namespace != "" {
 		r.Query = url.Values{"namespace": {namespace}}
 	}
-	body, err := c.Ask(ctx, r)
-	if err != nil {
+	return ask(ctx, p, c, r, asJSON, func(done *api.Retried) error {
+		text := "retried " + words.Plural(done.Retried, "dead letter")
+		if done.Skipped > 0 {
+			text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", done.Skipped)
+		}
+		_, err := fmt.Fprintln(p.Stdout, text)
 		return err
-	}
-	if asJSON {
-		return term.JSON(p.Stdout, body)
-	}
-	var done api.Retried
-	if err := c.Decode(body, &done); err != nil {
-		return err
-	}
-	text := "retried " + words.Plural(done.Retried, "dead letter")
-	if skipped := done.Skipped; skipped > 0 {
-		text += fmt.Sprintf(", skipped %d: a newer write to the same entry is known, or a person has dropped them", skipped)
-	}
-	_, err = fmt.Fprintln(p.Stdout, text)
-	return err
+	})
 }
 
 // ofNamespace names a namespace, or all of them, for a question.
@@ -374,7 +329,7 @@ func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		ids := make([]string, len(letters))
 		for i, l := range letters {
-			ids[i] = string(l.ID)
+			ids[i] = l.ID
 		}
 		return d.carryOut(ctx, c, ids, true, asJSON)
 	}

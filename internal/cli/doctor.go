@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
@@ -116,7 +117,7 @@ type examination struct {
 	reader io.Writer
 
 	// ask asks the daemon for its status, once for all checks.
-	ask func(ctx context.Context) (*examinedStatus, error)
+	ask func(ctx context.Context) (*api.Status, error)
 }
 
 func newExamination(p *Program, settings *Settings) *examination {
@@ -155,7 +156,7 @@ func (e *examination) checks() []doctor.Check {
 			return check(ctx, c)
 		})
 	}
-	ofDaemon := func(name string, judge func(*examinedStatus) doctor.Finding) doctor.Check {
+	ofDaemon := func(name string, judge func(*api.Status) doctor.Finding) doctor.Check {
 		return one(name, func(ctx context.Context) doctor.Finding {
 			s, err := e.ask(ctx)
 			if err != nil {
@@ -171,7 +172,7 @@ func (e *examination) checks() []doctor.Check {
 		{Name: "configuration", Run: func(context.Context) []doctor.Finding { return e.configuration() }},
 		one("daemon", e.daemon),
 		ofDaemon("settings", e.sameSettings),
-		ofDaemon("status", (*examinedStatus).summarized),
+		ofDaemon("status", summarized),
 		ofDaemon("quota", e.quotas),
 		one("token file", e.tokenFile),
 		ofData("data directory", e.dataDir),

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
 )
@@ -144,7 +145,6 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"no callers":       {[]string{`{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}`, ""}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"only commands":    {[]string{"python-requests/2.31", "botwired/v1.0.0"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"no agent has asked"}},
 		"old callers":      {[]string{"2026-11-22T10:00:00Z", "2026-11-22T08:00:00Z"}, "callers", doctor.Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"python-requests/2.31", "08:00:00"}},
-		"an older daemon":  {[]string{`"callers"`, `"x"`}, "callers", doctor.NotApplicable, "", nil},
 		"a warning":        {[]string{`"level":"ok","text":"All is well"`, `"level":"warning","text":"Upstream is down"`}, "status", doctor.Warning, "botwired status", []string{"Upstream is down"}},
 		"refused writes":   {[]string{`"level":"ok","text":"All is well"`, `"level":"critical","text":"The disk is full"`}, "status", doctor.Failed, "botwired status", []string{"disk is full"}},
 		"quota used up":    {[]string{`"left":900`, `"left":0`}, "quota", doctor.Warning, "botwired pending --namespace chats", []string{"used up its 1000 writes", "2026-11-23T00:00:00Z"}},
@@ -162,7 +162,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
 	e := &examination{now: func() time.Time { return now }, reader: &term.Screen{Writer: io.Discard, Columns: 80, Now: func() time.Time { return now }}}
-	var s examinedStatus
+	var s api.Status
 	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/doctor"
@@ -122,38 +124,19 @@ func (e *examination) agentProxy(context.Context) doctor.Finding {
 	return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
 }
 
-type examinedCaller struct {
-	Agent  term.Cell `json:"agent"`
-	LastAt term.Cell `json:"last_at"`
-}
-
-// time is zero if the daemon does not say.
-func (c examinedCaller) time() time.Time {
-	at, err := time.Parse(time.RFC3339, c.LastAt.Moment())
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
 // callersRecent is how old a request may be that shows an agent at work.
 const callersRecent = time.Hour
 
 // callers checks that agents use the memory API. The commands of botwired are none.
-func (e *examination) callers(s *examinedStatus) doctor.Finding {
+func (e *examination) callers(s *api.Status) doctor.Finding {
 	const name = "callers"
-	if s.Callers == nil {
-		return doctor.None(name, "the daemon does not say who asks it: it is older than this command")
-	}
-	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c examinedCaller) bool {
-		return strings.HasPrefix(string(c.Agent), attach.AgentPrefix)
-	})
+	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c api.Caller) bool { return strings.HasPrefix(c.Agent, attach.AgentPrefix) })
 	if len(agents) == 0 {
 		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
 	}
-	newest := slices.MaxFunc(agents, func(a, b examinedCaller) int { return a.time().Compare(b.time()) })
-	text := fmt.Sprintf("%s, the last one %s %s", words.Plural(len(agents), "program"), newest.Agent.Or("without a name"), term.Ago(e.reader, newest.LastAt))
-	if at := newest.time(); !at.IsZero() && e.now().Sub(at) > callersRecent {
+	newest := slices.MaxFunc(agents, func(a, b api.Caller) int { return a.LastAt.Compare(b.LastAt) })
+	text := fmt.Sprintf("%s, the last one %s %s", words.Plural(len(agents), "program"), cmp.Or(newest.Agent, "without a name"), term.Ago(e.reader, newest.LastAt))
+	if e.now().Sub(newest.LastAt) > callersRecent {
 		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
 	}
 	return doctor.Good(name, "%s", text)

@@ -23,24 +23,6 @@ import (
 // askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
 const askLimit = checkLimit / 2
 
-// examinedStatus is the daemon's status, as far as doctor judges it.
-type examinedStatus struct {
-	status
-	DataDir    term.Cell           `json:"data_dir"`
-	Callers    []examinedCaller    `json:"callers"` // nil if the daemon does not say
-	Namespaces []examinedNamespace `json:"namespaces"`
-}
-
-type examinedNamespace struct {
-	Namespace term.Cell `json:"namespace"`
-	Quota     struct {
-		Limit    term.Cell `json:"limit"`
-		Left     term.Cell `json:"left"`
-		ResetsAt term.Cell `json:"resets_at"`
-		RunsOut  term.Cell `json:"runs_out_at"`
-	} `json:"quota"`
-}
-
 // onlyOnce has the first caller do the work, for all of them.
 func onlyOnce[T any](do func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var once sync.Once
@@ -53,21 +35,13 @@ func onlyOnce[T any](do func(context.Context) (T, error)) func(context.Context) 
 }
 
 // askDaemon asks for the status of the daemon that the configuration names.
-func (e *examination) askDaemon(ctx context.Context) (*examinedStatus, error) {
+func (e *examination) askDaemon(ctx context.Context) (*api.Status, error) {
 	if e.tokenError != nil {
 		return nil, e.tokenError
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	body, err := e.client.Ask(ctx, api.Request{Path: api.Surface("status")})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := readStatus(e.client, body); err != nil {
-		return nil, err
-	}
-	s := &examinedStatus{}
-	return s, e.client.Decode(body, s)
+	return e.client.Status(ctx)
 }
 
 // nobodyListens reports whether an error says that no program listens at the daemon's address.
@@ -84,7 +58,7 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 	switch {
 	case e.tokenError != nil:
 		return doctor.None(name, "the token for it cannot be read")
-	case err == nil && string(s.Version) != e.version:
+	case err == nil && s.Version != e.version:
 		return doctor.Warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
 	case err == nil:
 		return doctor.Good(name, "%s answers at %s", e.version, address)
@@ -153,29 +127,31 @@ func (e *examination) examined(ctx context.Context) (c *config.Config, answers b
 
 // usedBy returns this shell's configuration with what a daemon uses in its place. Another
 // upstream than this shell's gets none of this shell's headers and credentials: they are secrets.
-func (e *examination) usedBy(s *examinedStatus) *config.Config {
+func (e *examination) usedBy(s *api.Status) *config.Config {
 	c := e.loaded.Config
 	if s.DataDir != "" {
-		c.DataDir = string(s.DataDir)
+		c.DataDir = s.DataDir
 	}
-	if theirs, ok := config.ParseIdentity(string(s.Upstream.URL)); ok && theirs != c.Upstream.Identity() {
+	if theirs, ok := config.ParseIdentity(s.Upstream.URL); ok && theirs != c.Upstream.Identity() {
 		c.Upstream.URL, c.Upstream.Headers = theirs, nil
 	}
-	servers, err := config.ParseServers(string(s.Upstream.URL))
+	servers, err := config.ParseServers(s.Upstream.URL)
 	if err != nil {
 		return &c
 	}
 	if servers != c.Upstream.URL {
 		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster leaves out what is in the context
 	}
-	c.Upstream.NATS.Bucket = s.Upstream.Watch.Bucket.Or(c.Upstream.NATS.Bucket)
+	if watch := s.Upstream.Watch; watch != nil && watch.Bucket != "" {
+		c.Upstream.NATS.Bucket = watch.Bucket
+	}
 	return &c
 }
 
 // sameSettings compares the daemon with the configuration that this command reads. Flags of serve
 // are a usual reason for a difference, and no fault. If a person has set another value in this
 // shell or in the file, the daemon does not do what the person said.
-func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
+func (e *examination) sameSettings(s *api.Status) doctor.Finding {
 	const name = "settings"
 	own, used := &e.loaded.Config, e.usedBy(s)
 	var theirs, exports []string
@@ -201,33 +177,32 @@ func (e *examination) sameSettings(s *examinedStatus) doctor.Finding {
 }
 
 // summarized passes on the daemon's own word on how it does.
-func (s *examinedStatus) summarized() doctor.Finding {
+func summarized(s *api.Status) doctor.Finding {
 	const name = "status"
-	said := s.Summary
-	switch said.Level {
-	case "critical":
-		return doctor.Fail(name, "botwired status", "%s", said.Text)
-	case "warning":
-		return doctor.Warn(name, "botwired status", "%s", said.Text)
+	switch s.Summary.Level {
+	case api.LevelCritical:
+		return doctor.Fail(name, "botwired status", "%s", s.Summary.Text)
+	case api.LevelWarning:
+		return doctor.Warn(name, "botwired status", "%s", s.Summary.Text)
 	}
-	return doctor.Good(name, "%s", said.Text.Or("the daemon does not say: it is older than this command"))
+	return doctor.Good(name, "%s", s.Summary.Text)
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.
-func (e *examination) quotas(s *examinedStatus) doctor.Finding {
+func (e *examination) quotas(s *api.Status) doctor.Finding {
 	const name = "quota"
 	limited, short := 0, ""
 	for _, n := range s.Namespaces {
 		q := n.Quota
 		switch {
-		case q.Limit == "":
+		case q == nil:
 			continue
-		case q.Left == "0":
-			return doctor.Warn(name, "botwired pending --namespace "+ShellWord(string(n.Namespace)),
-				"%s has used up its %s writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
-		case q.RunsOut != "" && short == "":
-			short = fmt.Sprintf("%s has %s of %s writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
-				n.Namespace, q.Left, q.Limit, term.Ahead(e.reader, q.RunsOut), term.Ahead(e.reader, q.ResetsAt))
+		case q.Left == 0:
+			return doctor.Warn(name, "botwired pending --namespace "+ShellWord(n.Namespace),
+				"%s has used up its %d writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
+		case q.RunsOutAt != nil && short == "":
+			short = fmt.Sprintf("%s has %d of %d writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
+				n.Namespace, q.Left, q.Limit, term.Ahead(e.reader, *q.RunsOutAt), term.Ahead(e.reader, q.ResetsAt))
 		}
 		limited++
 	}

@@ -139,7 +139,7 @@ func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
 	return doctor.Good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
 }
 
-func sizeOf(bytes uint64) string { return term.Cell(fmt.Sprint(bytes)).Size() }
+func sizeOf(bytes uint64) string { return term.Size(int64(bytes)) }
 
 // shortly shows a duration to about three digits.
 func shortly(d time.Duration) string {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/doctor"
 )
 
@@ -110,7 +111,7 @@ func TestDoctorOfTheAddress(t *testing.T) {
 	<-served
 	const elsewhere = "192.0.2.1:2689" // of nobody (RFC 5737)
 	e = newPatient(t, map[string]string{"listen": elsewhere, "auth.token_file": tokenIn(t)})
-	e.ask = func(context.Context) (*examinedStatus, error) { return nil, syscall.ECONNREFUSED }
+	e.ask = func(context.Context) (*api.Status, error) { return nil, syscall.ECONNREFUSED }
 	wantFinding(t, []doctor.Finding{e.daemon(t.Context())}, "daemon", doctor.Failed, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not have that address")
 }
 

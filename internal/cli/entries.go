@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
@@ -194,7 +193,7 @@ func (f *Settings) entry(ctx context.Context, namespace, key string, r api.Reque
 	return nil, fmt.Errorf("key not found: %s", joined(namespace, key))
 }
 
-func newListCommand(settings *Settings) *cobra.Command {
+func newListCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list NAMESPACE",
 		Short:   "List the keys of a namespace, newest first",
@@ -223,23 +222,29 @@ func newListCommand(settings *Settings) *cobra.Command {
 			if query.Has("limit") {
 				most, _ = strconv.Atoi(query.Get("limit")) // limit has made it of a number
 			}
-			return settings.process.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
+			return p.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
 		}
 		// BotWire would take a slash in the namespace for the one before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
 			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 		}
-		r := api.Request{Path: api.Memory(args[0]), Query: query}
-		print := printKeys
-		if *asJSON {
-			print = func(w io.Writer, _ *attach.Client, body []byte) error { return term.JSON(w, body) }
+		c, err := settings.connect()
+		if err != nil {
+			return err
 		}
-		return settings.show(cmd.Context(), r, func(w io.Writer, c *attach.Client, body []byte) error {
-			if err := print(w, c, body); err != nil {
-				return err
-			}
-			return settings.process.tellOfMore(c, body, query)
-		})
+		var listed api.Keys
+		body, err := c.Read(cmd.Context(), api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
+		switch {
+		case err != nil:
+		case *asJSON:
+			err = term.JSON(p.Stdout, body)
+		default:
+			err = printKeys(p.Screen(), listed.Keys)
+		}
+		if err == nil {
+			p.tellOfMore(len(listed.Keys), query)
+		}
+		return err
 	}
 	return cmd
 }
@@ -251,38 +256,21 @@ const (
 	maxListedKeys = 1000
 )
 
-type keysAnswer struct {
-	Keys []struct {
-		Key     term.Cell `json:"key"`
-		Bytes   term.Cell `json:"bytes"`
-		Updated term.Cell `json:"updated_at"`
-	} `json:"keys"`
-}
-
 // tellOfMore says on stderr that a list may not be all: one of nobody's choice of a limit, or
 // one as long as BotWire's can be.
-func (p *Program) tellOfMore(c *attach.Client, body []byte, query url.Values) error {
-	var answer keysAnswer
-	if err := c.Decode(body, &answer); err != nil {
-		return err
-	}
-	switch n := len(answer.Keys); {
+func (p *Program) tellOfMore(n int, query url.Values) {
+	switch {
 	case n >= maxListedKeys:
 		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
 	case n >= listedKeys && !query.Has("limit"):
 		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
 	}
-	return nil
 }
 
-func printKeys(w io.Writer, c *attach.Client, body []byte) error {
-	var answer keysAnswer
-	if err := c.Decode(body, &answer); err != nil {
-		return err
-	}
-	rows := make([][]string, 0, len(answer.Keys))
-	for _, each := range answer.Keys {
-		rows = append(rows, []string{string(each.Key), string(each.Bytes), term.Moment(w, each.Updated)})
+func printKeys(w io.Writer, keys []api.ListedKey) error {
+	rows := make([][]string, 0, len(keys))
+	for _, each := range keys {
+		rows = append(rows, []string{each.Key, strconv.Itoa(each.Bytes), term.Moment(w, term.Unix(each.UpdatedAt))})
 	}
 	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,39 +21,6 @@ import (
 
 // flushWaits is for how many namespaces a flush that fails says why they wait.
 const flushWaits = 3
-
-// flushResult counts what became of the writes acknowledged before the flush.
-type flushResult struct {
-	Settled term.Cell `json:"settled"`
-	Dead    term.Cell `json:"dead"`
-	Pending term.Cell `json:"pending"`
-	Waits   []struct {
-		Namespace term.Cell `json:"namespace"`
-		wait
-	} `json:"waits"`
-}
-
-// wait is why something is not sent upstream now.
-type wait struct {
-	Why   term.Cell `json:"why"`
-	Until term.Cell `json:"until"`
-}
-
-// String is empty for what waits for nothing.
-func (w wait) String() string {
-	if w.Until == "" {
-		return string(w.Why)
-	}
-	return string(w.Why) + ", until " + w.Until.Moment()
-}
-
-// text is String for a screen, too.
-func (w wait) text(to io.Writer) string {
-	if w.Until == "" {
-		return string(w.Why)
-	}
-	return string(w.Why) + ", " + term.Until(to, w.Until)
-}
 
 func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
@@ -93,69 +61,66 @@ func (p *Program) reportFlush(body []byte, err error, timeout time.Duration, asJ
 	} else if err != nil {
 		return err
 	}
-	var result flushResult
-	if fault := json.Unmarshal(body, &result); fault != nil || result.Pending == "" {
-		if err == nil {
-			err = errors.New("the answer counts no pending writes, so it is not botwired's: another program listens there")
-		}
-		return err
+	result, fault := api.ReadFlushed(body)
+	if fault != nil {
+		return cmp.Or(err, errors.New("the answer counts no pending writes, so it is not botwired's: another program listens there"))
 	}
 	if asJSON {
 		if err := term.JSON(p.Stdout, body); err != nil {
 			return err
 		}
 	}
-	if late != nil {
-		are := "are"
-		if result.Pending == "1" {
-			are = "is"
-		}
-		waits := ""
-		for i := range min(len(result.Waits), flushWaits) {
-			waits += fmt.Sprintf("; namespace %s: %s", result.Waits[i].Namespace, result.Waits[i])
-		}
-		if more := len(result.Waits) - flushWaits; more > 0 {
-			waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
-		}
-		return fmt.Errorf("%s %s still pending after %s (%s settled, %s dead); botwired goes on trying%s",
-			words.Plural(result.Pending.Number(), "write"), are, config.FormatDuration(timeout), result.Settled.Or("0"), result.Dead.Or("0"), term.Printable(waits))
-	}
-	if asJSON {
+	switch {
+	case late != nil:
+		return stillPending(result, timeout)
+	case asJSON:
 		return nil
 	}
-	_, err = fmt.Fprintf(p.Stdout, "%s settled, %s dead\n", result.Settled.Or("0"), result.Dead.Or("0"))
+	_, err = fmt.Fprintf(p.Stdout, "%d settled, %d dead\n", result.Settled, result.Dead)
 	return err
+}
+
+// stillPending returns the error of a flush whose time is up.
+func stillPending(result *api.Flushed, timeout time.Duration) error {
+	are := "are"
+	if result.Pending == 1 {
+		are = "is"
+	}
+	waits := ""
+	for _, w := range result.Waits[:min(len(result.Waits), flushWaits)] {
+		waits += fmt.Sprintf("; namespace %s: %s", w.Namespace, waitText(io.Discard, &w.Wait))
+	}
+	if more := len(result.Waits) - flushWaits; more > 0 {
+		waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
+	}
+	return fmt.Errorf("%s %s still pending after %s (%d settled, %d dead); botwired goes on trying%s",
+		words.Plural(result.Pending, "write"), are, config.FormatDuration(timeout), result.Settled, result.Dead, term.Printable(waits))
 }
 
 // showPending is showProgress with the number of pending writes.
 func showPending(ctx context.Context, p *Program, c *attach.Client, namespace string) (stop func()) {
 	return p.ShowProgress(ctx, func(ctx context.Context) string {
-		if pending := pendingNow(ctx, c, namespace); pending != "" {
-			return string(pending) + " pending"
+		pending, err := pendingNow(ctx, c, namespace)
+		if err != nil {
+			return "" // a line on the terminal is not worth an error
 		}
-		return ""
+		return strconv.Itoa(pending) + " pending"
 	})
 }
 
-// statusNow is empty if the daemon does not say: a line on the terminal is not worth an error.
-func statusNow(ctx context.Context, c *attach.Client) (s status) {
-	body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")})
-	if err != nil || json.Unmarshal(body, &s) != nil {
-		return status{}
-	}
-	return s
-}
-
-// pendingNow returns "" if the daemon does not say.
-func pendingNow(ctx context.Context, c *attach.Client, namespace string) term.Cell {
-	s := statusNow(ctx, c)
-	if namespace == "" || s.Pending == "" {
-		return s.Pending
+// pendingNow returns how many writes are pending, of a namespace if it is not empty.
+func pendingNow(ctx context.Context, c *attach.Client, namespace string) (int, error) {
+	s, err := c.Status(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case namespace == "":
+		return s.Pending, nil
 	}
 	for _, n := range s.Namespaces {
-		if string(n.Namespace) == namespace {
-			return n.Pending
+		if n.Namespace == namespace {
+			return n.Pending, nil
 		}
 	}
-	return "0"
+	return 0, nil
 }

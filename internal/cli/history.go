@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -37,83 +36,63 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := askHistory(cmd.Context(), c, entryID{Namespace: args[0], Key: args[1]})
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return term.JSON(p.Stdout, answer.Body)
-		}
-		return printHistory(p.Screen(), c, answer.Body)
+		id := entryID{Namespace: args[0], Key: args[1]}
+		err = ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error { return printHistory(p.Screen(), states) })
+		return noHistory(err, id)
 	}
 	return cmd
 }
 
-// askHistory asks for the states of an entry. The tag of the answer is that of the newest.
-func askHistory(ctx context.Context, c *attach.Client, id entryID) (*api.Answer, error) {
-	answer, err := c.Do(ctx, api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)})
+// historyRequest asks for the states of an entry. The tag of the answer is the newest one's.
+func historyRequest(id entryID) api.Request {
+	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
+}
+
+// noHistory returns an error of such a request in a person's words.
+func noHistory(err error, id entryID) error {
 	if isGone(err) {
-		return nil, fmt.Errorf("key not found: %s", term.Printable(id.String()))
+		return fmt.Errorf("key not found: %s", term.Printable(id.String()))
 	}
-	return answer, err
-}
-
-// entryState is a state of an entry, as the daemon tells of it.
-type entryState struct {
-	Revision term.Cell `json:"revision"` // "" of a pending write
-	Op       term.Cell `json:"op"`
-	Value    *string   `json:"value"` // nil of a delete
-	Bytes    term.Cell `json:"bytes"`
-	Updated  term.Cell `json:"updated_at"`
-	Host     term.Cell `json:"host"`
-	Here     bool      `json:"here"`
-}
-
-type statesAnswer struct {
-	Revisions []entryState `json:"revisions"`
-}
-
-// writer is empty if nobody knows it.
-func (s *entryState) writer() string {
-	if s.Here {
-		return "this"
-	}
-	return string(s.Host)
+	return err
 }
 
 // beginning is the value as far as a table has room for it.
-func (s *entryState) beginning() string {
-	if s.Value == nil {
-		return ""
-	}
-	runes := []rune(*s.Value)
+func beginning(value string) string {
+	runes := []rune(value)
 	if len(runes) > shownValue {
 		return string(runes[:shownValue]) + term.Ellipsis
 	}
-	return *s.Value
+	return value
 }
 
-// text is the state in a sentence.
-func (s *entryState) text(w io.Writer) string {
+// stateText is a state in a sentence.
+func stateText(w io.Writer, r *api.Revision) string {
 	text := "a delete"
-	if s.Value != nil {
-		text = words.Plural(s.Bytes.Number(), "character")
+	if r.Value != nil {
+		text = words.Plural(r.Bytes, "character")
 	}
-	return text + ", written " + term.Moment(w, s.Updated)
+	return text + ", written " + term.Moment(w, term.Unix(r.UpdatedAt))
 }
 
-func printHistory(w io.Writer, c *attach.Client, body []byte) error {
-	var answer statesAnswer
-	if err := c.Decode(body, &answer); err != nil {
-		return err
+// revisionName is the number of a state that upstream keeps.
+func revisionName(r *api.Revision) string {
+	if r.Revision == nil {
+		return "pending"
 	}
-	rows := make([][]string, 0, len(answer.Revisions))
-	for _, s := range answer.Revisions {
-		bytes := ""
-		if s.Value != nil {
-			bytes = string(s.Bytes)
+	return strconv.FormatUint(*r.Revision, 10)
+}
+
+func printHistory(w io.Writer, states *api.Revisions) error {
+	rows := make([][]string, 0, len(states.Revisions))
+	for _, r := range states.Revisions {
+		writer, bytes := r.Host, ""
+		if r.Here {
+			writer = "this"
 		}
-		rows = append(rows, []string{s.Revision.Or("pending"), term.Moment(w, s.Updated), s.writer(), string(s.Op), bytes, s.beginning()})
+		if r.Value != nil {
+			bytes = strconv.Itoa(r.Bytes)
+		}
+		rows = append(rows, []string{revisionName(&r), term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Op, bytes, beginning(r.Text())})
 	}
 	return term.Table(w, []string{"REVISION", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
 }
@@ -157,62 +136,46 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			}
 			r.Header = http.Header{"If-Match": {tag}}
 		}
-		body, err := c.Ask(cmd.Context(), r)
-		switch {
-		case isUnmet(err):
-			return fmt.Errorf("%s was written meanwhile, and nothing is undone: botwired history shows its states", term.Printable(id.String()))
-		case err != nil:
+		err = ask(cmd.Context(), p, c, r, *asJSON, func(done *api.Undone) error {
+			_, err := fmt.Fprintf(p.Stdout, "undone: %s is as in revision %s again: %s\n",
+				term.Printable(id.String()), revisionName(&done.Now), term.Printable(stateText(p.Screen(), &done.Now)))
 			return err
-		case *asJSON:
-			return term.JSON(p.Stdout, body)
+		})
+		if api.IsRefused(err, http.StatusPreconditionFailed) {
+			return fmt.Errorf("%s was written meanwhile, and nothing is undone: botwired history shows its states", term.Printable(id.String()))
 		}
-		return reportUndone(p, c, id, body)
+		return err
 	}
 	return cmd
-}
-
-func isUnmet(err error) bool {
-	var no *api.Refused
-	return errors.As(err, &no) && no.Status == http.StatusPreconditionFailed
 }
 
 // toUndo asks whether to undo, and returns the tag of the state that the question was about. It
 // asks nothing if the daemon is going to refuse.
 func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to uint64) (tag string, err error) {
-	shown, err := askHistory(ctx, c, id)
+	shown, err := c.Do(ctx, historyRequest(id))
 	if err != nil {
-		return "", err
+		return "", noHistory(err, id)
 	}
 	tag = shown.Header.Get("ETag")
-	var answer statesAnswer
-	if err := c.Decode(shown.Body, &answer); err != nil {
+	var states api.Revisions
+	if err := c.Decode(shown.Body, &states); err != nil {
 		return "", err
 	}
-	earlier := answer.before(to)
+	earlier := stateBefore(&states, to)
 	if earlier == nil {
 		return tag, nil
 	}
-	now, w := &answer.Revisions[0], p.Screen()
+	now, w := &states.Revisions[0], p.Screen()
 	return tag, p.Confirm(ctx, fmt.Sprintf("%s is now %s. Make it revision %s again: %s?",
-		id, now.text(w), earlier.Revision, earlier.text(w)))
+		id, stateText(w, now), revisionName(earlier), stateText(w, earlier)))
 }
 
-// before is the state of a revision, or with 0 the one before the newest; nil if there is none.
-func (a *statesAnswer) before(to uint64) *entryState {
-	for i := 1; i < len(a.Revisions); i++ { // the first one is the state as it is
-		if s := &a.Revisions[i]; to == 0 || string(s.Revision) == strconv.FormatUint(to, 10) {
-			return s
+// stateBefore returns the state of a revision, or with 0 the one before the newest; nil if there is none.
+func stateBefore(states *api.Revisions, to uint64) *api.Revision {
+	for i := 1; i < len(states.Revisions); i++ { // the first one is the state as it is
+		if r := &states.Revisions[i]; to == 0 || r.Revision != nil && *r.Revision == to {
+			return r
 		}
 	}
 	return nil
-}
-
-func reportUndone(p *Program, c *attach.Client, id entryID, body []byte) error {
-	var done struct{ Now entryState }
-	if err := c.Decode(body, &done); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(p.Stdout, "undone: %s is as in revision %s again: %s\n",
-		term.Printable(id.String()), term.Printable(string(done.Now.Revision)), term.Printable(done.Now.text(p.Screen())))
-	return err
 }

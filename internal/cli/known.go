@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,13 +16,6 @@ import (
 
 // knownPage is how many entries one request of list --prefix asks for.
 const knownPage = 1000
-
-// knownPart is a page of the entries that the daemon knows.
-type knownPart struct {
-	Entries  []json.RawMessage `json:"entries"`
-	Next     *string           `json:"next"`
-	Complete bool              `json:"complete"`
-}
 
 // listKnown prints, in the order of the keys, what the daemon knows of a namespace: more than
 // BotWire lists. It prints a page as soon as it has come.
@@ -40,18 +32,14 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 		if after != "" {
 			query.Set("after", after)
 		}
-		body, err := c.Ask(ctx, api.Request{Path: api.Surface("entries"), Query: query})
-		if err != nil {
-			return err
-		}
-		var part knownPart
-		if err := c.Decode(body, &part); err != nil {
+		var part api.Entries
+		if _, err := c.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &part); err != nil {
 			return err
 		}
 		if part.Next != nil && *part.Next <= after {
 			return c.Foreign() // it would go on for ever
 		}
-		if err := p.printKnown(c, part.Entries, printed == 0, asJSON); err != nil {
+		if err := p.printKnown(part.Entries, printed == 0, asJSON); err != nil {
 			return err
 		}
 		printed, complete = printed+len(part.Entries), part.Complete
@@ -66,29 +54,19 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 }
 
 // printKnown prints entries: a line of JSON each, or the part of a table.
-func (p *Program) printKnown(c *attach.Client, entries []json.RawMessage, first, asJSON bool) error {
+func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 	var errs []error
 	rows := make([][]string, 0, len(entries))
-	for _, entry := range entries {
+	for _, known := range entries {
 		if asJSON {
-			errs = append(errs, term.JSON(p.Stdout, entry))
+			errs = append(errs, term.EncodeJSON(p.Stdout, known))
 			continue
 		}
-		var known struct {
-			Key     term.Cell `json:"key"`
-			State   term.Cell `json:"state"`
-			Op      term.Cell `json:"op"`
-			Bytes   term.Cell `json:"list_bytes"`
-			Updated term.Cell `json:"updated_at"`
-		}
-		if err := c.Decode(entry, &known); err != nil {
-			return err
-		}
-		state := string(known.State)
+		state := known.State
 		if known.State == "pending" && known.Op == "delete" {
 			state = "pending delete"
 		}
-		rows = append(rows, []string{string(known.Key), string(known.Bytes), known.Updated.Moment(), state})
+		rows = append(rows, []string{known.Key, strconv.Itoa(known.ListBytes), term.Plain(term.Unix(known.UpdatedAt)), state})
 	}
 	if asJSON {
 		return errors.Join(errs...)
@@ -102,27 +80,17 @@ func (p *Program) printKnown(c *attach.Client, entries []json.RawMessage, first,
 // forgetEntry has the daemon drop its copy of one entry.
 func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {
 	r := api.Request{Method: http.MethodPost, Path: api.Surface("forget"), Query: url.Values{"namespace": {namespace}, "key": {key}}}
-	body, err := c.Ask(ctx, r)
-	if refused := (*api.Refused)(nil); errors.As(err, &refused) && refused.Status == http.StatusConflict {
+	err := ask(ctx, p, c, r, asJSON, func(so *api.ForgottenEntry) error {
+		text := "there was no copy of %s here\n"
+		if so.Forgotten > 0 {
+			text = "the copy of %s is forgotten: the next read asks upstream\n"
+		}
+		_, err := fmt.Fprintf(p.Stdout, text, term.Printable(joined(namespace, key)))
+		return err
+	})
+	if api.IsRefused(err, http.StatusConflict) {
 		return fmt.Errorf("a write to %s is pending, and would be lost: botwired flush --now has it sent first, botwired pending drop makes it a dead letter",
 			joined(namespace, key))
 	}
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return term.JSON(p.Stdout, body)
-	}
-	var so struct {
-		Forgotten term.Cell `json:"forgotten"`
-	}
-	if err := c.Decode(body, &so); err != nil {
-		return err
-	}
-	text := "there was no copy of %s here\n"
-	if so.Forgotten.Number() > 0 {
-		text = "the copy of %s is forgotten: the next read asks upstream\n"
-	}
-	_, err = fmt.Fprintf(p.Stdout, text, term.Printable(joined(namespace, key)))
 	return err
 }

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,20 +63,6 @@ type monitoring struct {
 	asJSON  bool
 }
 
-// monitored is one request, as the daemon tells of it.
-type monitored struct {
-	At           term.Cell `json:"at"`
-	Method       term.Cell `json:"method"`
-	Path         term.Cell `json:"path"`
-	Namespace    term.Cell `json:"namespace"`
-	Key          term.Cell `json:"key"`
-	Status       term.Cell `json:"status"`
-	Answered     term.Cell `json:"answered"`
-	Age          term.Cell `json:"age_seconds"`
-	Microseconds term.Cell `json:"microseconds"`
-	Bytes        term.Cell `json:"bytes"`
-}
-
 // opened prints the header of a screen.
 func (m *monitoring) opened() {
 	if s, ok := m.out.(*term.Screen); ok && !m.asJSON {
@@ -86,11 +73,11 @@ func (m *monitoring) opened() {
 func (m *monitoring) visit(event api.Event) error {
 	switch event.Name {
 	case "skipped":
-		var skipped struct{ Requests term.Cell }
+		var skipped api.Skipped
 		if err := m.client.Decode(event.Data, &skipped); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(m.process.Stderr, "%s left out: they came faster than monitor shows them\n", words.Plural(skipped.Requests.Number(), "request"))
+		_, err := fmt.Fprintf(m.process.Stderr, "%s left out: they came faster than monitor shows them\n", words.Plural(int(skipped.Requests), "request"))
 		return err
 	case "request":
 	default:
@@ -99,81 +86,63 @@ func (m *monitoring) visit(event api.Event) error {
 	if m.asJSON {
 		return term.JSON(m.out, event.Data)
 	}
-	var r monitored
+	var r api.AnsweredRequest
 	if err := m.client.Decode(event.Data, &r); err != nil {
 		return err
 	}
-	line := r.fields()
+	line := fields(&r)
 	if s, ok := m.out.(*term.Screen); ok {
-		line = r.line(s)
+		line = requestLine(s, &r)
 	}
 	_, err := fmt.Fprintln(m.out, line)
 	return err
 }
 
 // fields are for programs.
-func (r *monitored) fields() string {
-	fields := []term.Cell{term.Cell(r.At.Instant()), r.Method, r.Path, r.Status, r.Answered, r.Age, r.Microseconds, r.Bytes}
-	var shown []string
-	for _, field := range fields {
-		shown = append(shown, term.Printable(field.Or("-")))
+func fields(r *api.AnsweredRequest) string {
+	age := "-"
+	if r.AgeSeconds != nil {
+		number, _ := json.Marshal(*r.AgeSeconds) // as the daemon has written it
+		age = string(number)
 	}
-	return strings.Join(shown, "\t")
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d", term.Instant(term.Unix(r.At)), term.Printable(r.Method), term.Printable(r.Path), r.Status,
+		term.Printable(cmp.Or(r.Answered, "-")), age, r.Microseconds, r.Bytes)
 }
 
-// line is for a person. Columns of one width come first: names are of any length.
-func (r *monitored) line(s *term.Screen) string {
-	at := string(r.At)
-	if t, ok := r.At.Time(); ok {
-		at = t.In(s.Now().Location()).Format("15:04:05.000")
-	}
-	target := term.Printable(joined(string(r.Namespace), string(r.Key)))
+// requestLine is for a person. Columns of one width come first: names are of any length.
+func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
+	target := joined(r.Namespace, r.Key)
 	if r.Namespace == "" {
-		target = term.Printable(string(r.Path))
+		target = r.Path
 	} else if r.Key == "" {
-		target = term.Printable(string(r.Namespace))
+		target = r.Namespace
 	}
-	line := fmt.Sprintf("%s  %-6s %s  %s  %s  %s", s.Dim(at), term.Printable(string(r.Method)), statusIn(s.Palette, string(r.Status)),
-		sourceIn(s.Palette, fmt.Sprintf("%-9s", term.Printable(r.Answered.Or("-")))), fmt.Sprintf("%8s", r.took()), target)
-	if r.Age != "" {
-		line += s.Dim("  age " + r.Age.Age())
+	line := fmt.Sprintf("%s  %-6s %s  %s  %8s  %s", s.Dim(term.Unix(r.At).In(s.Now().Location()).Format("15:04:05.000")), term.Printable(r.Method),
+		statusIn(s.Palette, r.Status), sourceIn(s.Palette, fmt.Sprintf("%-9s", term.Printable(cmp.Or(r.Answered, "-")))), microseconds(r.Microseconds), term.Printable(target))
+	if r.AgeSeconds != nil {
+		line += s.Dim("  age " + term.Age(*r.AgeSeconds))
 	}
-	if r.Bytes != "" {
-		line += s.Dim("  " + r.Bytes.Size())
-	}
-	return line
-}
-
-// took is how long the answer took.
-func (r *monitored) took() string {
-	us, err := strconv.ParseFloat(string(r.Microseconds), 64)
-	if err != nil {
-		return "-"
-	}
-	return microseconds(us)
+	return line + s.Dim("  "+term.Size(int64(r.Bytes)))
 }
 
 // microseconds is a duration in microseconds, or from 10 ms on in milliseconds.
-func microseconds(us float64) string {
+func microseconds(us int64) string {
 	if us >= 10_000 {
-		return fmt.Sprintf("%.1fms", us/1000)
+		return fmt.Sprintf("%.1fms", float64(us)/1000)
 	}
-	return fmt.Sprintf("%.0fµs", us)
+	return fmt.Sprintf("%dµs", us)
 }
 
 // statusIn colours an HTTP status by what it says.
-func statusIn(p term.Palette, status string) string {
-	if status == "" {
-		status = "-"
+func statusIn(p term.Palette, status int) string {
+	text := fmt.Sprintf("%4d", status)
+	switch status / 100 {
+	case 2, 3:
+		return p.Green(text)
+	case 4:
+		return p.Yellow(text)
 	}
-	status = fmt.Sprintf("%4s", term.Printable(status))
-	switch strings.TrimSpace(status)[:1] {
-	case "2", "3":
-		return p.Green(status)
-	case "4":
-		return p.Yellow(status)
-	}
-	return p.Red(status)
+	return p.Red(text)
 }
 
 // sourceIn colours from where an answer came: what asked upstream stands out.

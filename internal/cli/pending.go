@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -47,76 +48,64 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 			query.Set("namespace", *namespace)
 		}
 		r := api.Request{Path: api.Surface("pending"), Query: query}
-		print := printPending
-		if *asJSON {
-			print = func(w io.Writer, _ *attach.Client, body []byte) error { return term.JSON(w, body) }
+		c, err := settings.connect()
+		if err != nil {
+			return err
 		}
-		return settings.show(cmd.Context(), r, func(w io.Writer, c *attach.Client, body []byte) error {
-			if err := print(w, c, body); err != nil {
-				return err
-			}
-			return settings.process.tellOfMorePending(cmd.Context(), c, body, *namespace, most)
-		})
+		listed := &api.Pending{}
+		body, err := c.Read(cmd.Context(), r, listed)
+		switch {
+		case err != nil:
+		case *asJSON:
+			err = term.JSON(p.Stdout, body)
+		default:
+			err = printPending(p.Screen(), listed)
+		}
+		if err != nil || len(listed.Pending) < most {
+			return err
+		}
+		return p.tellOfMorePending(cmd.Context(), c, len(listed.Pending), *namespace)
 	}
 	cmd.AddCommand(newPendingDropCommand(p, settings))
 	return cmd
 }
 
-type pendingAnswer struct {
-	Pending []struct {
-		Seq         term.Cell `json:"seq"`
-		Namespace   term.Cell `json:"namespace"`
-		Key         term.Cell `json:"key"`
-		Op          term.Cell `json:"op"`
-		Bytes       term.Cell `json:"bytes"`
-		WrittenAt   term.Cell `json:"written_at"`
-		Attempts    term.Cell `json:"attempts"`
-		NextAttempt term.Cell `json:"next_attempt_at"`
-		LastError   term.Cell `json:"last_error"`
-		Waits       wait      `json:"waits"`
-	} `json:"pending"`
-}
-
-// tellOfMorePending says on stderr how many writes are pending if the list ends at its limit,
-// most, and lacks some.
-func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, body []byte, namespace string, most int) error {
-	var answer pendingAnswer
-	if err := c.Decode(body, &answer); err != nil {
-		return err
-	}
-	listed := len(answer.Pending)
-	if listed < most {
-		return nil
-	}
-	all := pendingNow(ctx, c, namespace).Number()
-	if all <= listed {
+// tellOfMorePending says on stderr how many writes are pending if the list, which ends at its limit,
+// lacks some.
+func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, listed int, namespace string) error {
+	all, err := pendingNow(ctx, c, namespace)
+	if err != nil || all <= listed {
 		return nil // upstream may have taken some meanwhile
 	}
 	more := ""
 	if listed < maxListedPending {
 		more = fmt.Sprintf(": --limit %d lists as many", min(all, maxListedPending))
 	}
-	_, err := fmt.Fprintf(p.Stderr, "%d of %s shown, the longest waiting first%s\n", listed, words.Plural(all, "pending write"), more)
+	_, err = fmt.Fprintf(p.Stderr, "%d of %s shown, the longest waiting first%s\n", listed, words.Plural(all, "pending write"), more)
 	return err
 }
 
-// nextAttempt is when the write is tried next: at the end of what it waits for, if that is known.
-func nextAttempt(w io.Writer, due term.Cell, waits wait) string {
-	if waits.Until != "" {
-		due = waits.Until
+// nextAttempt returns when a write is tried next: at the end of what it waits for, if that is known.
+func nextAttempt(w io.Writer, each *api.PendingWrite) string {
+	due := each.NextAttempt
+	if each.Waits != nil && each.Waits.Until != nil {
+		due = each.Waits.Until
 	}
-	return term.Moment(w, due)
+	if due == nil {
+		return ""
+	}
+	return term.Moment(w, *due)
 }
 
-func printPending(w io.Writer, c *attach.Client, body []byte) error {
-	var answer pendingAnswer
-	if err := c.Decode(body, &answer); err != nil {
-		return err
-	}
-	rows := make([][]string, 0, len(answer.Pending))
-	for _, each := range answer.Pending {
-		rows = append(rows, []string{string(each.Seq), string(each.Namespace), string(each.Key), string(each.Op), string(each.Bytes),
-			term.Moment(w, each.WrittenAt), string(each.Attempts), nextAttempt(w, each.NextAttempt, each.Waits), string(each.LastError), string(each.Waits.Why)})
+func printPending(w io.Writer, listed *api.Pending) error {
+	rows := make([][]string, 0, len(listed.Pending))
+	for _, each := range listed.Pending {
+		why := ""
+		if each.Waits != nil {
+			why = each.Waits.Why
+		}
+		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, strconv.Itoa(each.Bytes),
+			term.Moment(w, term.Unix(each.WrittenAt)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), each.LastError, why})
 	}
 	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
 	return term.Table(w, columns, rows)

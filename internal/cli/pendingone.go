@@ -67,21 +67,14 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 			}
 			query.Set("seq", seq)
 		}
-		body, err := c.Ask(cmd.Context(), byHand("pending/drop", query))
-		switch {
-		case api.IsRefused(err, http.StatusNotFound):
+		err = ask(cmd.Context(), p, c, byHand("pending/drop", query), *asJSON, func(dropped *api.Dropped) error {
+			letter := term.Printable(dropped.ID)
+			_, err := fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
+			return err
+		})
+		if api.IsRefused(err, http.StatusNotFound) {
 			return noPendingWrite(id)
-		case err != nil:
-			return err
-		case *asJSON:
-			return term.JSON(p.Stdout, body)
 		}
-		var dropped api.Dropped
-		if err := c.Decode(body, &dropped); err != nil {
-			return err
-		}
-		letter := term.Printable(dropped.ID)
-		_, err = fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
 		return err
 	}
 	return cmd
@@ -91,12 +84,8 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 // one, which nobody was asked about, stays.
 func (p *Program) toDrop(ctx context.Context, c *attach.Client, id entryID) (seq string, err error) {
 	query := url.Values{"namespace": {id.Namespace}, "limit": {fmt.Sprint(maxListedPending)}}
-	body, err := c.Ask(ctx, api.Request{Path: api.Surface("pending"), Query: query})
-	if err != nil {
-		return "", err
-	}
 	var listed api.Pending
-	if err := c.Decode(body, &listed); err != nil {
+	if _, err := c.Read(ctx, api.Request{Path: api.Surface("pending"), Query: query}, &listed); err != nil {
 		return "", err
 	}
 	for _, w := range listed.Pending {

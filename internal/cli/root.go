@@ -71,7 +71,7 @@ func NewRoot(p *Program) *cobra.Command {
 	root.AddGroup(CommandGroups()...)
 	root.AddCommand(
 		newRunCommand(p, settings),
-		newStatusCommand(settings),
+		newStatusCommand(p, settings),
 		newMonitorCommand(p, settings),
 		newFlushCommand(p, settings),
 		newPendingCommand(p, settings),
@@ -79,7 +79,7 @@ func NewRoot(p *Program) *cobra.Command {
 		newGetCommand(p, settings),
 		newSetCommand(p, settings),
 		newDeleteCommand(p, settings),
-		newListCommand(settings),
+		newListCommand(p, settings),
 		newHistoryCommand(p, settings),
 		newUndoCommand(p, settings),
 		newExportEntriesCommand(p, settings),

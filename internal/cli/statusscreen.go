@@ -6,120 +6,113 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
 
-func printStatus(w io.Writer, c *attach.Client, body []byte, most int) error {
-	s, err := readStatus(c, body)
-	if err != nil {
+func printStatus(w io.Writer, s *api.Status, most int) error {
+	if err := printSummary(w, &s.Summary); err != nil {
 		return err
 	}
-	if err := s.printSummary(w); err != nil {
-		return err
-	}
-	if err := term.Facts(w, s.facts(w)); err != nil || len(s.Namespaces) == 0 {
+	if err := term.Facts(w, facts(w, s)); err != nil || len(s.Namespaces) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
-	return printNamespaces(w, s.Namespaces, s.AllNamespaces.Number(), most)
+	return printNamespaces(w, s.Namespaces, s.NamespacesTotal, most)
 }
 
-// printSummary prints the sentence that says whether all is well. An older daemon has none.
-func (s *status) printSummary(w io.Writer) error {
-	said := s.Summary
-	if said.Text == "" {
-		return nil
-	}
-	lines := []string{term.Printable(string(said.Text))}
-	if said.Remedy != "" {
-		lines = append(lines, term.Printable(string(said.Remedy)))
+// printSummary prints the sentence that says whether all is well.
+func printSummary(w io.Writer, said *api.Summary) error {
+	lines := []string{term.Printable(said.Text)}
+	if said.Remedy != nil {
+		lines = append(lines, term.Printable(*said.Remedy))
 	}
 	if screen, ok := w.(*term.Screen); ok {
 		for i := range lines {
 			lines[i] = term.Wrap(lines[i], screen.Columns)
 		}
-		lines[0] = screen.Bold(levelIn(screen.Palette, string(said.Level), lines[0]))
+		lines[0] = screen.Bold(levelIn(screen.Palette, said.Level, lines[0]))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
 // levelIn colours a text as bad as the level says.
-func levelIn(p term.Palette, level, text string) string {
+func levelIn(p term.Palette, level api.Level, text string) string {
 	switch level {
-	case "ok":
+	case api.LevelOK:
 		return p.Green(text)
-	case "notice", "warning":
-		return p.Yellow(text)
-	case "critical":
+	case api.LevelCritical:
 		return p.Red(text)
 	}
-	return text
+	return p.Yellow(text)
 }
 
 // facts are the status line by line: first what needs somebody.
-func (s *status) facts(w io.Writer) (facts [][2]string) {
+func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	add := func(name, text string) {
 		if text != "" {
 			facts = append(facts, [2]string{name, text})
 		}
 	}
-	add("writes", s.refusesWrites(w))
-	if len(facts) == 0 && s.Ready == "false" {
+	add("writes", refusesWrites(w, &s.Journal))
+	if len(facts) == 0 && !s.Ready {
 		add("ready", "no: botwired is stopping")
 	}
-	add("lost", s.lost())
-	add("suspect", s.suspects(w))
-	letters, decide := s.deadLetters()
+	watch := s.Upstream.Watch
+	if watch != nil && watch.Lost != "" {
+		add("lost", watch.Lost+`; "botwired restore --all" goes on with it and gives it what is here, "botwired forget --all" only goes on`)
+	}
+	add("suspect", suspects(w, s.Namespaces))
+	letters, decide := letterCounts(s.DeadLetters, s.OpenDeadLetters)
 	if decide {
 		add("dead letters", letters)
 	}
-	add("version", s.running(w))
-	add("upstream", s.upstream(w))
-	add("watch", s.watched(w))
-	if c := s.Upstream.Concurrency; c.Reason != "" {
-		add("concurrency", fmt.Sprintf("%s of %s: %s", c.Now, c.Limit, c.Reason))
+	add("version", fmt.Sprintf("%s at %s, up %s", s.Version, s.Listen, term.Since(w, s.StartedAt)))
+	add("upstream", upstreamText(w, &s.Upstream))
+	if watch != nil {
+		add("watch", watchText(w, watch))
 	}
-	if doubt := s.Identity.Newest; doubt.At != "" {
+	if c := s.Upstream.Concurrency; c.Reason != "" {
+		add("concurrency", fmt.Sprintf("%d of %d: %s", c.Now, c.Limit, c.Reason))
+	}
+	if doubt := s.Identity.Newest; doubt != nil {
 		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
 	}
-	add("pending", s.pending())
+	add("pending", pendingText(s))
 	if !decide {
 		add("dead letters", letters)
 	}
-	add("reads", s.answered())
-	add("saved", s.saved())
-	add("disk", s.disk())
-	add("memory", s.memory())
-	add("data_dir", string(s.DataDir))
+	add("reads", readsText(&s.Reads))
+	add("saved", saved(&s.Figures))
+	add("disk", diskText(&s.Disk))
+	add("memory", fmt.Sprintf("%s of entries, at most %s", term.Size(s.Cache.Bytes), term.Size(s.Cache.Budget)))
+	add("data_dir", s.DataDir)
 	return facts
 }
 
-// pending says how much waits for upstream.
-func (s *status) pending() string {
-	text := string(s.Pending)
-	if n := s.Pending.Number(); n > 0 {
-		text = fmt.Sprintf("%s, %s, the oldest %s", words.Plural(n, "write"), s.PendingBytes.Size(), s.OldestPending.Age())
+// pendingText returns how much waits for upstream.
+func pendingText(s *api.Status) string {
+	text := strconv.Itoa(s.Pending)
+	if s.Pending > 0 {
+		text = fmt.Sprintf("%s, %s, the oldest %s", words.Plural(s.Pending, "write"), term.Size(s.PendingBytes), term.Age(s.OldestPendingSeconds))
 	}
-	if s.Rebuilding == "true" {
+	if s.Rebuilding {
 		text += ", so far: botwired is still reading its journal"
 	}
 	return text
 }
 
-// deadLetters says how many there are, and whether any waits for a person to decide.
-func (s *status) deadLetters() (text string, decide bool) {
-	all, open := s.DeadLetters.Number(), s.OpenDeadLetters.Number()
+// letterCounts returns how many dead letters there are, and if any waits for a person to decide.
+func letterCounts(all, open int) (text string, decide bool) {
 	switch {
-	case all <= 0:
-		return s.DeadLetters.Or("unknown"), false
-	case s.OpenDeadLetters == "":
-		open = all
-	case open <= 0:
+	case all == 0:
+		return "0", false
+	case open == 0:
 		return fmt.Sprintf("%d, none to decide on (superseded by a later write, or dropped)", all), false
 	}
 	text = fmt.Sprintf(`%d to decide on: "botwired dead-letters" says why upstream has refused them`, open)
@@ -131,76 +124,68 @@ func (s *status) deadLetters() (text string, decide bool) {
 
 // printNamespaces prints no more than most of them: first those that wait for something or are nearly full, then
 // those with the most pending writes.
-func printNamespaces(w io.Writer, all []namespaceStatus, total, most int) error {
+func printNamespaces(w io.Writer, all []api.NamespaceStatus, total, most int) error {
 	shown := all
 	if len(all) > most {
 		shown = slices.Clone(all)
-		slices.SortStableFunc(shown, func(a, b namespaceStatus) int {
-			return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending.Number(), a.Pending.Number()))
+		slices.SortStableFunc(shown, func(a, b api.NamespaceStatus) int {
+			return cmp.Or(cmp.Compare(attention(&b), attention(&a)), cmp.Compare(b.Pending, a.Pending))
 		})
 		shown = shown[:most]
 	}
-	columns, rows := namespaceRows(w, shown)
-	if err := term.Table(w, columns, rows); err != nil {
+	if err := printTable(w, shown); err != nil {
 		return err
 	}
 	if more := max(len(all), total) - len(shown); more > 0 {
 		fmt.Fprintf(w, "and %s: --all shows them\n", words.Plural(more, "more namespace"))
 	}
-	if err := errors.Join(printReasons(w, shown), printFull(w, shown)); err != nil {
-		return err
+	_, isScreen := w.(*term.Screen)
+	var reasons, full []string
+	for _, n := range shown {
+		if why := reason(&n); isScreen && strings.Contains(why, ": ") && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		if text := fullness(w, &n); text != "" {
+			full = append(full, text)
+		}
 	}
-	if slices.ContainsFunc(all, namespaceStatus.canBeTried) {
-		return printNote(w, "botwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed\n")
+	var tried []string
+	if slices.ContainsFunc(all, canBeTried) {
+		tried = []string{`botwired tries again by itself; "botwired flush --now" tries at once what is throttled, paused or failed`}
 	}
-	return nil
+	return errors.Join(printNote(w, reasons), printNote(w, full), printNote(w, tried))
 }
 
-// namespaceRows returns the header and the rows of the table of namespaces. A screen has less room:
-// there, printReasons says below why they wait.
-func namespaceRows(w io.Writer, shown []namespaceStatus) (columns []string, rows [][]string) {
-	columns = []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}
-	quotas := slices.ContainsFunc(shown, func(n namespaceStatus) bool { return n.quota(w) != "" })
+// printTable prints the table of namespaces. On a screen, printNamespaces prints below it why they wait.
+func printTable(w io.Writer, shown []api.NamespaceStatus) error {
+	columns := []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}
+	quotas := slices.ContainsFunc(shown, func(n api.NamespaceStatus) bool { return n.Quota != nil })
 	if quotas {
 		columns = append(columns, "QUOTA")
 	}
+	var rows [][]string
 	for _, n := range shown {
-		waits := n.waits(w)
-		if s, ok := w.(*term.Screen); ok {
-			waits = n.waitsShortly(s)
+		oldest := ""
+		if n.Pending > 0 {
+			oldest = term.Age(n.OldestPendingSeconds)
 		}
-		row := []string{string(n.Namespace), string(n.Pending), n.PendingBytes.Size(), n.oldest(), waits}
+		row := []string{n.Namespace, strconv.Itoa(n.Pending), term.Size(n.PendingBytes), oldest, waits(w, &n)}
 		if quotas {
-			row = append(row, n.quota(w))
+			row = append(row, quotaUse(w, n.Quota))
 		}
 		rows = append(rows, row)
 	}
-	return columns, rows
+	return term.Table(w, columns, rows)
 }
 
-// printReasons says on a screen why the namespaces of the table wait, each reason once.
-func printReasons(w io.Writer, shown []namespaceStatus) error {
-	if _, ok := w.(*term.Screen); !ok {
+// printNote prints lines below a table, wrapped if they are on a screen. Without lines it prints nothing.
+func printNote(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
 		return nil
 	}
-	var reasons []string
-	for _, n := range shown {
-		why := n.Waits.Why.Or(n.waits(io.Discard))
-		if strings.Contains(why, ": ") && !slices.Contains(reasons, why) {
-			reasons = append(reasons, why)
-		}
-	}
-	if len(reasons) == 0 {
-		return nil
-	}
-	return printNote(w, strings.Join(reasons, "\n")+"\n")
-}
-
-// printNote prints lines below a table, wrapped if they are on a screen.
-func printNote(w io.Writer, lines string) error {
 	var b strings.Builder
-	for line := range strings.Lines(lines) {
-		line = term.Printable(strings.TrimSuffix(line, "\n"))
+	for _, line := range lines {
+		line = term.Printable(line)
 		if s, ok := w.(*term.Screen); ok {
 			line = term.Wrap(line, s.Columns)
 		}
@@ -210,30 +195,19 @@ func printNote(w io.Writer, lines string) error {
 	return err
 }
 
-// printFull has a line for each namespace that is nearly full.
-func printFull(w io.Writer, shown []namespaceStatus) error {
-	var lines []string
-	for _, n := range shown {
-		if text := n.full(w); text != "" {
-			lines = append(lines, text+"\n")
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return printNote(w, strings.Join(lines, ""))
-}
-
 // attention is 1 for a namespace that waits for something, is nearly full or suspect, and else 0.
-func (n namespaceStatus) attention() int {
-	if n.waits(io.Discard) != "" || n.full(io.Discard) != "" || n.Suspect.Since != "" {
+func attention(n *api.NamespaceStatus) int {
+	if reason(n) != "" || n.IsNearlyFull() || n.Suspect != nil {
 		return 1
 	}
 	return 0
 }
 
 // canBeTried reports whether the namespace waits for a time that a person can cut short.
-func (n namespaceStatus) canBeTried() bool {
-	kind, _, _ := strings.Cut(string(n.Waits.Why), ":")
+func canBeTried(n api.NamespaceStatus) bool {
+	if n.Waits == nil {
+		return false
+	}
+	kind, _, _ := strings.Cut(n.Waits.Why, ":")
 	return kind == "throttled" || kind == "paused" || kind == "failed"
 }

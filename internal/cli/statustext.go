@@ -3,170 +3,145 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
+	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
 
-// refusesWrites says that the daemon refuses writes, since when and why; empty if it
-// takes them.
-func (s *status) refusesWrites(w io.Writer) string {
+// refusesWrites returns since when and why the daemon refuses writes; empty if it takes them.
+func refusesWrites(w io.Writer, j *api.JournalState) string {
 	switch {
-	case s.Journal.RefusesWrites != "true": // guard 3.32
+	case !j.RefusesWrites: // guard 3.32
 		return ""
-	case s.Journal.Since == "":
-		return "refused: " + string(s.Journal.Reason)
+	case j.Since == nil:
+		return "refused: " + j.Reason
 	}
-	return "refused " + term.Since(w, s.Journal.Since) + ": " + string(s.Journal.Reason)
+	return "refused " + term.Since(w, *j.Since) + ": " + j.Reason
 }
 
-// nearFull is the percentage of its limit from which on a namespace is nearly full.
-const nearFull = 80
-
-// full says how full the namespace is, and what that means; empty if it is not nearly full.
-func (n namespaceStatus) full(w io.Writer) string {
-	bytes, limit := n.Bytes.Number(), n.BytesLimit.Number()
-	if n.BytesLimit == "" || bytes < limit/100*nearFull+limit%100*nearFull/100 {
+// fullness returns how full a namespace is, and what follows; empty if it is not nearly full.
+func fullness(w io.Writer, n *api.NamespaceStatus) string {
+	if !n.IsNearlyFull() {
 		return ""
 	}
-	text := fmt.Sprintf("%s holds about %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, bytes, limit)
-	if n.LimitLearned != "" {
-		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s", n.Namespace, bytes, limit, term.Until(w, n.LimitLearned))
+	text := fmt.Sprintf("%s holds about %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, n.Bytes, *n.BytesLimit)
+	if n.BytesLimitLearned != nil {
+		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s",
+			n.Namespace, n.Bytes, *n.BytesLimit, term.Until(w, *n.BytesLimitLearned))
 	}
-	if bytes < limit {
+	if !n.IsFull() {
 		return text + ": a write that would cross this is refused with 413"
 	}
 	return text + ": a write that makes it larger is refused with 413 until entries are deleted"
 }
 
-// quota says how much of the namespace's quota is used, and how long a write waits for its
-// sake.
-func (n namespaceStatus) quota(w io.Writer) string {
-	if n.Quota.Limit == "" {
+// quotaUse returns how much of its quota a namespace has used, and how long a write waits for its sake.
+func quotaUse(w io.Writer, q *api.Quota) string {
+	if q == nil {
 		return ""
 	}
-	text := string(n.Quota.Used) + " of " + string(n.Quota.Limit)
-	_, short := w.(*term.Screen)
-	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); err == nil && seconds >= 1 && !short {
-		text += ", writes wait " + n.Quota.Linger.Age()
+	text := fmt.Sprintf("%d of %d", q.Used, q.Limit)
+	s, short := w.(*term.Screen)
+	if q.LingerSeconds >= 1 && !short {
+		text += ", writes wait " + term.Age(q.LingerSeconds)
 	}
-	if n.Quota.RunsOut != "" {
-		if s, ok := w.(*term.Screen); ok {
-			text += ", " + s.Left(n.Quota.RunsOut) + " left"
-		} else {
-			text += ", used up at " + n.Quota.RunsOut.Moment()
-		}
+	switch {
+	case q.RunsOutAt == nil:
+		return text
+	case short:
+		return text + ", " + s.Left(*q.RunsOutAt) + " left"
 	}
-	return text
+	return text + ", used up at " + term.Plain(*q.RunsOutAt)
 }
 
-// oldest is the age of the oldest pending write; empty if there is none.
-func (n namespaceStatus) oldest() string {
-	if n.Pending == "0" {
+// waitText returns why something waits, and until when; empty if it does not wait.
+func waitText(w io.Writer, wait *api.Wait) string {
+	switch {
+	case wait == nil:
 		return ""
+	case wait.Until == nil:
+		return wait.Why
 	}
-	return n.OldestPending.Age()
+	return wait.Why + ", " + term.Until(w, *wait.Until)
 }
 
-// waitsShortly is what the namespace waits for in a few words, and until when.
-func (n namespaceStatus) waitsShortly(s *term.Screen) string {
-	kind, _, _ := strings.Cut(n.Waits.Why.Or(n.waits(io.Discard)), ":")
-	if n.Waits.Until != "" {
-		return kind + ", " + s.Left(n.Waits.Until)
+// reason returns why nothing of a namespace goes upstream, or else why upstream refuses its reads.
+func reason(n *api.NamespaceStatus) string {
+	switch {
+	case n.Waits != nil:
+		return n.Waits.Why
+	case n.Paused == "" && n.ReadsRefused != "":
+		return "reads: " + n.ReadsRefused
 	}
-	if seconds, err := strconv.ParseFloat(string(n.Quota.Linger), 64); kind == "" && err == nil && seconds >= 1 {
-		return n.Quota.Linger.Age() + ", for the quota"
+	return n.Paused
+}
+
+// waits returns the reason of a namespace and until when it waits. A screen has less room: there it is
+// the first words of the reason.
+func waits(w io.Writer, n *api.NamespaceStatus) string {
+	s, short := w.(*term.Screen)
+	kind, _, _ := strings.Cut(reason(n), ":")
+	switch {
+	case !short && n.Waits != nil:
+		return waitText(w, n.Waits)
+	case !short:
+		return reason(n)
+	case n.Waits != nil && n.Waits.Until != nil:
+		return kind + ", " + s.Left(*n.Waits.Until)
+	case kind == "" && n.Quota != nil && n.Quota.LingerSeconds >= 1:
+		return term.Age(n.Quota.LingerSeconds) + ", for the quota"
 	}
 	return kind
 }
 
-// waits returns why nothing of the namespace goes upstream, or else why upstream refuses
-// its reads.
-func (n namespaceStatus) waits(w io.Writer) string {
-	switch {
-	case n.Waits.Why != "":
-		return n.Waits.text(w)
-	case n.Paused == "" && n.ReadsRefused != "":
-		return "reads: " + string(n.ReadsRefused)
-	}
-	return string(n.Paused)
-}
-
-// upstream says how upstream does, and since when and why if it does not do well.
-func (s *status) upstream(w io.Writer) string {
-	u := s.Upstream
-	text := u.URL.Or("unknown") + " is " + u.State.Or("unknown")
+// upstreamText returns the state of upstream, and since when and why if it is not well.
+func upstreamText(w io.Writer, u *api.UpstreamState) string {
+	text := u.URL + " is " + u.State
 	if u.Reason == "" {
 		return text
 	}
-	return fmt.Sprintf("%s %s: %s (%s)", text, term.Since(w, u.Since), u.Reason, lastAnswered(w, u.LastSuccess))
+	answered := "it has not answered since the start"
+	if u.LastSuccessAt != nil {
+		answered = "it last answered: " + u.LastSuccessAt.Format(time.RFC3339Nano)
+		if _, ok := w.(*term.Screen); ok {
+			answered = "it last answered " + term.Moment(w, *u.LastSuccessAt)
+		}
+	}
+	return fmt.Sprintf("%s %s: %s (%s)", text, term.Since(w, u.Since), u.Reason, answered)
 }
 
-func lastAnswered(w io.Writer, at term.Cell) string {
-	if at == "" {
-		return "it has not answered since the start"
-	}
-	if s, ok := w.(*term.Screen); ok {
-		return "it last answered " + term.Moment(s, at)
-	}
-	return "it last answered: " + string(at)
-}
-
-// running says which version runs where, and since when.
-func (s *status) running(w io.Writer) string {
-	text := string(s.Version)
-	if s.Listen != "" {
-		text += " at " + string(s.Listen)
-	}
-	if s.StartedAt != "" {
-		text += ", up " + term.Since(w, s.StartedAt)
+// readsText returns how many reads the daemon has answered itself.
+func readsText(r *api.Reads) string {
+	text := words.Number(r.Total)
+	if r.Total > 0 {
+		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(r.Hits, r.Total), words.Number(r.Upstream))
 	}
 	return text
 }
 
-// answered says how many reads the daemon has answered itself; empty for an older daemon.
-func (s *status) answered() string {
-	if s.Reads.Total == "" {
-		return ""
-	}
-	text := words.Number(int64(s.Reads.Total.Number()))
-	if total := s.Reads.Total.Number(); total > 0 {
-		text += fmt.Sprintf(", %s answered here, %s asked of upstream", percent(s.Reads.Hits.Number(), total), words.Number(int64(s.Reads.Upstream.Number())))
+// saved returns what the daemon has spared upstream and its callers.
+func saved(f *api.Figures) string {
+	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
+	if f.TimeSaved != nil && *f.TimeSaved != 0 {
+		text += ", and callers waited about " + term.Age(*f.TimeSaved) + " less"
 	}
 	return text
 }
 
-// saved says what the daemon has spared upstream and its callers; empty for an older daemon.
-func (s *status) saved() string {
-	if s.Writes.Acknowledged == "" {
-		return ""
-	}
-	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(int64(s.Writes.Saved.Number())), words.Number(int64(s.Writes.Acknowledged.Number())))
-	if s.TimeSaved.Age() != "" && s.TimeSaved != "0" {
-		text += ", and callers waited about " + s.TimeSaved.Age() + " less"
-	}
-	return text
-}
-
-func percent(part, whole int) string {
+func percent(part, whole int64) string {
 	if part == whole {
 		return "100 %"
 	}
 	return fmt.Sprintf("%.1f %%", min(100*float64(part)/float64(whole), 99.9))
 }
 
-func (s *status) disk() string {
-	if s.Disk.Journal == "" && s.Disk.Free == "" {
-		return ""
+func diskText(d *api.Disk) string {
+	text := fmt.Sprintf("journal %s, copies %s", term.Size(d.Journal), term.Size(d.Copies))
+	if d.Free != nil {
+		text += ", " + term.Size(*d.Free) + " free"
 	}
-	return fmt.Sprintf("journal %s, copies %s, %s free", s.Disk.Journal.Size(), s.Disk.Copies.Size(), s.Disk.Free.Size())
-}
-
-func (s *status) memory() string {
-	if s.Cache.Budget == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s of entries, at most %s", s.Cache.Bytes.Size(), s.Cache.Budget.Size())
+	return text
 }

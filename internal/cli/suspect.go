@@ -26,11 +26,8 @@ const restoreStep = 2 * time.Second
 // progressOf says how far a restoration is.
 func progressOf(r *api.Restoration) string {
 	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
-	if w := r.Waits; w != nil {
-		text += "; " + w.Why
-		if w.Until != nil {
-			text += ", until " + w.Until.UTC().Format(time.RFC3339)
-		}
+	if r.Waits != nil {
+		text += "; " + waitText(io.Discard, r.Waits)
 	}
 	return text
 }
@@ -185,19 +182,10 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 			}
 		}
 		r := byHand("forget", url.Values{"namespace": {args[0]}})
-		body, err := c.Ask(cmd.Context(), r)
-		if err != nil {
+		return ask(cmd.Context(), p, c, r, *asJSON, func(so *api.Forgotten) error {
+			_, err := fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten, "entry"), words.Plural(so.UpstreamHolds, "entry"))
 			return err
-		}
-		if *asJSON {
-			return term.JSON(p.Stdout, body)
-		}
-		var so api.Forgotten
-		if err := c.Decode(body, &so); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten, "entry"), words.Plural(so.UpstreamHolds, "entry"))
-		return err
+		})
 	}
 	return cmd
 }
@@ -205,32 +193,30 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 // confirmForget asks, and says how much there is to lose.
 func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
 	lost := ""
-	if body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")}); err == nil {
-		s, err := readStatus(c, body)
-		if err != nil {
-			return err
-		}
-		for _, n := range s.Namespaces {
-			if string(n.Namespace) == namespace && n.Suspect.Missing != "" {
-				lost = fmt.Sprintf(" Upstream lacks %s of %s.", n.Suspect.Missing, n.Suspect.Of)
-			}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range s.Namespaces {
+		if n.Namespace == namespace && n.Suspect != nil {
+			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.Suspect.Missing, n.Suspect.Of)
 		}
 	}
 	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
-// suspects says, for the top of the status, what upstream seems to have lost.
-func (s *status) suspects(w io.Writer) string {
+// suspects returns what upstream seems to have lost, for the top of the status.
+func suspects(w io.Writer, namespaces []api.NamespaceStatus) string {
 	var lines []string
-	for _, n := range s.Namespaces {
-		if n.Suspect.Since == "" {
+	for _, n := range namespaces {
+		if n.Suspect == nil {
 			continue
 		}
-		what := `"botwired restore ` + string(n.Namespace) + `" gives them back to upstream, "botwired forget ` + string(n.Namespace) + `" gives them up`
-		if n.Suspect.Restoring == "true" {
+		what := `"botwired restore ` + n.Namespace + `" gives them back to upstream, "botwired forget ` + n.Namespace + `" gives them up`
+		if n.Suspect.Restoring {
 			what = "botwired is giving them back to upstream"
 		}
-		lines = append(lines, fmt.Sprintf("%s, upstream lacks %s of the %s entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
+		lines = append(lines, fmt.Sprintf("%s, upstream lacks %d of the %d entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
 			term.Since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
 	}
 	if more := len(lines) - shownSuspects; more > 0 {

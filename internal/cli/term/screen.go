@@ -3,7 +3,6 @@ package term
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,38 +29,31 @@ func (t *Terminal) Screen() io.Writer {
 	return &Screen{t.Stdout, t.PaletteOf(t.Stdout), columns, t.Now}
 }
 
-// Moment shows a time: on a screen as people say it, elsewhere as RFC 3339 to the second and in
-// UTC, which scripts compare.
-func Moment(w io.Writer, c Cell) string {
-	s, ok := w.(*Screen)
-	if !ok {
-		return c.Moment()
+// Moment shows a time: on a screen as people say it, elsewhere plainly.
+func Moment(w io.Writer, at time.Time) string {
+	if s, ok := w.(*Screen); ok {
+		return spokenTime(at, s.Now())
 	}
-	at, ok := c.Time()
-	if !ok {
-		return string(c)
-	}
-	return spokenTime(at, s.Now())
+	return Plain(at)
 }
 
 // Since completes a sentence about something that goes on since a time.
-func Since(w io.Writer, c Cell) string { return distance(w, c, "since ", "for ", "") }
+func Since(w io.Writer, at time.Time) string { return distance(w, at, "since ", "for ", "") }
 
 // Until completes a sentence about something that goes on until a time.
-func Until(w io.Writer, c Cell) string { return distance(w, c, "until ", "for ", " more") }
+func Until(w io.Writer, at time.Time) string { return distance(w, at, "until ", "for ", " more") }
 
 // Ahead completes a sentence about something that will happen at a time.
-func Ahead(w io.Writer, c Cell) string { return distance(w, c, "at ", "in ", "") }
+func Ahead(w io.Writer, at time.Time) string { return distance(w, at, "at ", "in ", "") }
 
 // Ago completes a sentence about something that has happened at a time.
-func Ago(w io.Writer, c Cell) string { return distance(w, c, "at ", "", " ago") }
+func Ago(w io.Writer, at time.Time) string { return distance(w, at, "at ", "", " ago") }
 
 // distance is a time with word before it, or on a screen how far it is from now.
-func distance(w io.Writer, c Cell, word, before, after string) string {
+func distance(w io.Writer, at time.Time, word, before, after string) string {
 	s, ok := w.(*Screen)
-	at, known := c.Time()
-	if !ok || !known {
-		return word + c.Moment()
+	if !ok {
+		return word + Plain(at)
 	}
 	if d := s.Now().Sub(at).Abs(); d <= spokenDays {
 		return before + spoken(d) + after
@@ -70,16 +62,12 @@ func distance(w io.Writer, c Cell, word, before, after string) string {
 }
 
 // Left is how long it is until a time, in few letters.
-func (s *Screen) Left(c Cell) string {
-	at, ok := c.Time()
-	if !ok {
-		return string(c)
-	}
+func (s *Screen) Left(at time.Time) string {
 	left := max(at.Sub(s.Now()), 0)
 	if left >= 10*time.Minute {
 		left = left.Round(time.Minute)
 	}
-	return Cell(strconv.FormatFloat(left.Round(time.Second).Seconds(), 'f', 0, 64)).Age()
+	return Age(left.Round(time.Second).Seconds())
 }
 
 // spokenTime is a time as people say it: how long ago or ahead, and from some days on the date

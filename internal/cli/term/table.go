@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -62,55 +61,17 @@ func EncodeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Cell is a JSON scalar as a table shows it. Null and an absent field are empty.
-type Cell string
+// Unix returns the time of a number of Unix seconds.
+func Unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
 
-// UnmarshalJSON takes any value: a newer daemon may say more than this program knows.
-func (c *Cell) UnmarshalJSON(data []byte) error {
-	var s string
-	switch {
-	case string(data) == "null":
-		*c = ""
-	case json.Unmarshal(data, &s) == nil:
-		*c = Cell(s)
-	default:
-		*c = Cell(data)
-	}
-	return nil
-}
+// Plain shows a time as RFC 3339 to the second and in UTC, which scripts compare.
+func Plain(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Moment shows a time given in Unix seconds or as RFC 3339 to the second and in UTC, and
-// any other text as it is.
-func (c Cell) Moment() string { return c.at(time.RFC3339) }
-
-// Instant is moment with milliseconds.
-func (c Cell) Instant() string { return c.at("2006-01-02T15:04:05.000Z07:00") }
-
-func (c Cell) at(layout string) string {
-	if t, ok := c.Time(); ok {
-		return t.UTC().Format(layout)
-	}
-	return string(c)
-}
-
-// Time reads a time that is given in Unix seconds or as RFC 3339.
-func (c Cell) Time() (at time.Time, ok bool) {
-	if t, err := time.Parse(time.RFC3339, string(c)); err == nil {
-		return t, true
-	}
-	seconds, err := strconv.ParseFloat(string(c), 64)
-	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(seconds * 1000)), true
-}
+// Instant is Plain with milliseconds.
+func Instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.
-func (c Cell) Age() string {
-	seconds, err := strconv.ParseFloat(string(c), 64)
-	if err != nil || math.IsNaN(seconds) || seconds < 0 || seconds > 1e9 {
-		return string(c)
-	}
+func Age(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
@@ -126,13 +87,9 @@ func (c Cell) Age() string {
 }
 
 // Size shows a number of bytes with a unit, to about three digits.
-func (c Cell) Size() string {
-	n, err := strconv.ParseInt(string(c), 10, 64)
-	if err != nil || n < 0 {
-		return string(c)
-	}
+func Size(n int64) string {
 	if n < 1<<10 {
-		return string(c) + "B"
+		return strconv.FormatInt(n, 10) + "B"
 	}
 	value, unit := float64(n), -1
 	for value >= 1<<10 && unit < 5 {
@@ -140,21 +97,4 @@ func (c Cell) Size() string {
 		unit++
 	}
 	return strconv.FormatFloat(value, 'f', 1, 64) + string("KMGTPE"[unit]) + "iB"
-}
-
-// Number is 0 for what is none.
-func (c Cell) Number() int {
-	n, err := strconv.Atoi(string(c))
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// Or returns the text, or other if there is none.
-func (c Cell) Or(other string) string {
-	if c == "" {
-		return other
-	}
-	return string(c)
 }
