@@ -68,10 +68,6 @@ func duration(least lowest, at func(*Config) *time.Duration) codec {
 	return durationOr("", least, at)
 }
 
-func durationOrNoLimit(at func(*Config) *time.Duration) codec {
-	return durationOr(`, or "no limit"`, zeroOrMore, at)
-}
-
 // durationOr also accepts "no limit" if or, the end of its expectation, is not empty.
 func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec {
 	printed := func(d time.Duration) string {
@@ -101,7 +97,7 @@ func size(least lowest, at func(*Config) *int64) codec {
 
 // memory is the codec of a size in memory.
 func memory(at func(*Config) *int64) codec {
-	return sizeUpTo(positive, func() (int64, string) { return usableMemory(), ", the memory of this machine or container" }, at)
+	return sizeUpTo(positive, func() (int64, string) { return usableMemory("/"), ", the memory of this machine or container" }, at)
 }
 
 // sizeUpTo accepts sizes up to a limit: most returns it, and what it is.

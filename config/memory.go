@@ -16,12 +16,9 @@ const (
 )
 
 // usableMemory returns how many bytes of memory this process may use: those of the machine
-// or, in a container with less, of the container. They are whole MiB.
-func usableMemory() int64 { return memoryUnder("/") }
-
-// memoryUnder is usableMemory on a system whose files are below root. Linux has these
-// files; other systems do not say.
-func memoryUnder(root string) int64 {
+// or, in a container with less, of the container. They are whole MiB. It reads files of Linux below root;
+// other systems do not say.
+func usableMemory(root string) int64 {
 	most := machineMemory(root)
 	read := func(name string) string {
 		text, _ := os.ReadFile(filepath.Join(root, name)) // a file that is not there limits nothing

@@ -40,7 +40,7 @@ func TestUsableMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := memoryUnder(root); got != test.want {
+			if got := usableMemory(root); got != test.want {
 				t.Errorf("%d bytes, want %d", got, test.want)
 			}
 		})

@@ -95,7 +95,7 @@ func storeSettings() []Setting {
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.StaleWhileRevalidate })},
 		{Name: "cache.stale_if_error", Default: "no limit", Documented: "no limit", Overridable: true, Live: true,
 			Doc:   "how old a settled copy may be that answers while upstream cannot be asked",
-			codec: durationOrNoLimit(func(c *Config) *time.Duration { return &c.StaleIfError })},
+			codec: durationOr(`, or "no limit"`, zeroOrMore, func(c *Config) *time.Duration { return &c.StaleIfError })},
 		{Name: "cache.absent_for", Default: "2s", Overridable: true, Live: true,
 			Doc:   "how long a known absence answers",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.AbsentFor })},

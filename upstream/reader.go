@@ -178,8 +178,12 @@ func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, t
 
 // once makes one request, unless it is known to fail. The error is ctx's.
 func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) (failed *Error, err error) {
-	if failed := r.hopeless(id.Namespace); failed != nil {
-		return failed, nil // without a wait for a slot
+	// A read that would not be made waits for no slot.
+	if refusal := r.throttles.refuses(id.Namespace); refusal != nil {
+		return refusal, nil
+	}
+	if r.health.Blocks(id.Namespace, time.Now()) {
+		return r.unasked(), nil
 	}
 	lane := refreshLane
 	if waitOutOutage {
@@ -210,17 +214,6 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 		held.ended(ended)
 	}
 	return ended, err
-}
-
-// hopeless returns why no read of the namespace would be made now; nil if one might be.
-func (r *Reader) hopeless(namespace string) *Error {
-	if refusal := r.throttles.refuses(namespace); refusal != nil {
-		return refusal
-	}
-	if r.health.Blocks(namespace, time.Now()) {
-		return r.unasked()
-	}
-	return nil
 }
 
 // unasked is the failure of a read for which upstream was not asked, as it would fail.

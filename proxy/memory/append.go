@@ -33,37 +33,28 @@ func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Resu
 
 // Update reads an entry and writes what next makes of it, on the condition that nobody has written the
 // entry meanwhile, until that holds.
-func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (Result, error) {
-	for {
-		r, err := m.tryUpdate(ctx, q, next)
-		if !isOvertaken(err) {
-			return r, err
+func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (r Result, err error) {
+	err = unlessOvertaken(ctx, func() error {
+		item, err := m.current(q.ID)
+		if err != nil {
+			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
+		w, err := next(item)
+		if err != nil {
+			return err
 		}
-	}
-}
-
-func (m *Memory) tryUpdate(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (Result, error) {
-	item, err := m.current(q.ID)
-	if err != nil {
-		return Result{}, err
-	}
-	w, err := next(item)
-	if err != nil {
-		return Result{}, err
-	}
-	r, err := m.write(ctx, q, w, asItIs(item)) // guard 5.14
-	if isUnmet(err) {                          // another write was faster
-		err = errOvertaken
-	}
+		r, err = m.write(ctx, q, w, asItIs(item)) // guard 5.14
+		if isUnmet(err) {                         // another write was faster
+			err = errOvertaken
+		}
+		return err
+	})
 	return r, err
 }
 
 // current returns the state that a GET would be answered with.
 func (m *Memory) current(id journal.ID) (*cache.Item, error) {
-	_, found, err := m.lookUp(id)
+	_, found, err := m.lookUp(id, AnyAge)
 	if err != nil {
 		return nil, err
 	}

@@ -11,38 +11,42 @@ import (
 // storeIf journals a write if the entry is as the caller's conditions, if any, want it.
 // Nothing comes between the look at the entry and the write: so of all callers who want to
 // replace one state, one does (contract 5).
-func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (journal.Write, error) {
+func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (written journal.Write, err error) {
 	if !c.given() {
 		return m.store(w)
 	}
-	for {
-		written, err := m.tryIf(w, c)
-		if !isOvertaken(err) {
-			return written, err
+	err = unlessOvertaken(ctx, func() error {
+		lease := m.cache.Lease(entryKey(w.ID))
+		defer lease.Release()
+		seq, changes, err := m.meets(w, c)
+		if err != nil {
+			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return journal.Write{}, err
-		}
-	}
+		w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes } // guard 5.7
+		written, err = m.store(w)
+		return err
+	})
+	return written, err
 }
 
-// tryIf decides on one look at the entry, and journals the write only if the entry is still
-// as it was then.
-func (m *Memory) tryIf(w journal.NewWrite, c Conditions) (journal.Write, error) {
-	lease := m.cache.Lease(entryKey(w.ID))
-	defer lease.Release()
-	seq, changes, err := m.meets(w, c)
-	if err != nil {
-		return journal.Write{}, err
+// unlessOvertaken makes a try that decides on one look at an entry, and makes it anew whenever the entry has
+// changed before the write was journaled, until ctx ends.
+func unlessOvertaken(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if !isOvertaken(err) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
-	w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes } // guard 5.7
-	return m.store(w)
 }
 
 // meets refuses a write if the entry is not as the conditions want it. It returns the entry's
 // newest pending write, 0 if there is none, and how many changes of the entry the look has made.
 func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
-	seq, found, err := m.lookUp(w.ID)
+	seq, found, err := m.lookUp(w.ID, AnyAge)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -55,25 +59,6 @@ func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes in
 		return 0, 0, wire.NotFound(w.Namespace, w.Key)
 	}
 	return seq, changes, c.refuseWrite(item)
-}
-
-// lookUp is findEntry for a write: it also says which write is pending, 0 if none is.
-func (m *Memory) lookUp(id journal.ID) (seq uint64, _ found, err error) {
-	item, generation := m.cache.Get(entryKey(id))
-	state, err := m.journal.Lookup(id)
-	if err != nil {
-		return 0, found{}, err
-	}
-	known := m.view.merge(id, &state, item)
-	if known.deleted {
-		if err := m.dropDeleted(id); err != nil {
-			return 0, found{}, err
-		}
-		return m.lookUp(id)
-	}
-	f := m.assess(id.Namespace, AnyAge, known.item, generation)
-	f.mayExist = known.mayExist
-	return state.Seq, f, nil
 }
 
 // present is the state that a GET would be answered with, which may have to be asked for, and

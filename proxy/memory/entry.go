@@ -18,22 +18,30 @@ func entryKey(id journal.ID) cache.Key {
 // findEntry looks at what is known here of an entry, and leaves it in the cache.
 func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	m.used.note(id.Namespace)
-	key := entryKey(id)
-	item, generation := m.cache.Get(key)
+	item, generation := m.cache.Get(entryKey(id))
 	f := m.assess(id.Namespace, d, item, generation)
 	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.view.mayRefresh(item) {
 		return f, nil
 	}
+	_, f, err := m.lookUp(id, d)
+	return f, err
+}
+
+// lookUp is findEntry for a write: it always looks into the journal, and also says which write is pending, 0
+// if none is.
+func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err error) {
+	key := entryKey(id)
+	item, generation := m.cache.Get(key)
 	state, err := m.journal.Lookup(id)
 	if err != nil {
-		return found{}, err
+		return 0, found{}, err
 	}
 	known := m.view.merge(id, &state, item)
 	if known.deleted { // guard 7.33
 		if err := m.dropDeleted(id); err != nil {
-			return found{}, err
+			return 0, found{}, err
 		}
-		return m.findEntry(id, d)
+		return m.lookUp(id, d)
 	}
 	fromJournal := known.item != nil && known.item != item
 	if fromJournal && !known.item.Outdated {
@@ -42,7 +50,7 @@ func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	f = m.assess(id.Namespace, d, known.item, generation)
 	f.disk = fromJournal
 	f.mayExist = known.mayExist
-	return f, nil
+	return state.Seq, f, nil
 }
 
 // newest is what is known of an entry in a state, of which the cache has the given answer; nil if

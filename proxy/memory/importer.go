@@ -109,33 +109,23 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 // importOne decides on an entry, and writes it unless something came in between: then it decides
 // anew.
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
-	for {
-		err := run.tryOne(ctx, s)
-		if !errors.Is(err, journal.ErrChanged) {
+	return unlessOvertaken(ctx, func() error {
+		id := s.entry.ID
+		lease := run.m.cache.Lease(entryKey(id))
+		defer lease.Release()
+		there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))
+		if err != nil {
 			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		count, write := there.compare(&run.done, s.entry)
+		if write {
+			if err := run.writeOver(ctx, s.entry, there, lease); err != nil {
+				return err
+			}
 		}
-	}
-}
-
-func (run *importing) tryOne(ctx context.Context, s askedEntry) error {
-	id := s.entry.ID
-	lease := run.m.cache.Lease(entryKey(id))
-	defer lease.Release()
-	there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))
-	if err != nil {
-		return err
-	}
-	count, write := there.compare(&run.done, s.entry)
-	if write {
-		if err := run.writeOver(ctx, s.entry, there, lease); err != nil {
-			return err
-		}
-	}
-	*count++
-	return nil
+		*count++
+		return nil
+	})
 }
 
 // writeOver writes an entry over what is there, if that is there still.

@@ -91,15 +91,13 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 // nobody knows whether it exists.
 func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
-	for look := 1; ; look++ {
-		w, assumed, err = m.tryDelete(id, look > looksForNews, began) // guard 11.3
-		if !isOvertaken(err) {
-			return w, assumed, err
-		}
-		if err := ctx.Err(); err != nil {
-			return journal.Write{}, false, err
-		}
-	}
+	looks := 0
+	err = unlessOvertaken(ctx, func() error {
+		looks++
+		w, assumed, err = m.tryDelete(id, looks > looksForNews, began) // guard 11.3
+		return err
+	})
+	return w, assumed, err
 }
 
 // isOvertaken reports whether another write was faster. It decides what this one finds, if

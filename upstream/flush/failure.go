@@ -142,7 +142,7 @@ func (a *attempt) throttle(failed *upstream.Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	if a.charge.counted() { // and not a read
+	if a.charge.flying { // and not a read
 		a.f.opts.Quotas.Throttled(q.Key(), wait)
 	}
 	begins := q.throttled == ""

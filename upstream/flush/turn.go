@@ -87,11 +87,8 @@ type charge struct {
 	quotas    *quota.Quotas
 	namespace string
 	made      bool
-	flying    bool
+	flying    bool // upstream counts the request; not one that reads back
 }
-
-// counted reports whether the request is one that upstream counts. To read back is none.
-func (c *charge) counted() bool { return c.flying }
 
 // charged counts the attempt that is about to begin.
 func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
