@@ -87,11 +87,12 @@ func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 }
 
 // lettersPage is how many dead letters one request asks for.
-const lettersPage = 10_000
+const lettersPage = 1000
 
 // DeadLetters returns all dead letters, the oldest first.
 func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
 	query := url.Values{"limit": {strconv.Itoa(lettersPage)}}
+	all = []ListedDeadLetter{}
 	for {
 		var page DeadLetters
 		if err := c.Read(ctx, Request{Path: Surface("dead-letters"), Query: query}, &page); err != nil {
@@ -101,7 +102,11 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 		if len(page.DeadLetters) < lettersPage {
 			return all, nil
 		}
-		query.Set("after", all[len(all)-1].ID)
+		last := all[len(all)-1].ID
+		if last == query.Get("after") {
+			return nil, ErrForeign // it would go on for ever
+		}
+		query.Set("after", last)
 	}
 }
 
@@ -128,18 +133,6 @@ type Listed struct {
 func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error) {
 	v := &Value{}
 	return v, c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
-}
-
-// Keys lists a namespace, the newest entry first, as BotWire's own API does: GET /memory/NAMESPACE.
-type Keys struct {
-	Keys []ListedKey `json:"keys"`
-}
-
-// ListedKey is an entry of a list, without its value.
-type ListedKey struct {
-	Key       string  `json:"key"`
-	Bytes     int     `json:"bytes"`      // as BotWire counts them: characters
-	UpdatedAt float64 `json:"updated_at"` // Unix seconds
 }
 
 // Put writes an entry, and returns the number of the write, by which it has a receipt.

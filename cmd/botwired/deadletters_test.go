@@ -105,13 +105,19 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 		"written  2023-11-14T22:13:20.500Z\n")
 }
 
+// letterOf is a dead letter as the daemon writes it, without its end.
+func letterOf(id int, namespace string) string {
+	return fmt.Sprintf(`{"id":"%d","kind":"refused","host":"this","seq":%d,"namespace":"%s","key":"k","op":"put","status":413,"error":"Value too large",`+
+		`"written_at":1700000000,"refused_at":1700000060.5`, id, id, namespace)
+}
+
 // letters are a daemon's dead letters: the first page is full. Of each namespace, ns and
 // other, it has one more, and 1001 has been retried since the list.
 func letters() map[string]answer {
 	var first []string
 	answers := make(map[string]answer)
 	has := func(id int, namespace string) string {
-		letter := fmt.Sprintf(`{"id":"%d","namespace":"%s"`, id, namespace)
+		letter := letterOf(id, namespace)
 		target := fmt.Sprintf("/_botwired/dead-letters/%d", id)
 		answers["GET "+target] = answer{200, letter + `,"value":"v"}` + "\n"}
 		answers["DELETE "+target] = answer{200, `{}`}
@@ -137,12 +143,12 @@ func TestShowOfAllDeadLetters(t *testing.T) {
 	if len(lines) != 1002+1 || got.stderr != "" || got.code != cli.ExitOK {
 		t.Fatalf("%d lines, exit code %d, stderr %q", len(lines), got.code, got.stderr)
 	}
-	last := []string{`{"id":"1000","namespace":"ns","value":"v"}`, `{"id":"1002","namespace":"other","value":"v"}`, `{"id":"1003","namespace":"ns","value":"v"}`, ""}
+	last := []string{letterOf(1000, "ns") + `,"value":"v"}`, letterOf(1002, "other") + `,"value":"v"}`, letterOf(1003, "ns") + `,"value":"v"}`, ""}
 	if diff := cmp.Diff(last, lines[999:]); diff != "" {
 		t.Errorf("the last lines (-want +got):\n%s", diff)
 	}
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), lines[1000]+"\n")
-	wantOutput(t, at(t, d, nil, "dead-letters", "--json", "--namespace", "other"), `{"dead_letters":[{"id":"1002","namespace":"other"}]}`+"\n")
+	wantOutput(t, at(t, d, nil, "dead-letters", "--json", "--namespace", "other"), `{"dead_letters":[`+letterOf(1002, "other")+"}]}\n")
 	d.answers["GET /_botwired/dead-letters/1002"] = answer{503, `{"detail":"shutting down"}`}
 	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), cli.ExitError, "shutting down (HTTP 503)")
 }

@@ -236,12 +236,13 @@ func TestPendingTellsOfMore(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
-	letter := func(id, more string) string {
-		return `{"id":"` + id + `",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","status":413,"error":"Value too large","written_at":1700000000}`
+	letter := func(id, kind, more string) string {
+		return `{"id":"` + id + `","kind":"` + kind + `","host":"this",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","status":413,` +
+			`"error":"Value too large","written_at":1700000000,"refused_at":1700000060.5}`
 	}
 	body := `{"dead_letters":[` + strings.Join([]string{
-		letter("1", `"kind":"refused","superseded_by":1000000,`), strings.Replace(letter("2", `"kind":"dropped",`), "413", "0", 1), letter("3", `"kind":"refused",`),
-		letter("4", `"kind":"superseded",`), letter("5", ""),
+		letter("1", "refused", `"superseded_by":1000000,`), strings.Replace(letter("2", "dropped", ""), "413", "0", 1), letter("3", "refused", ""),
+		letter("4", "superseded", ""), letter("5", "", ""),
 	}, ",") + `]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
 	wantOutput(t, at(t, d, nil, "dead-letters"), ""+
@@ -259,7 +260,7 @@ func TestDeadLettersOnManyPages(t *testing.T) {
 	page := func(first, n int) answer {
 		letters := make([]string, n)
 		for i := range letters {
-			letters[i] = fmt.Sprintf(`{"id":"%d","namespace":"<ns>"}`, first+i)
+			letters[i] = letterOf(first+i, "<ns>") + "}"
 		}
 		return answer{200, `{"dead_letters":[` + strings.Join(letters, ",") + `]}`}
 	}

@@ -84,6 +84,15 @@ func (c *Client) Status(ctx context.Context) (*api.Status, error) {
 	return c.ReadStatus(body)
 }
 
+// DeadLetters returns all dead letters, the oldest first.
+func (c *Client) DeadLetters(ctx context.Context) ([]api.ListedDeadLetter, error) {
+	letters, err := c.client.DeadLetters(ctx)
+	if err != nil {
+		return nil, c.explain(api.Request{Path: api.Surface("dead-letters")}, err)
+	}
+	return letters, nil
+}
+
 // ReadStatus decodes the answer to a request for the status.
 func (c *Client) ReadStatus(body []byte) (*api.Status, error) {
 	s, err := api.ReadStatus(body)

@@ -41,10 +41,10 @@ func restoreAll(ctx context.Context, p *Program, settings *Settings, asJSON bool
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {
-		body, err := p.restore(ctx, c, namespace, false)
+		so, _, err := p.restore(ctx, c, namespace, false)
 		if err == nil {
 			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
-			err = p.reportRestore(c, body)
+			err = p.reportRestore(so)
 		}
 		if ctx.Err() != nil {
 			return err

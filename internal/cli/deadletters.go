@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,12 +42,12 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		letters, raw, err := deadLetters(cmd.Context(), c, *namespace)
+		letters, err := deadLetters(cmd.Context(), c, *namespace)
 		switch {
 		case err != nil:
 			return err
 		case *asJSON:
-			return term.EncodeJSON(p.Stdout, map[string][]json.RawMessage{"dead_letters": raw})
+			return term.EncodeJSON(p.Stdout, api.DeadLetters{DeadLetters: letters})
 		}
 		return printDeadLetters(p.Screen(), letters)
 	}
@@ -55,35 +55,13 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// deadLettersPage is how many dead letters are asked for at a time.
-const deadLettersPage = 1000
-
-// deadLetters lists all dead letters, or those of a namespace, the oldest first; raw has them as the daemon does.
-func deadLetters(ctx context.Context, c *attach.Client, namespace string) (letters []api.ListedDeadLetter, raw []json.RawMessage, err error) {
-	raw = []json.RawMessage{}
-	query := url.Values{"limit": {strconv.Itoa(deadLettersPage)}}
-	for {
-		var page struct {
-			DeadLetters []json.RawMessage `json:"dead_letters"`
-		}
-		if _, err := c.Read(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query}, &page); err != nil {
-			return nil, nil, err
-		}
-		last := ""
-		for _, each := range page.DeadLetters {
-			var l api.ListedDeadLetter
-			if err := c.Decode(each, &l); err != nil {
-				return nil, nil, err
-			}
-			if last = l.ID; namespace == "" || namespace == l.Namespace {
-				letters, raw = append(letters, l), append(raw, each)
-			}
-		}
-		if len(page.DeadLetters) < deadLettersPage || last == query.Get("after") {
-			return letters, raw, nil
-		}
-		query.Set("after", last)
+// deadLetters returns all dead letters, or those of a namespace, the oldest first.
+func deadLetters(ctx context.Context, c *attach.Client, namespace string) ([]api.ListedDeadLetter, error) {
+	letters, err := c.DeadLetters(ctx)
+	if namespace != "" {
+		letters = slices.DeleteFunc(letters, func(l api.ListedDeadLetter) bool { return l.Namespace != namespace })
 	}
+	return letters, err
 }
 
 const openLetter = "open"
@@ -176,7 +154,7 @@ func newShowCommand(p *Program, settings *Settings) *cobra.Command {
 }
 
 func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace string) error {
-	letters, _, err := deadLetters(ctx, c, namespace)
+	letters, err := deadLetters(ctx, c, namespace)
 	for _, l := range letters {
 		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", l.ID)})
 		if isGone(err) { // retried or deleted meanwhile
@@ -320,7 +298,7 @@ func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
 		return api.Request{Method: http.MethodDelete, Path: api.Surface("dead-letters", id)}
 	}
 	d.all = func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
-		letters, _, err := deadLetters(ctx, c, namespace)
+		letters, err := deadLetters(ctx, c, namespace)
 		if err == nil && !yes && len(letters) > 0 {
 			err = p.Confirm(ctx, fmt.Sprintf("Delete %s of %s for good?", words.Plural(len(letters), "dead letter"), ofNamespace(namespace)))
 		}

@@ -232,7 +232,7 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var listed api.Keys
+		var listed api.Listing
 		body, err := c.Read(cmd.Context(), api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
 		switch {
 		case err != nil:
@@ -267,7 +267,7 @@ func (p *Program) tellOfMore(n int, query url.Values) {
 	}
 }
 
-func printKeys(w io.Writer, keys []api.ListedKey) error {
+func printKeys(w io.Writer, keys []api.Listed) error {
 	rows := make([][]string, 0, len(keys))
 	for _, each := range keys {
 		rows = append(rows, []string{each.Key, strconv.Itoa(each.Bytes), term.Moment(w, term.Unix(each.UpdatedAt))})

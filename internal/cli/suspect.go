@@ -65,20 +65,20 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body, err := p.restore(cmd.Context(), c, args[0], *stop)
-		if err != nil {
+		so, body, err := p.restore(cmd.Context(), c, args[0], *stop)
+		switch {
+		case err != nil:
 			return err
-		}
-		if *asJSON {
+		case *asJSON:
 			return term.JSON(p.Stdout, body)
 		}
-		return p.reportRestore(c, body)
+		return p.reportRestore(so)
 	}
 	return cmd
 }
 
 // restore asks until the restoration is over, and shows meanwhile how far it is.
-func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) ([]byte, error) {
+func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) (so *api.Restoration, body []byte, err error) {
 	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
 	if stop {
 		query.Set("stop", "true")
@@ -89,26 +89,22 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 		defer p.ShowLine("")
 	}
 	for {
-		body, err := c.Ask(ctx, r)
+		so = &api.Restoration{}
+		body, err = c.Read(ctx, r, so)
 		var running *api.Refused
 		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
-			return body, err
+			return so, body, err
 		}
-		var so api.Restoration
-		if fault := json.Unmarshal(running.Body, &so); fault != nil || so.State == "" {
-			return nil, err
+		if fault := json.Unmarshal(running.Body, so); fault != nil || so.State == "" {
+			return nil, nil, err
 		}
 		if shows {
-			p.ShowLine(term.Printable(progressOf(&so)))
+			p.ShowLine(term.Printable(progressOf(so)))
 		}
 	}
 }
 
-func (p *Program) reportRestore(c *attach.Client, body []byte) error {
-	var so api.Restoration
-	if err := c.Decode(body, &so); err != nil {
-		return err
-	}
+func (p *Program) reportRestore(so *api.Restoration) error {
 	if so.State == "over" && so.Restored+so.Kept+so.Failed+so.Left == 0 {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(so.Namespace))
 		return err

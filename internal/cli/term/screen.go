@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -156,23 +155,8 @@ func cut(text string, width int) string {
 
 // printFitted prints the table of a screen.
 func (s *Screen) printFitted(columns []string, rows [][]string) error {
-	all := [][]string{columns}
-	for _, row := range rows {
-		shown := make([]string, len(row))
-		for i, cell := range row {
-			if cell == "" {
-				cell = "-"
-			}
-			shown[i] = Printable(cell)
-		}
-		all = append(all, shown)
-	}
 	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range fitted(all, s.Columns) {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
+	if err := Rows(&b, fitted(shown(append([][]string{columns}, rows...)), s.Columns)); err != nil {
 		return err
 	}
 	header, rest, _ := strings.Cut(b.String(), "\n")

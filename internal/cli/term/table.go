@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,19 +22,21 @@ func Table(w io.Writer, columns []string, rows [][]string) error {
 // Rows aligns rows.
 func Rows(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(tw, "\t")
-			}
-			if cell == "" {
-				cell = "-"
-			}
-			fmt.Fprint(tw, Printable(cell))
-		}
-		fmt.Fprintln(tw)
+	for _, row := range shown(rows) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	return tw.Flush()
+}
+
+// shown returns rows as a table shows them.
+func shown(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, cell := range row {
+			out[i] = append(out[i], Printable(cmp.Or(cell, "-")))
+		}
+	}
+	return out
 }
 
 // Facts aligns names and values.
