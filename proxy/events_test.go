@@ -172,7 +172,7 @@ func TestEventsAreKeptForAMinute(t *testing.T) {
 		last = b.last()
 		b.leave()
 		time.Sleep(eventsResume + time.Second)
-		if s.server.surface.Events().Wanted() {
+		if s.server.surface.Events.Wanted() {
 			t.Error("events are recorded for nobody")
 		}
 		wantTold(t, s.listen(l, "events?after="+last), "reset: "+resetGone)

@@ -75,10 +75,7 @@ func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace
 
 // answerAppend adds a text to the end of an entry's value.
 func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) error {
-	if err := surface.Require(r, http.MethodPost, "namespace", "key", "separator"); err != nil {
-		return err
-	}
-	p := surface.ParametersOf(r)
+	p := surface.Require(r, http.MethodPost, "namespace", "key", "separator")
 	id, separator := p.Entry(), p.Text("separator")
 	if !utf8.ValidString(separator) || utf8.RuneCountInString(separator) > maxSeparator {
 		p.Refuse("the parameter separator is wrong: expected at most %d characters in UTF-8", maxSeparator)
@@ -103,10 +100,7 @@ var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Matc
 
 // answerUndo undoes the newest write to an entry, or all since the revision that the parameter to names.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
-	if err := surface.Require(r, http.MethodPost, "namespace", "key", "to"); err != nil {
-		return err
-	}
-	p := surface.ParametersOf(r)
+	p := surface.Require(r, http.MethodPost, "namespace", "key", "to")
 	id, to := p.Entry(), p.Number("to", "to=%.40q: expected the number of a revision")
 	if p.Err != nil {
 		return p.Err

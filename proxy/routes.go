@@ -16,7 +16,7 @@ import (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.Monitor().BeginHTTP(r)}
+	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.Monitor.BeginHTTP(r)}
 	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
 }
 

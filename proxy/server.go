@@ -89,7 +89,7 @@ func (s *Server) Close() { s.tasks.Close() }
 func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 
 // Changed must be called for each change of the journal, where it is announced.
-func (s *Server) Changed(c journal.Change) { s.surface.Events().Changed(c) }
+func (s *Server) Changed(c journal.Change) { s.surface.Events.Changed(c) }
 
 // VersionSeen must be called for each version of an entry that the view takes in: see
 // [memory.VersionSeen]. Followers of the events hear of another host's.

@@ -26,7 +26,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		return nil, nil
 	}
 	defer s.tasks.Done()
-	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor().Begin(r.Method, r.Path, route)}
+	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor.Begin(r.Method, r.Path, route)}
 	s.surface.NoteCaller(r.Agent, c.began)
 	if isPut { // what is remembered of it for when it is sent
 		c.trace = traceOf(r)

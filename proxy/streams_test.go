@@ -270,7 +270,7 @@ func TestASlowReaderOfAStream(t *testing.T) {
 // readers is how many streams are open.
 func (s *sidecar) readers() (n int) {
 	for n < monitorReaders {
-		r, err := s.server.surface.Monitor().Follow()
+		r, err := s.server.surface.Monitor.Follow()
 		if err != nil {
 			break
 		}
@@ -279,7 +279,7 @@ func (s *sidecar) readers() (n int) {
 	}
 	open := monitorReaders - n
 	for n = 0; n < eventsReaders; n++ {
-		r, err := s.server.surface.Events().Follow()
+		r, err := s.server.surface.Events.Follow()
 		if err != nil {
 			break
 		}

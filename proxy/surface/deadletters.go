@@ -37,8 +37,7 @@ func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
 
 // deadLetters lists dead letters, oldest first: as many as the parameter limit says,
 // after the one whose ID the parameter after gives.
-func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit, text := p.limit(), p.Text("after")
 	after, err := strconv.ParseUint(text, 10, 64)
 	if err != nil && text != "" {
@@ -69,7 +68,7 @@ const (
 // the oldest first, so that of several to an entry the newest one stays. It leaves out those
 // that come while it is at work.
 func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+	p := Require(r, http.MethodPost, "namespace")
 	namespace := p.namespace()
 	if p.Err != nil {
 		return p.Err
@@ -128,9 +127,6 @@ func (s *Surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID
 // deadLetter answers POST retry, GET {id}, DELETE {id} and POST {id}/retry.
 func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
 	if path == "retry" {
-		if err := Require(r, http.MethodPost, "namespace"); err != nil {
-			return err
-		}
 		return s.retryAll(w, r)
 	}
 	number, retry := strings.CutSuffix(path, "/retry")
@@ -139,9 +135,6 @@ func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 		return wire.Detail(http.StatusNotFound, "no such dead letter: "+strconv.Quote(number))
 	}
 	if retry {
-		if err := Require(r, http.MethodPost, "force"); err != nil {
-			return err
-		}
 		return s.retry(w, r, seq)
 	}
 	if err := requireMethod(r, http.MethodGet, http.MethodDelete); err != nil {
@@ -180,7 +173,7 @@ var errNewer = wire.Detail(http.StatusConflict,
 
 // retry journals one dead letter anew. If that undoes a newer write, force has to say so.
 func (s *Surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) error {
-	p, last := ParametersOf(r), seq
+	p, last := Require(r, http.MethodPost, "force"), seq
 	if p.truth("force") {
 		last = journal.AnyWrite
 	}

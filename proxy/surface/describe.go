@@ -7,7 +7,7 @@ import (
 )
 
 // describeHTTP describes the daemon's HTTP for programs. A caller that has the description is answered 304.
-func (s *Surface) describeHTTP(w http.ResponseWriter, r *http.Request) error {
+func (s *Surface) describeHTTP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
 	wanted, err := memory.ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
 	if err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 )
 
 // dropPending makes an entry's pending write a dead letter.
-func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id, seq := p.Entry(), p.Number("seq", "seq=%q: expected the number of a pending write")
 	if p.Err != nil {
 		return p.Err

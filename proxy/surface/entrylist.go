@@ -21,8 +21,7 @@ func newKnownDocument(k journal.Known) api.Entry {
 
 // entries lists what is known here of a namespace, in the order of the keys: more than BotWire
 // can list.
-func (s *Surface) entries(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, limit, prefix := p.givenNamespace(), p.limit(), p.Text("prefix")
 	if prefix != "" && wire.CheckKey(prefix) != nil {
 		p.Refuse("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix)

@@ -108,7 +108,7 @@ func endingName(end *journal.Ending) string {
 // Sending must be called right before a request of a pending write leaves, and before it is known
 // that a newer one supersedes the write.
 func (s *Surface) Sending(w journal.Write) {
-	s.events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
+	s.Events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }
 
 // VersionSeen counts a version that the watch tells of, and shows another host's.
@@ -118,12 +118,12 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 		return
 	}
 	s.opts.Metrics.ForeignVersions.Inc()
-	s.events.add(event{name: eventChanged, id: id})
+	s.Events.add(event{name: eventChanged, id: id})
 }
 
 // UpstreamChanged must be called with each new state of upstream's.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
-	s.events.add(event{name: eventUpstream, state: now.State, since: now.Since, reason: now.Reason})
+	s.Events.add(event{name: eventUpstream, state: now.State, since: now.Since, reason: now.Reason})
 }
 
 func (e *event) document() any {
@@ -152,23 +152,22 @@ const (
 )
 
 // followEvents answers with the events from now on, or after the one that the caller has seen.
-func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
 		return p.Err
 	}
-	from, reset, err := s.events.resume(lastEvent(r))
+	from, reset, err := s.Events.resume(lastEvent(r))
 	if err != nil {
 		return tooManyReaders(w, err)
 	}
 	defer from.Close()
-	f := &eventFollower{events: s.events, reader: from, namespace: namespace, look: s.opts.UpstreamState}
+	f := &eventFollower{events: s.Events, reader: from, namespace: namespace, look: s.opts.UpstreamState}
 	begin := sse.AppendRetry(nil, reconnectAfter)
 	if reset != "" {
 		begin = f.reset(begin, reset)
 	} else {
-		begin = sse.AppendID(begin, s.events.name(from.Seen()))
+		begin = sse.AppendID(begin, s.Events.name(from.Seen()))
 	}
 	return (&stream[event]{from, begin, f.tell, f.beat}).answer(s.tasks, w, r)
 }

@@ -8,8 +8,7 @@ import (
 
 // flush answers when all writes acknowledged before are settled or dead, or when its time
 // is up. With the parameter now it also tries what waits for a time.
-func (s *Surface) flush(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, timeout, now := p.namespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("now")
 	if p.Err != nil {
 		return p.Err

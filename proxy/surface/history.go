@@ -180,7 +180,7 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 }
 
 // answer answers with the last hour.
-func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request) error {
+func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
 	h.mu.Lock()
 	doc := api.History{
 		Now: unix(time.Now()), StepSeconds: historyStep.Seconds(),

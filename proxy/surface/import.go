@@ -18,8 +18,7 @@ const importTime = 10 * time.Second
 
 // takeImport answers 200 when all lines are done. A line that cannot be imported refuses the request,
 // and nothing of it is done.
-func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
 		return p.Err

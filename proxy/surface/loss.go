@@ -41,9 +41,9 @@ func (s *Surface) lost() string {
 // restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
 // not believed at all, that is every namespace of which something is known here. It ends before
 // the restorations do.
-func (s *Surface) restoreAll(w http.ResponseWriter, r *http.Request) error {
+func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	for _, ofOne := range []string{"timeout", "stop"} {
-		if r.URL.Query().Has(ofOne) {
+		if p.values.Has(ofOne) {
 			return wire.Detail(http.StatusBadRequest, ofOne+" is for one namespace")
 		}
 	}

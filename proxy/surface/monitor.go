@@ -172,13 +172,12 @@ func (r *request) document() api.AnsweredRequest {
 }
 
 // followRequests answers with the requests from now on.
-func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
 		return p.Err
 	}
-	from, err := s.monitor.Follow()
+	from, err := s.Monitor.Follow()
 	if err != nil {
 		return tooManyReaders(w, err)
 	}

@@ -17,8 +17,7 @@ const (
 )
 
 // listNamespaces lists the namespaces of whose entries something is known here, by name.
-func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit, match := p.number("limit", defaultLimit, 1, maxNamespaces), strings.ToLower(p.Text("match"))
 	if p.Err != nil {
 		return p.Err

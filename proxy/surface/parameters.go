@@ -23,12 +23,13 @@ const anyParameters = "*"
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
 	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
 
-// Require refuses other methods and parameters.
-func Require(r *http.Request, method string, parameters ...string) error {
-	if err := requireMethod(r, method); err != nil {
-		return err
+// Require returns the parameters of a request. It refuses other methods and parameters than those.
+func Require(r *http.Request, method string, parameters ...string) *Parameters {
+	p := &Parameters{values: r.URL.Query()}
+	if p.Err = requireMethod(r, method); p.Err == nil {
+		p.Err = requireParameters(r, parameters...)
 	}
-	return requireParameters(r, parameters...)
+	return p
 }
 
 // requireMethod refuses other methods. HEAD is GET without the body.
@@ -85,11 +86,8 @@ func supported(err error) error {
 // Parameters are those of a request. A parameter that is wrong is read as not given.
 type Parameters struct {
 	values url.Values
-	Err    error // refuses the first one that is wrong
+	Err    error // refuses the request: its method, or the first parameter that is wrong
 }
-
-// ParametersOf returns the parameters of a request.
-func ParametersOf(r *http.Request) *Parameters { return &Parameters{values: r.URL.Query()} }
 
 func (p *Parameters) refuse(refusal error) {
 	if p.Err == nil {

@@ -33,10 +33,7 @@ func newReceiptDocument(r *journal.Receipt) api.Receipt {
 // it answers for a pending write as soon as the write is not pending any more, or when that
 // time is over.
 func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string) error {
-	if err := Require(r, http.MethodGet, "wait"); err != nil {
-		return err
-	}
-	p := ParametersOf(r)
+	p := Require(r, http.MethodGet, "wait")
 	wait := p.duration("wait", 0, maxReceiptWait, "1m")
 	if p.Err != nil {
 		return p.Err

@@ -12,15 +12,14 @@ import (
 )
 
 // isAboutAll reports whether the parameter namespace is *, which is the name of none.
-func isAboutAll(r *http.Request) bool { return r.URL.Query().Get("namespace") == "*" }
+func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
 // restore begins to give upstream back what it has lost of a namespace, and answers when that is
 // over, or with how far it is when its time is up. About all namespaces, it answers at once.
-func (s *Surface) restore(w http.ResponseWriter, r *http.Request) error {
-	if isAboutAll(r) {
-		return s.restoreAll(w, r)
+func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	if p.isAboutAll() {
+		return s.restoreAll(w, p)
 	}
-	p := ParametersOf(r)
 	namespace, timeout, stop := p.givenNamespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("stop")
 	if p.Err != nil {
 		return p.Err
@@ -99,8 +98,7 @@ func (s *Surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
 
 // forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
 // known here. About all namespaces, botwired goes on with an upstream that has lost its writes.
-func (s *Surface) forget(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.values.Has("key") {
 		id := p.Entry()
 		if p.Err != nil {
@@ -108,7 +106,7 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.forgetEntry(w, id)
 	}
-	if isAboutAll(r) {
+	if p.isAboutAll() {
 		return s.acceptUpstream(w)
 	}
 	namespace := p.givenNamespace()

@@ -59,8 +59,7 @@ func isWrite(d *api.Revision, w *journal.Write) bool {
 }
 
 // listRevisions lists the states of an entry, the newest first. The ETag names the newest one.
-func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id := p.Entry()
 	if p.Err != nil {
 		return p.Err

@@ -14,7 +14,7 @@ import (
 // operation is a method on a path of the surface.
 type operation struct {
 	method     string
-	handle     func(http.ResponseWriter, *http.Request) error
+	handle     func(http.ResponseWriter, *http.Request, *Parameters) error
 	parameters []string
 }
 
@@ -28,7 +28,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
 		importer: memory.NewImporter(m), restorer: m.Restorer(), callers: newCallers(), measures: counts,
-		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, events: newEvents(), monitor: newMonitor(),
+		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(), Monitor: newMonitor(),
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
 	s.history = newLastHour(opts, s.figures)
@@ -72,10 +72,11 @@ func (s *Surface) Answer(w http.ResponseWriter, r *http.Request, path string) er
 	if !ok {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	}
-	if err := Require(r, operation.method, operation.parameters...); err != nil {
-		return err
+	p := Require(r, operation.method, operation.parameters...)
+	if p.Err != nil {
+		return p.Err
 	}
-	return operation.handle(w, r)
+	return operation.handle(w, r, p)
 }
 
 // showAsset answers with a file of the dashboard, whatever the parameters are. The page's own

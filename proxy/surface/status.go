@@ -66,8 +66,7 @@ func (s *Surface) awaitIndex(ctx context.Context) {
 }
 
 // status describes the daemon.
-func (s *Surface) status(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) status(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	most := p.number("namespaces", maxLimit, 0, maxLimit)
 	if p.Err != nil {
 		return p.Err
@@ -128,8 +127,7 @@ func unixTime(seconds float64) time.Time {
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
 // pending lists the writes that wait for upstream, the longest waiting first.
-func (s *Surface) pending(w http.ResponseWriter, r *http.Request) error {
-	p := ParametersOf(r)
+func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, limit := p.namespace(), p.limit()
 	if p.Err != nil {
 		return p.Err

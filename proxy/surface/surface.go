@@ -58,8 +58,8 @@ type Surface struct {
 	measures   *measures
 	figures    *figures
 	history    *lastHour
-	events     *Events
-	monitor    *Monitor
+	Events     *Events  // of writes
+	Monitor    *Monitor // of requests
 	metrics    http.Handler
 	openAPI    func() (*openapi.Document, error)
 	startedAt  time.Time
@@ -114,9 +114,3 @@ func (s *Surface) NoteCaller(agent []byte, at time.Time) { s.callers.note(agent,
 func (s *Surface) Measure(v memory.Verb, o memory.Outcome, took time.Duration) {
 	s.measures.observe(v, o, took)
 }
-
-// Monitor returns the monitor of requests.
-func (s *Surface) Monitor() *Monitor { return s.monitor }
-
-// Events returns the events of writes.
-func (s *Surface) Events() *Events { return s.events }
