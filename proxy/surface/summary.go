@@ -30,8 +30,12 @@ func summarize(f *facts) api.Summary {
 	all := []api.Finding{}
 	for _, look := range []func() *api.Finding{
 		f.journalFailed, f.writesRefused, // callers are refused
-		f.lost, f.suspect, f.upstreamDown, f.paused, f.deadLetters, f.full, f.readsRefused, f.usedUp, // somebody has to decide or wait
-		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.restoring, f.throttled, f.failing, f.spread, f.nearlyFull, f.doubted, f.damaged,
+		// somebody has to decide or wait
+		f.lost, f.about(isLost, f.suspect), f.upstreamDown, f.about(isPaused, f.paused), f.deadLetters,
+		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(hasNoQuotaLeft, f.usedUp),
+		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.about(isRestoring, f.restoring),
+		f.about(waitsFor("throttled"), f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
+		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,
 	} {
 		if one := look(); one != nil {
 			all = append(all, *one)

@@ -17,22 +17,28 @@ type group struct {
 	oldest  float64 // seconds
 }
 
-// those are the namespaces that fit.
-func (f *facts) those(fit func(*api.NamespaceStatus) bool) (g group) {
-	for i := range f.status.Namespaces {
-		n := &f.status.Namespaces[i]
-		if !fit(n) {
-			continue
+// about returns a look at the namespaces that fit, of which tell says something if there are any.
+func (f *facts) about(fit func(*api.NamespaceStatus) bool, tell func(*group) *api.Finding) func() *api.Finding {
+	return func() *api.Finding {
+		var g group
+		for i := range f.status.Namespaces {
+			n := &f.status.Namespaces[i]
+			if !fit(n) {
+				continue
+			}
+			if g.count++; g.first == nil || n.Pending > g.first.Pending {
+				g.first = n
+			}
+			g.pending += n.Pending
+			if n.Pending > 0 {
+				g.oldest = max(g.oldest, n.OldestPendingSeconds)
+			}
 		}
-		if g.count++; g.first == nil || n.Pending > g.first.Pending {
-			g.first = n
+		if g.count == 0 {
+			return nil
 		}
-		g.pending += n.Pending
-		if n.Pending > 0 {
-			g.oldest = max(g.oldest, n.OldestPendingSeconds)
-		}
+		return tell(&g)
 	}
-	return g
 }
 
 // name names the namespace, or says how many there are and names one.
@@ -54,6 +60,25 @@ func (f *facts) since(g *group) time.Time {
 		return time.Time{}
 	}
 	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
+}
+
+// isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
+func isLost(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring }
+
+func isRestoring(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring }
+
+func isPaused(n *api.NamespaceStatus) bool { return n.Paused != "" }
+
+func refusesReads(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" }
+
+func isAlmostFull(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() }
+
+func hasNoQuotaLeft(n *api.NamespaceStatus) bool {
+	return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0
+}
+
+func isSpread(n *api.NamespaceStatus) bool {
+	return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0)
 }
 
 // waitsFor has the namespaces that wait for one kind of thing.
@@ -85,11 +110,7 @@ func (f *facts) unwatched() *api.Finding {
 		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
 }
 
-func (f *facts) suspect() *api.Finding {
-	g := f.those(isLost)
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) suspect(g *group) *api.Finding {
 	since, missing, of := g.first.Suspect.Since, 0, 0
 	for i := range f.status.Namespaces {
 		if n := &f.status.Namespaces[i]; isLost(n) {
@@ -104,23 +125,12 @@ func (f *facts) suspect() *api.Finding {
 		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
 }
 
-// isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
-func isLost(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring }
-
-func (f *facts) restoring() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) restoring(g *group) *api.Finding {
 	return say(api.LevelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
 		g.name(), words.Count(g.first.Suspect.Missing, "entry"))
 }
 
-func (f *facts) paused() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.Paused != "" })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) paused(g *group) *api.Finding {
 	remedy := "look at upstream.url and upstream.headers; botwired tries again by itself, and at once with botwired flush --now"
 	switch {
 	case strings.Contains(g.first.Paused, "HTTP 507"):
@@ -128,32 +138,20 @@ func (f *facts) paused() *api.Finding {
 	case strings.Contains(g.first.Paused, "one write after another"):
 		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
 	}
-	return say(api.LevelWarning, f.since(&g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+	return say(api.LevelWarning, f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
 }
 
-func (f *facts) readsRefused() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) readsRefused(g *group) *api.Finding {
 	return say(api.LevelWarning, time.Time{}, "look at upstream.url and upstream.headers",
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
 }
 
-func (f *facts) full() *api.Finding {
-	g := f.those((*api.NamespaceStatus).IsFull)
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) full(g *group) *api.Finding {
 	return say(api.LevelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: writes that make it larger are refused", g.fill("is full"))
 }
 
-func (f *facts) nearlyFull() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) nearlyFull(g *group) *api.Finding {
 	return say(api.LevelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
 }
@@ -166,11 +164,7 @@ func (g *group) fill(how string) string {
 	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
-func (f *facts) usedUp() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0 })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) usedUp(g *group) *api.Finding {
 	q, since := g.first.Quota, time.Time{}
 	if q.RunsOutAt != nil {
 		since = *q.RunsOutAt
@@ -180,7 +174,7 @@ func (f *facts) usedUp() *api.Finding {
 			"Upstream says that the quota of %s is used up (HTTP 429): %s until %s", g.name(), waits(g.pending), clock(q.ResetsAt))
 	}
 	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
-		"%s used up the quota of %s writes: %s until %s", has(&g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
+		"%s used up the quota of %s writes: %s until %s", has(g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
 }
 
 func has(g *group) string {
@@ -190,38 +184,29 @@ func has(g *group) string {
 	return g.name() + " have"
 }
 
-func (f *facts) spread() *api.Finding {
-	g := f.those(func(n *api.NamespaceStatus) bool { return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0) })
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) spread(g *group) *api.Finding {
 	linger := ""
 	if q := g.first.Quota; q != nil && q.LingerSeconds >= 1 {
 		linger = fmt.Sprintf(", a write for about %s", ago(q.LingerSeconds))
 	}
-	return say(api.LevelNotice, f.since(&g), "botwired flush sends what is pending at once, as far as the quota goes",
+	return say(api.LevelNotice, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
 		"The writes of %s wait so that the quota lasts%s: %s", g.name(), linger, g.waiting())
 }
 
-func (f *facts) throttled() *api.Finding {
-	g := f.those(waitsFor("throttled"))
-	if g.count == 0 {
-		return nil
-	}
+func (f *facts) throttled(g *group) *api.Finding {
 	until := ""
 	if at := g.first.Waits.Until; at != nil {
 		until = " until " + clock(*at)
 	}
-	return say(api.LevelNotice, f.since(&g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
+	return say(api.LevelNotice, f.since(g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
 		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
 }
 
 // failing has what fails though upstream does well with others.
-func (f *facts) failing() *api.Finding {
-	g := f.those(waitsFor("failed"))
-	if g.count == 0 || f.status.Upstream.State == "down" {
+func (f *facts) failing(g *group) *api.Finding {
+	if f.status.Upstream.State == "down" {
 		return nil
 	}
-	return say(api.LevelNotice, f.since(&g), "botwired tries again by itself; botwired pending shows which",
+	return say(api.LevelNotice, f.since(g), "botwired tries again by itself; botwired pending shows which",
 		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
 }
