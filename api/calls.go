@@ -14,11 +14,16 @@ import (
 
 // Status returns the state of the daemon. It fails with [ErrForeign] if another program has answered.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
-	answer, err := c.Do(ctx, Request{Path: Surface("status")})
+	r := Request{Path: Surface("status")}
+	answer, err := c.Do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return ReadStatus(answer.Body)
+	s, err := ReadStatus(answer.Body)
+	if err != nil {
+		return nil, c.explain(r, err)
+	}
+	return s, nil
 }
 
 // ReadStatus decodes the answer to a request for the status. It fails with [ErrForeign] if another program
@@ -56,14 +61,19 @@ func FlushRequest(namespace string, timeout time.Duration, now bool) Request {
 // empty, and returns when all are settled or dead, or when the time is up: then some are still
 // pending. With now, the daemon also tries what waits for a time.
 func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
-	answer, err := c.Do(ctx, FlushRequest(namespace, timeout, now))
+	r := FlushRequest(namespace, timeout, now)
+	answer, err := c.Do(ctx, r)
 	if late, ok := errors.AsType[*Refused](err); ok && late.Status == http.StatusGatewayTimeout {
 		answer, err = &Answer{late.Header, late.Body}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return ReadFlushed(answer.Body)
+	result, err := ReadFlushed(answer.Body)
+	if err != nil {
+		return nil, c.explain(r, err)
+	}
+	return result, nil
 }
 
 // ReadFlushed decodes the answer to a flush. It fails with [ErrForeign] if the answer counts no pending writes:
@@ -83,7 +93,8 @@ func ReadFlushed(body []byte) (*Flushed, error) {
 // Receipt says what has become of a write. A write that has none is a *[Refused] with 404.
 func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 	r := &Receipt{}
-	return r, c.Read(ctx, Request{Path: Surface("receipts", strconv.FormatUint(seq, 10))}, r)
+	_, err := c.Read(ctx, Request{Path: Surface("receipts", strconv.FormatUint(seq, 10))}, r)
+	return r, err
 }
 
 // lettersPage is how many dead letters one request asks for.
@@ -91,11 +102,11 @@ const lettersPage = 1000
 
 // DeadLetters returns all dead letters, the oldest first.
 func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
-	query := url.Values{"limit": {strconv.Itoa(lettersPage)}}
+	r := Request{Path: Surface("dead-letters"), Query: url.Values{"limit": {strconv.Itoa(lettersPage)}}}
 	all = []ListedDeadLetter{}
 	for {
 		var page DeadLetters
-		if err := c.Read(ctx, Request{Path: Surface("dead-letters"), Query: query}, &page); err != nil {
+		if _, err := c.Read(ctx, r, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.DeadLetters...)
@@ -103,10 +114,10 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 			return all, nil
 		}
 		last := all[len(all)-1].ID
-		if last == query.Get("after") {
-			return nil, ErrForeign // it would go on for ever
+		if last == r.Query.Get("after") {
+			return nil, c.explain(r, ErrForeign) // it would go on for ever
 		}
-		query.Set("after", last)
+		r.Query.Set("after", last)
 	}
 }
 
@@ -132,7 +143,8 @@ type Listed struct {
 // Get reads an entry. An entry that is not there is a *[Refused] with 404.
 func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error) {
 	v := &Value{}
-	return v, c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
+	_, err := c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
+	return v, err
 }
 
 // Put writes an entry, and returns the number of the write, by which it has a receipt.

@@ -56,6 +56,9 @@ type Options struct {
 	// FirstByte is how long the daemon may take until its answer begins, unless a request says; 0 is
 	// [FirstByte].
 	FirstByte time.Duration
+	// Explain, if not nil, puts an error into words for those who see it. What it returns wraps the error,
+	// or takes its place.
+	Explain func(r Request, err error) error
 	// Transport carries the requests. Nil is [Transport] of Listen.
 	Transport http.RoundTripper
 }
@@ -68,11 +71,17 @@ type Client struct {
 	host             string // the authority of its URLs, which becomes the Host header
 	token, userAgent string
 	firstByte        time.Duration
+	explain          func(Request, error) error
 }
 
 // NewClient returns a client. It connects with its first request.
 func NewClient(o Options) *Client {
-	c := &Client{host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, firstByte: cmp.Or(o.FirstByte, FirstByte)}
+	c := &Client{
+		host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, firstByte: cmp.Or(o.FirstByte, FirstByte), explain: o.Explain,
+	}
+	if c.explain == nil {
+		c.explain = func(_ Request, err error) error { return err }
+	}
 	if o.Transport == nil {
 		o.Transport = Transport(o.Listen)
 	}
@@ -201,29 +210,24 @@ func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, c.explain(r, unanswered(ctx, err))
 	}
 	if len(body) > maxAnswer || !json.Valid(body) {
-		return nil, ErrForeign
+		return nil, c.explain(r, ErrForeign)
 	}
 	return &Answer{resp.Header, body}, nil
 }
 
-// Read makes a request and decodes the answer into the document that into points to.
-func (c *Client) Read(ctx context.Context, r Request, into any) error {
+// Read makes a request, decodes the answer into the document that into points to, and returns the answer.
+func (c *Client) Read(ctx context.Context, r Request, into any) (*Answer, error) {
 	answer, err := c.Do(ctx, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return answer.Decode(into)
-}
-
-// Decode decodes the answer into the document that into points to.
-func (a *Answer) Decode(into any) error {
-	if json.Unmarshal(a.Body, into) != nil {
-		return ErrForeign
+	if json.Unmarshal(answer.Body, into) != nil {
+		return nil, c.explain(r, ErrForeign)
 	}
-	return nil
+	return answer, nil
 }
 
 // send returns an answer whose status is 2xx.
@@ -236,7 +240,7 @@ func (c *Client) send(ctx context.Context, cancel context.CancelCauseFunc, r Req
 	resp, err := c.http.Do(req)
 	silent.Stop()
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, c.explain(r, unanswered(ctx, err))
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -244,9 +248,9 @@ func (c *Client) send(ctx context.Context, cancel context.CancelCauseFunc, r Req
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, c.explain(r, unanswered(ctx, err))
 	}
-	return nil, &Refused{resp.StatusCode, resp.Header, body}
+	return nil, c.explain(r, &Refused{resp.StatusCode, resp.Header, body})
 }
 
 func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
@@ -297,14 +301,14 @@ func (c *Client) Lines(ctx context.Context, r Request, visit func(line []byte) e
 	scanner.Buffer(nil, MaxLine)
 	for scanner.Scan() {
 		if !json.Valid(scanner.Bytes()) {
-			return ErrForeign
+			return c.explain(r, ErrForeign)
 		}
 		if err := visit(scanner.Bytes()); err != nil {
 			return err
 		}
 	}
 	if err := scanner.Err(); err != nil {
-		return unanswered(ctx, err)
+		return c.explain(r, unanswered(ctx, err))
 	}
 	return nil
 }
@@ -326,7 +330,7 @@ func (c *Client) Events(ctx context.Context, r Request, opened func(), visit fun
 	}
 	defer resp.Body.Close()
 	if resp.Header.Get("Content-Type") != sse.ContentType {
-		return ErrForeign
+		return c.explain(r, ErrForeign)
 	}
 	opened()
 	silent := time.AfterFunc(streamSilence, func() { cancel(ErrSilent) })
@@ -338,8 +342,10 @@ func (c *Client) Events(ctx context.Context, r Request, opened func(), visit fun
 		switch {
 		case errors.Is(err, io.EOF):
 			return ErrStreamEnded
+		case errors.Is(context.Cause(ctx), ErrSilent):
+			return ErrSilent
 		case err != nil:
-			return unanswered(ctx, err)
+			return c.explain(r, unanswered(ctx, err))
 		}
 		if err := visit(Event{event.Name, event.Data}); err != nil {
 			return err

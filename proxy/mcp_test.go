@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/journal"
 )
@@ -17,7 +16,7 @@ import (
 // offering has a sidecar serve MCP. Nobody dials the daemon that its tools would ask.
 func offering(t *testing.T) *sidecar {
 	return newSidecar(t, func(_ *journal.Options, o *Options) {
-		o.MCP = mcp.New(mcp.Options{Daemon: api.NewClient(api.Options{})}).Handler()
+		o.MCP = mcp.New(mcp.Options{}).Handler()
 	})
 }
 

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/service"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -38,9 +37,8 @@ type unit struct {
 	watchdog time.Duration
 	logger   *slog.Logger
 	sidecar  *sidecar
-	listener net.Listener
 	crowded  func() bool // callers wait for others' answers
-	client   *http.Client
+	client   *api.Client
 
 	mu       sync.Mutex // guards what follows, and the order of what is told
 	ready    bool
@@ -50,11 +48,17 @@ type unit struct {
 
 // newUnit returns a unit and a function that ends it. Without a service manager it does nothing.
 func newUnit(ctx context.Context, in *inherited, d *sidecar, listener net.Listener, crowded func() bool) (u *unit, end func()) {
-	u = &unit{notifier: in.notifier, watchdog: in.manager.Watchdog, logger: d.logger, sidecar: d, listener: listener, crowded: crowded}
+	u = &unit{notifier: in.notifier, watchdog: in.manager.Watchdog, logger: d.logger, sidecar: d, crowded: crowded}
 	if !u.notifier.Active() {
 		return u, func() {}
 	}
-	u.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: u.dial}}
+	at := listener.Addr().String()
+	if listener.Addr().Network() == "unix" {
+		at = "unix://" + at
+	}
+	transport := api.Transport(at)
+	transport.DisableKeepAlives = true
+	u.client = api.NewClient(api.Options{Transport: transport, FirstByte: u.watchdog})
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { u.attend(living) })
@@ -178,7 +182,7 @@ func (u *unit) alive(ctx context.Context) error {
 	if stopping {
 		return nil
 	}
-	if err := u.probe(ctx); err != nil && !excused(err, ctx.Err() != nil, u.crowded()) {
+	if _, err := u.client.Do(ctx, api.Request{Path: api.Surface("livez")}); err != nil && !excused(err, ctx.Err() != nil, u.crowded()) {
 		return fmt.Errorf("the daemon does not answer itself: %w", err)
 	}
 	return nil
@@ -198,30 +202,4 @@ func excused(err error, timedOut, crowded bool) bool {
 // dying logs why the service manager is about to restart the daemon.
 func (u *unit) dying(err error) {
 	u.logger.Error("the daemon may be stuck: if that lasts, it gives no sign of life, and the service manager restarts it", "error", err)
-}
-
-// probe asks the daemon whether it lives, as any caller would.
-func (u *unit) probe(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/_botwired/livez", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := u.client.Do(request)
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("livez is %d", answer.StatusCode)
-	}
-	return errors.Join(err, answer.Body.Close())
-}
-
-// dial connects to the daemon's own listener.
-func (u *unit) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	at := u.listener.Addr()
-	address := at.String()
-	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		address = net.JoinHostPort(listen.LoopbackLike(tcp.AddrPort().Addr().Unmap()).String(), fmt.Sprint(tcp.Port))
-	}
-	return new(net.Dialer).DialContext(ctx, at.Network(), address)
 }

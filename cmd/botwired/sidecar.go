@@ -207,7 +207,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	}
 	inside := newInside(d.logger)
 	opts.MCP = mcp.New(mcp.Options{
-		Daemon: api.NewClient(api.Options{Transport: inside.transport}), Version: build.Version(), Logger: d.logger,
+		Daemon: api.Options{Transport: inside.transport}, Version: build.Version(), Logger: d.logger,
 	}).Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
@@ -22,14 +21,13 @@ import (
 // AgentPrefix begins the User-Agent of botwired's commands: the status tells them from agents.
 const AgentPrefix = "botwired/"
 
-// Client talks to the daemon of a configuration. Its errors say in plain words what has failed, and
+// Client is a client of the daemon of a configuration. Its errors say in plain words what has failed, and
 // what to do.
 type Client struct {
+	*api.Client
 	Listen    string // for messages: the address and its source
-	address   string // the setting listen
 	token     string
 	tokenFile string
-	client    *api.Client
 }
 
 // Connect returns a client of the daemon of a configuration; version is that of the program.
@@ -40,22 +38,14 @@ func Connect(loaded *config.Loaded, version string) (*Client, error) {
 	}
 	transport := api.Transport(loaded.Config.Listen)
 	transport.DisableKeepAlives = true
-	return &Client{
-		Listen:  fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
-		address: loaded.Config.Listen, token: token, tokenFile: loaded.Config.Auth.TokenFile,
-		client: api.NewClient(api.Options{
-			Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport,
-		}),
-	}, nil
-}
-
-// Do makes a request and returns the answer.
-func (c *Client) Do(ctx context.Context, r api.Request) (*api.Answer, error) {
-	answer, err := c.client.Do(ctx, r)
-	if err != nil {
-		return nil, c.explain(r, err)
+	c := &Client{
+		Listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
+		token:  token, tokenFile: loaded.Config.Auth.TokenFile,
 	}
-	return answer, nil
+	c.Client = api.NewClient(api.Options{
+		Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport, Explain: c.explain,
+	})
+	return c, nil
 }
 
 // Ask makes a request and returns the body of the answer.
@@ -67,32 +57,6 @@ func (c *Client) Ask(ctx context.Context, r api.Request) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// Read makes a request, decodes the answer into the document that into points to, and returns the answer's body.
-func (c *Client) Read(ctx context.Context, r api.Request, into any) (body []byte, err error) {
-	if body, err = c.Ask(ctx, r); err != nil {
-		return nil, err
-	}
-	return body, c.Decode(body, into)
-}
-
-// Status returns the state of the daemon.
-func (c *Client) Status(ctx context.Context) (*api.Status, error) {
-	body, err := c.Ask(ctx, api.Request{Path: api.Surface("status")})
-	if err != nil {
-		return nil, err
-	}
-	return c.ReadStatus(body)
-}
-
-// DeadLetters returns all dead letters, the oldest first.
-func (c *Client) DeadLetters(ctx context.Context) ([]api.ListedDeadLetter, error) {
-	letters, err := c.client.DeadLetters(ctx)
-	if err != nil {
-		return nil, c.explain(api.Request{Path: api.Surface("dead-letters")}, err)
-	}
-	return letters, nil
-}
-
 // ReadStatus decodes the answer to a request for the status.
 func (c *Client) ReadStatus(body []byte) (*api.Status, error) {
 	s, err := api.ReadStatus(body)
@@ -100,33 +64,6 @@ func (c *Client) ReadStatus(body []byte) (*api.Status, error) {
 		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.Listen)
 	}
 	return s, nil
-}
-
-// Lines visits the lines of an answer: see [api.Client.Lines].
-func (c *Client) Lines(ctx context.Context, r api.Request, visit func(line []byte) error) error {
-	var own error
-	err := c.client.Lines(ctx, r, func(line []byte) error {
-		own = visit(line)
-		return own
-	})
-	if err == nil || own != nil {
-		return err
-	}
-	return c.explain(r, err)
-}
-
-// Events visits the events of a stream: see [api.Client.Events].
-func (c *Client) Events(ctx context.Context, r api.Request, opened func(), visit func(api.Event) error) error {
-	var own error
-	isOpen := false
-	err := c.client.Events(ctx, r, func() { isOpen = true; opened() }, func(event api.Event) error {
-		own = visit(event)
-		return own
-	})
-	if own != nil || errors.Is(err, api.ErrStreamEnded) || isOpen && errors.Is(err, api.ErrSilent) {
-		return err
-	}
-	return c.explain(r, err)
 }
 
 // Decode decodes an answer.
@@ -217,13 +154,4 @@ func notReached(err error) error {
 // that.
 func isForeignProtocol(err error) bool {
 	return strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "HTTP/1.x transport connection broken")
-}
-
-// Flush has the daemon flush for a time at most, and returns how many writes are pending then.
-func (c *Client) Flush(ctx context.Context, limit time.Duration) (pending int, err error) {
-	result, err := c.client.Flush(ctx, "", limit, false)
-	if err != nil {
-		return 0, c.explain(api.FlushRequest("", limit, false), err)
-	}
-	return result.Pending, nil
 }

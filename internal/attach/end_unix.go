@@ -112,14 +112,15 @@ func (a *attachment) flushShared(ctx context.Context) string {
 		}
 		return ""
 	})
-	pending, err := a.client.Flush(ctx, limit)
+	result, err := a.client.Flush(ctx, "", limit, false)
 	stop()
-	switch n := pending; {
+	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Sprintf("botwired: the daemon at %s goes on with what is pending\n", a.client.Listen)
 	case err != nil:
 		return "botwired: nobody knows what is still pending: " + term.Printable(err.Error()) + "\n"
-	case n > 0:
+	case result.Pending > 0:
+		n := result.Pending
 		return fmt.Sprintf("botwired: %s still pending after %s, and the daemon at %s goes on with %s\n",
 			areWrites(n), config.FormatDuration(limit), a.client.Listen, oneOrMore(n, "it", "them"))
 	}

@@ -83,7 +83,7 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	t := b.Terminal
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Err = args, nil
-	cmd.Env = commandEnviron(t.Environ, api.Host(b.client.address), b.client.token)
+	cmd.Env = commandEnviron(t.Environ, api.Host(b.Loaded.Config.Listen), b.client.token)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
 	if err := cmd.Start(); err != nil {
 		return notStarted(args[0], err)

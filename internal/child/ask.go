@@ -15,17 +15,27 @@ func NewClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
 }
 
-// Ask makes one request with a JSON body. Its error means that there was no whole answer.
-func Ask(ctx context.Context, client *http.Client, method, url string, body []byte) (status int, answer []byte, err error) {
+// Answer is an answer of any status.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Ask makes one request, with a JSON body or none. Its error means that there was no whole answer.
+func Ask(ctx context.Context, client *http.Client, method, url string, body []byte) (a Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, err
+		return a, err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, nil, err
+		return a, err
 	}
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, answer, errors.Join(err, response.Body.Close())
+	a = Answer{Status: response.StatusCode, Header: response.Header}
+	a.Body, err = io.ReadAll(response.Body)
+	return a, errors.Join(err, response.Body.Close())
 }

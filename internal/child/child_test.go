@@ -88,11 +88,11 @@ func TestAsk(t *testing.T) {
 	defer server.Close()
 	client := child.NewClient()
 	defer client.CloseIdleConnections()
-	status, answer, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=8", []byte("{}"))
-	if err != nil || status != http.StatusOK || string(answer) != "PUT /key" {
-		t.Errorf("%d %q (%v)", status, answer, err)
+	a, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=8", []byte("{}"))
+	if err != nil || a.Status != http.StatusOK || string(a.Body) != "PUT /key" {
+		t.Errorf("%d %q (%v)", a.Status, a.Body, err)
 	}
-	if _, answer, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=9", nil); err == nil {
-		t.Errorf("half an answer is one: %q", answer)
+	if a, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=9", nil); err == nil {
+		t.Errorf("half an answer is one: %q", a.Body)
 	}
 }

@@ -22,12 +22,12 @@ func (f *Settings) connect() (*attach.Client, error) {
 // ask makes a request, and prints the answer: as it came if asJSON is set, and else with print.
 func ask[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request, asJSON bool, print func(answer *T) error) error {
 	answer := new(T)
-	body, err := c.Read(ctx, r, answer)
+	got, err := c.Read(ctx, r, answer)
 	switch {
 	case err != nil:
 		return err
 	case asJSON:
-		return term.JSON(p.Stdout, body)
+		return term.JSON(p.Stdout, got.Body)
 	}
 	return print(answer)
 }

@@ -233,11 +233,11 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		var listed api.Listing
-		body, err := c.Read(cmd.Context(), api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
+		answer, err := c.Read(cmd.Context(), api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
 		switch {
 		case err != nil:
 		case *asJSON:
-			err = term.JSON(p.Stdout, body)
+			err = term.JSON(p.Stdout, answer.Body)
 		default:
 			err = printKeys(p.Screen(), listed.Keys)
 		}

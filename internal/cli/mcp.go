@@ -91,7 +91,7 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
 	logger = p.Open(serverlog.LevelOf(use.Loaded.Config.Log))
 	server := mcp.New(mcp.Options{
-		Daemon:    api.NewClient(api.Options{Listen: use.Loaded.Config.Listen, Token: token, Transport: link}),
+		Daemon:    api.Options{Listen: use.Loaded.Config.Listen, Token: token, Transport: link},
 		Namespace: *options.namespace, ReadOnly: *options.readOnly,
 		Version: build.Version(), Logger: logger,
 	})

@@ -53,11 +53,11 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		listed := &api.Pending{}
-		body, err := c.Read(cmd.Context(), r, listed)
+		answer, err := c.Read(cmd.Context(), r, listed)
 		switch {
 		case err != nil:
 		case *asJSON:
-			err = term.JSON(p.Stdout, body)
+			err = term.JSON(p.Stdout, answer.Body)
 		default:
 			err = printPending(p.Screen(), listed)
 		}

@@ -90,10 +90,13 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 	}
 	for {
 		so = &api.Restoration{}
-		body, err = c.Read(ctx, r, so)
+		answer, err := c.Read(ctx, r, so)
+		if err == nil {
+			return so, answer.Body, nil
+		}
 		var running *api.Refused
 		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
-			return so, body, err
+			return nil, nil, err
 		}
 		if fault := json.Unmarshal(running.Body, so); fault != nil || so.State == "" {
 			return nil, nil, err

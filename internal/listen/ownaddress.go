@@ -52,7 +52,7 @@ func PortOf(u *url.URL) string {
 func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 	address, listener = Plain(address), Plain(listener)
 	if address.IsUnspecified() {
-		address = LoopbackLike(address)
+		address = loopbackLike(address)
 	}
 	if !listener.IsUnspecified() {
 		return address == listener
@@ -71,8 +71,8 @@ func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 	return false
 }
 
-// LoopbackLike returns the loopback address of the same family.
-func LoopbackLike(a netip.Addr) netip.Addr {
+// loopbackLike returns the loopback address of the same family.
+func loopbackLike(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}

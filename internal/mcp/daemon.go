@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -14,30 +13,15 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// callTime bounds one request to the daemon.
+// callTime bounds how long the daemon may take until it answers a request.
 const callTime = time.Minute
 
-// daemon makes requests to a daemon.
-type daemon struct {
-	client *api.Client
-	agent  string
-}
+// daemon makes requests to a daemon. Its errors are for an agent.
+type daemon struct{ *api.Client }
 
-// do makes a request and decodes the answer into the document that into points to. An error is for the agent.
-func (d *daemon) do(ctx context.Context, r api.Request, into any) (http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	header := http.Header{"User-Agent": {d.agent}}
-	maps.Copy(header, r.Header)
-	r.Header, r.Within = header, callTime
-	answer, err := d.client.Do(ctx, r)
-	if err == nil {
-		err = answer.Decode(into)
-	}
-	if err != nil {
-		return nil, explained(r, err)
-	}
-	return answer.Header, nil
+func newDaemon(o Options) *daemon {
+	o.Daemon.UserAgent, o.Daemon.FirstByte, o.Daemon.Explain = "botwired-mcp/"+o.Version, callTime, explained
+	return &daemon{api.NewClient(o.Daemon)}
 }
 
 // explained says what an error of the client means to an agent.

@@ -3,7 +3,7 @@ package mcp
 import (
 	"context"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	// lettersPage is how many dead letters are looked at at a time, and lettersShown how many
-	// of an entry's are in an answer.
-	lettersPage  = 1000
+	// lettersShown is how many dead letters of an entry are in an answer.
 	lettersShown = 10
 	// shownValue bounds the characters of a value in a history.
 	shownValue = 10_000
@@ -123,8 +121,7 @@ func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64,
 }
 
 func (s *toolset) addWrite(ctx context.Context, out *historyResult, seq uint64) error {
-	var r api.Receipt
-	_, err := s.daemon.do(ctx, api.Request{Path: api.Surface("receipts", strconv.FormatUint(seq, 10))}, &r)
+	r, err := s.daemon.Receipt(ctx, seq)
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):
 		return nil // it is not kept any more
@@ -146,29 +143,14 @@ func orZero[T any](field *T) (value T) {
 }
 
 // letters returns the dead letters of an entry without their values, the oldest first.
-func (d *daemon) letters(ctx context.Context, namespace, key string) (of []api.ListedDeadLetter, err error) {
-	for after := ""; ; {
-		query := url.Values{"after": {after}, "limit": {itoa(lettersPage)}}
-		var page api.DeadLetters
-		if _, err := d.do(ctx, api.Request{Path: api.Surface("dead-letters"), Query: query}, &page); err != nil {
-			return nil, err
-		}
-		for i := range page.DeadLetters {
-			l := &page.DeadLetters[i]
-			after = l.ID
-			if l.Namespace == namespace && l.Key == key {
-				of = append(of, *l)
-			}
-		}
-		if len(page.DeadLetters) < lettersPage {
-			return of, nil
-		}
-	}
+func (d *daemon) letters(ctx context.Context, namespace, key string) ([]api.ListedDeadLetter, error) {
+	all, err := d.DeadLetters(ctx)
+	return slices.DeleteFunc(all, func(l api.ListedDeadLetter) bool { return l.Namespace != namespace || l.Key != key }), err
 }
 
 func (s *toolset) addLetter(ctx context.Context, out *historyResult, id string) error {
 	var l api.DeadLetter
-	_, err := s.daemon.do(ctx, api.Request{Path: api.Surface("dead-letters", id)}, &l)
+	_, err := s.daemon.Read(ctx, api.Request{Path: api.Surface("dead-letters", id)}, &l)
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):
 		return nil // a person has just decided it

@@ -18,21 +18,21 @@ const (
 // known returns a page of the entries of a namespace of which something is known at the daemon.
 func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page api.Entries, err error) {
 	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
-	_, err = d.do(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)
+	_, err = d.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)
 	return page, err
 }
 
 // list returns the newest keys of a namespace. The daemon asks upstream for them, unless it knows
 // them well enough, and then knows all that upstream can list.
 func (d *daemon) list(ctx context.Context, namespace string, limit int) (list api.Listing, err error) {
-	_, err = d.do(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {itoa(limit)}}}, &list)
+	_, err = d.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {itoa(limit)}}}, &list)
 	return list, err
 }
 
 // namespaces returns a page of the namespaces that the daemon knows.
 func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page api.Namespaces, err error) {
 	query := url.Values{"after": {after}, "limit": {itoa(limit)}}
-	_, err = d.do(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
+	_, err = d.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
 	return page, err
 }
 

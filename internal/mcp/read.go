@@ -10,11 +10,14 @@ import (
 
 // read returns an entry and its version; found is false if there is none.
 func (d *daemon) read(ctx context.Context, namespace, key string) (entry api.Value, version string, found bool, err error) {
-	header, err := d.do(ctx, api.Request{Path: api.Memory(namespace, key)}, &entry)
+	answer, err := d.Read(ctx, api.Request{Path: api.Memory(namespace, key)}, &entry)
 	if api.IsRefused(err, http.StatusNotFound) {
 		return api.Value{}, "", false, nil
 	}
-	return entry, versionOf(header), err == nil, err
+	if err != nil {
+		return entry, "", false, err
+	}
+	return entry, versionOf(answer.Header), true, nil
 }
 
 // versionOf is the ETag of an answer without its quotation marks, which a model loses too easily.

@@ -159,7 +159,7 @@ func (d *daemon) flush() {
 func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 	transport := api.Transport(d.address.Listener.Addr().String())
 	transport.DisableKeepAlives = true
-	o := mcp.Options{Daemon: api.NewClient(api.Options{Transport: transport}), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(d.log, nil))}
+	o := mcp.Options{Daemon: api.Options{Transport: transport}, Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(d.log, nil))}
 	for _, a := range adjust {
 		a(&o)
 	}

@@ -15,7 +15,7 @@ import (
 // A search goes on, however long a value takes.
 func TestSearchOfSlowValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mcp.New(mcp.Options{Daemon: api.NewClient(api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		s := mcp.New(mcp.Options{Daemon: api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			body := `{"keys":[]}`
 			switch {
 			case strings.HasSuffix(r.URL.Path, "/entries"):
@@ -25,7 +25,7 @@ func TestSearchOfSlowValues(t *testing.T) {
 				body = `{"value":"v"}`
 			}
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
-		})})})
+		})}})
 		answer := answersOf(t, s, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"memory_search","arguments":{"namespace":"n","query":"v"}}}`)["1"]
 		if !strings.Contains(answer, `"searched":1,"next":"a"`) {
 			t.Errorf("it answers %s", answer)

@@ -35,9 +35,9 @@ const maxMessage = 2 << 20
 
 // Options configures a server.
 type Options struct {
-	// Daemon makes the requests to the daemon. With a transport that keeps connections, a write may fail
-	// because the daemon has just closed its connection.
-	Daemon *api.Client
+	// Daemon says where the daemon is, its token, and the transport. With one that keeps connections, a
+	// write may fail because the daemon has just closed its connection.
+	Daemon api.Options
 	// Namespace, if not empty, is the only one: the tools then take no namespace. It must be
 	// one that BotWire accepts.
 	Namespace string
@@ -64,7 +64,7 @@ func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: opts, daemon: &daemon{client: opts.Daemon, agent: "botwired-mcp/" + opts.Version}}
+	s := &Server{opts: opts, daemon: newDaemon(opts)}
 	s.handler = sync.OnceValue(s.newHandler)
 	return s
 }

@@ -68,11 +68,11 @@ func TestStdioEndsAtGarbage(t *testing.T) {
 // A call that the client has canceled keeps no end waiting.
 func TestStdioForgetsCanceledCalls(t *testing.T) {
 	asked := make(chan struct{})
-	s := mcp.New(mcp.Options{Daemon: api.NewClient(api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	s := mcp.New(mcp.Options{Daemon: api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		close(asked)
 		<-r.Context().Done()
 		return nil, r.Context().Err()
-	})})})
+	})}})
 	in, client := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(context.Background(), in, io.Discard) }()

@@ -433,7 +433,7 @@ func TestOneNamespaceAndReadOnly(t *testing.T) {
 // Without a daemon, a read says so, and so does a write that did not get through to one.
 func TestNoDaemon(t *testing.T) {
 	d := newDaemon(t)
-	c := d.overStdio(d.serve(func(o *mcp.Options) { o.Daemon = api.NewClient(api.Options{Listen: "127.0.0.1:1"}) }))
+	c := d.overStdio(d.serve(func(o *mcp.Options) { o.Daemon = api.Options{Listen: "127.0.0.1:1"} }))
 	for tool, with := range map[string]args{"memory_read": {}, "memory_write": {"value": "v"}, "memory_append": {"value": "v"}} {
 		with["namespace"], with["key"] = "n", "k"
 		c.refused(tool, with, "cannot reach the botwired daemon", "check that it runs")

@@ -105,13 +105,13 @@ func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, er
 	var stored struct {
 		Bytes int `json:"bytes"` // characters, whatever BotWire calls them
 	}
-	header, err := s.daemon.do(ctx, r, &stored)
+	answer, err := s.daemon.Read(ctx, r, &stored)
 	if err != nil {
 		return nil, s.explain(ctx, in, err)
 	}
 	return writeResult{
 		Namespace: s.namespaceOf(in), Key: in.text("key"),
-		Version: versionOf(header), Characters: stored.Bytes, written: newWritten(header),
+		Version: versionOf(answer.Header), Characters: stored.Bytes, written: newWritten(answer.Header),
 	}, nil
 }
 
@@ -153,10 +153,9 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 	if in.text("if_version") == absent {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
 	}
-	var done struct{}
-	header, err := s.daemon.do(ctx, api.Request{
+	answer, err := s.daemon.Do(ctx, api.Request{
 		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: conditionOf(in.text("if_version")),
-	}, &done)
+	})
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):
 		out.State = absent
@@ -164,6 +163,6 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 	case err != nil:
 		return nil, s.explain(ctx, in, err)
 	}
-	out.Deleted, out.written = true, newWritten(header)
+	out.Deleted, out.written = true, newWritten(answer.Header)
 	return out, nil
 }

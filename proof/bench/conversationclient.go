@@ -88,17 +88,17 @@ func goClient(timeout time.Duration) sayer {
 
 // addMessage reads the history, appends a message and writes all of it back.
 func addMessage(ctx context.Context, client *http.Client, target string, n int) error {
-	status, body, err := child.Ask(ctx, client, http.MethodGet, target, nil)
+	got, err := child.Ask(ctx, client, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}
 	var entry struct{ Value string }
 	history := []json.RawMessage{}
-	if status != http.StatusNotFound {
-		if status != http.StatusOK {
-			return fmt.Errorf("GET: HTTP %d", status)
+	if got.Status != http.StatusNotFound {
+		if got.Status != http.StatusOK {
+			return fmt.Errorf("GET: HTTP %d", got.Status)
 		}
-		if err := errors.Join(json.Unmarshal(body, &entry), json.Unmarshal([]byte(entry.Value), &history)); err != nil {
+		if err := errors.Join(json.Unmarshal(got.Body, &entry), json.Unmarshal([]byte(entry.Value), &history)); err != nil {
 			return err
 		}
 	}
@@ -108,13 +108,13 @@ func addMessage(ctx context.Context, client *http.Client, target string, n int) 
 	if err != nil {
 		return err
 	}
-	body, err = json.Marshal(map[string]string{"value": string(value)})
+	body, err := json.Marshal(map[string]string{"value": string(value)})
 	if err != nil {
 		return err
 	}
-	status, _, err = child.Ask(ctx, client, http.MethodPut, target, body)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("PUT: HTTP %d", status)
+	put, err := child.Ask(ctx, client, http.MethodPut, target, body)
+	if err == nil && put.Status != http.StatusOK {
+		err = fmt.Errorf("PUT: HTTP %d", put.Status)
 	}
 	return err
 }

@@ -314,10 +314,10 @@ func TestRegistry(t *testing.T) {
 
 func download(t *testing.T, url string, status int) []byte {
 	t.Helper()
-	got, content, err := child.Ask(t.Context(), http.DefaultClient, http.MethodGet, url, nil)
+	got, err := child.Ask(t.Context(), http.DefaultClient, http.MethodGet, url, nil)
 	http.DefaultClient.CloseIdleConnections()
-	if err != nil || got != status {
-		t.Fatalf("%s: %d, %v", url, got, err)
+	if err != nil || got.Status != status {
+		t.Fatalf("%s: %d, %v", url, got.Status, err)
 	}
-	return content
+	return got.Body
 }

@@ -31,7 +31,8 @@ func newClient(t *testing.T, base string) *client {
 
 // do makes one request; its error means that there was no whole answer.
 func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
-	return child.Ask(context.Background(), c.http, method, c.base+path, body)
+	a, err := child.Ask(context.Background(), c.http, method, c.base+path, body)
+	return a.Status, a.Body, err
 }
 
 func entryPath(key string) string { return "/memory/" + namespace + "/" + key }

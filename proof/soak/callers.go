@@ -45,7 +45,8 @@ func newCaller(base func() string) *caller {
 
 // do makes one request. Its error means that there was no whole answer.
 func (c *caller) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	return child.Ask(ctx, c.http, method, c.base()+path, body)
+	a, err := child.Ask(ctx, c.http, method, c.base()+path, body)
+	return a.Status, a.Body, err
 }
 
 // load is the callers at work, and the answers that they got.

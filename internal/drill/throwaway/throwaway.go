@@ -2,10 +2,8 @@
 package throwaway
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -120,22 +118,8 @@ func (t *throwaway) Restart(ctx context.Context) error {
 
 // Ask implements [drill.Rig].
 func (t *throwaway) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
-	r, err := http.NewRequestWithContext(ctx, method, *t.address.Load()+target, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := t.client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	return &drill.Answer{Status: resp.StatusCode, Header: resp.Header, Body: answer}, nil
+	a, err := childprocess.Ask(ctx, t.client, method, *t.address.Load()+target, body)
+	return (*drill.Answer)(&a), err
 }
 
 // Be implements [drill.Rig].

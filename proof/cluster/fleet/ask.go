@@ -63,7 +63,7 @@ func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 func (d *Daemon) List(ctx context.Context, namespace string, limit int) (map[string]int64, error) {
 	var doc api.Listing
 	r := api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {strconv.Itoa(limit)}}}
-	if err := d.client.Read(ctx, r, &doc); err != nil {
+	if _, err := d.client.Read(ctx, r, &doc); err != nil {
 		return nil, err
 	}
 	keys := make(map[string]int64)
