@@ -351,14 +351,13 @@ func (d *decision) carryOut(ctx context.Context, c *attach.Client, ids []string,
 	var failed error
 	for _, id := range ids {
 		_, err := c.Ask(ctx, d.request(id))
-		var no *api.Refused
 		switch {
 		case err == nil:
 			done = append(done, id)
 		case isGone(err) && all:
 		case isGone(err):
 			refused = append(refused, noDeadLetter(id).Error())
-		case errors.As(err, &no) && no.Status == http.StatusConflict:
+		case api.IsRefused(err, http.StatusConflict):
 			refused = append(refused, fmt.Sprintf("dead letter %s: a newer write to its entry is known, and the retry would undo it: "+
 				"--force retries it all the same", id))
 		default:

@@ -54,7 +54,6 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
 	address := e.loaded.Config.Listen
-	var refused *api.Refused
 	switch {
 	case e.tokenError != nil:
 		return doctor.None(name, "the token for it cannot be read")
@@ -68,11 +67,11 @@ func (e *examination) daemon(ctx context.Context) doctor.Finding {
 		return doctor.Fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", address)
 	case nobodyListens(err):
 		return doctor.Warn(name, "botwired serve", "none answers at %s", address)
-	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
+	case api.IsRefused(err, http.StatusUnauthorized):
 		return doctor.Fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
-	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+	case api.IsRefused(err, http.StatusForbidden):
 		return doctor.Fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(address)), "%s", err)
-	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
+	case api.IsRefused(err, http.StatusServiceUnavailable):
 		return doctor.Warn(name, "botwired status", "%s", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)

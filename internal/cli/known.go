@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -75,22 +74,4 @@ func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 		return term.Table(p.Stdout, []string{"KEY", "BYTES", "UPDATED", "STATE"}, rows)
 	}
 	return term.Rows(p.Stdout, rows)
-}
-
-// forgetEntry has the daemon drop its copy of one entry.
-func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {
-	r := api.Request{Method: http.MethodPost, Path: api.Surface("forget"), Query: url.Values{"namespace": {namespace}, "key": {key}}}
-	err := ask(ctx, p, c, r, asJSON, func(so *api.ForgottenEntry) error {
-		text := "there was no copy of %s here\n"
-		if so.Forgotten > 0 {
-			text = "the copy of %s is forgotten: the next read asks upstream\n"
-		}
-		_, err := fmt.Fprintf(p.Stdout, text, term.Printable(joined(namespace, key)))
-		return err
-	})
-	if api.IsRefused(err, http.StatusConflict) {
-		return fmt.Errorf("a write to %s is pending, and would be lost: botwired flush --now has it sent first, botwired pending drop makes it a dead letter",
-			joined(namespace, key))
-	}
-	return err
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,12 +57,13 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
 		case !*all && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for every suspect one")
-		case *all:
-			return restoreAll(cmd.Context(), p, settings, *asJSON)
 		}
 		c, err := settings.connect()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case *all:
+			return restoreAll(cmd.Context(), p, c, *asJSON)
 		}
 		so, body, err := p.restore(cmd.Context(), c, args[0], *stop)
 		switch {
@@ -131,98 +131,35 @@ func (p *Program) reportRestore(so *api.Restoration) error {
 		words.Plural(so.Left, "entry"), term.Printable(so.Namespace))
 }
 
-func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "forget NAMESPACE [KEY] | --all",
-		Short:   "Drop the copies of what upstream no longer has in a namespace",
-		GroupID: groupMemory,
-		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
-			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
-			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
-			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
-			"With --all and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
-			"it is, and gives nothing back. \"botwired restore --all\" gives it what the daemon has.",
-		Example: "  botwired export my-agent > before.jsonl && botwired forget my-agent\n" +
-			"  botwired forget my-agent --yes\n" +
-			"  botwired forget my-agent user_name\n" +
-			"  botwired forget --all",
-		Args: arguments(0, 2),
-	}
-	asJSON := JSONFlag(cmd)
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	whole := cmd.Flags().Bool("all", false, "go on with a bucket that has lost writes, as it is")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case *whole && len(args) > 0:
-			return Usagef("--all is for the whole bucket: leave NAMESPACE out")
-		case !*whole && len(args) == 0:
-			return Usagef("expected NAMESPACE, or --all for a bucket that has lost its writes")
+// restoreAll has upstream get back all that it has lost, and waits for one namespace after the other.
+func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) error {
+	return ask(ctx, p, c, decideLoss("restore"), asJSON, func(so *api.Accepted) error {
+		if so.Lost != "" {
+			fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(so.Lost))
 		}
-		if len(args) == 2 {
-			c, err := settings.connect()
-			if err != nil {
-				return err
-			}
-			return forgetEntry(cmd.Context(), p, c, args[0], args[1], *asJSON)
-		}
-		if err := p.mayAsk(*yes, "gives copies up for good"); err != nil {
+		if len(so.Namespaces) == 0 {
+			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: no namespace is suspect (botwired status)")
 			return err
 		}
-		c, err := settings.connect()
+		return restoreEach(ctx, p, c, so.Namespaces)
+	})
+}
+
+// restoreEach goes on after a namespace that could not be restored.
+func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
+	var failed []error
+	for _, namespace := range namespaces {
+		so, _, err := p.restore(ctx, c, namespace, false)
+		if err == nil {
+			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
+			err = p.reportRestore(so)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
 		if err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("%s: %w", term.Printable(namespace), err))
 		}
-		if *whole {
-			return acceptUpstream(cmd.Context(), p, c, *yes, *asJSON)
-		}
-		if !*yes {
-			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {
-				return err
-			}
-		}
-		r := byHand("forget", url.Values{"namespace": {args[0]}})
-		return ask(cmd.Context(), p, c, r, *asJSON, func(so *api.Forgotten) error {
-			_, err := fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten, "entry"), words.Plural(so.UpstreamHolds, "entry"))
-			return err
-		})
 	}
-	return cmd
+	return errors.Join(failed...)
 }
-
-// confirmForget asks, and says how much there is to lose.
-func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
-	lost := ""
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	for _, n := range s.Namespaces {
-		if n.Namespace == namespace && n.Suspect != nil {
-			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.Suspect.Missing, n.Suspect.Of)
-		}
-	}
-	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
-}
-
-// suspects returns what upstream seems to have lost, for the top of the status.
-func suspects(w io.Writer, namespaces []api.NamespaceStatus) string {
-	var lines []string
-	for _, n := range namespaces {
-		if n.Suspect == nil {
-			continue
-		}
-		what := `"botwired restore ` + n.Namespace + `" gives them back to upstream, "botwired forget ` + n.Namespace + `" gives them up`
-		if n.Suspect.Restoring {
-			what = "botwired is giving them back to upstream"
-		}
-		lines = append(lines, fmt.Sprintf("%s, upstream lacks %d of the %d entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
-			term.Since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
-	}
-	if more := len(lines) - shownSuspects; more > 0 {
-		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
-	}
-	return strings.Join(lines, "; ")
-}
-
-// shownSuspects bounds how many suspect namespaces the status describes.
-const shownSuspects = 5

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,22 +14,6 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
-
-// byHandTime is how long a person waits for the daemon to carry out a decision. A request of the entry that is
-// under way ends first.
-const byHandTime = time.Minute
-
-// byHandGrace is how much longer than its time the daemon may take to answer that it is up.
-const byHandGrace = 3 * time.Second
-
-// byHand is the request that tells the daemon what a person has decided.
-func byHand(path string, query url.Values) api.Request {
-	return api.Request{Method: http.MethodPost, Path: api.Surface(strings.Split(path, "/")...), Query: query, Within: byHandTime + byHandGrace}
-}
-
-func entryQuery(id entryID) url.Values {
-	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
-}
 
 func noPendingWrite(id entryID) error {
 	return fmt.Errorf("no write to %s is pending: botwired pending lists those that are", term.Printable(id.String()))
