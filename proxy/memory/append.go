@@ -35,7 +35,7 @@ func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Resu
 // entry meanwhile, until that holds.
 func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (r Result, err error) {
 	err = unlessOvertaken(ctx, func() error {
-		item, err := m.current(q.ID)
+		_, item, _, err := m.present(q.ID)
 		if err != nil {
 			return err
 		}
@@ -50,16 +50,6 @@ func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) 
 		return err
 	})
 	return r, err
-}
-
-// current returns the state that a GET would be answered with.
-func (m *Memory) current(id journal.ID) (*cache.Item, error) {
-	_, found, err := m.lookUp(id, AnyAge)
-	if err != nil {
-		return nil, err
-	}
-	item, _, err := m.present(id, found)
-	return item, err
 }
 
 // appended is the value of an entry with a text at its end. The separator stands between the two if

@@ -46,11 +46,7 @@ func unlessOvertaken(ctx context.Context, try func() error) error {
 // meets refuses a write if the entry is not as the conditions want it. It returns the entry's
 // newest pending write, 0 if there is none, and how many changes of the entry the look has made.
 func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
-	seq, found, err := m.lookUp(w.ID, AnyAge)
-	if err != nil {
-		return 0, 0, err
-	}
-	item, changes, err := m.present(w.ID, found)
+	seq, item, changes, err := m.present(w.ID)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -61,20 +57,24 @@ func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes in
 	return seq, changes, c.refuseWrite(item)
 }
 
-// present is the state that a GET would be answered with, which may have to be asked for, and
-// how many changes of the entry that has made: the journal takes upstream's answer in.
-func (m *Memory) present(id journal.ID, found found) (item *cache.Item, changes int64, err error) {
+// present returns an entry's newest pending write, the state that a GET would be answered with, which may have
+// to be asked for, and how many changes of the entry that has made: the journal takes upstream's answer in.
+func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
+	seq, found, err := m.lookUp(id, AnyAge)
+	if err != nil {
+		return 0, nil, 0, err
+	}
 	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
-		return found.item, 0, nil
+		return seq, found.item, 0, nil
 	}
 	a, err := m.askUpstream(AnyAge, found, newEntry(m, id, found.generation, false))
 	switch {
 	case err != nil:
-		return nil, 0, err // guard 9.2
+		return 0, nil, 0, err // guard 9.2
 	case a.source >= FromUpstream:
-		return a.item, 1, nil
+		return seq, a.item, 1, nil
 	case a.source == FromFallback, a.source == FromAssumed, a.source == FromSuspect, a.source == FromOlder:
-		return a.item, 0, nil
+		return seq, a.item, 0, nil
 	}
-	return nil, 0, errOvertaken // by a write that the next look finds
+	return 0, nil, 0, errOvertaken // by a write that the next look finds
 }

@@ -69,9 +69,13 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, failed *upstrea
 	case upstream.Throttled, upstream.Paused:
 		a.keepWaiting(failed)
 	case upstream.Unanswered:
-		a.unanswered(w, failed)
+		a.noteDoubt(contentOf(w))
+		a.tryAgain(failed, a.blame(failed))
 	case upstream.Unsent, upstream.Transient:
-		a.transient(w, failed) // guard 13.4
+		if verdict == upstream.Transient { // though it failed, it may have been carried out
+			a.mayHold(contentOf(w)) // guard 17.19
+		}
+		a.tryAgain(failed, a.blame(failed)) // guard 13.4
 	}
 	return nil
 }

@@ -182,37 +182,27 @@ func (a *attempt) block(wait time.Duration, failed *upstream.Error, retryAt inst
 	a.failed(failed, backingOff, retryAt)
 }
 
-// unanswered puts the entry in doubt: upstream may carry out the request for a late window.
-// The newest write is sent as soon as upstream answers again all the same (contract 14).
-func (a *attempt) unanswered(w journal.Write, failed *upstream.Error) {
-	a.noteDoubt(contentOf(w))
-	a.tryAgain(failed, a.blame(failed))
+// mayHold notes that upstream may hold what a request would leave. The next write that is confirmed ends that.
+func (a *attempt) mayHold(c journal.Content) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	retryOf(a.task).mayHold(c)
 }
 
-// noteDoubt notes that upstream may carry out a request which would leave c.
+// noteDoubt puts the entry in doubt: upstream may carry out a request which would leave c for a late window.
+// The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) noteDoubt(c journal.Content) {
+	if a.f.exact {
+		a.mayHold(c)
+		return
+	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	r := retryOf(a.task)
-	if a.f.exact {
-		r.mayHold(c) // the next write that is confirmed ends that
-		return
-	}
 	if r.doubt == nil {
 		r.doubt = &doubt{}
 	}
 	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
-}
-
-// transient makes a write wait. Upstream, or something in its place, may have carried it out
-// though it failed, unless it is certain that nothing was sent.
-func (a *attempt) transient(w journal.Write, failed *upstream.Error) {
-	if failed.Verdict == upstream.Transient {
-		a.f.mu.Lock()
-		retryOf(a.task).mayHold(contentOf(w)) // guard 17.19
-		a.f.mu.Unlock()
-	}
-	a.tryAgain(failed, a.blame(failed))
 }
 
 // tryAgain makes the task wait: by its own backoff when it alone has failed, and by the

@@ -177,11 +177,7 @@ func (f *Flusher) recallDoubts() error {
 	for chunk := range slices.Chunk(entries, recallChunk) {
 		f.mu.Lock()
 		for _, entry := range chunk {
-			if f.exact {
-				f.schedule.marked(entry, now)
-				continue
-			}
-			f.schedule.doubtful(entry, now+instant(f.opts.LateWindow), now)
+			f.schedule.doubtful(entry, f.exact, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up

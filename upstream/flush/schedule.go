@@ -149,34 +149,26 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful notes that an earlier process did not see the answers to some of an entry's requests.
-// The entry's task waits if nothing of it is pending, or if nobody knows what the requests would
-// leave.
-func (s *schedule) doubtful(left journal.Doubtful, until, now instant) {
+// doubtful notes that an earlier process did not see the answers to some of an entry's requests, which may
+// land until a time. The entry's task waits for that if nothing of it is pending, or if nobody knows what the
+// requests would leave. In front of an exact engine the next write of the entry ends the doubt: nothing waits.
+func (s *schedule) doubtful(left journal.Doubtful, exact bool, until, now instant) {
 	q, t, made := s.ensure(left.ID)
 	if !made {
 		q.leave(t)
 	}
 	q.renew(s.quotas, now)
 	r := retryOf(t)
-	r.doubt = recalled(left, until)
-	if t.first == 0 || len(left.Contents) == 0 {
-		r.at, r.waiting = until, doubting
+	if exact {
+		r.arrived = left.Contents
+	} else {
+		r.doubt = recalled(left, until)
 	}
-	s.enqueue(q, t, now)
-}
-
-// marked is doubtful in front of an exact engine. There the next write of the entry ends the doubt,
-// and so nothing waits.
-func (s *schedule) marked(left journal.Doubtful, now instant) {
-	q, t, made := s.ensure(left.ID)
-	if !made {
-		q.leave(t)
-	}
-	q.renew(s.quotas, now)
-	r := retryOf(t)
-	if r.arrived = left.Contents; t.first == 0 {
+	switch {
+	case exact && t.first == 0:
 		r.at, r.waiting = atOnce, backingOff
+	case !exact && (t.first == 0 || len(left.Contents) == 0):
+		r.at, r.waiting = until, doubting
 	}
 	s.enqueue(q, t, now)
 }

@@ -398,7 +398,7 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 		if w.settled = a.f.exact && !s.conditions.OnBase; !w.settled {
 			w.err = err
 		}
-		w.arrived(a)
+		a.mayHold(w.content())
 		return w.backOut(a, false)
 	case err != nil:
 		return err
@@ -438,13 +438,6 @@ func (w *through) noRoom(a *attempt) error {
 
 // content is the state that the write leaves.
 func (w *through) content() journal.Content { return journal.ContentOf(w.write.Op, w.write.Value) }
-
-// arrived notes that upstream may hold this write, and the entry has another one pending.
-func (w *through) arrived(a *attempt) {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	retryOf(a.task).mayHold(w.content())
-}
 
 // awaitThroughs returns when the writes through that are here now are over, or ctx ends.
 func (f *Flusher) awaitThroughs(ctx context.Context) {

@@ -109,7 +109,7 @@ func (w *through) mayHaveArrived(ctx context.Context, a *attempt, failed *upstre
 			return err
 		}
 	default:
-		w.arrived(a)
+		a.mayHold(w.content())
 	}
 	w.blame(ctx, a, failed)
 	return w.backOut(a, false)
