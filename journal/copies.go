@@ -101,7 +101,7 @@ func (c *copies) read(id ID) (found settledCopy, err error) {
 // readers have seen (contract 19). With versions upstream, it returns upstream's time: it tells
 // which version the copy is, and a later time would make the copy pass for a newer version.
 func timeOf(c *copies, at, seen float64) float64 {
-	if c.pending.versioned {
+	if c.pending.exact {
 		return at
 	}
 	return max(at, seen)

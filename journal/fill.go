@@ -19,7 +19,7 @@ import (
 // If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known
 // state, which does not become fresher.
 //
-// With Options.Versioned, Fill also drops an answer with [ErrChanged] if a write to the entry is
+// With Options.Exact, Fill also drops an answer with [ErrChanged] if a write to the entry is
 // pending: the copy is the version that the write was based on, and stays until the write has left
 // the pending set (contract 17).
 //
@@ -32,7 +32,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
-	if j.pending.versioned {
+	if j.pending.exact {
 		if err := j.pending.faultIn(id); err != nil { // Fill asks the index what is pending
 			return State{}, err
 		}
@@ -195,9 +195,9 @@ func (f *filling) Fill(tx *store.Tx) error {
 }
 
 // keepsBase reports whether an entry's copy must stay because a pending write is based on it: see
-// Options.Versioned. The caller is in the store's order.
+// Options.Exact. The caller is in the store's order.
 func keepsBase(c *copies, id ID) bool {
-	if !c.pending.versioned {
+	if !c.pending.exact {
 		return false
 	}
 	c.readers.RLock()

@@ -27,9 +27,10 @@ type Options struct {
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
-	// Versioned says that upstream keeps versions of entries. An answer then does not replace the
-	// version that a pending write is based on (see [Journal.Fill]), and a copy keeps its version's time.
-	Versioned bool
+	// Exact says that upstream is exact: it carries a write out only over the version that the write is
+	// based on. An answer then does not replace that version here (see [Journal.Fill]), and a copy keeps its
+	// version's time.
+	Exact bool
 	// NotBefore returns the time, in Unix seconds, of the latest state of an entry that upstream is
 	// known to have had; nil if nobody knows. A new write gets a time that is later by a microsecond at least. So a
 	// write that follows another host's is later, even if this host's clock is behind. The journal calls

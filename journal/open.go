@@ -25,7 +25,7 @@ func Open(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, refusedStart(opts.Dir, err)
 	}
-	pending.store, pending.versioned, pending.notBefore = s, opts.Versioned, opts.NotBefore
+	pending.store, pending.exact, pending.notBefore = s, opts.Exact, opts.NotBefore
 	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
 	if err := pending.receipts.load(); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))

@@ -25,7 +25,7 @@ type pendingSet struct {
 	budget  int64          // 0 is no bound
 	reserve int64          // of the disk, for people
 
-	versioned bool // Options.Versioned
+	exact bool // Options.Exact
 	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
 	notBefore func(ID) float64
 

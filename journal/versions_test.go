@@ -13,7 +13,7 @@ import (
 
 // notBefore has the writes of a journal be later than a time.
 func notBefore(at *float64) func(*journal.Options) {
-	return func(o *journal.Options) { o.Versioned, o.NotBefore = true, func(journal.ID) float64 { return *at } }
+	return func(o *journal.Options) { o.Exact, o.NotBefore = true, func(journal.ID) float64 { return *at } }
 }
 
 func micros(seconds float64) int64 { return int64(seconds*1e6 + 0.5) }

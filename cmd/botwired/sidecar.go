@@ -143,7 +143,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		LossLimit:   journal.UsualLossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
-		Versioned:   c.Upstream.Servers() != nil,
+		Exact:       c.Upstream.Servers() != nil,
 		NotBefore:   d.notBefore,
 		Logger:      d.logger,
 	})

@@ -234,7 +234,7 @@ func newVersioned(t testing.TB, s *seat, fs vfs.FS, adjust ...func(*flush.Option
 			change(o)
 		}
 	}
-	openRig(r, func(o *journal.Options) { o.Versioned, o.NotBefore = true, s.notBefore })
+	openRig(r, func(o *journal.Options) { o.Exact, o.NotBefore = true, s.notBefore })
 	return &versioned{r, s}
 }
 
