@@ -319,7 +319,10 @@ func (s *schedule) unblock(q *queue) {
 // after those that were not: its position is when it was served, not how long its next
 // task has been due.
 func (s *schedule) place(q *queue) {
-	h := s.turnsOf(q)
+	h := &s.turns.well
+	if q.failing {
+		h = &s.turns.failing
+	}
 	t := q.first()
 	waits := t != nil && (!q.blocked || q.running == 0)
 	if q.index >= 0 && (!waits || q.in != h) {

@@ -39,13 +39,6 @@ func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt >
 // turns are the queues that wait for their turn, the failing ones apart.
 type turns struct{ well, failing heapOf[*queue] }
 
-func (s *schedule) turnsOf(q *queue) *heapOf[*queue] {
-	if q.failing {
-		return &s.turns.failing
-	}
-	return &s.turns.well
-}
-
 // next returns the queue whose turn it is now, of those that do not hold their part of the
 // slots already, or else when to ask again: 0 is when a request has ended or something has
 // changed.
@@ -138,7 +131,7 @@ func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 	}
 	at = 0
 	for _, h := range []*heapOf[*queue]{&s.turns.well, &s.turns.failing} {
-		q := s.idle(h)
+		q := s.pick(h, func(q *queue) bool { return q.running == 0 })
 		switch {
 		case q == nil:
 		case q.readyAt > now:
@@ -157,12 +150,6 @@ func (q *queue) hopes() bool {
 		return t.retrying() && t.retry.waiting == backingOff && t.retry.attempts > 0 // guard 16.25
 	}
 	return !t.isSilent()
-}
-
-// idle returns the first queue of a heap that has no request under way; nil if there is
-// none.
-func (s *schedule) idle(h *heapOf[*queue]) *queue {
-	return s.pick(h, func(q *queue) bool { return q.running == 0 })
 }
 
 // sooner is the earlier of two times, of which 0 is none.
