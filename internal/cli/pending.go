@@ -74,8 +74,11 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 // lacks some.
 func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, listed int, namespace string) error {
 	all, err := pendingNow(ctx, c, namespace)
-	if err != nil || all <= listed {
-		return nil // upstream may have taken some meanwhile
+	if err != nil {
+		return err
+	}
+	if all <= listed { // upstream has taken some meanwhile
+		return nil
 	}
 	more := ""
 	if listed < maxListedPending {
