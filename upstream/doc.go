@@ -1,7 +1,7 @@
-// Package upstream is what stands before the memory service behind botwired: an [Engine] that speaks to
-// it, the words in which the engine says what a failure means ([Verdict]), upstream's [Health] as
-// requests show it, the [Slots] that bound the requests under way, and the [Reader], which asks for
-// entries and listings that are not known here. Package upstream/flush carries pending writes there.
+// Package upstream says what an [Engine] is, which speaks to the memory service behind botwired, and
+// what its failures mean ([Verdict]). It keeps upstream's [Health], as requests show it, and has the
+// [Reader], which asks for entries and listings that are not known here. Package upstream/limit bounds
+// the requests under way, and package upstream/flush carries pending writes.
 //
 // Package upstream/botwire is an engine for BotWire over HTTP, and package upstream/natskv one for a
 // bucket of NATS JetStream. This package knows no protocol and none of the callers who write and read.
@@ -16,8 +16,6 @@
 // sick themselves: for a while, their failures make no outage. On recovery the number of
 // writes under way starts at one and grows with each success.
 //
-// [Health] has a circuit each for reads and for writes, and makes one state of both for
-// people. [Slots] bound the requests of both under way, to as many as upstream takes: see
-// window. Both are our own, as failsafe-go's do something else: its adaptive limiter goes by round
-// trips, knows neither failures nor lanes, and its breaker cannot tell a sick entry from an outage.
+// [Health] has a circuit each for reads and for writes under one lock, and makes one state of both for
+// people. It is our own, as failsafe-go's breaker cannot tell a sick entry from an outage.
 package upstream

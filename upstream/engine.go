@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -58,6 +59,12 @@ type Writer struct {
 	Host string // of one data directory
 	Seq  uint64 // the write's sequence number there; 0 if it has none
 }
+
+// Unix returns a time of the wall clock in BotWire's unit.
+func Unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+// Micros returns a time in Unix seconds as an engine keeps it: in whole microseconds.
+func Micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // Present reports whether the version is a value.
 func (v *Version) Present() bool { return v.Revision != 0 && !v.Deleted }
@@ -134,6 +141,11 @@ func (e *Error) Error() string { return e.Reason }
 // Says reports whether a request has brought upstream's own word, which shows that upstream
 // is well: a refusal of the request is such a word, and so is success, a nil error.
 func (e *Error) Says() bool { return e == nil || e.Answered && !e.Verdict.BlamesUpstream() }
+
+// PushesBack reports whether a failure may mean that upstream has too much to do.
+func (e *Error) PushesBack() bool {
+	return e != nil && (e.Verdict == Unanswered || e.Overloaded) // guard 16.11
+}
 
 // ErrorOf is the failure of a request; nil if there is none.
 func ErrorOf(err error) *Error {

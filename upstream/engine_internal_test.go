@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // An engine that fails without saying how may have carried the request out.
@@ -40,7 +41,7 @@ func TestPanicDuringAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &unsteady{}
 		r := NewReader(ReaderOptions{
-			Engine: engine, Slots: NewSlots(1), BackoffInitial: time.Second, BackoffMax: time.Minute,
+			Engine: engine, Slots: limit.NewSlots(1), BackoffInitial: time.Second, BackoffMax: time.Minute,
 			Health: NewHealth(HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: slog.New(slog.DiscardHandler)}),
 		})
 		read := func() (err error) {

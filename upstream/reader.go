@@ -9,6 +9,7 @@ import (
 
 	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // refusedFor is how long the status shows a refused read that nobody has tried again. After
@@ -49,7 +50,7 @@ type ReaderOptions struct {
 	// Health is told how requests end, and stops all but one while upstream is down.
 	Health *Health
 	// Slots bound the requests under way.
-	Slots *Slots
+	Slots *limit.Slots
 	// Patience is how long a caller to whom nothing else can be given waits for an answer,
 	// and how long after the start of an outage a read that waits for its end keeps trying.
 	Patience time.Duration
@@ -185,18 +186,18 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	if r.health.Blocks(id.Namespace, time.Now()) {
 		return r.unasked(), nil
 	}
-	lane := refreshLane
+	lane := limit.Refreshes
 	if waitOutOutage {
-		lane = readLane
+		lane = limit.Reads
 	}
-	held, err := r.opts.Slots.acquire(ctx, lane, id.Namespace)
+	held, err := r.opts.Slots.Acquire(ctx, lane, id.Namespace)
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, limit.ErrBusy):
 		return &Error{Verdict: Unsent, Reason: err.Error()}, nil
 	case err != nil:
 		return nil, err
 	}
-	defer held.release()
+	defer held.Release()
 	refusal, trial := r.throttles.begin(id.Namespace)
 	if refusal != nil {
 		return refusal, nil
@@ -211,7 +212,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 		defer r.health.hoped()
 	}
 	if ended, err = r.request(ctx, id, probe, ask); err == nil {
-		held.ended(ended)
+		held.Ended(ended.PushesBack(), ended.Says())
 	}
 	return ended, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // contract 9: a read that is not made because upstream is down, and then learns that upstream is back,
@@ -19,7 +20,7 @@ func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := NewReader(ReaderOptions{
 				Health: NewHealth(HealthOptions{BackoffInitial: time.Minute, BackoffMax: time.Minute, Logger: slog.New(slog.DiscardHandler)}),
-				Slots:  NewSlots(1), BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second,
+				Slots:  limit.NewSlots(1), BackoffInitial: time.Minute, BackoffMax: time.Minute, Patience: time.Second,
 			})
 			asked := 0
 			ask := func() error { asked++; return nil }

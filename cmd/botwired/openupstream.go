@@ -20,13 +20,14 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
 // openUpstream returns the engine that keeps the memory upstream, and what passes on the
 // requests that are not for the memory API.
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
-	d.offset = upstream.NewOffset()
+	d.offset = fence.NewOffset()
 	if servers := c.Upstream.Servers(); servers != nil {
 		if err := d.openCluster(ctx, c, servers); err != nil {
 			return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))

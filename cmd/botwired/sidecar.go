@@ -29,7 +29,9 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -46,10 +48,10 @@ type sidecar struct {
 	sizes   *journal.Sizes
 	cache   *cache.Cache
 	health  *upstream.Health
-	slots   *upstream.Slots
-	offset  *upstream.Offset // of upstream's clock
-	cluster *natskv.Engine   // nil unless upstream is NATS
-	host    string           // by which the cluster knows this data directory
+	slots   *limit.Slots
+	offset  *fence.Offset  // of upstream's clock
+	cluster *natskv.Engine // nil unless upstream is NATS
+	host    string         // by which the cluster knows this data directory
 	flusher *flush.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
@@ -167,7 +169,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 		OnState: func(r upstream.Report) { d.proxy.UpstreamChanged(upstreamStateOf(r)) },
 	})
-	d.slots = upstream.NewSlots(c.Upstream.Concurrency)
+	d.slots = limit.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c)
 	flushing := flusherOptions(d, c, engine)
 	flushing.Slots, flushing.Quotas, flushing.Host = d.slots, quotas, d.host

@@ -33,7 +33,9 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,10 +109,10 @@ func newDaemon(t *testing.T) *daemon {
 		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: time.Second, Concurrency: 8, UserAgent: "test", Dial: d.upstream.dial,
 	})
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
-	slots := upstream.NewSlots(8)
+	slots := limit.NewSlots(8)
 	d.flusher = flush.New(flush.Options{
 		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
-		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: upstream.NewOffset(),
+		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: fence.NewOffset(),
 		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },
 	})

@@ -26,7 +26,9 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -41,8 +43,8 @@ type daemon struct {
 	cache    *cache.Cache
 	engine   *botwire.Client
 	health   *upstream.Health
-	slots    *upstream.Slots
-	offset   *upstream.Offset
+	slots    *limit.Slots
+	offset   *fence.Offset
 	quotas   *quota.Quotas
 	flusher  *flush.Flusher
 	proxy    *proxy.Server
@@ -61,7 +63,7 @@ func openDaemon(dir string, up *service, logger *slog.Logger) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{config: &loaded.Config, logger: logger, offset: upstream.NewOffset(), listener: pipe.Listen()}
+	d := &daemon{config: &loaded.Config, logger: logger, offset: fence.NewOffset(), listener: pipe.Listen()}
 	if d.cache, err = cache.New(d.config.Cache.Memory); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (d *daemon) openFlusher() {
 	d.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: first, BackoffMax: longest, Logger: d.logger,
 	})
-	d.slots = upstream.NewSlots(d.config.Upstream.Concurrency)
+	d.slots = limit.NewSlots(d.config.Upstream.Concurrency)
 	d.quotas = quota.New(quota.Options{
 		Of: func(namespace string) quota.Limit {
 			q := d.config.For(namespace).Quota

@@ -52,9 +52,10 @@ var layers = []layer{
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/quota", []string{"internal/diskfs", "internal/hashtable"}},
-	{"upstream/flush", []string{"upstream", "upstream/fence", "upstream/quota", "internal/...", "journal"}},
+	{"upstream/flush", []string{"upstream", "upstream/fence", "upstream/limit", "upstream/quota", "internal/...", "journal"}},
 	{"upstream/fence", []string{"upstream", "journal"}},
-	{"upstream", []string{"internal/...", "journal"}},
+	{"upstream", []string{"upstream/limit", "internal/...", "journal"}},
+	{"upstream/limit", nil},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.
 	{"journal", []string{"journal/internal/...", "internal/diskfs"}},
@@ -188,6 +189,7 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"internal/mcp", module + "/proxy"},
 		{"upstream", module + "/upstream/botwire"},
 		{"upstream", module + "/upstream/flush"},
+		{"upstream/limit", module + "/upstream"},
 		{"upstream/flush", module + "/upstream/natskv"},
 		{"upstream", "net/http"},
 		{"proxy/memory", "net/http"},

@@ -31,7 +31,9 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -86,8 +88,8 @@ type node struct {
 	engine  *botwire.Client
 	health  *upstream.Health
 	quotas  *quota.Quotas
-	slots   *upstream.Slots
-	offset  *upstream.Offset
+	slots   *limit.Slots
+	offset  *fence.Offset
 	flusher *flush.Flusher
 	proxy   *proxy.Server
 	with    settings
@@ -151,7 +153,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.offset = upstream.NewOffset()
+	n.offset = fence.NewOffset()
 	n.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: cmp.Or(with.scheme, "http"), Host: "localhost"}, Timeout: requestTimeout, Concurrency: concurrency,
 		UserAgent: "sim", Headers: http.Header{skewHeader: {with.skew.String()}, hostHeader: {with.name}},
@@ -168,7 +170,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.quotas = quota.New(quota.Options{
 		Of: func(string) quota.Limit { return with.quota }, Ledger: quota.OpenLedger(opts.Dir+".quota", opts.FS, logger), Logger: logger,
 	})
-	n.slots = upstream.NewSlots(concurrency)
+	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
 		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,

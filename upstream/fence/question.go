@@ -42,7 +42,7 @@ type Exactly struct {
 
 // ByTime has what is known of upstream's clock, for states of which upstream tells no writer.
 type ByTime struct {
-	Offset upstream.Span // by how much upstream's clock was ahead when the write was made
+	Offset Span // by how much upstream's clock was ahead when the write was made
 	// BaseBefore is when upstream had carried out the write that made the base, at the latest, by
 	// its own clock; plus infinity if nobody knows. It matters while upstream has not shown the
 	// base with its time.

@@ -38,10 +38,10 @@ var (
 	qMay     = func(q *Question) { q.ByTime.MayAsk = true }
 	qUnknown = func(q *Question) { q.ByTime.Unknown = true }
 	qSame    = func(q *Question) {
-		q.Write.Value, q.ByTime.Offset = "base", upstream.Span{Least: math.Inf(-1), Most: math.Inf(1)}
+		q.Write.Value, q.ByTime.Offset = "base", Span{Least: math.Inf(-1), Most: math.Inf(1)}
 	}
 	qLosesTies = func(q *Question) { q.LosesTies = true }
-	qIgnorant  = func(q *Question) { q.ByTime.Offset = upstream.Span{Least: math.Inf(-1), Most: math.Inf(1)} }
+	qIgnorant  = func(q *Question) { q.ByTime.Offset = Span{Least: math.Inf(-1), Most: math.Inf(1)} }
 	qAll       = func(changes ...func(*Question)) []func(*Question) { return changes }
 )
 
@@ -67,40 +67,40 @@ var judgements = map[string]judgement{
 	"nothing known, and ours loses ties":   {qAll(qShows("theirs", 1e9), qIgnorant, qLosesTies), Lost},
 	"our base, and ours loses ties":        {qAll(qShows("base", 50), qLosesTies), Unchanged},
 	"blind and old, and ours loses ties":   {qAll(qShows("theirs", 19), qBlind, qLosesTies), Old},
-	"upstream.Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, and it loses ties": {qAll(qShows("theirs", 105), qUnknown, qLosesTies), Won},
-	"a delete beaten by a put":           {qAll(qDeletes, qShows("theirs", 107)), Lost},
-	"a delete that beats a put":          {qAll(qDeletes, qShows("theirs", 103)), Won},
-	"the old value again, later":         {qAll(qShows("base", 107)), Lost},
-	"the old value again, earlier":       {qAll(qShows("base", 60)), Won},
-	"a replica that is behind":           {qAll(qShows("older", 49)), Unchanged},
-	"the base, not shown before":         {qAll(qShows("base", 70), qUnseen(60)), Unchanged},
-	"another, not shown before":          {qAll(qShows("theirs", 70), qUnseen(60)), Won},
-	"behind, not shown before":           {qAll(qShows("theirs", 60), qUnseen(60)), Unchanged},
-	"the base too late to be ours":       {qAll(qShows("base", 107), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Lost},
-	"too late, but earlier than ours":    {qAll(qShows("base", 90), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Won},
-	"theirs, known since":                {qAll(qShows("base", 107), qTheirs(107)), Lost},
-	"theirs, known before":               {qAll(qShows("base", 90), qTheirs(90)), Unchanged},
-	"theirs, not certainly later":        {qAll(qShows("base", 105), qTheirs(105), qMay), Unchanged},
-	"ours, the clock was set back":       {qAll(qShows("base", 107), qSeen(107)), Unchanged},
-	"ours, and a copy of an older state": {qAll(qShows("base", 107), qSeen(107), qIsACopy), Lost},
-	"ours from before, and a copy":       {qAll(qShows("base", 90), qSeen(90), qIsACopy), Unchanged},
-	"our late one, and a copy":           {qAll(qShows("mine", 107), qOwn(putOf("mine")), qIsACopy), Unchanged},
-	"one of our qOwn, late":              {qAll(qShows("mine", 107), qOwn(putOf("mine"))), Unchanged},
-	"ours landed already":                {qAll(qShows("new", 107), qOwn(putOf("new"))), Held},
-	"ours, and nobody knows when":        {qAll(qShows("new", 105), qOwn(putOf("new"))), Held},
-	"ours, from before the write":        {qAll(qShows("new", 103), qOwn(putOf("new"))), Unchanged},
-	"the base, which is ours as well":    {qAll(qShows("base", 50), qOwn(putOf("base")), qSame), Unchanged},
-	"the same value of another host":     {qAll(qShows("new", 107)), Held},
-	"the same value, earlier":            {qAll(qShows("new", 103)), Same},
-	"the same value, undecided":          {qAll(qShows("new", 105), qMay), Same},
-	"blind, later":                       {qAll(qShows("theirs", 107), qBlind), Lost},
-	"blind, earlier":                     {qAll(qShows("theirs", 103), qBlind), Won},
-	"blind, from before our time":        {qAll(qShows("theirs", 19), qBlind), Old},
-	"known qAbsent, later":               {qAll(qShows("theirs", 107), qAbsent), Lost},
-	"known qAbsent, old":                 {qAll(qShows("theirs", 19), qAbsent), Won},
-	"known, and older than our time":     {qAll(qShows("theirs", 19), qUnseen(0)), Won},
-	"upstream.Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, later":     {qAll(qShows("theirs", 107), qUnknown), Won},
-	"upstream.Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, undecided": {qAll(qShows("theirs", 105), qUnknown, qMay), Won},
+	"Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, and it loses ties": {qAll(qShows("theirs", 105), qUnknown, qLosesTies), Won},
+	"a delete beaten by a put":                                        {qAll(qDeletes, qShows("theirs", 107)), Lost},
+	"a delete that beats a put":                                       {qAll(qDeletes, qShows("theirs", 103)), Won},
+	"the old value again, later":                                      {qAll(qShows("base", 107)), Lost},
+	"the old value again, earlier":                                    {qAll(qShows("base", 60)), Won},
+	"a replica that is behind":                                        {qAll(qShows("older", 49)), Unchanged},
+	"the base, not shown before":                                      {qAll(qShows("base", 70), qUnseen(60)), Unchanged},
+	"another, not shown before":                                       {qAll(qShows("theirs", 70), qUnseen(60)), Won},
+	"behind, not shown before":                                        {qAll(qShows("theirs", 60), qUnseen(60)), Unchanged},
+	"the base too late to be ours":                                    {qAll(qShows("base", 107), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Lost},
+	"too late, but earlier than ours":                                 {qAll(qShows("base", 90), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Won},
+	"theirs, known since":                                             {qAll(qShows("base", 107), qTheirs(107)), Lost},
+	"theirs, known before":                                            {qAll(qShows("base", 90), qTheirs(90)), Unchanged},
+	"theirs, not certainly later":                                     {qAll(qShows("base", 105), qTheirs(105), qMay), Unchanged},
+	"ours, the clock was set back":                                    {qAll(qShows("base", 107), qSeen(107)), Unchanged},
+	"ours, and a copy of an older state":                              {qAll(qShows("base", 107), qSeen(107), qIsACopy), Lost},
+	"ours from before, and a copy":                                    {qAll(qShows("base", 90), qSeen(90), qIsACopy), Unchanged},
+	"our late one, and a copy":                                        {qAll(qShows("mine", 107), qOwn(putOf("mine")), qIsACopy), Unchanged},
+	"one of our qOwn, late":                                           {qAll(qShows("mine", 107), qOwn(putOf("mine"))), Unchanged},
+	"ours landed already":                                             {qAll(qShows("new", 107), qOwn(putOf("new"))), Held},
+	"ours, and nobody knows when":                                     {qAll(qShows("new", 105), qOwn(putOf("new"))), Held},
+	"ours, from before the write":                                     {qAll(qShows("new", 103), qOwn(putOf("new"))), Unchanged},
+	"the base, which is ours as well":                                 {qAll(qShows("base", 50), qOwn(putOf("base")), qSame), Unchanged},
+	"the same value of another host":                                  {qAll(qShows("new", 107)), Held},
+	"the same value, earlier":                                         {qAll(qShows("new", 103)), Same},
+	"the same value, undecided":                                       {qAll(qShows("new", 105), qMay), Same},
+	"blind, later":                                                    {qAll(qShows("theirs", 107), qBlind), Lost},
+	"blind, earlier":                                                  {qAll(qShows("theirs", 103), qBlind), Won},
+	"blind, from before our time":                                     {qAll(qShows("theirs", 19), qBlind), Old},
+	"known qAbsent, later":                                            {qAll(qShows("theirs", 107), qAbsent), Lost},
+	"known qAbsent, old":                                              {qAll(qShows("theirs", 19), qAbsent), Won},
+	"known, and older than our time":                                  {qAll(qShows("theirs", 19), qUnseen(0)), Won},
+	"Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, later": {qAll(qShows("theirs", 107), qUnknown), Won},
+	"Span{Least: math.Inf(-1), Most: math.Inf(1)} may be ours, undecided": {qAll(qShows("theirs", 105), qUnknown, qMay), Won},
 }
 
 func TestFenceJudges(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFenceJudges(t *testing.T) {
 			q := &Question{
 				Write:  journal.Write{Op: journal.Put, Value: "new", WrittenAt: 100},
 				Base:   journal.Base{Known: true, Present: true, Content: putOf("base"), Origin: journal.Origin{Seq: 3, At: 50}},
-				Valued: true, Fenced: true, OldBefore: 20, ByTime: ByTime{BaseBefore: math.Inf(1), Offset: upstream.Span{Least: 4, Most: 6}},
+				Valued: true, Fenced: true, OldBefore: 20, ByTime: ByTime{BaseBefore: math.Inf(1), Offset: Span{Least: 4, Most: 6}},
 			}
 			for _, change := range row.changes {
 				change(q)

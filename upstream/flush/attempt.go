@@ -143,7 +143,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 // can land any more.
 func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
-	v, failed := a.f.get(ctx, a.id())
+	v, failed := a.read(ctx)
 	if failed != nil {
 		a.notRead(ctx, "reading back: ", failed)
 		return nil
@@ -173,14 +173,14 @@ func (a *attempt) readBack(ctx context.Context) error {
 	return a.settle(w)
 }
 
-// get asks upstream for an entry, in a slot that it waits for.
-func (f *Flusher) get(ctx context.Context, id journal.ID) (upstream.Version, *upstream.Error) {
-	held, failed := f.opts.Slots.Hold(ctx, f.opts.Engine, id.Namespace)
+// read asks upstream for the entry, in a slot that it waits for.
+func (a *attempt) read(ctx context.Context) (upstream.Version, *upstream.Error) {
+	held, failed := a.f.hold(ctx, a.id().Namespace)
 	if failed != nil {
 		return upstream.Version{}, failed
 	}
 	defer held.Release()
-	v, err := held.Get(ctx, id)
+	v, err := held.get(ctx, a.id())
 	return v, upstream.ErrorOf(err)
 }
 

@@ -42,7 +42,7 @@
 //
 // Before a write overwrites an entry, its fence reads the entry upstream and compares it with
 // what this host believes upstream to hold (contract 17). If another host has changed the entry,
-// the later state wins, by the time when it was written. [upstream.Offset] estimates how far the clocks
+// the later state wins, by the time when it was written. [fence.Offset] estimates how far the clocks
 // are apart. A question holds all by which a fence decides, and its judge decides. A send attempt makes
 // the fence's requests and the write's in one slot, for a pending write and for a write through.
 //

@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 const (
@@ -25,7 +26,7 @@ type fences struct {
 	exact   bool           // a fence costs no request
 	of      func(namespace string) bool
 	linger  func(namespace string) time.Duration
-	offset  *upstream.Offset
+	offset  *fence.Offset
 
 	mu     sync.Mutex // guards the fields below
 	upTo   uint64     // writes up to this one are fenced, whatever the settings

@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 func confirmedBy(linger time.Duration) *fences {
@@ -127,7 +128,7 @@ func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
 // A winner's copy has a time that can be shown and compared, also while nothing is known of the
 // clocks.
 func TestTheTimeOfAWinnersCopy(t *testing.T) {
-	j, s := &appended{}, newFences(&Options{Engine: inexact{}, Offset: upstream.NewOffset()})
+	j, s := &appended{}, newFences(&Options{Engine: inexact{}, Offset: fence.NewOffset()})
 	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {
 		err := s.guard(j, journal.Write{UpdatedAt: lost}, upstream.Version{WrittenAt: 1000})
 		if err != nil || j.last.WrittenAt != 1 || j.last.At != shown {

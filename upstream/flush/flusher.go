@@ -13,6 +13,8 @@ import (
 	"github.com/botwired/botwired/internal/loggingmutex"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/fence"
+	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -51,14 +53,14 @@ type Options struct {
 	// upstream, right before it is sent. It may call FenceAll.
 	BeforeSend func()
 	// Offset estimates how far upstream's clock is ahead; nil is one of the flusher's own.
-	Offset *upstream.Offset
+	Offset *fence.Offset
 	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
 	// metrics and the number of its requests.
 	OnFence func(outcome string, requests int)
 	// Quotas are the budgets of the namespaces; nil if there are none.
 	Quotas *quota.Quotas
 	// Slots bound the requests under way.
-	Slots *upstream.Slots
+	Slots *limit.Slots
 	// Timeout is how long a write through waits for its turn.
 	Timeout time.Duration
 	// LateWindow is how long an unanswered request may still be carried out.
@@ -111,7 +113,7 @@ type Flusher struct {
 // subscribed to the journal before the journal's index is rebuilt.
 func New(opts Options) *Flusher {
 	if opts.Offset == nil {
-		opts.Offset = upstream.NewOffset()
+		opts.Offset = fence.NewOffset()
 	}
 	f := &Flusher{
 		opts:    opts,

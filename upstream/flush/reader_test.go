@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 const patience = 5 * time.Second
@@ -25,7 +26,7 @@ func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader))
 			BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: slog.New(slog.DiscardHandler),
 		})
 		test(t, f, upstream.NewReader(upstream.ReaderOptions{
-			Engine: f.client(timeout), Health: health, Slots: upstream.NewSlots(1000), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+			Engine: f.client(timeout), Health: health, Slots: limit.NewSlots(1000), Patience: patience, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		}))
 	})
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
 )
 
@@ -45,7 +47,7 @@ type rig struct {
 	client  *botwire.Client
 	flusher *flush.Flusher
 	health  *upstream.Health
-	slots   *upstream.Slots
+	slots   *limit.Slots
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // what OnSettled was called with, to be read after stop
 	log     *logged
@@ -53,7 +55,7 @@ type rig struct {
 	quota   func(namespace string) quota.Limit // nil: there are none
 	quotas  *quota.Quotas
 	fenced  string // the host's name, if it has fences; else empty
-	offset  *upstream.Offset
+	offset  *fence.Offset
 	// forgetful has the journal not tell what was sent before it was opened.
 	forgetful bool
 	fences    map[string]int // how many have ended how, to be read after stop
@@ -94,9 +96,9 @@ func newFencedRig(t testing.TB, f *fake, fs vfs.FS, host string) *rig {
 func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	t, f, fs, allowed := r.t, r.fake, r.fs, r.quota
 	t.Helper()
-	r.offset, r.fences = upstream.NewOffset(), make(map[string]int)
+	r.offset, r.fences = fence.NewOffset(), make(map[string]int)
 	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout, r.offset)
-	r.slots, r.log, r.full = upstream.NewSlots(concurrency), &logged{}, make(chan string, 1000)
+	r.slots, r.log, r.full = limit.NewSlots(concurrency), &logged{}, make(chan string, 1000)
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle at the same time
 	var err error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // many is how many entries are pending in the tests of this file, and aMillion in its benchmarks.
@@ -29,7 +30,7 @@ func announced(tb testing.TB, n, namespaces int) *Flusher {
 	f := New(Options{
 		Health:  upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Second, BackoffMax: time.Minute, Logger: logger}),
 		Journal: rebuiltJournal{}, Engine: inexact{}, Linger: func(string) time.Duration { return time.Hour },
-		Slots: upstream.NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
+		Slots: limit.NewSlots(16), LateWindow: time.Minute, BackoffInitial: time.Second, BackoffMax: time.Minute,
 		Logger: logger,
 	})
 	for i := range n {

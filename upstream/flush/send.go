@@ -28,7 +28,7 @@ type sendAttempt struct {
 	conditions *fence.Conditions // of a write through; nil for a pending write
 	over       journal.Base      // that the conditions were held against
 	alone      bool              // nothing of the entry was pending when they were
-	slot       *upstream.Held    // nil while it has none
+	slot       *held             // nil while it has none
 	fenced     bool              // it is compared
 
 	asked          time.Time // when upstream was last asked; zero if it was not
@@ -132,7 +132,7 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 // enter waits for a slot.
 func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
 	if s.slot == nil {
-		s.slot, failed = s.f.opts.Slots.Hold(ctx, s.f.opts.Engine, s.write.Namespace)
+		s.slot, failed = s.f.hold(ctx, s.write.Namespace)
 	}
 	return failed
 }
@@ -164,7 +164,7 @@ func (s *sendAttempt) look(seen *sighting) {
 func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	s.requests++
 	s.asked = time.Now()
-	v, err := s.slot.Get(ctx, s.write.ID)
+	v, err := s.slot.get(ctx, s.write.ID)
 	s.took = time.Since(s.asked)
 	failed := upstream.ErrorOf(err)
 	if failed != nil && failed.Verdict == upstream.Permanent {
@@ -283,7 +283,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 		s.proposedAt = max(s.proposedAt, upstream.Micros(over.WrittenAt)+1)
 	}
 	s.sent = time.Now()
-	now, conflict, err := s.slot.Swap(ctx, upstream.Proposal{
+	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
 		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Over: over,
 	})
@@ -338,7 +338,7 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	if s.write.Op == journal.Put && fences.journal != nil && fences.offset.WantsWrite() {
 		ctx, cancel := context.WithTimeout(ctx, fenceAge)
 		defer cancel()
-		found, err := s.slot.Get(ctx, s.write.ID)
+		found, err := s.slot.get(ctx, s.write.ID)
 		if err == nil && found.Content() == contentOf(s.write) {
 			fences.offset.Showed(found.WrittenAt, s.sent, s.received)
 		}

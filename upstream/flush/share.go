@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // The requests that may be under way are shared out so that no namespace holds up another
@@ -97,7 +97,7 @@ func (s *schedule) over(q *queue, now instant) bool {
 // soloPart is how many slots the writes of one namespace may have at most. Should they hang,
 // there is one for the writes of another namespace, and one for reads if any are kept for them.
 func soloPart(total int) int {
-	return max(1, min(upstream.MostOf(total), total-1-min(1, total-upstream.MostOf(total))))
+	return max(1, min(limit.MostOf(total), total-1-min(1, total-limit.MostOf(total))))
 }
 
 // fails notes whether the last answer to a request of a queue, or its lack, blames

@@ -1,10 +1,12 @@
-package upstream
+package fence
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/upstream"
 )
 
 // clocks are a host's two clocks and upstream's, in a world in which time passes as the test
@@ -274,14 +276,14 @@ func TestOffsetOfRealTimes(t *testing.T) {
 	o := NewOffset()
 	sent := time.Now()
 	received := sent.Add(50 * time.Millisecond)
-	o.Showed(Unix(sent)+7.02, sent, received)
+	o.Showed(upstream.Unix(sent)+7.02, sent, received)
 	if s := o.At(1); s.Least > 7 || s.Most < 7 || s.Most-s.Least > 0.1 {
 		t.Errorf("it says %v", s)
 	}
 	if o.WantsWrite() {
 		t.Error("it wants another write")
 	}
-	if s := o.UpstreamTime(sent); s.Least > Unix(sent)+7 || s.Most < Unix(sent)+7 {
+	if s := o.UpstreamTime(sent); s.Least > upstream.Unix(sent)+7 || s.Most < upstream.Unix(sent)+7 {
 		t.Errorf("upstream's clock is within %v", s)
 	}
 }

@@ -1,4 +1,4 @@
-package upstream
+package limit
 
 import (
 	"context"
@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// lane is a kind of request in line for a slot.
-type lane uint8
+// Lane is a kind of request in line for a slot.
+type Lane uint8
 
-// The lanes. Refreshes take the part of the reads, after those that a caller waits for.
+// The lanes. Refreshes share the part of the reads, after those that a caller waits for.
 const (
-	writeLane lane = iota
-	readLane
-	refreshLane
+	Writes Lane = iota
+	Reads
+	Refreshes
 	lanes
 )
 
-// part is whose part of the slots a lane takes.
-func (l lane) part() int { return int(min(l, readLane)) }
+func (l Lane) part() int { return int(min(l, Reads)) }
 
 const (
 	// keptShare is the share of the slots that are kept from the reads for writes, and from
@@ -37,8 +36,8 @@ const (
 	refreshesWaiting = 1024
 )
 
-// errBusy says that so many requests are in line that one more makes no sense.
-var errBusy = errors.New("too many requests are waiting to be sent upstream")
+// ErrBusy says that too many refreshes are in line already.
+var ErrBusy = errors.New("too many requests are waiting to be sent upstream")
 
 // Slots bound the requests under way upstream, of reads and writes together. There are fewer
 // while upstream does not take as many: see window. While both want more than there are, each
@@ -50,14 +49,14 @@ type Slots struct {
 	window  *window
 	used    [2]int            // by part
 	held    [2]map[string]int // by part, the slots of a namespace
-	waiting [lanes][]*slot
+	waiting [lanes][]*Slot
 	turn    int // the part that is served first next time
 }
 
-// slot is a request in line, or with its slot.
-type slot struct {
+// Slot is a request in line, or with its slot.
+type Slot struct {
 	slots     *Slots
-	lane      lane
+	lane      Lane
 	namespace string
 	granted   chan struct{} // closed when it has its slot
 	sent      time.Time     // when its request began
@@ -76,13 +75,13 @@ func (s *Slots) Concurrency() Concurrency {
 	return s.window.concurrency(time.Now())
 }
 
-// acquire waits for a slot. The caller releases it once. The errors are ctx's and errBusy.
-func (s *Slots) acquire(ctx context.Context, l lane, namespace string) (*slot, error) {
-	r := &slot{slots: s, lane: l, namespace: namespace, granted: make(chan struct{})}
+// Acquire waits for a slot for a first request. The caller releases it once. The errors are ctx's and [ErrBusy].
+func (s *Slots) Acquire(ctx context.Context, l Lane, namespace string) (*Slot, error) {
+	r := &Slot{slots: s, lane: l, namespace: namespace, granted: make(chan struct{})}
 	s.mu.Lock()
-	if l == refreshLane && len(s.waiting[l]) >= refreshesWaiting {
+	if l == Refreshes && len(s.waiting[l]) >= refreshesWaiting {
 		s.mu.Unlock()
-		return nil, errBusy
+		return nil, ErrBusy
 	}
 	s.waiting[l] = append(s.waiting[l], r)
 	s.grant()
@@ -97,7 +96,7 @@ func (s *Slots) acquire(ctx context.Context, l lane, namespace string) (*slot, e
 }
 
 // leave takes a request out of line, or gives back the slot that it has got meanwhile.
-func (r *slot) leave() {
+func (r *Slot) leave() {
 	s := r.slots
 	s.mu.Lock()
 	i := slices.Index(s.waiting[r.lane], r)
@@ -106,39 +105,38 @@ func (r *slot) leave() {
 	}
 	s.mu.Unlock()
 	if i < 0 {
-		r.release()
+		r.Release()
 	}
 }
 
-// release gives a slot back.
-func (r *slot) release() {
+// Release gives the slot back.
+func (r *Slot) Release() {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
 	r.slots.use(r, -1)
 	r.slots.grant()
 }
 
-// begin notes that a request begins in the slot: the first one, or another one after it.
-func (r *slot) begin() {
-	s := r.slots
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Begin notes that a request begins in the slot: the first one, or another one after it.
+func (r *Slot) Begin() {
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
 	r.note()
 }
 
 // note is called when a request begins. The caller holds mu.
-func (r *slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin()] }
+func (r *Slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin()] }
 
-// ended takes in how the request of a slot has ended. It is not called for a request that
-// was not made, or that its caller has given up.
-func (r *slot) ended(failed *Error) {
+// Ended takes in how the slot's request has ended: whether upstream pushed back, and whether it
+// answered for itself. It is not called for a request that was not made, or that its caller has given up.
+func (r *Slot) Ended(pushedBack, answered bool) {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	r.slots.window.takeIn(r, failed, time.Now())
+	r.slots.window.takeIn(r, pushedBack, answered, time.Now())
 }
 
 // use counts a slot that a request has got, or given back. The caller holds mu.
-func (s *Slots) use(r *slot, change int) {
+func (s *Slots) use(r *Slot, change int) {
 	part := r.lane.part()
 	s.used[part] += change
 	if s.held[part][r.namespace] += change; s.held[part][r.namespace] == 0 {
@@ -158,11 +156,11 @@ func (s *Slots) grant() {
 
 // take takes the first request out of line that may have a slot, one part before the
 // other; nil if there is none.
-func (s *Slots) take(parts ...int) *slot {
+func (s *Slots) take(parts ...int) *Slot {
 	for _, part := range parts {
 		may := s.hasPart
 		if !s.mayTake(part) {
-			if part != writeLane.part() || !s.crowded() { // guard 16.13
+			if part != Writes.part() || !s.crowded() { // guard 16.13
 				continue
 			}
 			may = s.hasNone
@@ -203,12 +201,12 @@ func MostOf(total int) int { return total - total/keptShare }
 // namespaces have several: their requests may hang. The write of a namespace that has none
 // may then take one that is kept for reads, if that is not the last one.
 func (s *Slots) crowded() bool {
-	writes, total := s.used[writeLane.part()], s.window.size
-	return writes >= s.most() && writes+1 < total && writes+s.used[readLane.part()] < total &&
-		writes > len(s.held[writeLane.part()])
+	writes, total := s.used[Writes.part()], s.window.size
+	return writes >= s.most() && writes+1 < total && writes+s.used[Reads.part()] < total &&
+		writes > len(s.held[Writes.part()])
 }
 
-func (s *Slots) hasNone(r *slot) bool { return s.held[r.lane.part()][r.namespace] == 0 }
+func (s *Slots) hasNone(r *Slot) bool { return s.held[r.lane.part()][r.namespace] == 0 }
 
 // wanted reports whether a part has requests in line.
 func (s *Slots) wanted(part int) bool {
@@ -221,10 +219,10 @@ func (s *Slots) wanted(part int) bool {
 }
 
 // hasPart reports whether a request's namespace may hold one more slot.
-func (s *Slots) hasPart(r *slot) bool {
+func (s *Slots) hasPart(r *Slot) bool {
 	part := r.lane.part()
 	own := s.held[part][r.namespace]
-	if r.lane == writeLane || own == 0 {
+	if r.lane == Writes || own == 0 {
 		return true
 	}
 	others := s.used[part] - own

@@ -1,4 +1,4 @@
-package upstream
+package limit
 
 import "time"
 
@@ -31,6 +31,8 @@ const (
 	enoughEnded = 8
 	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4
+	// mostFailing bounds the namespaces that are known to go on failing.
+	mostFailing = 1024
 	// pushedLately is for how long people are told that upstream has pushed back.
 	pushedLately = time.Minute
 )
@@ -48,20 +50,20 @@ type origin struct {
 	namespace string
 }
 
-func (r *slot) origin() origin { return origin{r.lane.part(), r.namespace} }
+func (r *Slot) origin() origin { return origin{r.lane.part(), r.namespace} }
 
 func newWindow(most int) *window {
 	most = max(1, most)
 	return &window{most: most, size: most, failing: make(map[origin]bool)}
 }
 
-// takeIn takes in how a request has ended.
-func (w *window) takeIn(r *slot, failed *Error, now time.Time) {
-	pushed := failed.pushesBack()
+func (w *window) takeIn(r *Slot, pushed, answered bool, now time.Time) {
 	switch {
 	case pushed:
-		Remember(w.failing, r.origin(), true)
-	case failed.Says():
+		if len(w.failing) < mostFailing {
+			w.failing[r.origin()] = true
+		}
+	case answered:
 		delete(w.failing, r.origin())
 	default:
 		return
@@ -86,11 +88,6 @@ func (w *window) takeIn(r *slot, failed *Error, now time.Time) {
 		w.size = min(w.size+1, w.most) // guard 16.9
 	}
 	w.ended, w.refused = 0, 0
-}
-
-// pushesBack reports whether a failure may mean that upstream has too much to do.
-func (e *Error) pushesBack() bool {
-	return e != nil && (e.Verdict == Unanswered || e.Overloaded) // guard 16.11
 }
 
 func (w *window) concurrency(now time.Time) Concurrency {

@@ -1,9 +1,11 @@
-package upstream
+package fence
 
 import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/botwired/botwired/upstream"
 )
 
 const (
@@ -80,7 +82,7 @@ type estimate struct {
 // NewOffset returns an estimate that knows nothing.
 func NewOffset() *Offset {
 	now := time.Now()
-	o := newOffset(moment{wall: Unix(now)})
+	o := newOffset(moment{wall: upstream.Unix(now)})
 	o.epoch = now
 	return o
 }
@@ -90,14 +92,8 @@ func newOffset(now moment) *Offset {
 }
 
 func (o *Offset) moment(t time.Time) moment {
-	return moment{Unix(t), t.Sub(o.epoch).Seconds()}
+	return moment{upstream.Unix(t), t.Sub(o.epoch).Seconds()}
 }
-
-// Unix is a time of the wall clock in BotWire's unit.
-func Unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
-
-// Micros is a time in Unix seconds as an engine keeps it: in whole microseconds.
-func Micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // Answered takes in an answer of upstream's, and when its request left and it arrived, both
 // as [time.Now] gave them. date is zero if the answer has none that is its own.
@@ -112,7 +108,7 @@ func (o *Offset) answered(date time.Time, sent, received moment) {
 	if date.IsZero() || !o.inForce(sent) {
 		return
 	}
-	o.dates.narrow(Span{Unix(date) - received.wall, Unix(date) + dateTick - sent.wall}, received.mono)
+	o.dates.narrow(Span{upstream.Unix(date) - received.wall, upstream.Unix(date) + dateTick - sent.wall}, received.mono)
 }
 
 // Showed takes in the updated_at that upstream has put on a write of this host's, and when the
