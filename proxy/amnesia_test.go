@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // forgetful is an engine that has noticed a loss.
@@ -30,8 +31,8 @@ func (f *forgetful) Accept() error {
 	return f.err
 }
 
-func withLoss(f *forgetful) func(*journal.Options, *Options) {
-	return func(stored *journal.Options, opts *Options) {
+func withLoss(f *forgetful) func(*journal.Options, *proxy.Options) {
+	return func(stored *journal.Options, opts *proxy.Options) {
 		careful(stored, opts)
 		opts.Loss = f
 	}
@@ -97,7 +98,7 @@ func TestRestoreAll(t *testing.T) {
 func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}
-		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *Options) { o.Exact = true })
+		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *proxy.Options) { o.Exact = true })
 		s.learnMany("ns", 12)
 		older := s.upstream.entries[id("ns", "key-0")]
 		s.upstream.set(id("ns", "key-0"), "later")

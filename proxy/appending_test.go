@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // message is what LangChain keeps of a turn.
@@ -163,7 +164,7 @@ func TestOfWritersOfOneStateOneSucceeds(t *testing.T) {
 			}
 			return nil
 		}))
-		s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.FS = disk })
+		s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.FS = disk })
 		for name, prepare := range map[string]func(k journal.ID) (header, tag string){
 			"absent": func(k journal.ID) (string, string) {
 				wantStatus(t, s.get("/memory/"+k.String()), http.StatusNotFound)

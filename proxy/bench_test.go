@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -19,24 +19,25 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/memory"
 )
 
 // onDisk is a server over a journal on the real disk, with an upstream that a
 // benchmark does not ask.
-func onDisk(b *testing.B, adjust ...func(*Options)) benchedServer {
+func onDisk(b *testing.B, adjust ...func(*proxy.Options)) benchedServer {
 	up := newFakeUpstream()
 	return benched(b, journal.Options{Dir: b.TempDir()}, up, up, adjust...)
 }
 
 // benchedServer is a server, with the journal and the cache that it is over.
 type benchedServer struct {
-	*Server
+	*proxy.Server
 	journal *journal.Journal
 	cache   *cache.Cache
 }
 
-func benched(b *testing.B, stored journal.Options, up memory.Upstream, fake *fakeUpstream, adjust ...func(*Options)) benchedServer {
+func benched(b *testing.B, stored journal.Options, up memory.Upstream, fake *fakeUpstream, adjust ...func(*proxy.Options)) benchedServer {
 	b.Helper()
 	answers, err := cache.New(64 << 20)
 	noError(b, err)
@@ -49,14 +50,14 @@ func benched(b *testing.B, stored journal.Options, up memory.Upstream, fake *fak
 	j.Subscribe(func(c journal.Change) { answers.Changed(c.Namespace, c.Key) })
 	b.Cleanup(func() { noError(b, j.Close()) })
 	noError(b, j.Run(b.Context()))
-	opts := Options{Forward: http.NotFoundHandler()}
+	opts := proxy.Options{Forward: http.NotFoundHandler()}
 	opts.Journal, opts.Cache, opts.Upstream, opts.Flusher = j, answers, up, &fakeFlusher{journal: j, upstream: fake}
 	opts.Policy, opts.UpstreamState = func(string) cache.Policy { return usual }, fake.state
 	opts.Metrics, opts.Logger = metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler)
 	for _, a := range adjust {
 		a(&opts)
 	}
-	s, err := New(opts)
+	s, err := proxy.New(opts)
 	noError(b, err)
 	b.Cleanup(s.Close)
 	return benchedServer{s, j, answers}
@@ -80,7 +81,7 @@ func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // serve answers one request into d, which has to succeed.
-func send(b *testing.B, s *Server, d *discard, r *http.Request) {
+func send(b *testing.B, s *proxy.Server, d *discard, r *http.Request) {
 	clear(d.header)
 	d.status = 0
 	s.ServeHTTP(d, r)
@@ -151,13 +152,13 @@ func (full) Get(context.Context, journal.ID, bool) (*journal.Observation, error)
 }
 
 // listening is the address of a listener that callers of the server connect to.
-func listening(tb testing.TB, s *Server) string {
+func listening(tb testing.TB, s *proxy.Server) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(tb, err)
 	server := fastpath.New(listener, fastpath.Options{
 		HTTP:   &http.Server{Handler: s, ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour},
-		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, BodyMatters: BodyMatters, Logger: slog.New(slog.DiscardHandler),
+		Admits: func(*http.Request) bool { return true }, Answer: s.AnswerSimple, BodyMatters: proxy.BodyMatters, Logger: slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = server.Serve() }() // Close ends it
 	tb.Cleanup(func() { noError(tb, server.Close()) })

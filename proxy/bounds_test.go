@@ -1,8 +1,6 @@
-package proxy
+package proxy_test
 
-import (
-	"time"
-)
+import "time"
 
 // The memory's bounds, which its tests from outside reach.
 const (
@@ -19,6 +17,9 @@ const (
 	// beforeAll is the time, in Unix seconds, of a copy that gives way.
 	beforeAll = 1
 )
+
+// copiedValue is the size of the largest answer that the fast path copies.
+const copiedValue = 16 << 10
 
 // Those of the surface, and its words.
 const (

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 const hit = "botwired; hit"
@@ -262,7 +263,7 @@ func TestAReaderOfAVersionDoesNotJoinAnOlderRequest(t *testing.T) {
 func TestADoubtCountsWithAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		doubted := time.Time{}
-		s := newWatched(t, func(_ *journal.Options, o *Options) {
+		s := newWatched(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Identity = doubtedSince{func() time.Time { return doubted }}
 		})
 		s.learn(id("n", "k"), "v")
@@ -291,7 +292,7 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 		t.Run(fmt.Sprint("fetches ", fetches), func(t *testing.T) {
 			s := newWatched(t)
 			if fetches {
-				s.runNews()
+				s.run()
 			}
 			hammer(t, s)
 		})
@@ -353,7 +354,7 @@ func TestAnotherSpanOfTheView(t *testing.T) {
 // Own writes and those of others, pending and settled, lists and reads: what is read never goes back.
 func TestAViewBesideOwnWrites(t *testing.T) {
 	s := newWatched(t)
-	s.runNews()
+	s.run()
 	var writing, rest sync.WaitGroup
 	var stop atomic.Bool
 	// Readers rest: a DELETE looks again whenever upstream has answered meanwhile, and upstream takes no time here.

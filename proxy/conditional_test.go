@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // tag is the tag of an entry, which exists.
@@ -30,7 +31,7 @@ func (s *sidecar) tag(id journal.ID, headers ...string) string {
 
 // crash is the daemon after a crash of its machine.
 func (s *sidecar) crash(fs *vfs.MemFS) *sidecar {
-	return newSidecar(s.t, func(stored *journal.Options, opts *Options) {
+	return newSidecar(s.t, func(stored *journal.Options, opts *proxy.Options) {
 		stored.FS, opts.Upstream = fs.CrashClone(vfs.CrashCloneCfg{}), s.upstream
 	})
 }
@@ -39,7 +40,7 @@ func (s *sidecar) crash(fs *vfs.MemFS) *sidecar {
 func TestATagNamesAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
-		first := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.FS = fs })
+		first := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.FS = fs })
 		s, k := first, id("n", "k")
 		seen := make(map[string]string)
 		var tag string
@@ -313,7 +314,7 @@ func TestAConditionHoldsWhenTheWriteIsMade(t *testing.T) {
 					return // a read does not ask upstream about a pending entry
 				}
 				between, done := func() {}, atomic.Bool{} // a read asks the policy again
-				s := newSidecar(t, func(_ *journal.Options, o *Options) {
+				s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 					policy := o.Policy
 					o.Policy = func(namespace string) cache.Policy {
 						between()
@@ -341,7 +342,7 @@ func TestAConditionHoldsWhenTheWriteIsMade(t *testing.T) {
 func TestSettlingKeepsACondition(t *testing.T) {
 	k := id("n", "k")
 	settle := func() {}
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Policy = func(string) cache.Policy {
 			settle()
 			return usual

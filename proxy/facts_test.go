@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // The entries of a namespace come in pages, past BotWire's 1,000.
@@ -58,7 +59,7 @@ func TestEntriesArePaged(t *testing.T) {
 }
 
 func TestNamespacesAreListed(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Quotas = func() map[string]api.Quota {
 			return map[string]api.Quota{"Alpha": {Limit: 10, Used: 1, Left: 9}}
 		}
@@ -169,7 +170,7 @@ func TestCallers(t *testing.T) {
 
 // The figures count what was answered here, and what upstream was asked for.
 func TestFigures(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Writes = func() (sent, saved int64) { return 7, 3 }
 		o.DataDir, o.Listen = "/data", "127.0.0.1:2689"
 	})
@@ -217,7 +218,7 @@ func TestStatusOfSomeNamespaces(t *testing.T) {
 // The history has a point every ten seconds, for an hour.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Writes = func() (sent, saved int64) { return 4, 1 }
 		})
 		s.learn(id("n", "k"), "v")

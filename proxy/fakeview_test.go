@@ -1,9 +1,7 @@
-package proxy
+package proxy_test
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -14,6 +12,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // fakeView is what a watch of the fake upstream has shown. A test can break the watch, and have
@@ -184,10 +183,10 @@ func (u *fakeUpstream) swap(id journal.ID, op journal.Op, value string, at float
 }
 
 // newWatched is a sidecar over an upstream that tells of changes.
-func newWatched(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidecar {
+func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) *sidecar {
 	t.Helper()
 	view := newFakeView()
-	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) {
 		o.View, o.Exact = view, true
 		o.WatchState = func() api.WatchState {
 			_, since, sound := view.Sound()
@@ -210,18 +209,5 @@ func watching(t *testing.T, test func(t *testing.T, s *sidecar, view *fakeView))
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t)
 		test(t, s, s.upstream.view)
-	})
-}
-
-// runNews runs only what fetches changed entries, until the test ends.
-func (s *sidecar) runNews() {
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.server.memory.FollowChanges(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			s.t.Errorf("it ended with %v", err)
-		}
 	})
 }

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"net/http"
@@ -11,6 +11,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // fakeIdentity doubts when a test says so.
@@ -55,7 +56,7 @@ func inDoubtBubble(t *testing.T, test func(t *testing.T, s *sidecar, who *fakeId
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		who := &fakeIdentity{}
-		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Identity = who })
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Identity = who })
 		test(t, s, who)
 	})
 }

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // importLine is a line of a file.
@@ -266,7 +267,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 // A full journal makes an import wait, and takes nothing of a line that it has no room for.
 func TestImportIntoAFullJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(j *journal.Options, _ *Options) { j.MaxBytes = 5000 })
+		s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) { j.MaxBytes = 5000 })
 		lines := importLine("a", strings.Repeat("x", 3000), 1) + importLine("b", strings.Repeat("x", 3000), 1)
 		w, doc := s.imports("", lines)
 		wantStatus(t, w, http.StatusInsufficientStorage)
@@ -290,7 +291,7 @@ func TestImportIntoAFullJournal(t *testing.T) {
 func TestImportAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
-		first := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.FS = fs })
+		first := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.FS = fs })
 		var lines []string
 		for i := range 20 {
 			lines = append(lines, importLine(fmt.Sprintf("k%02d", i), "v", 1))

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // listed counts, by namespace, how often upstream was asked for a listing since the last time.
@@ -130,7 +131,7 @@ func TestListingsThatFail(t *testing.T) {
 // prefetch: true keeps all values of a namespace here.
 func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Prefetch = func(namespace string) bool { return namespace == "n" }
 		})
 		s.run()
@@ -167,7 +168,7 @@ func TestPrefetch(t *testing.T) {
 // Values that upstream did not give in time are fetched with the next listing, a few at a time.
 func TestPrefetchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Prefetch = func(string) bool { return true }
 		})
 		for i := range 10 {
@@ -198,7 +199,7 @@ func TestPrefetchThatFails(t *testing.T) {
 // An entry that upstream refuses to give holds up none behind it.
 func TestPrefetchGoesOnPastARefusedEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Prefetch = func(string) bool { return true } })
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Prefetch = func(string) bool { return true } })
 		s.upstream.sick = "sick"
 		for i := range refusalsPassed {
 			s.upstream.set(id("n", fmt.Sprint("sick-", i)), "v")
@@ -219,7 +220,7 @@ func TestPrefetchGoesOnPastARefusedEntry(t *testing.T) {
 // contract 16: namespaces that upstream throttles hold up no other's prefetch or listing.
 func TestThrottledPrefetchesHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Prefetch = func(string) bool { return true }
 		})
 		s.run()

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -23,6 +23,7 @@ import (
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(whole{m}) }
@@ -31,8 +32,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(whole{m}) }
 // flusher that do what the test says.
 type sidecar struct {
 	t        *testing.T
-	server   *Server
-	opts     Options
+	server   *proxy.Server
+	opts     proxy.Options
 	journal  *journal.Journal
 	cache    *cache.Cache
 	upstream *fakeUpstream
@@ -65,7 +66,7 @@ var usual = cache.Policy{
 	FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
 }
 
-func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidecar {
+func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, policy: usual, log: &lockedBuffer{}, upstream: newFakeUpstream()}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -75,7 +76,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	}
 	t.Cleanup(s.cache.Close)
 	stored := journal.Options{Dir: "journal", FS: vfs.NewMem(), Logger: logger}
-	opts := Options{
+	opts := proxy.Options{
 		Forward: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.passed = append(s.passed, r.Method+" "+r.URL.Path)
 			w.WriteHeader(http.StatusTeapot)
@@ -109,7 +110,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *Options)) *sidec
 	s.flusher = &fakeFlusher{journal: s.journal, upstream: s.upstream}
 	opts.Journal, opts.Flusher = s.journal, s.flusher
 	s.opts = opts
-	if s.server, err = New(opts); err != nil {
+	if s.server, err = proxy.New(opts); err != nil {
 		t.Fatal(err)
 	}
 	s.readMetrics()

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -11,11 +11,12 @@ import (
 
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // offering has a sidecar serve MCP. Nobody dials the daemon that its tools would ask.
 func offering(t *testing.T) *sidecar {
-	return newSidecar(t, func(_ *journal.Options, o *Options) {
+	return newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.MCP = mcp.New(mcp.Options{}).Handler()
 	})
 }
@@ -53,7 +54,7 @@ func TestMCPIsAnsweredAsDescribed(t *testing.T) {
 // A call may take longer than the server's limits on a request.
 func TestACallOfMCPOutlivesTheServersLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 			o.MCP = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				select {
 				case <-time.After(mcpTime):

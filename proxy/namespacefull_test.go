@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"log/slog"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // A write for which its namespace has no room is answered 413, with the reason, and the status
@@ -19,7 +20,7 @@ func TestAFullNamespaceIsTold(t *testing.T) {
 	sizes := journal.NewSizes(journal.SizesOptions{
 		Limit: func(namespace string) int64 { return limits[namespace] }, Logger: slog.New(slog.DiscardHandler),
 	})
-	s := newSidecar(t, func(j *journal.Options, o *Options) { j.Sizes, o.Sizes = sizes, sizes })
+	s := newSidecar(t, func(j *journal.Options, o *proxy.Options) { j.Sizes, o.Sizes = sizes, sizes })
 	s.put(id("n", "k"), strings.Repeat("é", 90)) // characters count
 	s.put(id("learnt", "k"), "1234")
 	s.put(id("other", "k"), "v")

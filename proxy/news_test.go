@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // The daemon fetches an entry at once that another host has changed, if a copy of it is here. Of a delete
 // the view shows all there is to know.
 func TestAChangeElsewhereIsFetched(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
+		s.run()
 		s.learn(id("n", "k"), "old")
 		s.learn(id("n", "gone"), "old")
 		synctest.Wait() // the changes that were learnt have been looked at
@@ -33,7 +34,7 @@ func TestAChangeElsewhereIsFetched(t *testing.T) {
 // A pending write is not overtaken by what another host has changed: the fence decides.
 func TestAPendingWriteStays(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
+		s.run()
 		s.learn(id("n", "k"), "old")
 		s.put(id("n", "k"), "mine")
 		s.upstream.take()
@@ -47,10 +48,10 @@ func TestAPendingWriteStays(t *testing.T) {
 // A view proves that another host has deleted an entry: nobody need ask upstream.
 func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWatched(t, func(o *journal.Options, _ *Options) {
+		s := newWatched(t, func(o *journal.Options, _ *proxy.Options) {
 			o.LossLimit = journal.LossLimit{Entries: 100, Share: 0.5}
 		})
-		s.runNews()
+		s.run()
 		s.learn(id("n", "k"), "v")
 		synctest.Wait() // the change that was learnt has been looked at
 		s.upstream.take()
@@ -82,7 +83,7 @@ func TestAStormOfChanges(t *testing.T) {
 		s.upstream.take()
 		view.catchUp()
 		questions := s.upstream.hold()
-		s.runNews()
+		s.run()
 		for range changesAtOnce {
 			<-questions
 		}
@@ -99,7 +100,7 @@ func TestAStormOfChanges(t *testing.T) {
 // A fetch that upstream does not answer is tried again.
 func TestAFetchOfAChangeIsTriedAgain(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		s.runNews()
+		s.run()
 		s.learn(id("n", "k"), "old")
 		s.upstream.setDown(true)
 		s.upstream.set(id("n", "k"), "new")

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // converse has a conversation as BotWire's class for LangChain has it: for each message it reads
@@ -133,7 +134,7 @@ func TestAnOldAbsenceLetsOneCallerCreate(t *testing.T) {
 	})
 }
 
-func assumingAbsent(_ *journal.Options, o *Options) {
+func assumingAbsent(_ *journal.Options, o *proxy.Options) {
 	o.AssumeAbsent = func(namespace string) bool { return namespace != "strict" }
 	o.WriteThrough = func(namespace string) bool { return namespace == "through" }
 }

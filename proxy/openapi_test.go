@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/memory"
 )
 
@@ -103,7 +104,7 @@ func TestAFaultIsAnsweredAsDescribed(t *testing.T) {
 func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &fillingDisk{}
-		s := newSidecar(t, func(o *journal.Options, _ *Options) { disk.FS, o.FS, o.DiskReserve = o.FS, disk, 1<<20 })
+		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { disk.FS, o.FS, o.DiskReserve = o.FS, disk, 1<<20 })
 		s.put(id("n", "refused"), "v")
 		first, _, err := s.journal.Newest(id("n", "refused"))
 		noError(t, err)
@@ -124,7 +125,7 @@ func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 
 // A body that does not come, or is too large, is answered alike wherever a body is read.
 func TestBodiesAreRefusedAsDescribed(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) { o.MCP = http.NotFoundHandler() })
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.MCP = http.NotFoundHandler() })
 	for target, method := range map[string]string{
 		"/memory/n/k": http.MethodPut, "/_botwired/import": http.MethodPost,
 		"/_botwired/append?namespace=n&key=k": http.MethodPost, "/_botwired/mcp": http.MethodPost,
@@ -155,7 +156,7 @@ func TestStatusesAreAsDescribed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var now atomic.Pointer[api.UpstreamState]
 			now.Store(&api.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
-			s := newSidecar(t, func(_ *journal.Options, o *Options) {
+			s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 				o.Identity = toldIdentity{start: start}
 				o.UpstreamState = func() api.UpstreamState { return *now.Load() }
 			})

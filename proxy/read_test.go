@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 var ignoreAnswer = cmpopts.IgnoreUnexported(question{})
@@ -225,7 +226,7 @@ func TestAnAbsenceEndsWithAListingThatShowsTheEntry(t *testing.T) {
 // not outlive it (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
+		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		synctest.Wait() // the cache takes it
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
@@ -379,7 +380,7 @@ func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
 // net/http would log a handler's panic with what was panicked with, and at a level that
 // nobody reads.
 func TestAPanicOfAHandlerIsLoggedWithoutAValue(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Policy = func(string) cache.Policy { panic("secret-value") }
 	})
 	s.put(id("n", "k"), "v")
@@ -390,7 +391,7 @@ func TestAPanicOfAHandlerIsLoggedWithoutAValue(t *testing.T) {
 
 // An answer that breaks off must not look complete: the connection is cut.
 func TestAnAbortIsPassedOn(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Forward = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	})
 	defer func() {

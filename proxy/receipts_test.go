@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // wantReceipt compares a receipt with what is wanted, which has no times.
@@ -131,7 +132,7 @@ func TestReceiptWhileTheJournalIsRead(t *testing.T) {
 			}
 			opts := s.opts
 			opts.Journal = j
-			if s.server, err = New(opts); err != nil {
+			if s.server, err = proxy.New(opts); err != nil {
 				t.Fatal(err)
 			}
 			if start > 0 {

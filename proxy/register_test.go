@@ -1,8 +1,7 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy/memory"
 )
 
 // register is an entry of which every version is known. Its one writer makes version
@@ -162,7 +160,6 @@ func pick(from ...string) string { return from[rand.IntN(len(from))] }
 // in between must not be kept beyond the next (contracts 6 and 8).
 func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 	s := newSidecar(t)
-	m := s.server.memory
 	for round := range 100 {
 		k := id("n", strconv.Itoa(round))
 		var writing, reading sync.WaitGroup
@@ -170,18 +167,16 @@ func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 		for range 2 {
 			reading.Go(func() {
 				for !stop.Load() {
-					q := memory.Request{Verb: memory.GetEntry, ID: k, Directives: memory.AnyAge, AtOnce: true}
-					if _, err := m.Do(t.Context(), &q); err != nil && !errors.Is(err, memory.ErrWaits) {
-						t.Error(err)
-						return
-					}
+					get := simpleGet("/memory/" + k.String())
+					s.server.AnswerSimple(&get, nil)
 				}
 			})
 		}
 		for i := range 4 {
 			writing.Go(func() {
-				if _, err := m.Do(t.Context(), &memory.Request{Verb: memory.PutEntry, ID: k, Value: strconv.Itoa(i)}); err != nil {
-					t.Error(err)
+				put := simplePut("/memory/"+k.String(), putBody(strconv.Itoa(i)))
+				if answer, _ := s.server.AnswerSimple(&put, nil); answer == nil {
+					t.Error("a PUT is not acknowledged at once")
 				}
 			})
 		}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -11,14 +11,15 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // What upstream has lost stays readable over a restart, and so does the work of giving it back.
 func TestRestoreGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
-		on := func(fs *vfs.MemFS) func(*journal.Options, *Options) {
-			return func(stored *journal.Options, opts *Options) {
+		on := func(fs *vfs.MemFS) func(*journal.Options, *proxy.Options) {
+			return func(stored *journal.Options, opts *proxy.Options) {
 				careful(stored, opts)
 				stored.FS = fs
 			}
@@ -29,7 +30,7 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		s.get("/memory/ns/key-1")
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *Options) { o.Upstream = s.upstream })
+		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *proxy.Options) { o.Upstream = s.upstream })
 		again.upstream = s.upstream
 		again.flusher.upstream = s.upstream
 		again.server.Resume()

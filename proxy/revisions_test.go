@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/surface"
 )
 
@@ -66,9 +67,9 @@ func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
 }
 
 // newPast is a sidecar whose upstream keeps the states of entries. A settled write becomes one.
-func newPast(t *testing.T, adjust ...func(*journal.Options, *Options)) (*sidecar, *fakeRevisions) {
+func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*sidecar, *fakeRevisions) {
 	kept := &fakeRevisions{kept: make(map[journal.ID][]surface.Revision)}
-	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *Options) { o.Revisions = kept })...)
+	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) { o.Revisions = kept })...)
 	s.flusher.settled = func(w journal.Write) {
 		kept.keep(w.ID, surface.Revision{
 			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt, Host: "here", Seq: w.Seq,
@@ -257,7 +258,7 @@ func TestAnUndoThatAWriteOvertakes(t *testing.T) {
 
 func TestAnUndoWithoutRoom(t *testing.T) {
 	sizes := journal.NewSizes(journal.SizesOptions{Limit: func(string) int64 { return 10 }, Logger: slog.New(slog.DiscardHandler)})
-	s, _ := newPast(t, func(j *journal.Options, o *Options) { j.Sizes, o.Sizes = sizes, sizes })
+	s, _ := newPast(t, func(j *journal.Options, o *proxy.Options) { j.Sizes, o.Sizes = sizes, sizes })
 	k := id("n", "k")
 	for _, value := range []string{"123456789", ""} {
 		s.put(k, value)

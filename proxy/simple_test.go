@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // seen is an answer as a caller sees it, and when it was made.
@@ -220,7 +221,7 @@ func TestASimpleMissAsksUpstream(t *testing.T) {
 
 // A write that is not taken is refused, and after Close there is nobody to ask.
 func TestASimpleWriteThatIsNotTaken(t *testing.T) {
-	s := newSidecar(t, func(j *journal.Options, _ *Options) { j.MaxBytes = 200 })
+	s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) { j.MaxBytes = 200 })
 	wantSame(t, s, "a full journal", simplePut("/memory/n/k", putBody(strings.Repeat("x", 300))), later)
 	if got := s.simple(simplePut("/memory/n/k", putBody(strings.Repeat("x", 300)))); got.Status != http.StatusInsufficientStorage {
 		t.Errorf("a full journal answers %+v", got)
@@ -234,7 +235,7 @@ func TestASimpleWriteThatIsNotTaken(t *testing.T) {
 
 // A panic on the fast path is answered as one in the handler.
 func TestAPanicOnTheFastPathIsAnswered(t *testing.T) {
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Policy = func(string) cache.Policy { panic("secret-value") }
 	})
 	s.put(id("n", "k"), "v")
@@ -249,7 +250,7 @@ func TestWhetherTheBodyMatters(t *testing.T) {
 		"/memory/n/k": true, "/memory/not.a.name/k": true,
 		"/memory/n": false, "/memory/n/": false, "/memory/n/k/": false, "/memory/n/k/x": false, "/memory/": false,
 	} {
-		if got := BodyMatters(&fastpath.Request{Method: http.MethodPut, Path: path}); got != want {
+		if got := proxy.BodyMatters(&fastpath.Request{Method: http.MethodPut, Path: path}); got != want {
 			t.Errorf("%s: %t", path, got)
 		}
 		if want {

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
@@ -153,7 +153,10 @@ func read[T any](t *testing.T, e sse.Event) (doc T) {
 }
 
 // Both streams are held to the same rules.
-var streams = []string{"events", "monitor"}
+var (
+	streams     = []string{"events", "monitor"}
+	mostReaders = map[string]int{"events": eventsReaders, "monitor": monitorReaders}
+)
 
 // A stream outlasts the server's limits on a request, and shows every 15 seconds that it lives.
 func TestAStreamLasts(t *testing.T) {
@@ -197,7 +200,7 @@ func TestAStreamEndsWithTheDaemon(t *testing.T) {
 
 // Readers are bounded, and one that leaves makes room.
 func TestReadersOfStreamsAreBounded(t *testing.T) {
-	for stream, most := range map[string]int{"events": eventsReaders, "monitor": monitorReaders} {
+	for stream, most := range mostReaders {
 		inBubble(t, func(t *testing.T, s *sidecar) {
 			l := s.listener()
 			var first *audience
@@ -243,7 +246,7 @@ func TestStreamsRefuseOtherParameters(t *testing.T) {
 
 // A caller that does not read on loses its stream, and holds up nobody.
 func TestASlowReaderOfAStream(t *testing.T) {
-	for _, stream := range streams {
+	for stream, most := range mostReaders {
 		inBubble(t, func(t *testing.T, s *sidecar) {
 			l := s.listener()
 			conn, err := l.Dial(t.Context())
@@ -260,30 +263,11 @@ func TestASlowReaderOfAStream(t *testing.T) {
 			}
 			time.Sleep(writePatience + time.Second)
 			synctest.Wait()
-			if n := s.readers(); n > 0 {
-				t.Errorf("%d readers of %s are left", n, stream)
+			for i := range most { // it has left its place
+				if a := s.listen(l, stream); a.status != http.StatusOK {
+					t.Fatalf("reader %d of %s: %d", i+1, stream, a.status)
+				}
 			}
 		})
 	}
-}
-
-// readers is how many streams are open.
-func (s *sidecar) readers() (n int) {
-	for n < monitorReaders {
-		r, err := s.server.surface.Monitor.Follow()
-		if err != nil {
-			break
-		}
-		defer r.Close()
-		n++
-	}
-	open := monitorReaders - n
-	for n = 0; n < eventsReaders; n++ {
-		r, err := s.server.surface.Events.Follow()
-		if err != nil {
-			break
-		}
-		defer r.Close()
-	}
-	return open + eventsReaders - n
 }

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"net/http"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 func wantLogged(t *testing.T, s *sidecar, parts ...string) {
@@ -178,7 +179,7 @@ func TestStatus(t *testing.T) {
 func TestStatusShowsQuotas(t *testing.T) {
 	resets := time.Unix(2e9, 0).UTC()
 	runsOut := resets.Add(-time.Hour)
-	s := newSidecar(t, func(_ *journal.Options, o *Options) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Quotas = func() map[string]api.Quota {
 			return map[string]api.Quota{
 				"idle": {Limit: 1000, Used: 3, Left: 997, ResetsAt: resets, LingerSeconds: 0.1},
@@ -216,7 +217,7 @@ func TestStatusShowsQuotas(t *testing.T) {
 func TestStatusWaitsForTheIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS = disk })
+		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { o.FS = disk })
 		s.put(id("n", "k"), "v")
 		s.server.Close()
 		if err := s.journal.Close(); err != nil {
@@ -228,7 +229,7 @@ func TestStatusWaitsForTheIndex(t *testing.T) {
 		}
 		defer again.Close()
 		s.opts.Journal = again
-		if s.server, err = New(s.opts); err != nil {
+		if s.server, err = proxy.New(s.opts); err != nil {
 			t.Fatal(err)
 		}
 		defer s.server.Close()

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -12,10 +12,11 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // careful is a journal with the limits of the defaults.
-func careful(stored *journal.Options, _ *Options) {
+func careful(stored *journal.Options, _ *proxy.Options) {
 	stored.LossLimit = journal.UsualLossLimit
 }
 
@@ -341,7 +342,7 @@ func TestUpstreamIsBack(t *testing.T) {
 // The caller's own delete is believed, also in a suspect namespace that writes through.
 func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, careful, func(_ *journal.Options, o *Options) { o.WriteThrough = func(string) bool { return true } })
+		s := newSidecar(t, careful, func(_ *journal.Options, o *proxy.Options) { o.WriteThrough = func(string) bool { return true } })
 		s.learnMany("ns", 20)
 		s.upstream.wipe()
 		time.Sleep(2 * time.Minute)

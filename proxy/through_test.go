@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/proxy/memory"
 )
 
 // writesThrough has the namespaces that begin with "through" write through.
-func writesThrough(_ *journal.Options, o *Options) {
+func writesThrough(_ *journal.Options, o *proxy.Options) {
 	o.WriteThrough = func(namespace string) bool { return strings.HasPrefix(namespace, "through") }
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"net/http"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -108,7 +109,7 @@ func (n *noted) End(outcome string, failed bool) {
 func TestRequestsHaveSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &spans{}
-		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Tracer = all })
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Tracer = all })
 		s.get("/memory/n/absent", callersHeader...)
 		s.put(id("n", "k"), "v")
 		for _, path := range []string{"/memory/n/k", "/memory/m/later"} {
@@ -153,8 +154,8 @@ func (silent) End(string, bool) {}
 
 // A read that is answered at once allocates nothing for a span that is not sampled.
 func TestUnsampledReadsAllocateNoMore(t *testing.T) {
-	allocations := func(tracer Tracer) float64 {
-		s := newSidecar(t, func(_ *journal.Options, o *Options) { o.Tracer = tracer })
+	allocations := func(tracer proxy.Tracer) float64 {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Tracer = tracer })
 		s.put(id("n", "k"), "v")
 		request := simpleGet("/memory/n/k")
 		var buffer [1 << 10]byte

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 func keysIn(t *testing.T, w *httptest.ResponseRecorder) (keys []string) {
@@ -156,10 +157,10 @@ func TestNamespacesAreListedSeldomWithAView(t *testing.T) {
 // A namespace that is set so has new entries of other hosts fetched before anybody reads them.
 func TestPrefetchingWithAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWatched(t, func(_ *journal.Options, o *Options) {
+		s := newWatched(t, func(_ *journal.Options, o *proxy.Options) {
 			o.Prefetch = func(namespace string) bool { return namespace == "all" }
 		})
-		s.runNews()
+		s.run()
 		s.upstream.set(id("all", "k"), "v")
 		s.upstream.set(id("some", "k"), "v")
 		synctest.Wait()
@@ -201,7 +202,7 @@ func TestEntriesOfTheView(t *testing.T) {
 // A namespace of which upstream has lost entries is answered from its copies, whatever the view shows.
 func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWatched(t, func(o *journal.Options, _ *Options) {
+		s := newWatched(t, func(o *journal.Options, _ *proxy.Options) {
 			o.LossLimit = journal.LossLimit{Entries: 3, Share: 0.5}
 		})
 		for i := range 5 {
@@ -288,7 +289,7 @@ func BenchmarkViewList(b *testing.B) {
 		of[key] = fakeVersion{journal.Row{Key: key, ListBytes: 100, UpdatedAt: 1e9 + float64(i), Origin: journal.Origin{At: 1e9 + float64(i)}}, true}
 	}
 	view.held["ns"] = of
-	s := onDisk(b, func(o *Options) { o.View = view })
+	s := onDisk(b, func(o *proxy.Options) { o.View = view })
 	d := &discard{header: make(http.Header)}
 	for _, limit := range []int{100, 1000} {
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprint("/memory/ns?limit=", limit), http.NoBody)
@@ -306,7 +307,7 @@ func BenchmarkViewList(b *testing.B) {
 func BenchmarkViewGet(b *testing.B) {
 	view := newFakeView()
 	view.held["ns"] = map[string]fakeVersion{"k": {journal.Row{Key: "k", UpdatedAt: 1}, true}}
-	s := onDisk(b, func(o *Options) { o.View = view })
+	s := onDisk(b, func(o *proxy.Options) { o.View = view })
 	d := &discard{header: make(http.Header)}
 	send(b, s.Server, d, putRequest(b))
 	w, _, err := s.journal.Newest(id("ns", "k"))

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 func TestAWriteIsAcknowledgedAsBotWireWouldAndNumbered(t *testing.T) {
@@ -103,7 +104,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connectio
 
 // Contract 3.
 func TestAFullJournalRefusesAndRecovers(t *testing.T) {
-	s := newSidecar(t, func(stored *journal.Options, _ *Options) { stored.MaxBytes = 10_000 })
+	s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.MaxBytes = 10_000 })
 	s.put(id("n", "k"), strings.Repeat("x", 9_000))
 	w := s.do(http.MethodPut, "/memory/n/other", putBody("v"))
 	wantDetail(t, w, http.StatusInsufficientStorage, "not taken, and nothing of it is kept", "takes writes again", "of the 10000 bytes that journal.max_bytes allows")
@@ -361,7 +362,7 @@ func TestACallerWhoWaitsMayGo(t *testing.T) {
 // it must not be asked for again and again.
 func TestADeleteOnAFullDiskIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSidecar(t, func(o *journal.Options, _ *Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
+		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
 		s.upstream.set(id("n", "k"), "theirs")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

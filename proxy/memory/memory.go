@@ -113,13 +113,10 @@ func (m *Memory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.lister.run(ctx) })
 	if m.view.upstream != nil {
-		g.Go(func() error { return m.FollowChanges(ctx) })
+		g.Go(func() error { return m.changes.run(ctx) })
 	}
 	return g.Wait()
 }
-
-// FollowChanges fetches what other hosts have changed, as far as there is a copy, until ctx ends.
-func (m *Memory) FollowChanges(ctx context.Context) error { return m.changes.run(ctx) }
 
 // Settled must be called for each write that upstream has confirmed. A delete leaves an
 // absence that upstream need not be asked about (contract 9).
