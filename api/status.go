@@ -88,14 +88,14 @@ type Concurrency struct {
 
 // WatchState is the state of the watch by which upstream reports changes.
 type WatchState struct {
-	Bucket  string    `json:"bucket"`
-	Server  string    `json:"server,omitempty"`
-	Lost    string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is
-	Sound   bool      `json:"sound"`          // it misses no change
-	Since   time.Time `json:"since"`
-	Reason  string    `json:"reason,omitempty"` // why it is not sound
-	Entries int       `json:"entries"`
-	Bytes   int64     `json:"bytes"` // of memory, about
+	Bucket   string    `json:"bucket"`
+	Server   string    `json:"server,omitempty"`
+	Lost     string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is
+	CaughtUp bool      `json:"caught_up"`      // it misses no change
+	Since    time.Time `json:"since"`
+	Reason   string    `json:"reason,omitempty"` // why it has not caught up
+	Entries  int       `json:"entries"`
+	Bytes    int64     `json:"bytes"` // of memory, about
 }
 
 // Identity says if the daemon still runs on the host and the data that it knew, and why it doubts
@@ -167,8 +167,8 @@ type NamespaceStatus struct {
 	Waits                *Wait   `json:"waits"` // null if it waits for nothing
 	Paused               string  `json:"paused,omitempty"`
 	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses them
-	// Suspect is null unless upstream seems to have lost entries of the namespace.
-	Suspect *Suspect `json:"suspect"`
+	// DataLoss is null unless upstream seems to have lost entries of the namespace.
+	DataLoss *DataLoss `json:"data_loss"`
 	// OlderAnswers counts upstream's answers since the start that showed an older state than was known.
 	OlderAnswers int `json:"older_answers"`
 	// Quota is null if the namespace has none, or if nothing has happened to it yet.
@@ -194,7 +194,7 @@ func (n *NamespaceStatus) IsNearlyFull() bool {
 // attention is higher the more urgently a person should look at the namespace.
 func (n *NamespaceStatus) attention() int {
 	switch {
-	case n.Suspect != nil:
+	case n.DataLoss != nil:
 		return 4
 	case n.Paused != "" || n.ReadsRefused != "" || n.IsFull():
 		return 3
@@ -227,8 +227,8 @@ type NamespaceWait struct {
 	Wait
 }
 
-// Suspect says what upstream has lost of a namespace, as far as its list shows.
-type Suspect struct {
+// DataLoss says what upstream has lost of a namespace, as far as its list shows.
+type DataLoss struct {
 	Since     time.Time `json:"since"`
 	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
 	Of        int       `json:"of"`        // entries that it has confirmed

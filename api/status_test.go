@@ -20,14 +20,14 @@ func TestNamespacesThatNeedAttention(t *testing.T) {
 		{Namespace: "locked", Paused: "HTTP 401"},
 		{Namespace: "locked too", Paused: "HTTP 401", Pending: 3},
 		{Namespace: "short", Quota: &api.Quota{RunsOutAt: &at}},
-		{Namespace: "suspect", Suspect: &api.Suspect{}},
+		{Namespace: "lost", DataLoss: &api.DataLoss{}},
 		{Namespace: "waits", Waits: &api.Wait{Why: "throttled"}},
 	}
 	var got []string
 	for _, n := range api.MostUrgent(slices.Clone(all), 7) {
 		got = append(got, n.Namespace)
 	}
-	if diff := cmp.Diff([]string{"suspect", "locked too", "full", "locked", "waits", "short", "busy"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"lost", "locked too", "full", "locked", "waits", "short", "busy"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -117,7 +117,7 @@ type Accepted struct {
 	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
 }
 
-// Forgotten counts the copies that the daemon has dropped of a suspect namespace: POST
+// Forgotten counts the copies that the daemon has dropped of a namespace with data loss: POST
 // /_botwired/forget.
 type Forgotten struct {
 	Forgotten     int    `json:"forgotten"`

@@ -104,7 +104,7 @@ func TestWhatLeavesNoTraceIsNoDelete(t *testing.T) {
 		for i := range held {
 			wantValue(t, s.get(fmt.Sprint("/memory/n/k", i)), "v")
 		}
-		if got := s.suspicion("n"); got == nil || got.Missing != held {
+		if got := s.dataLoss("n"); got == nil || got.Missing != held {
 			t.Errorf("%+v", got)
 		}
 	})

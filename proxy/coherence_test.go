@@ -19,7 +19,7 @@ import (
 
 const hit = "botwired; hit"
 
-// While the view is sound, a copy does not get old, and a caller is told how old it can be at most.
+// While the view has caught up, a copy does not get old, and a caller is told how old it can be at most.
 func TestACopyStaysFreshWhileTheViewIsSound(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "v")
@@ -46,7 +46,7 @@ func TestACopyStaysFreshWhileTheViewIsSound(t *testing.T) {
 	})
 }
 
-// cache.fresh_for 0 has every read ask upstream. With a sound view none need to.
+// cache.fresh_for 0 has every read ask upstream. With a view that has caught up none need to.
 func TestNoFreshnessByTimeIsNeeded(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.policy = cache.Policy{}
@@ -58,15 +58,15 @@ func TestNoFreshnessByTimeIsNeeded(t *testing.T) {
 	})
 }
 
-// contract 7: an outdated copy is never fresh, with and without a sound view, and answers only if
+// contract 7: an outdated copy is never fresh, with and without a view that has caught up, and answers only if
 // upstream cannot be asked.
 func TestAnOutdatedCopyIsNotServed(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
 		s.upstream.set(id("n", "k"), "new")
 		s.upstream.setDown(true)
-		for _, sound := range []bool{true, false} {
-			if !sound {
+		for _, caughtUp := range []bool{true, false} {
+			if !caughtUp {
 				view.breakOff()
 			}
 			for _, directive := range []string{"", "max-stale"} {
@@ -114,7 +114,7 @@ func TestACopyFromBeforeADeleteIsBuried(t *testing.T) {
 	}
 }
 
-// contract 9: an entry that a sound view does not show is absent, and nobody need be asked.
+// contract 9: an entry that a view that has caught up does not show is absent, and nobody need be asked.
 func TestWhatTheViewDoesNotShowIsAbsent(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "deleted"), "v")
@@ -157,8 +157,8 @@ func TestWhatTheViewShowsExists(t *testing.T) {
 	})
 }
 
-// When the view breaks, freshness by time is in force, from when it was last sound. When it is
-// sound again, nothing that it has missed is answered.
+// When the view breaks, freshness by time is in force, from when it had last caught up. When it has
+// caught up again, nothing that it has missed is answered.
 func TestTheViewBreaksAndCatchesUp(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -183,7 +183,7 @@ func TestTheViewBreaksAndCatchesUp(t *testing.T) {
 	})
 }
 
-// An answer that was confirmed while the view was sound gets old from the moment on at which it breaks.
+// An answer that was confirmed while the view had caught up gets old from the moment on at which it breaks.
 func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")

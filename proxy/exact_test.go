@@ -91,24 +91,24 @@ func TestTheStatusSaysHowTheWatchDoes(t *testing.T) {
 	type document struct {
 		Upstream struct {
 			Watch *struct {
-				Sound   bool
-				Reason  string
-				Entries int
+				CaughtUp bool `json:"caught_up"`
+				Reason   string
+				Entries  int
 			}
 		}
 	}
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.upstream.set(id("n", "k"), "v")
 		s.upstream.swap(id("n", "mine"), journal.Put, "v", s.upstream.tick(), 1)
-		for _, sound := range []bool{true, false} {
+		for _, caughtUp := range []bool{true, false} {
 			var doc document
 			decode(t, s.get("/_botwired/status"), &doc)
-			if w := doc.Upstream.Watch; w == nil || w.Sound != sound || (w.Reason == "") != sound || w.Entries != 2 {
+			if w := doc.Upstream.Watch; w == nil || w.CaughtUp != caughtUp || (w.Reason == "") != caughtUp || w.Entries != 2 {
 				t.Errorf("%+v", w)
 			}
 			text := s.get("/_botwired/metrics").Body.String()
 			for _, line := range []string{
-				"botwired_watch_sound " + map[bool]string{true: "1", false: "0"}[sound], "botwired_watch_entries 2",
+				"botwired_watch_caught_up " + map[bool]string{true: "1", false: "0"}[caughtUp], "botwired_watch_entries 2",
 				`botwired_watch_events_total{writer="own"} 1`, `botwired_watch_events_total{writer="foreign"} 1`, "botwired_watch_fetches_total 0",
 			} {
 				if !strings.Contains(text, line+"\n") {

@@ -21,16 +21,16 @@ type fakeView struct {
 	seen   func(id journal.ID, own bool) // nil: nobody is told
 	looked func()                        // is called after each look at an entry; may be nil
 
-	mu     sync.RWMutex
-	held   map[string]map[string]fakeVersion
-	sorted map[string][]journal.Row // newest first; made when it is needed
-	known  bool
-	sound  bool
-	since  time.Time
-	asOf   time.Time // while it is not sound, or if it is fixed
-	fixed  bool
-	missed []fakeChange // while the watch is broken or lags
-	lags   bool
+	mu       sync.RWMutex
+	held     map[string]map[string]fakeVersion
+	sorted   map[string][]journal.Row // newest first; made when it is needed
+	known    bool
+	caughtUp bool
+	since    time.Time
+	asOf     time.Time // while it is not caught up, or if it is fixed
+	fixed    bool
+	missed   []fakeChange // while the watch is broken or lags
+	lags     bool
 }
 
 type fakeVersion struct {
@@ -47,17 +47,17 @@ type fakeChange struct {
 func newFakeView() *fakeView {
 	return &fakeView{
 		held: make(map[string]map[string]fakeVersion), sorted: make(map[string][]journal.Row),
-		known: true, sound: true, since: time.Now(),
+		known: true, caughtUp: true, since: time.Now(),
 	}
 }
 
-func (v *fakeView) Sound() (asOf, since time.Time, ok bool) {
+func (v *fakeView) CaughtUp() (asOf, since time.Time, ok bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if v.sound && !v.fixed {
+	if v.caughtUp && !v.fixed {
 		return time.Now(), v.since, true
 	}
-	return v.asOf, v.since, v.sound
+	return v.asOf, v.since, v.caughtUp
 }
 
 func (v *fakeView) Entry(id journal.ID) (row journal.Row, present, known bool) {
@@ -92,7 +92,7 @@ func (v *fakeView) Newest(namespace string, most int) (rows []journal.Row, total
 func (v *fakeView) show(c fakeChange) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !c.own && (v.lags || !v.sound) {
+	if !c.own && (v.lags || !v.caughtUp) {
 		v.missed = append(v.missed, c)
 		return
 	}
@@ -115,7 +115,7 @@ func (v *fakeView) take(c fakeChange) {
 	}
 }
 
-// lag has the watch, which is sound, tell of nothing until catchUp.
+// lag has the watch, which has caught up, tell of nothing until catchUp.
 func (v *fakeView) lag() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -125,10 +125,10 @@ func (v *fakeView) lag() {
 func (v *fakeView) breakOff() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.sound, v.asOf = false, time.Now()
+	v.caughtUp, v.asOf = false, time.Now()
 }
 
-// catchUp has the watch tell of all that it has missed, and be sound.
+// catchUp has the watch tell of all that it has missed, and have it caught up.
 func (v *fakeView) catchUp() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,8 +136,8 @@ func (v *fakeView) catchUp() {
 		v.take(c)
 	}
 	v.missed, v.lags, v.fixed = nil, false, false
-	if !v.sound {
-		v.sound, v.since = true, time.Now()
+	if !v.caughtUp {
+		v.caughtUp, v.since = true, time.Now()
 	}
 }
 
@@ -189,9 +189,9 @@ func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) {
 		o.View, o.Exact = view, true
 		o.WatchState = func() api.WatchState {
-			_, since, sound := view.Sound()
-			now := api.WatchState{Sound: sound, Since: since, Entries: 2, Bytes: 300}
-			if !sound {
+			_, since, caughtUp := view.CaughtUp()
+			now := api.WatchState{CaughtUp: caughtUp, Since: since, Entries: 2, Bytes: 300}
+			if !caughtUp {
 				now.Reason, now.Lost = "no connection", "the bucket was made anew"
 			} else {
 				now.Server = "nats://127.0.0.1:4222"

@@ -129,9 +129,9 @@ func (s *sidecar) readMetrics() {
 		},
 	}
 	if s.opts.WatchState != nil {
-		from.Watch = func() (sound bool, entries int) {
+		from.Watch = func() (caughtUp bool, entries int) {
 			now := s.opts.WatchState()
-			return now.Sound, now.Entries
+			return now.CaughtUp, now.Entries
 		}
 	}
 	s.opts.Metrics.Read(from)

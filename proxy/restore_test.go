@@ -45,7 +45,7 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 				t.Errorf("upstream holds %q of %d", value, i)
 			}
 		}
-		if suspect := again.suspicion("ns"); suspect != nil {
+		if suspect := again.dataLoss("ns"); suspect != nil {
 			t.Errorf("%+v", suspect)
 		}
 	})
@@ -63,19 +63,19 @@ func TestRestoreWaits(t *testing.T) {
 		wantStatus(t, w, http.StatusServiceUnavailable) // upstream has to say first that it lacks them
 		s.upstream.setDown(false)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		if doc := s.suspicion("ns"); doc == nil || !doc.Restoring {
+		if doc := s.dataLoss("ns"); doc == nil || !doc.Restoring {
 			t.Fatalf("%+v", doc)
 		}
 		stopped := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", "")
 		wantStatus(t, stopped, http.StatusOK)
-		if doc := s.suspicion("ns"); doc == nil || doc.Restoring {
+		if doc := s.dataLoss("ns"); doc == nil || doc.Restoring {
 			t.Fatalf("%+v", doc)
 		}
 		for _, p := range s.journal.PendingList("ns", 1000) {
 			s.settle(p.ID)
 		}
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns", ""), http.StatusOK)
-		if doc := s.suspicion("ns"); doc != nil {
+		if doc := s.dataLoss("ns"); doc != nil {
 			t.Fatalf("%+v", doc)
 		}
 	})
@@ -145,7 +145,7 @@ func TestWaitersForARestorationThatIsStopped(t *testing.T) {
 		if w := <-waiter; w.Code/100 == 2 {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if doc := s.suspicion("ns"); doc == nil || !doc.Restoring {
+		if doc := s.dataLoss("ns"); doc == nil || !doc.Restoring {
 			t.Errorf("%+v", doc)
 		}
 	})

@@ -17,7 +17,7 @@ func (s *sidecar) lose() {
 	s.learnMany("ns", 20)
 	s.upstream.wipe()
 	time.Sleep(2 * time.Minute)
-	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
 }
 
 // Where upstream cannot list all that it holds, it is asked for an entry before that is given

@@ -113,7 +113,7 @@ func TestABrokenViewTakesNothingBack(t *testing.T) {
 			t.Error(diff)
 		}
 		view.mu.Lock()
-		view.sound = false
+		view.caughtUp = false
 		view.mu.Unlock()
 		s.upstream.setDown(true)
 		s.cache.Changed("n", "b")
@@ -125,7 +125,7 @@ func TestABrokenViewTakesNothingBack(t *testing.T) {
 	})
 }
 
-// With a view, a namespace is listed for a restart only: at first, when the view is sound again, and
+// With a view, a namespace is listed for a restart only: at first, when the view has caught up again, and
 // about once an hour.
 func TestNamespacesAreListedSeldomWithAView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
@@ -145,11 +145,11 @@ func TestNamespacesAreListedSeldomWithAView(t *testing.T) {
 		}
 		view.breakOff()
 		if n := use(5); n < 5 {
-			t.Errorf("listed %d times in 5 minutes without a sound view", n)
+			t.Errorf("listed %d times in 5 minutes without a view that has caught up", n)
 		}
 		view.catchUp()
 		if n := use(10); n < 1 || n > 2 {
-			t.Errorf("listed %d times once the view is sound", n)
+			t.Errorf("listed %d times once the view has caught up", n)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	})
 }
 
-// Reads and lists agree with a model while the view is sound, in any order of events.
+// Reads and lists agree with a model while the view has caught up, in any order of events.
 func TestAViewAgainstAModel(t *testing.T) {
 	for seed := range uint64(20) {
 		watching(t, func(t *testing.T, s *sidecar, view *fakeView) {

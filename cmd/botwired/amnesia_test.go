@@ -17,7 +17,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
 	})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
-		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: c is not suspect (botwired status)\n")
+		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: upstream has lost nothing of c (botwired status)\n")
 	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
 	}
@@ -34,7 +34,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		t.Errorf("one that fails keeps no other back: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/restore?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})
-	wantOutput(t, at(t, d, nil, "restore", "--all"), "nothing to restore: no namespace is suspect (botwired status)\n")
+	wantOutput(t, at(t, d, nil, "restore", "--all"), "nothing to restore: upstream has lost nothing (botwired status)\n")
 }
 
 func TestForgetUpstreamCommand(t *testing.T) {
@@ -60,9 +60,9 @@ func TestForgetUpstreamCommand(t *testing.T) {
 func TestStatusOfAWatch(t *testing.T) {
 	for watch, want := range map[string][]string{
 		"null": nil,
-		`{"sound":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, sound", "2 entries", "2.0KiB"},
-		`{"sound":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
-		`{"sound":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --all", "not caught up"},
+		`{"caught_up":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, caught up", "2 entries", "2.0KiB"},
+		`{"caught_up":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
+		`{"caught_up":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --all", "not caught up"},
 	} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, statusWith(t, `"upstream":{"url":"nats://127.0.0.1:4222","state":"up","watch":`+watch+`}`)}})
 		got := at(t, d, nil, "status")

@@ -23,9 +23,9 @@ func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() api.WatchState)
 		},
 	}
 	if watch != nil {
-		from.Watch = func() (sound bool, entries int) {
+		from.Watch = func() (caughtUp bool, entries int) {
 			now := watch()
-			return now.Sound, now.Entries
+			return now.CaughtUp, now.Entries
 		}
 	}
 	d.metrics.Read(from)

@@ -112,7 +112,7 @@ func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.WatchState = func() api.WatchState {
 		r := d.cluster.Report()
 		return api.WatchState{
-			Sound: r.Sound, Since: r.Since, Reason: r.Why, Entries: r.Entries, Bytes: r.Memory,
+			CaughtUp: r.CaughtUp, Since: r.Since, Reason: r.Why, Entries: r.Entries, Bytes: r.Memory,
 			Bucket: r.Bucket, Server: r.Server, Lost: r.Lost,
 		}
 	}

@@ -9,13 +9,13 @@ import (
 
 func TestStatusOfASuspectNamespace(t *testing.T) {
 	body := statusWith(t, `"dead_letters":1,"open_dead_letters":1,"namespaces":[
-		{"namespace":"other","pending":0,"suspect":null},
-		{"namespace":"ns","pending":0,"suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":"RESTORING"}}]`)
+		{"namespace":"other","pending":0,"data_loss":null},
+		{"namespace":"ns","pending":0,"data_loss":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":"RESTORING"}}]`)
 	for restoring, what := range map[string]string{"false": `"botwired restore ns" gives them back`, "true": "is giving them back"} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, `"RESTORING"`, restoring)}})
 		got := at(t, d, nil, "status")
 		first, _, _ := strings.Cut(strings.TrimPrefix(got.stdout, statusHead), "\n")
-		if !strings.HasPrefix(first, "suspect ") || !strings.Contains(first, "lacks 40 of the 50 entries of ns") || !strings.Contains(first, what) {
+		if !strings.HasPrefix(first, "data loss ") || !strings.Contains(first, "lacks 40 of the 50 entries of ns") || !strings.Contains(first, what) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -29,7 +29,7 @@ func TestRestoreCommand(t *testing.T) {
 		want   string
 	}{
 		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
-		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: ns is not suspect (botwired status)\n"},
+		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: upstream has lost nothing of ns (botwired status)\n"},
 		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, cli.ExitError, "upstream still lacks 3 entries"},
 		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, cli.ExitError, "upstream is unavailable"},
 	} {
@@ -52,7 +52,7 @@ func TestRestoreCommand(t *testing.T) {
 
 func TestForgetCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status":               {200, statusWith(t, `"namespaces":[{"namespace":"ns","suspect":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]`)},
+		"GET /_botwired/status":               {200, statusWith(t, `"namespaces":[{"namespace":"ns","data_loss":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}}]`)},
 		"POST /_botwired/forget?namespace=ns": {200, `{"namespace":"ns","forgotten":40,"upstream_holds":10}`},
 	})
 	wantFailure(t, at(t, d, nil, "forget", "ns"), cli.ExitUsage, "--yes")

@@ -74,8 +74,8 @@ func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace
 		return err
 	}
 	for _, n := range s.Namespaces {
-		if n.Namespace == namespace && n.Suspect != nil {
-			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.Suspect.Missing, n.Suspect.Of)
+		if n.Namespace == namespace && n.DataLoss != nil {
+			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.DataLoss.Missing, n.DataLoss.Of)
 		}
 	}
 	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))

@@ -34,13 +34,13 @@ func progressOf(r *api.Restoration) string {
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "restore NAMESPACE | --all",
-		Short:   "Give upstream back what it has lost of a suspect namespace, or of all",
+		Short:   "Give upstream back what it has lost of a namespace, or of all",
 		GroupID: groupMemory,
-		Long: "Give upstream back the entries of a suspect namespace that it no longer holds: those of which the daemon\n" +
+		Long: "Give upstream back the entries of a namespace that it no longer holds: those of which the daemon\n" +
 			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
 			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
-			"Of a namespace that is not suspect, nothing is restored.\n\n" +
-			"With --all and no namespace, upstream gets back every suspect namespace. If the daemon has stopped asking a NATS\n" +
+			"Of a namespace without data loss, nothing is restored.\n\n" +
+			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
 			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket that is there, and gives it\n" +
 			"every entry of which it has a copy.",
 		Example: "  botwired restore my-agent\n" +
@@ -50,13 +50,13 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	asJSON := JSONFlag(cmd)
 	stop := cmd.Flags().Bool("stop", false, "end the restoration")
-	all := cmd.Flags().Bool("all", false, "restore all suspect namespaces, and a bucket that has lost its writes")
+	all := cmd.Flags().Bool("all", false, "restore all namespaces with data loss, and a bucket that has lost its writes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all && (len(args) > 0 || *stop):
 			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
 		case !*all && len(args) == 0:
-			return Usagef("expected NAMESPACE, or --all for every suspect one")
+			return Usagef("expected NAMESPACE, or --all for every one with data loss")
 		}
 		c, err := settings.connect()
 		switch {
@@ -109,7 +109,7 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 
 func (p *Program) reportRestore(so *api.Restoration) error {
 	if so.State == "over" && so.Restored+so.Kept+so.Failed+so.Left == 0 {
-		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not suspect (botwired status)\n", term.Printable(so.Namespace))
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: upstream has lost nothing of %s (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
 	text := fmt.Sprintf("%s restored", words.Plural(so.Restored, "entry"))
@@ -138,7 +138,7 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 			fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(so.Lost))
 		}
 		if len(so.Namespaces) == 0 {
-			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: no namespace is suspect (botwired status)")
+			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: upstream has lost nothing (botwired status)")
 			return err
 		}
 		return restoreEach(ctx, p, c, so.Namespaces)

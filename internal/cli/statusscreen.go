@@ -67,7 +67,7 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	if watch != nil && watch.Lost != "" {
 		add("lost", watch.Lost+`; "botwired restore --all" goes on with it and gives it what is here, "botwired forget --all" only goes on`)
 	}
-	add("suspect", suspects(w, s.Namespaces))
+	add("data loss", dataLoss(w, s.Namespaces))
 	letters, decide := letterCounts(s.DeadLetters, s.OpenDeadLetters)
 	if decide {
 		add("dead letters", letters)
@@ -195,9 +195,9 @@ func printNote(w io.Writer, lines []string) error {
 	return err
 }
 
-// attention is 1 for a namespace that waits for something, is nearly full or suspect, and else 0.
+// attention is 1 for a namespace that waits for something, is nearly full or has data loss, and else 0.
 func attention(n *api.NamespaceStatus) int {
-	if reason(n) != "" || n.IsNearlyFull() || n.Suspect != nil {
+	if reason(n) != "" || n.IsNearlyFull() || n.DataLoss != nil {
 		return 1
 	}
 	return 0

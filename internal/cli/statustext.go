@@ -157,32 +157,32 @@ func watchText(w io.Writer, watch *api.WatchState) string {
 		}
 		of += ", "
 	}
-	if watch.Sound {
-		return of + fmt.Sprintf("sound %s: what other hosts change is seen at once, and no answer gets old; %s, %s of memory",
+	if watch.CaughtUp {
+		return of + fmt.Sprintf("caught up %s: what other hosts change is seen at once, and no answer gets old; %s, %s of memory",
 			term.Since(w, watch.Since), words.Plural(watch.Entries, "entry"), term.Size(watch.Bytes))
 	}
 	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", term.Since(w, watch.Since), cmp.Or(watch.Reason, "it has not caught up yet"))
 }
 
-// suspects returns what upstream seems to have lost, for the top of the status.
-func suspects(w io.Writer, namespaces []api.NamespaceStatus) string {
+// dataLoss returns what upstream seems to have lost, for the top of the status.
+func dataLoss(w io.Writer, namespaces []api.NamespaceStatus) string {
 	var lines []string
 	for _, n := range namespaces {
-		if n.Suspect == nil {
+		if n.DataLoss == nil {
 			continue
 		}
 		what := `"botwired restore ` + n.Namespace + `" gives them back to upstream, "botwired forget ` + n.Namespace + `" gives them up`
-		if n.Suspect.Restoring {
+		if n.DataLoss.Restoring {
 			what = "botwired is giving them back to upstream"
 		}
 		lines = append(lines, fmt.Sprintf("%s, upstream lacks %d of the %d entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
-			term.Since(w, n.Suspect.Since), n.Suspect.Missing, n.Suspect.Of, n.Namespace, what))
+			term.Since(w, n.DataLoss.Since), n.DataLoss.Missing, n.DataLoss.Of, n.Namespace, what))
 	}
-	if more := len(lines) - shownSuspects; more > 0 {
-		lines = append(lines[:shownSuspects], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
+	if more := len(lines) - shownLosses; more > 0 {
+		lines = append(lines[:shownLosses], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
 	}
 	return strings.Join(lines, "; ")
 }
 
-// shownSuspects bounds how many suspect namespaces the status describes.
-const shownSuspects = 5
+// shownLosses bounds how many namespaces with data loss the status describes.
+const shownLosses = 5

@@ -57,7 +57,7 @@ func someSources(t *testing.T) Sources {
 		Disk:     func() (journal.DiskUsage, error) { return journal.DiskUsage{Journal: 5, Copies: 6, Free: 7}, nil },
 		Identity: fakeIdentity{}, Quotas: fakeQuotas{},
 		Upstream:  func() (up bool, concurrency int) { return true, 9 },
-		Watch:     func() (sound bool, entries int) { return true, 4 },
+		Watch:     func() (caughtUp bool, entries int) { return true, 4 },
 		Coalesced: func() int64 { return 8 },
 	}
 }
@@ -77,7 +77,7 @@ func TestNumbersOfSources(t *testing.T) {
 		`botwired_build_info{goversion="",platform="",revision="",version="1.2.3"} 1`,
 		"botwired_pending 0", "botwired_journal_refuses_writes 0", "botwired_upstream_up 1", "botwired_upstream_concurrency 9",
 		"botwired_journal_bytes 5", "botwired_copies_bytes 6", "botwired_disk_free_bytes 7", "botwired_cache_budget_bytes 8.388608e+06",
-		"botwired_watch_sound 1", "botwired_watch_entries 4", "botwired_coalesced_writes_total 8", `botwired_identity_doubts_total{reason="suspended"} 2`,
+		"botwired_watch_caught_up 1", "botwired_watch_entries 4", "botwired_coalesced_writes_total 8", `botwired_identity_doubts_total{reason="suspended"} 2`,
 		"botwired_quota_used_total 7", "botwired_quota_saved_total 3", "botwired_quota_least_left_ratio 0.25",
 		"botwired_quota_spread_namespaces 2", "botwired_quota_used_up_namespaces 1",
 	} {
@@ -95,7 +95,7 @@ func TestMissingNumbers(t *testing.T) {
 	m := New(Build{})
 	m.Read(from)
 	text := shown(m)
-	if strings.Contains(text, "botwired_watch_sound") || strings.Contains(text, "botwired_disk_free_bytes") || !strings.Contains(text, "\nbotwired_journal_bytes 0\n") {
+	if strings.Contains(text, "botwired_watch_caught_up") || strings.Contains(text, "botwired_disk_free_bytes") || !strings.Contains(text, "\nbotwired_journal_bytes 0\n") {
 		t.Error(text)
 	}
 	from.Disk = func() (journal.DiskUsage, error) { return journal.DiskUsage{}, errors.New("closed") }

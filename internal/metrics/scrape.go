@@ -20,7 +20,7 @@ type Sources struct {
 	// Upstream returns whether upstream is up, and how many requests may be under way there.
 	Upstream func() (up bool, concurrency int)
 	// Watch describes the watch of upstream's changes; nil if there is none.
-	Watch func() (sound bool, entries int)
+	Watch func() (caughtUp bool, entries int)
 	// Coalesced returns how many writes needed no request upstream.
 	Coalesced func() int64
 	Quotas    Quotas
@@ -55,7 +55,7 @@ func (s *scrape) onDisk(bytes int64) float64 {
 	return float64(bytes)
 }
 
-func (s *scrape) watch(of func(sound bool, entries int) float64) float64 {
+func (s *scrape) watch(of func(caughtUp bool, entries int) float64) float64 {
 	if s.from.Watch == nil {
 		return none
 	}

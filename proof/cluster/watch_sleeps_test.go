@@ -52,7 +52,7 @@ func TestWatchSleeps(t *testing.T) {
 		swapped(t, a, putting(fmt.Sprint("k", i), "v", 1000, uint64(i+1), upstream.Version{}))
 	}
 	until(t, func() bool {
-		asOf, _, ok := b.Sound()
+		asOf, _, ok := b.CaughtUp()
 		_, present, _ := b.Entry(entry("k19"))
 		if ok && !present && asOf.After(asleep.Add(time.Second)) {
 			t.Errorf("a view without the writes claims to be complete up to %v after them", asOf.Sub(asleep))
@@ -185,9 +185,9 @@ func TestWatchForeign(t *testing.T) {
 	}
 	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
 	until(t, func() bool { return a.Report().Revision == 4 })
-	_, since, _ := a.Sound()
-	until(t, func() bool { asOf, _, ok := a.Sound(); return ok && asOf.After(since.Add(3*time.Second)) })
-	if _, now, _ := a.Sound(); !now.Equal(since) {
+	_, since, _ := a.CaughtUp()
+	until(t, func() bool { asOf, _, ok := a.CaughtUp(); return ok && asOf.After(since.Add(3*time.Second)) })
+	if _, now, _ := a.CaughtUp(); !now.Equal(since) {
 		t.Fatal("the view was not sound meanwhile: the index was taken for incomplete")
 	}
 	if r := a.Report(); r.Entries != 1 {

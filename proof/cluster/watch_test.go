@@ -63,7 +63,7 @@ func (m *marks) Save(mark natskv.Mark) error {
 }
 
 func sound(e *natskv.Engine) bool {
-	_, _, ok := e.Sound()
+	_, _, ok := e.CaughtUp()
 	return ok
 }
 
@@ -145,7 +145,7 @@ func TestWatchReadsAll(t *testing.T) {
 		t.Fatalf("the host that was there has %d rows, %v", len(rows), err)
 	}
 	r := b.Report()
-	if r.Entries != n || !r.Sound || r.Revision != n || r.Lost != "" || r.Memory < n*80 {
+	if r.Entries != n || !r.CaughtUp || r.Revision != n || r.Lost != "" || r.Memory < n*80 {
 		t.Fatalf("the report says %+v", r)
 	}
 }
@@ -210,7 +210,7 @@ func TestWatchAcrossSilence(t *testing.T) {
 	link.Cut()
 	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
 	until(t, func() bool {
-		asOf, _, ok := b.Sound()
+		asOf, _, ok := b.CaughtUp()
 		if asOf.After(cut.Add(50 * time.Millisecond)) {
 			t.Errorf("the view claims to be complete %v after the network was cut", asOf.Sub(cut))
 		}
@@ -225,7 +225,7 @@ func TestWatchAcrossSilence(t *testing.T) {
 	if told.of(entry("k")).Revision == 0 {
 		t.Fatal("the change was not told")
 	}
-	_, since, _ := b.Sound()
+	_, since, _ := b.CaughtUp()
 	if since.Before(cut) {
 		t.Fatalf("it is sound without a gap since before the cut: %v", since)
 	}

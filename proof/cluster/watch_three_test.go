@@ -32,9 +32,9 @@ func TestWatchDeposedLeader(t *testing.T) {
 	b := engineOf(t, "h2", urls(far), onThree)
 	sounds(t, a)
 	sounds(t, b)
-	_, since, _ := a.Sound()
-	until(t, func() bool { asOf, _, _ := a.Sound(); return asOf.After(since.Add(5 * time.Second)) })
-	if _, now, ok := a.Sound(); !ok || !now.Equal(since) {
+	_, since, _ := a.CaughtUp()
+	until(t, func() bool { asOf, _, _ := a.CaughtUp(); return asOf.After(since.Add(5 * time.Second)) })
+	if _, now, ok := a.CaughtUp(); !ok || !now.Equal(since) {
 		t.Errorf("the view of an idle bucket was not sound for 5 s: %s", a.Report().Why)
 	}
 	leader, err := s.Leader(t.Context(), "KV_memory")
@@ -90,7 +90,7 @@ func reaches(c *Client, e *natskv.Engine, server int) bool {
 func checkTruth(t *testing.T, e *natskv.Engine, wrote time.Time) {
 	t.Helper()
 	_, present, _ := e.Entry(entry("k"))
-	if asOf, _, ok := e.Sound(); ok && !present && !wrote.IsZero() && asOf.After(wrote) {
+	if asOf, _, ok := e.CaughtUp(); ok && !present && !wrote.IsZero() && asOf.After(wrote) {
 		t.Errorf("a view without a write claims to be complete up to %v after it", asOf.Sub(wrote))
 	}
 }

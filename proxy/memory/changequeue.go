@@ -130,7 +130,7 @@ func (n *changeQueue) work(ctx context.Context) error {
 // follow drops the copy of an entry that the view shows to be deleted, and fetches the entry if what is
 // here of it is outdated otherwise. A pending write is left to the fence.
 func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
-	if n.m.view.isSuspect(id.Namespace) {
+	if n.m.view.hasDataLoss(id.Namespace) {
 		return nil
 	}
 	state, err := n.m.journal.Lookup(id)

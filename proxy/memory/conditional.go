@@ -73,7 +73,7 @@ func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes i
 		return 0, nil, 0, err // guard 9.2
 	case a.source >= FromUpstream:
 		return seq, a.item, 1, nil
-	case a.source == FromFallback, a.source == FromAssumed, a.source == FromSuspect, a.source == FromOlder:
+	case a.source == FromFallback, a.source == FromAssumed, a.source == FromDataLoss, a.source == FromOlder:
 		return seq, a.item, 0, nil
 	}
 	return 0, nil, 0, errOvertaken // by a write that the next look finds

@@ -57,7 +57,7 @@ type localListing struct {
 	complete    bool
 	confirmedAt time.Time
 	checked     int64 // as of cache.Item
-	suspect     bool  // it has entries that upstream does not show any more
+	dataLoss    bool  // it has entries that upstream does not show any more
 }
 
 func (l *localListing) item(limit int) cache.Item {
@@ -68,7 +68,7 @@ func (l *localListing) item(limit int) cache.Item {
 		Incomplete:  !l.complete,
 		Checked:     l.checked,
 	}
-	if l.suspect {
+	if l.dataLoss {
 		item.Doubt = uint8(journal.DataLoss)
 	}
 	return item
@@ -133,7 +133,7 @@ func (l *listing) accept(fill *journal.ListingFill, rows []journal.Row, complete
 	}
 	got := fetched{overtaken: overtaken}
 	doubtedAt := time.Time{}
-	if now.suspect {
+	if now.dataLoss {
 		doubtedAt, got.doubt, got.overtaken = time.Now(), journal.DataLoss, false
 		l.m.cache.Await()
 	}

@@ -62,7 +62,7 @@ type Options struct {
 	// nil is for none.
 	Prefetch, AssumeAbsent func(namespace string) bool
 	// View is what upstream holds of all entries; nil if upstream does not tell of changes. While it
-	// is sound, no answer gets old (see upstreamview.go).
+	// has caught up, no answer gets old (see upstreamview.go).
 	View View
 	// Exact says that WriteThrough carries a conditional write out only over the state that it is
 	// based on: so its condition holds among all hosts.

@@ -65,7 +65,7 @@ func listNewest(from lister, namespace string, limit, most int, unchanged func()
 	}
 	return &localListing{
 		namespace: namespace, items: items(settled.Rows, limit),
-		complete: settled.Complete, confirmedAt: settled.FetchedAt, suspect: settled.Suspect,
+		complete: settled.Complete, confirmedAt: settled.FetchedAt, dataLoss: settled.Suspect,
 	}, settled.Cut, nil
 }
 

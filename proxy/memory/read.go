@@ -66,7 +66,7 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 }
 
 // doubted are the sources of answers in whose place upstream has given another one.
-var doubted = [...]Source{journal.DataLoss: FromSuspect, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
+var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
 // answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {

@@ -20,7 +20,7 @@ const (
 	// beforeAll is in Unix seconds. A fence takes a copy that gives way as written then: any state
 	// upstream is later.
 	beforeAll = 1
-	// lookAgainEvery is how often upstream is asked at most whether a suspect namespace is back.
+	// lookAgainEvery is how often upstream is asked at most whether a namespace with data loss is whole again.
 	lookAgainEvery = 2 * time.Second
 )
 
@@ -31,7 +31,7 @@ type Restorer struct {
 
 	mu      sync.Mutex // guards the fields below, and those of each restoration
 	running map[string]*Restoration
-	looked  map[string]time.Time // when the list of a suspect namespace was last asked for
+	looked  map[string]time.Time // when the list of a namespace with data loss was last asked for
 }
 
 // Restoration is the work on one namespace. It goes on after a restart.
@@ -62,7 +62,7 @@ func (r *Restorer) Resume() {
 	}
 }
 
-// lookAgain asks for the list of a suspect namespace, now that upstream shows an entry of it.
+// lookAgain asks for the list of a namespace with data loss, now that upstream shows an entry of it.
 func (r *Restorer) lookAgain(namespace string) {
 	if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect {
 		return
@@ -73,7 +73,7 @@ func (r *Restorer) lookAgain(namespace string) {
 	if now.Sub(r.looked[namespace]) < lookAgainEvery {
 		return
 	}
-	for other, at := range r.looked { // those that are suspect no longer
+	for other, at := range r.looked { // those without data loss by now
 		if now.Sub(at) >= lookAgainEvery {
 			delete(r.looked, other)
 		}
@@ -346,7 +346,7 @@ func (r *Restorer) inTime(ctx context.Context, err error) error {
 // namespacesAtOnce bounds how many names are read at a time.
 const namespacesAtOnce = 1000
 
-// DistrustAll makes every namespace suspect of which something is known.
+// DistrustAll notes data loss of every namespace of which something is known.
 func (r *Restorer) DistrustAll() error {
 	for after := ""; ; {
 		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })

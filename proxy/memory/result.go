@@ -85,7 +85,7 @@ const (
 	FromStale                  // known here, and asked for anew in the background
 	FromFallback               // known here, and upstream cannot be asked
 	FromAssumed                // not known here, and upstream cannot be asked: taken for absent
-	FromSuspect                // known here, and upstream seems to have lost it
+	FromDataLoss               // known here, and upstream seems to have lost it
 	FromOlder                  // known here, and upstream has answered with an older state
 	FromUpstream               // nothing was known here
 	FromExpired                // the answer known here was too old
@@ -101,7 +101,7 @@ var sourceNames = [Sources]struct{ cacheStatus, label, monitor string }{
 	FromStale:    {"botwired; hit; detail=stale-while-revalidate", "stale", "stale"},
 	FromFallback: {"botwired; hit; detail=stale-if-error", "fallback", "fallback"},
 	FromAssumed:  {"botwired; hit; detail=assume-absent", "assumed", "assumed"},
-	FromSuspect:  {"botwired; hit; detail=suspect", "suspect", "suspect"},
+	FromDataLoss: {"botwired; hit; detail=data-loss", "data_loss", "data_loss"},
 	FromOlder:    {"botwired; hit; detail=older-answer", "older", "older"},
 	FromUpstream: {"botwired; fwd=miss", "miss", "upstream"},
 	FromExpired:  {"botwired; fwd=stale", "expired", "upstream"},

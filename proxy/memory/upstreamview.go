@@ -9,19 +9,19 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While a view of upstream is sound, no answer gets old: an answer holds until the view shows
+// While a view of upstream has caught up, no answer gets old: an answer holds until the view shows
 // another version. Two things make sure that no answer is given as fresh after that.
 //
 // An answer is made in this order: take the generation of its key, look up the state here, ask the
-// view whether it is sound, look at the entry's version in the view, put the answer into the cache
+// view whether it has caught up, look at the entry's version in the view, put the answer into the cache
 // under that generation. The view's owner does it the other way round: show the version, and then
 // advance the generation with [Server.VersionSeen]. So either the answer's look
 // at the view came after the version was shown, and the answer is made of it or is outdated. Or
 // the look came before, and so did the generation, which is an old one as soon as the version was
 // told. The cache returns no answer of an old generation.
 //
-// An answer notes since when the view was sound at that look. If the view breaks, the versions that
-// it misses advance no generation, and the answer gets old from then on. When the view is sound
+// An answer notes since when the view had caught up at that look. If the view breaks, the versions that
+// it misses advance no generation, and the answer gets old from then on. When the view has caught up
 // again, all of them have been told, and its span begins at another time: an answer from before is
 // looked at once more.
 //
@@ -40,7 +40,7 @@ type upstreamView struct {
 type viewed struct {
 	item     *cache.Item // nil if nothing can be answered
 	mayExist bool        // nothing is known, but that upstream holds the entry, or may
-	present  bool        // a sound view shows that upstream holds a value, which is not here
+	present  bool        // a view that has caught up shows that upstream holds a value, which is not here
 	deleted  bool        // the item is an absence that is later than a copy here: see dropDeleted
 }
 
@@ -51,9 +51,9 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 	if c.upstream == nil || state.Seq != 0 {
 		return byTime()
 	}
-	asOf, since, sound := c.upstream.Sound()
+	asOf, since, caughtUp := c.upstream.CaughtUp()
 	row, present, known := c.upstream.Entry(id)
-	if !known || state.InDoubt && !sound || c.isSuspect(id.Namespace) {
+	if !known || state.InDoubt && !caughtUp || c.hasDataLoss(id.Namespace) {
 		return byTime()
 	}
 	confirm := func(item cache.Item) viewed {
@@ -66,10 +66,10 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 		return confirm(made)
 	case present && kept:
 		return outdated(made)
-	case present && !sound && isAbsentSince(cached, asOf):
+	case present && !caughtUp && isAbsentSince(cached, asOf):
 		return viewed{item: cached}
 	case present:
-		return viewed{mayExist: true, present: sound}
+		return viewed{mayExist: true, present: caughtUp}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
 		return viewed{item: &made} // newer than what the view shows
 	// guard 17.34
@@ -116,16 +116,16 @@ func isAbsentSince(cached *cache.Item, at time.Time) bool {
 }
 
 // confirmedAt is when upstream was last known to hold what an answer shows, and holds says that it
-// still is: the view has been sound since the answer was made.
+// still is: the view has been caught up since the answer was made.
 func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 	if item.Checked == 0 {
 		return item.ConfirmedAt, false
 	}
-	asOf, since, sound := c.upstream.Sound()
+	asOf, since, caughtUp := c.upstream.CaughtUp()
 	if since.UnixNano() != item.Checked {
 		return item.ConfirmedAt, false
 	}
-	return laterTime(item.ConfirmedAt, asOf), sound
+	return laterTime(item.ConfirmedAt, asOf), caughtUp
 }
 
 // mayRefresh reports whether another look may make an answer hold.
@@ -133,8 +133,8 @@ func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	if c.upstream == nil || item.ConfirmedAt.IsZero() {
 		return false
 	}
-	_, since, sound := c.upstream.Sound()
-	return sound && since.UnixNano() != item.Checked
+	_, since, caughtUp := c.upstream.CaughtUp()
+	return caughtUp && since.UnixNano() != item.Checked
 }
 
 // isDeletedUpstream reports whether upstream no longer holds an entry of which there is a copy here.
@@ -147,23 +147,23 @@ func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.
 	return f.freshness == cache.Fresh && f.item.Body == nil
 }
 
-// shows returns whether a sound view shows a value of an entry, and whether it shows the tombstone of a
+// shows returns whether a view that has caught up shows a value of an entry, and whether it shows the tombstone of a
 // delete: upstream's word for that need not be checked against its list then.
 func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	if c.upstream == nil {
 		return false, false
 	}
-	_, _, sound := c.upstream.Sound()
+	_, _, caughtUp := c.upstream.CaughtUp()
 	row, present, known := c.upstream.Entry(id)
-	return sound && known && present, sound && known && !present && row.UpdatedAt != 0
+	return caughtUp && known && present, caughtUp && known && !present && row.UpdatedAt != 0
 }
 
 // listed is [journal.Listings.Shows] by the view, if that is known.
 func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
-	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.isSuspect(id.Namespace) {
+	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return l, listed, ok, err
 	}
-	asOf, _, _ := c.upstream.Sound()
+	asOf, _, _ := c.upstream.CaughtUp()
 	_, present, known := c.upstream.Entry(id)
 	if !known {
 		return l, listed, ok, nil
@@ -172,17 +172,17 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 }
 
 // versionOf is the time of upstream's version of an entry as the view shows it, in microseconds; 0
-// if it shows none. In a suspect namespace the copies here are to replace it, so it counts
-// for nothing in a suspect namespace.
+// if it shows none. In a namespace with data loss the copies here are to replace it, so it counts
+// for nothing in one.
 func (c *upstreamView) versionOf(id journal.ID) int64 {
-	if c.upstream == nil || c.isSuspect(id.Namespace) {
+	if c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return 0
 	}
 	row, _, _ := c.upstream.Entry(id)
 	return micros(row.UpdatedAt)
 }
 
-func (c *upstreamView) isSuspect(namespace string) bool {
+func (c *upstreamView) hasDataLoss(namespace string) bool {
 	_, suspect := c.journal.Trust.Suspect(namespace)
 	return suspect
 }

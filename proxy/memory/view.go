@@ -17,12 +17,12 @@ import (
 // Upstream lists what the view shows: a listing that upstream answers has nothing that the view does
 // not have, or has had. So no listing is newer than it.
 type View interface {
-	// Sound returns the last moment up to which the view is known to have missed nothing, since
+	// CaughtUp returns the last moment up to which the view is known to have missed nothing, since
 	// when that has been so without a gap, and whether it still is. While it is, a
 	// change upstream shows here within milliseconds, and at the latest when the watch is next
 	// checked. All that upstream held at since, and all that changed later, has been told by the
 	// engine's OnChange.
-	Sound() (asOf, since time.Time, ok bool)
+	CaughtUp() (asOf, since time.Time, ok bool)
 	// Entry returns what upstream holds of an entry as a row of a listing, whose Origin has At,
 	// and Seq if the version is a write of this host's. If upstream holds the tombstone of a
 	// delete, present is false and the row has its UpdatedAt, which is 0 if there is none. known is

@@ -23,12 +23,12 @@ type viewLister struct {
 // Listing is as the journal's, the newest rows first.
 func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok bool, err error) {
 	v.checked = 0
-	asOf, since, sound := v.c.upstream.Sound()
+	asOf, since, caughtUp := v.c.upstream.CaughtUp()
 	rows, total, known := v.c.upstream.Newest(namespace, most)
-	if !known || v.c.isSuspect(namespace) {
+	if !known || v.c.hasDataLoss(namespace) {
 		return v.Journal.Listing(namespace, most)
 	}
-	if sound {
+	if caughtUp {
 		v.checked = since.UnixNano()
 	} else { // upstream may have been asked since: the view has what it has listed
 		head, _, err := v.c.journal.Listings.Head(namespace)
@@ -40,13 +40,13 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
 }
 
-// known is [journal.Keys.Known] with upstream's versions as a sound view shows them; ok is false
+// known is [journal.Keys.Known] with upstream's versions as a view that has caught up shows them; ok is false
 // if it does not.
 func (c *upstreamView) known(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
 	if c.upstream == nil {
 		return nil, false, nil
 	}
-	if _, _, sound := c.upstream.Sound(); !sound || c.isSuspect(namespace) {
+	if _, _, caughtUp := c.upstream.CaughtUp(); !caughtUp || c.hasDataLoss(namespace) {
 		return nil, false, nil
 	}
 	wanted := func(key string) bool { return key > after && strings.HasPrefix(key, prefix) }
@@ -85,13 +85,13 @@ func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 	if l.m.view.upstream == nil {
 		return false
 	}
-	_, since, sound := l.m.view.upstream.Sound()
+	_, since, caughtUp := l.m.view.upstream.CaughtUp()
 	missed := time.Unix(0, l.changes.overflowed.Load())
-	return sound && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
+	return caughtUp && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
 }
 
-// Known returns what is known here of a namespace in the order of the keys: what a view shows if it is
-// sound, else what the journal has. complete says that upstream has no other keys.
+// Known returns what is known here of a namespace in the order of the keys: what a view shows if it has
+// caught up, else what the journal has. complete says that upstream has no other keys.
 func (m *Memory) Known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
 	found, ok, err := m.view.known(namespace, prefix, after, most)
 	if err != nil || ok {

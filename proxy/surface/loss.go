@@ -38,7 +38,7 @@ func (s *Surface) lost() string {
 	return s.opts.Loss.Lost()
 }
 
-// restoreAll begins to give upstream back what it has lost of all suspect namespaces. If upstream is
+// restoreAll begins to give upstream back what it has lost of all namespaces with data loss. If upstream is
 // not believed at all, that is every namespace of which something is known here. It ends before
 // the restorations do.
 func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
@@ -49,7 +49,7 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	}
 	doc := api.Accepted{Lost: s.lost()}
 	if doc.Lost != "" {
-		// All namespaces are suspect before the first answer of upstream's counts.
+		// All namespaces have data loss before the first answer of upstream's counts.
 		if err := s.restorer.DistrustAll(); err != nil {
 			return err
 		}

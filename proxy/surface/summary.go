@@ -31,7 +31,7 @@ func summarize(f *facts) api.Summary {
 	for _, look := range []func() *api.Finding{
 		f.journalFailed, f.writesRefused, // callers are refused
 		// somebody has to decide or wait
-		f.lost, f.about(isLost, f.suspect), f.upstreamDown, f.about(isPaused, f.paused), f.deadLetters,
+		f.lost, f.about(isLost, f.dataLoss), f.upstreamDown, f.about(isPaused, f.paused), f.deadLetters,
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(hasNoQuotaLeft, f.usedUp),
 		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.about(isRestoring, f.restoring),
 		f.about(waitsFor("throttled"), f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	noon       = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	since      = noon.Add(-10 * time.Minute)
-	until      = noon.Add(30 * time.Minute)
-	limit      = int64(1000)
-	suspectOne = space(api.NamespaceStatus{Namespace: "lost", Suspect: &api.Suspect{Since: since, Missing: 40, Of: 50}})
-	locked     = space(api.NamespaceStatus{Namespace: "locked", Pending: 12, OldestPendingSeconds: 185, Paused: "HTTP 401", Waits: &api.Wait{Why: "paused: HTTP 401"}})
+	noon      = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	since     = noon.Add(-10 * time.Minute)
+	until     = noon.Add(30 * time.Minute)
+	limit     = int64(1000)
+	lossOfOne = space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 40, Of: 50}})
+	locked    = space(api.NamespaceStatus{Namespace: "locked", Pending: 12, OldestPendingSeconds: 185, Paused: "HTTP 401", Waits: &api.Wait{Why: "paused: HTTP 401"}})
 )
 
 func isDown(f *facts) {
@@ -53,10 +53,10 @@ var summaryRows = []summaryRow{
 	{"the journal is full", []func(*facts){func(f *facts) {
 		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
 	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
-	{"suspect", []func(*facts){isDown, suspectOne}, api.LevelWarning,
+	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelWarning,
 		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", []string{"Upstream is down"}},
-	{"two are suspect", []func(*facts){suspectOne, space(api.NamespaceStatus{Namespace: "small", Suspect: &api.Suspect{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
+	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
 		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", nil},
 	{"lost", []func(*facts){locked, func(f *facts) {
@@ -67,7 +67,7 @@ var summaryRows = []summaryRow{
 		f.status.Upstream.Watch = &api.WatchState{Reason: "no server takes a connection", Since: since}
 	}}, api.LevelNotice, "Upstream does not tell of changes (no server takes a connection): copies are fresh for cache.fresh_for",
 		true, "botwired doctor", nil},
-	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", Suspect: &api.Suspect{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
+	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
 	{"down", []func(*facts){isDown}, api.LevelWarning, "Upstream is down (connection refused): nothing is lost, no write waits", true, "tries again by itself", nil},
 	{"down, and one write waits", []func(*facts){isDown, func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 61 }}, api.LevelWarning,
@@ -128,7 +128,7 @@ var summaryRows = []summaryRow{
 	{"rebuilding", []func(*facts){func(f *facts) { f.status.Rebuilding, f.status.Pending = true, 3021 }}, api.LevelNotice,
 		"botwired is still reading its journal: it has found 3,021 writes so far that upstream does not have", true, "", nil},
 	{"all at once", []func(*facts){
-		func(f *facts) { f.stops, f.status.OpenDeadLetters = true, 1 }, locked, isDown, suspectOne, isFull,
+		func(f *facts) { f.stops, f.status.OpenDeadLetters = true, 1 }, locked, isDown, lossOfOne, isFull,
 	}, api.LevelCritical, "Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on", true, "",
 		[]string{"no longer holds", "is down", "does not let", "for good", "is stopping"}},
 }

@@ -63,9 +63,9 @@ func (f *facts) since(g *group) time.Time {
 }
 
 // isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
-func isLost(n *api.NamespaceStatus) bool { return n.Suspect != nil && !n.Suspect.Restoring }
+func isLost(n *api.NamespaceStatus) bool { return n.DataLoss != nil && !n.DataLoss.Restoring }
 
-func isRestoring(n *api.NamespaceStatus) bool { return n.Suspect != nil && n.Suspect.Restoring }
+func isRestoring(n *api.NamespaceStatus) bool { return n.DataLoss != nil && n.DataLoss.Restoring }
 
 func isPaused(n *api.NamespaceStatus) bool { return n.Paused != "" }
 
@@ -103,20 +103,20 @@ const unwatchedFor = 10 * time.Second
 // unwatched is about an upstream that should tell of changes, and does not.
 func (f *facts) unwatched() *api.Finding {
 	w := f.status.Upstream.Watch
-	if w == nil || w.Sound || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
+	if w == nil || w.CaughtUp || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
 		return nil
 	}
 	return say(api.LevelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
 		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
 }
 
-func (f *facts) suspect(g *group) *api.Finding {
-	since, missing, of := g.first.Suspect.Since, 0, 0
+func (f *facts) dataLoss(g *group) *api.Finding {
+	since, missing, of := g.first.DataLoss.Since, 0, 0
 	for i := range f.status.Namespaces {
 		if n := &f.status.Namespaces[i]; isLost(n) {
-			missing, of = missing+n.Suspect.Missing, of+n.Suspect.Of
-			if n.Suspect.Since.Before(since) {
-				since = n.Suspect.Since
+			missing, of = missing+n.DataLoss.Missing, of+n.DataLoss.Of
+			if n.DataLoss.Since.Before(since) {
+				since = n.DataLoss.Since
 			}
 		}
 	}
@@ -126,8 +126,8 @@ func (f *facts) suspect(g *group) *api.Finding {
 }
 
 func (f *facts) restoring(g *group) *api.Finding {
-	return say(api.LevelNotice, g.first.Suspect.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
-		g.name(), words.Count(g.first.Suspect.Missing, "entry"))
+	return say(api.LevelNotice, g.first.DataLoss.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
+		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
 func (f *facts) paused(g *group) *api.Finding {

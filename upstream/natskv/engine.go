@@ -82,7 +82,7 @@ type Report struct {
 	Revision uint64 // the last one that the index has
 	Entries  int    // in the index
 	Memory   int64  // about the bytes that the index takes
-	Sound    bool
+	CaughtUp bool
 	Since    time.Time // since when it is, or is not
 	Why      string    // why it is not
 	Lost     string    // why the bucket is not believed; "" if it is: see Accept

@@ -294,7 +294,7 @@ func (p *progress) becomes(sound bool, why string) (news bool) {
 	return news
 }
 
-// isSound is [Engine.Sound] for a connection that is there.
+// isSound is [Engine.CaughtUp] for a connection that is there.
 func (p *progress) isSound(now time.Time) (asOf, since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

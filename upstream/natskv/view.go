@@ -14,10 +14,10 @@ func (w *watch) view() (asOf, since time.Time, ok bool) {
 	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
-// Sound returns the last moment up to which the index is known to have missed nothing, since when
+// CaughtUp returns the last moment up to which the index is known to have missed nothing, since when
 // that has been so without a gap, and whether it still is: at most 3 s ago the watch was found to be
 // complete, and the connection is there.
-func (e *Engine) Sound() (asOf, since time.Time, ok bool) { return e.watch.view() }
+func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
 // Entry returns an entry's last version as a row of a listing, whose Origin has Seq if the version is a
 // write of this host's. A tombstone's row has its time, and present is false. known is false until the
@@ -67,7 +67,7 @@ func (e *Engine) Report() Report {
 	f := e.index.figures()
 	return Report{
 		Bucket: e.opts.Bucket, Server: e.link.connectedTo(), Revision: f.revision, Entries: f.entries, Memory: f.memory,
-		Sound: sound, Since: since, Why: why, Lost: e.watch.keeper.lostWhy(),
+		CaughtUp: sound, Since: since, Why: why, Lost: e.watch.keeper.lostWhy(),
 		Warnings: e.bucket.warns(),
 	}
 }

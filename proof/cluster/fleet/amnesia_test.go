@@ -53,8 +53,8 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 		if _, err := d.client.Do(t.Context(), api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: url.Values{"namespace": {"*"}}}); err != nil {
 			t.Fatal(err)
 		}
-		awaitStatus(t, d, "the namespace is not suspect any more", func(s *api.Status) bool {
-			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.Sound && s.Pending == 0 && len(suspects(s)) == 0
+		awaitStatus(t, d, "upstream has all entries again", func(s *api.Status) bool {
+			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.CaughtUp && s.Pending == 0 && len(losses(s)) == 0
 		})
 	}
 	for _, d := range []*Daemon{a, b} {
@@ -71,10 +71,10 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 	}
 }
 
-// suspects returns the namespaces that a status calls suspect.
-func suspects(s *api.Status) (names []string) {
+// losses returns the namespaces that have data loss by a status.
+func losses(s *api.Status) (names []string) {
 	for _, n := range s.Namespaces {
-		if n.Suspect != nil {
+		if n.DataLoss != nil {
 			names = append(names, n.Namespace)
 		}
 	}

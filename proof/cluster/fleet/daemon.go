@@ -79,7 +79,7 @@ func MakeBucket(ctx context.Context, url, name string) error {
 		return err
 	}
 	defer e.Close()
-	for !e.Report().Sound {
+	for !e.Report().CaughtUp {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():

@@ -59,19 +59,19 @@ func wantCacheStatus(t *testing.T, w interface{ Header() http.Header }, want, ag
 	}
 }
 
-// suspicion is what the status says of a namespace.
-func (s *sidecar) suspicion(namespace string) *api.Suspect {
+// dataLoss returns what the status says that upstream has lost of a namespace.
+func (s *sidecar) dataLoss(namespace string) *api.DataLoss {
 	s.t.Helper()
 	var doc struct {
 		Namespaces []struct {
-			Namespace string       `json:"namespace"`
-			Suspect   *api.Suspect `json:"suspect"`
+			Namespace string        `json:"namespace"`
+			DataLoss  *api.DataLoss `json:"data_loss"`
 		} `json:"namespaces"`
 	}
 	decode(s.t, s.get("/_botwired/status"), &doc)
 	for _, n := range doc.Namespaces {
 		if n.Namespace == namespace {
-			return n.Suspect
+			return n.DataLoss
 		}
 	}
 	return nil
@@ -112,8 +112,8 @@ func TestUpstreamIsWiped(t *testing.T) {
 		if diff := cmp.Diff(want, held); diff != "" {
 			t.Error(diff)
 		}
-		if suspect := s.suspicion("ns"); suspect != nil {
-			t.Errorf("still suspect: %+v", suspect)
+		if suspect := s.dataLoss("ns"); suspect != nil {
+			t.Errorf("still there: %+v", suspect)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func (s *sidecar) readAllOfTheLost(n int) {
 	for i := range n {
 		w := s.get(fmt.Sprint("/memory/ns/key-", i))
 		wantValue(s.t, w, fmt.Sprint("value ", i))
-		wantCacheStatus(s.t, w, "hit; detail=suspect", "120")
+		wantCacheStatus(s.t, w, "hit; detail=data-loss", "120")
 	}
 	lists := 0
 	for _, q := range s.upstream.take() {
@@ -137,12 +137,12 @@ func (s *sidecar) readAllOfTheLost(n int) {
 		s.t.Errorf("%d LISTs", lists)
 	}
 	w := s.get("/memory/ns?limit=1000")
-	wantCacheStatus(s.t, w, "hit; detail=suspect", "120")
+	wantCacheStatus(s.t, w, "hit; detail=data-loss", "120")
 	if listed := strings.Count(w.Body.String(), `"key"`); listed != n {
 		s.t.Errorf("%d keys are listed", listed)
 	}
-	want := &api.Suspect{Since: time.Now().UTC(), Missing: n, Of: n}
-	if diff := cmp.Diff(want, s.suspicion("ns")); diff != "" {
+	want := &api.DataLoss{Since: time.Now().UTC(), Missing: n, Of: n}
+	if diff := cmp.Diff(want, s.dataLoss("ns")); diff != "" {
 		s.t.Error(diff)
 	}
 }
@@ -183,13 +183,13 @@ func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 		s.cache.Await()
 		w := s.get("/memory/ns/key-1")
 		wantValue(t, w, "value 1")
-		wantCacheStatus(t, w, "hit; detail=suspect", "120")
+		wantCacheStatus(t, w, "hit; detail=data-loss", "120")
 		if asked := s.upstream.take(); len(asked) != 0 {
 			t.Errorf("asked %v", asked)
 		}
 		time.Sleep(usual.FreshFor)
-		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "130")
-		wantCacheStatus(t, s.get("/memory/ns/key-1", "Cache-Control", "no-cache"), "hit; detail=suspect", "130")
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "130")
+		wantCacheStatus(t, s.get("/memory/ns/key-1", "Cache-Control", "no-cache"), "hit; detail=data-loss", "130")
 		if asked := s.upstream.take(); len(asked) != 2 {
 			t.Errorf("asked %v", asked)
 		}
@@ -298,7 +298,7 @@ func TestForget(t *testing.T) {
 		s.upstream.wipe()
 		s.upstream.set(id("ns", "key-2"), "still there")
 		time.Sleep(2 * time.Minute)
-		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/forget", ""), http.StatusBadRequest)
 		s.upstream.setDown(true)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/forget?namespace=ns", ""), http.StatusServiceUnavailable)
@@ -310,7 +310,7 @@ func TestForget(t *testing.T) {
 		}
 		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
 		wantValue(t, s.get("/memory/ns/key-2"), "still there")
-		if suspect := s.suspicion("ns"); suspect != nil {
+		if suspect := s.dataLoss("ns"); suspect != nil {
 			t.Errorf("%+v", suspect)
 		}
 	})
@@ -323,14 +323,14 @@ func TestUpstreamIsBack(t *testing.T) {
 		lost := s.upstream.wipe()
 		time.Sleep(2 * time.Minute)
 		s.get("/memory/ns/key-1")
-		if s.suspicion("ns") == nil {
+		if s.dataLoss("ns") == nil {
 			t.Fatal("not suspect")
 		}
 		s.upstream.bringBack(lost)
 		time.Sleep(usual.FreshFor)
 		wantCacheStatus(t, s.get("/memory/ns/key-1"), "fwd=stale", "")
 		synctest.Wait()
-		if suspect := s.suspicion("ns"); suspect != nil {
+		if suspect := s.dataLoss("ns"); suspect != nil {
 			t.Errorf("%+v", suspect)
 		}
 		for i := range 20 {
@@ -346,7 +346,7 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 		s.learnMany("ns", 20)
 		s.upstream.wipe()
 		time.Sleep(2 * time.Minute)
-		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=suspect", "120")
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
 		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-1", ""), http.StatusNotFound)
 		wantStatus(t, s.get("/memory/ns/key-1"), http.StatusNotFound)
 	})

@@ -64,7 +64,7 @@ func TestRestoreAll(t *testing.T) {
 		}
 		f.err = nil
 		s.wantAccepted("restore", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{"large", "small"}})
-		if doc := s.suspicion("small"); doc == nil || !doc.Restoring {
+		if doc := s.dataLoss("small"); doc == nil || !doc.Restoring {
 			t.Errorf("%+v", doc)
 		}
 		s.wantAccepted("restore", api.Accepted{Namespaces: []string{"large", "small"}})
@@ -82,7 +82,7 @@ func TestRestoreAll(t *testing.T) {
 					t.Errorf("upstream holds %q of %s/%d", value, namespace, i)
 				}
 			}
-			if doc := s.suspicion(namespace); doc != nil {
+			if doc := s.dataLoss(namespace); doc != nil {
 				t.Errorf("%s: %+v", namespace, doc)
 			}
 		}
@@ -119,7 +119,7 @@ func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 			s.settle(p.ID)
 		}
 		synctest.Wait()
-		if doc := s.suspicion("ns"); doc != nil {
+		if doc := s.dataLoss("ns"); doc != nil {
 			t.Errorf("%+v", doc)
 		}
 	})
@@ -134,7 +134,7 @@ func TestAcceptUpstream(t *testing.T) {
 		s.upstream.wipe()
 		s.wantAccepted("forget", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{}})
 		s.wantAccepted("forget", api.Accepted{Namespaces: []string{}})
-		if doc := s.suspicion("ns"); doc != nil || f.accepted != 1 {
+		if doc := s.dataLoss("ns"); doc != nil || f.accepted != 1 {
 			t.Errorf("accepted %d times, %+v", f.accepted, doc)
 		}
 	})
