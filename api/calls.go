@@ -171,7 +171,7 @@ func (c *Client) write(ctx context.Context, r Request) (seq uint64, err error) {
 	text := answer.Header.Get("Botwired-Write")
 	_, number, _ := strings.Cut(text, "seq=")
 	if seq, err = strconv.ParseUint(number, 10, 64); err != nil {
-		return 0, fmt.Errorf("an acknowledgement with Botwired-Write: %q", text)
+		return 0, c.explain(r, fmt.Errorf("%w: an acknowledgement with Botwired-Write: %q", ErrForeign, text))
 	}
 	return seq, nil
 }

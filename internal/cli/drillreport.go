@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/words"
@@ -113,8 +114,19 @@ func printFinding(w io.Writer, n int, f *drill.Finding) {
 	fmt.Fprintln(w, term.Printable(fmt.Sprintf("%d. %s, phase %s: %s", n, at, f.Phase, f.Text)))
 	fmt.Fprintf(w, "   breaks point %d of the contract\n", f.Contract)
 	for i := range f.Receipts {
-		fmt.Fprintln(w, term.Printable("   receipt "+f.Receipts[i].String()))
+		fmt.Fprintln(w, term.Printable("   receipt "+receiptText(&f.Receipts[i])))
 	}
+}
+
+func receiptText(r *api.Receipt) string {
+	s := fmt.Sprintf("%d %s %s", r.Seq, r.Op, r.State)
+	if r.By != nil {
+		s += fmt.Sprintf(" by %d", *r.By)
+	}
+	if r.Reason != "" {
+		s += ": " + r.Reason
+	}
+	return s
 }
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/drill"
 )
@@ -25,7 +26,7 @@ func audited() *drill.Audit {
 		Books: drill.Books{Acknowledged: 12, Settled: 3, Superseded: 8, Unaccounted: 1, Unanswered: 1},
 		Findings: []drill.Finding{{
 			Contract: 13, Phase: "lies", Namespace: "drill", Key: "k", Text: "the receipt says settled",
-			Receipts: []drill.Receipt{{Seq: 7, Op: "put", State: "superseded", By: &by}, {Seq: 8, Op: "put", State: "settled"}},
+			Receipts: []api.Receipt{{Seq: 7, Op: "put", State: "superseded", By: &by}, {Seq: 8, Op: "put", State: "settled"}},
 		}},
 		Verdict: "The books do not balance.",
 	}

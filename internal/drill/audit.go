@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/api"
 )
 
 // Latency is how long callers waited, in milliseconds.
@@ -57,30 +59,6 @@ func (b *Books) Balanced() bool {
 	return b.Acknowledged == b.Settled+b.Superseded+b.Pending+b.Dead
 }
 
-// Receipt is what the daemon says of a write.
-type Receipt struct {
-	Seq       uint64   `json:"seq"`
-	Namespace string   `json:"namespace"`
-	Key       string   `json:"key"`
-	Op        string   `json:"op"`
-	State     string   `json:"state"`
-	WrittenAt float64  `json:"written_at"`
-	SettledAt *float64 `json:"settled_at"`
-	By        *uint64  `json:"by"`
-	Reason    string   `json:"reason,omitempty"`
-}
-
-func (r *Receipt) String() string {
-	s := fmt.Sprintf("%d %s %s", r.Seq, r.Op, r.State)
-	if r.By != nil {
-		s += fmt.Sprintf(" by %d", *r.By)
-	}
-	if r.Reason != "" {
-		s += ": " + r.Reason
-	}
-	return s
-}
-
 // Finding is something that must not happen.
 type Finding struct {
 	// Contract is the point of the contract that is broken.
@@ -90,7 +68,7 @@ type Finding struct {
 	Key       string `json:"key"`
 	Text      string `json:"text"`
 	// Receipts are those of the last acknowledged writes to the entry, the oldest first.
-	Receipts []Receipt `json:"receipts"`
+	Receipts []api.Receipt `json:"receipts"`
 }
 
 // Audit is the outcome of a drill.

@@ -2,14 +2,17 @@ package drill
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/api"
 )
 
 // The states of a receipt.
@@ -33,28 +36,29 @@ const (
 
 // receipt asks for one; nil means that there is none. With a wait, the daemon answers once
 // the write is not pending any more.
-func (d *drill) receipt(ctx context.Context, seq uint64, wait time.Duration) (*Receipt, error) {
-	target := fmt.Sprintf("/_botwired/receipts/%d", seq)
+func (d *drill) receipt(ctx context.Context, seq uint64, wait time.Duration) (*api.Receipt, error) {
+	r := api.Request{Path: api.Surface("receipts", strconv.FormatUint(seq, 10))}
 	if wait > 0 {
-		target += fmt.Sprintf("?wait=%dms", wait.Milliseconds())
+		r.Query = url.Values{"wait": {fmt.Sprintf("%dms", wait.Milliseconds())}}
 	}
 	for {
-		a, err := d.ask(ctx, http.MethodGet, target, nil)
+		receipt := &api.Receipt{}
+		err := d.ask(ctx, false, func() error {
+			_, err := d.opts.Daemon.Read(ctx, r, receipt)
+			return err
+		})
 		switch {
-		case err != nil:
-			return nil, err
-		case a.Status == http.StatusNotFound:
+		case err == nil:
+			return receipt, nil
+		case api.IsRefused(err, http.StatusNotFound):
 			return nil, nil
-		case a.Status == http.StatusServiceUnavailable: // the daemon is still reading its journal
+		case api.IsRefused(err, http.StatusServiceUnavailable): // the daemon is still reading its journal
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return nil, err
 			}
 			continue
-		case a.Status != http.StatusOK:
-			return nil, fmt.Errorf("receipt %d: %d: %s", seq, a.Status, detail(a.Body))
 		}
-		r := &Receipt{}
-		return r, json.Unmarshal(a.Body, r)
+		return nil, fmt.Errorf("receipt %d: %w", seq, err)
 	}
 }
 
@@ -268,18 +272,18 @@ func (d *drill) compare(ctx context.Context) error {
 }
 
 // story returns the receipts of the last writes to an entry, as far as the daemon tells.
-func (d *drill) story(ctx context.Context, e *entry) []Receipt {
+func (d *drill) story(ctx context.Context, e *entry) []api.Receipt {
 	d.mu.Lock()
 	acks := slices.Clone(e.acks[max(0, len(e.acks)-storyLength):])
 	d.mu.Unlock()
-	told := []Receipt{}
+	told := []api.Receipt{}
 	for _, a := range acks {
 		r, err := d.receipt(ctx, a.seq, 0)
 		switch {
 		case err != nil:
 			return told
 		case r == nil:
-			r = &Receipt{Seq: a.seq, Namespace: e.Namespace, Key: e.Key, Op: a.op, State: "none", WrittenAt: unix(a.at), Reason: "the daemon has no receipt"}
+			r = &api.Receipt{Seq: a.seq, Namespace: e.Namespace, Key: e.Key, Op: a.op, State: "none", WrittenAt: unix(a.at), Reason: "the daemon has no receipt"}
 		}
 		told = append(told, *r)
 	}

@@ -2,15 +2,14 @@ package drill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"strings"
+	"net/url"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/numbered"
 )
 
@@ -63,106 +62,104 @@ func (c *client) operate(ctx context.Context) error {
 // errNoAnswer says that the daemon was killed before it answered.
 var errNoAnswer = errors.New("the daemon was killed")
 
-// ask makes a request. If the daemon is killed before it answers, ask returns once it is
+// ask makes a request by do. If the daemon is killed before it answers, ask returns once it is
 // there again: with the error errNoAnswer for a write, and for a read with another try's answer.
-func (d *drill) ask(ctx context.Context, method, target string, body []byte) (*Answer, error) {
+func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	for try := 1; ; try++ {
-		a, err := d.opts.Rig.Ask(ctx, method, target, body)
+		err := do()
 		switch {
-		case err == nil:
-			return a, nil
+		case err == nil || refusalIn(err) != nil || errors.Is(err, api.ErrForeign):
+			return err
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		killed, failed := d.awaitRestart(ctx)
 		switch {
 		case failed != nil:
-			return nil, failed
+			return failed
 		case !killed || try == triesAtMost:
-			return nil, fmt.Errorf("the daemon does not answer: %w", err)
+			return fmt.Errorf("the daemon does not answer: %w", err)
 		}
 		d.mu.Lock()
 		if d.phase != nil {
 			d.phase.Unanswered++
 		}
 		d.mu.Unlock()
-		if method != http.MethodGet {
-			return nil, errNoAnswer
+		if writes {
+			return errNoAnswer
 		}
 	}
+}
+
+// refusalIn returns the refusal that an error is, or nil.
+func refusalIn(err error) *api.Refused {
+	refused, _ := errors.AsType[*api.Refused](err)
+	return refused
 }
 
 func (d *drill) put(ctx context.Context, e *entry, size int) error {
 	n := e.Begin(false)
-	body, err := json.Marshal(map[string]string{"value": numbered.Value(e.Key, n, size)})
-	if err != nil {
-		return err
-	}
-	return d.write(ctx, e, n, http.MethodPut, body)
+	return d.write(ctx, e, n, "put", func() (uint64, error) {
+		return d.opts.Daemon.Put(ctx, e.Namespace, e.Key, numbered.Value(e.Key, n, size))
+	})
 }
 
 func (d *drill) delete(ctx context.Context, e *entry) error {
-	return d.write(ctx, e, e.Begin(true), http.MethodDelete, nil)
+	return d.write(ctx, e, e.Begin(true), "delete", func() (uint64, error) {
+		return d.opts.Daemon.Delete(ctx, e.Namespace, e.Key)
+	})
 }
 
 // write makes a write that has begun, and enters its outcome in the books.
-func (d *drill) write(ctx context.Context, e *entry, n int, method string, body []byte) error {
+func (d *drill) write(ctx context.Context, e *entry, n int, op string, do func() (seq uint64, err error)) error {
 	oldest, began := e.Oldest(), time.Now()
-	a, err := d.ask(ctx, method, e.Path(), body)
-	took := time.Since(began)
-	if errors.Is(err, errNoAnswer) {
+	var seq uint64
+	err := d.ask(ctx, true, func() (err error) {
+		seq, err = do()
+		return err
+	})
+	took, refused := time.Since(began), refusalIn(err)
+	switch {
+	case errors.Is(err, errNoAnswer):
 		d.mu.Lock()
 		d.audit.Books.Unanswered++
 		d.mu.Unlock()
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case a.Status == http.StatusOK:
-		seq, ok := seqOf(a.Header.Get("Botwired-Write"))
-		if !ok {
-			return fmt.Errorf("%s %s: the answer 200 has no seq in Botwired-Write (%q)", method, e.Path(), a.Header.Get("Botwired-Write"))
-		}
+	case err == nil:
 		e.Acknowledged(n)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		e.acks = append(e.acks, &ack{seq: seq, number: n, op: strings.ToLower(method), at: time.Now(), phase: d.phase.Name})
+		e.acks = append(e.acks, &ack{seq: seq, number: n, op: op, at: time.Now(), phase: d.phase.Name})
 		d.phase.Acknowledged++
 		d.phase.writes = append(d.phase.writes, took)
 		return nil
-	case a.Status == http.StatusNotFound && method == http.MethodDelete:
-		e.Refused(n)
+	case refused == nil:
+		return fmt.Errorf("%s %s: %w", op, e.Path(), err)
+	}
+	e.Refused(n)
+	if refused.Status == http.StatusNotFound && op == "delete" {
 		d.judge(ctx, e, oldest, "", false, 9)
 		return nil
 	}
-	e.Refused(n)
 	d.mu.Lock()
 	d.phase.Refused++
 	d.mu.Unlock()
 	contract := 1
-	if a.Status == http.StatusInsufficientStorage {
+	if refused.Status == http.StatusInsufficientStorage {
 		contract = 3
 	}
-	d.found(ctx, contract, e, "the daemon refused a %s with %d: %s", method, a.Status, detail(a.Body))
+	d.found(ctx, contract, e, "the daemon refused a %s: %s", op, refused)
 	return nil
 }
 
-// seqOf reads the number in a Botwired-Write header.
-func seqOf(header string) (uint64, bool) {
-	_, digits, ok := strings.Cut(header, "seq=")
-	seq, err := strconv.ParseUint(digits, 10, 64)
-	return seq, ok && err == nil
-}
-
-// detail is an error's text.
-func detail(body []byte) string {
-	var doc struct{ Detail string }
-	if json.Unmarshal(body, &doc) == nil && doc.Detail != "" {
-		return doc.Detail
-	}
-	return fmt.Sprintf("%.100q", body)
+// get returns the daemon's answer to a read. An error that is a refusal is one of its answers.
+func (d *drill) get(ctx context.Context, e *entry) (value string, err error) {
+	err = d.ask(ctx, false, func() error {
+		v, err := d.opts.Daemon.Get(ctx, e.Namespace, e.Key)
+		value = v.Value
+		return err
+	})
+	return value, err
 }
 
 // read reads an entry, and judges the answer; own says that its reader has just written it.
@@ -178,9 +175,10 @@ func (d *drill) read(ctx context.Context, e *entry, own bool) error {
 func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 	oldest, began := e.Oldest(), time.Now()
 	there, known, _ := e.Certain()
-	a, err := d.ask(ctx, http.MethodGet, e.Path(), nil)
-	took := time.Since(began)
-	if err != nil {
+	value, err := d.get(ctx, e)
+	took, refused := time.Since(began), refusalIn(err)
+	foreign, absent := errors.Is(err, api.ErrForeign), api.IsRefused(err, http.StatusNotFound)
+	if err != nil && refused == nil && !foreign {
 		return err
 	}
 	d.mu.Lock()
@@ -190,37 +188,20 @@ func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 		}
 		d.phase.Reads++
 		d.phase.reads = append(d.phase.reads, took)
-		if a.Status != http.StatusOK && a.Status != http.StatusNotFound {
+		if refused != nil && !absent {
 			d.phase.Refused++
 		}
 	}
 	d.mu.Unlock()
-	switch a.Status {
-	case http.StatusOK, http.StatusNotFound:
-		value, err := valueOf(a)
-		if err != nil {
-			d.found(ctx, contract, e, "%v", err)
-			return nil
-		}
-		d.judge(ctx, e, oldest, value, a.Status == http.StatusOK, contract)
-	default:
-		if there && known {
-			d.found(ctx, contract, e, "the daemon has acknowledged the entry's value, and answered a read of it with %d: %s", a.Status, detail(a.Body))
-		}
+	switch {
+	case err == nil || absent:
+		d.judge(ctx, e, oldest, value, !absent, contract)
+	case foreign:
+		d.found(ctx, contract, e, "a read was answered with 200 and no value")
+	case there && known:
+		d.found(ctx, contract, e, "the daemon has acknowledged the entry's value, and refused a read of it: %s", refused)
 	}
 	return nil
-}
-
-// valueOf is the value in the answer to a GET.
-func valueOf(a *Answer) (string, error) {
-	if a.Status != http.StatusOK {
-		return "", nil
-	}
-	var doc struct{ Value *string }
-	if err := json.Unmarshal(a.Body, &doc); err != nil || doc.Value == nil {
-		return "", fmt.Errorf("a read was answered with 200 and no value: %.100q", a.Body)
-	}
-	return *doc.Value, nil
 }
 
 // judge compares what a reader was shown with what may be true.
@@ -244,46 +225,48 @@ func (d *drill) readAll(ctx context.Context) error {
 // tell its value, or that it does not know; it must not say that there is none.
 func (d *drill) readStranger(ctx context.Context, namespace string) error {
 	e := newEntry(namespace, strangersKey)
-	a, err := d.ask(ctx, http.MethodGet, e.Path(), nil)
-	if err != nil {
+	value, err := d.get(ctx, e)
+	refused := refusalIn(err)
+	if err != nil && refused == nil && !errors.Is(err, api.ErrForeign) {
 		return err
 	}
 	d.mu.Lock()
 	d.phase.Reads++
-	if a.Status == http.StatusServiceUnavailable {
+	if refused != nil && refused.Status == http.StatusServiceUnavailable {
 		d.phase.Refused++
 	}
 	d.mu.Unlock()
-	value, err := valueOf(a)
 	switch {
-	case err == nil && a.Status == http.StatusOK && value == strangersValue:
-	case a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "":
-	case a.Status == http.StatusTooManyRequests: // upstream's own word
+	case err == nil && value == strangersValue:
+	case refused != nil && refused.Status == http.StatusServiceUnavailable && refused.Header.Get("Retry-After") != "":
+	case refused != nil && refused.Status == http.StatusTooManyRequests: // upstream's own word
 	default:
-		d.found(ctx, 9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %d: %.100q", a.Status, a.Body)
+		d.found(ctx, 9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %.100q (%v)", value, err)
 	}
 	return nil
 }
 
 // list compares a listing with the entries; nobody writes meanwhile.
 func (d *drill) list(ctx context.Context) error {
-	a, err := d.ask(ctx, http.MethodGet, "/memory/"+namespace+"?limit=1000", nil)
-	if err != nil {
+	var listing api.Listing
+	err := d.ask(ctx, false, func() error {
+		_, err := d.opts.Daemon.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {"1000"}}}, &listing)
 		return err
-	}
-	var doc struct{ Keys []struct{ Key string } }
-	if a.Status != http.StatusOK {
+	})
+	switch {
+	case refusalIn(err) != nil:
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.phase.Refused++
 		return nil
-	}
-	if err := json.Unmarshal(a.Body, &doc); err != nil {
+	case errors.Is(err, api.ErrForeign):
 		d.found(ctx, 10, newEntry(namespace, ""), "a listing cannot be read: %v", err)
 		return nil
+	case err != nil:
+		return err
 	}
-	shown := make(map[string]bool, len(doc.Keys))
-	for _, k := range doc.Keys {
+	shown := make(map[string]bool, len(listing.Keys))
+	for _, k := range listing.Keys {
 		shown[k.Key] = true
 	}
 	d.mu.Lock()

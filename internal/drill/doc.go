@@ -11,18 +11,14 @@ package drill
 
 import (
 	"context"
-	"net/http"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
 )
 
-// Rig is a daemon that nobody else uses, and its upstream. Ask may be called concurrently, also
-// with the other methods.
+// Rig controls a daemon that nobody else uses, and its upstream.
 type Rig interface {
-	// Ask makes one request of the daemon, whose target is a path and a query. The error means
-	// that no whole answer came.
-	Ask(ctx context.Context, method, target string, body []byte) (*Answer, error)
 	// Restart kills the daemon, as a crash does, starts it again, and returns when it listens.
 	Restart(ctx context.Context) error
 	// Be makes upstream fail in a way, until the next call.
@@ -33,16 +29,12 @@ type Rig interface {
 	Read(ctx context.Context, namespace, key string) (value string, found bool, err error)
 }
 
-// Answer is a daemon's.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Options are those of a drill. Its Rig is healthy, and the daemon runs.
+// Options configures a drill. Its Rig is healthy, and the daemon runs.
 type Options struct {
 	Rig Rig
+	// Daemon asks the daemon, also after a restart. It may wait for an answer as long as the daemon
+	// for a receipt: [FirstByte].
+	Daemon *api.Client
 	// Seed decides what the clients do.
 	Seed uint64
 	// Lasts is about how long the phases take together. A client pauses for about Gap between two
@@ -53,6 +45,9 @@ type Options struct {
 	// Progress is told what happens, a line for people at a time; nil drops it.
 	Progress func(line string)
 }
+
+// FirstByte is how long the daemon may take until an answer begins.
+const FirstByte = time.Minute
 
 // clients is how many write at once, to keys keys each, in the namespace of that name.
 const (

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/numbered"
 )
@@ -63,7 +64,7 @@ type ack struct {
 	op      string
 	at      time.Time
 	phase   string
-	receipt *Receipt // the last that was asked for; nil if there is none
+	receipt *api.Receipt // the last that was asked for; nil if there is none
 }
 
 // Run drills a daemon. It returns an error if the drill itself could not go on: the daemon
@@ -248,7 +249,7 @@ func (d *drill) awaitRestart(ctx context.Context) (killed bool, err error) {
 
 // found notes what must not happen to an entry. Its receipts tell its story.
 func (d *drill) found(ctx context.Context, contract int, e *entry, format string, args ...any) {
-	f := Finding{Contract: contract, Phase: "the end", Namespace: e.Namespace, Key: e.Key, Text: fmt.Sprintf(format, args...), Receipts: []Receipt{}}
+	f := Finding{Contract: contract, Phase: "the end", Namespace: e.Namespace, Key: e.Key, Text: fmt.Sprintf(format, args...), Receipts: []api.Receipt{}}
 	d.mu.Lock()
 	if d.phase != nil {
 		f.Phase = d.phase.Name

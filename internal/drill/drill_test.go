@@ -1,10 +1,12 @@
 package drill_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
 )
@@ -33,7 +36,7 @@ type daemon struct {
 	first    map[string]string // the first of each
 	upstream map[string]string
 	waiting  map[string]uint64 // the newest write to each path that upstream lacks
-	receipts map[uint64]*drill.Receipt
+	receipts map[uint64]*api.Receipt
 	last     uint64
 	fault    faulty.Mode
 }
@@ -41,19 +44,25 @@ type daemon struct {
 func newDaemon(defect string) *daemon {
 	return &daemon{
 		defect: defect, values: map[string]string{}, first: map[string]string{}, upstream: map[string]string{},
-		waiting: map[string]uint64{}, receipts: map[uint64]*drill.Receipt{}, fault: faulty.Healthy,
+		waiting: map[string]uint64{}, receipts: map[uint64]*api.Receipt{}, fault: faulty.Healthy,
 	}
 }
 
-func answer(status int, doc any) *drill.Answer {
+func answer(status int, doc any) *http.Response {
 	body, err := json.Marshal(doc)
 	if err != nil {
 		panic(err)
 	}
-	return &drill.Answer{Status: status, Header: http.Header{}, Body: body}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body))}
 }
 
-func (d *daemon) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
+// RoundTrip answers the drill's requests.
+func (d *daemon) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, method, target := r.Context(), r.Method, r.URL.RequestURI()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
 	if number, ok := strings.CutPrefix(target, "/_botwired/receipts/"); ok {
 		return d.receipt(ctx, number)
 	}
@@ -85,7 +94,7 @@ func (d *daemon) Ask(ctx context.Context, method, target string, body []byte) (*
 	return answer(200, map[string]string{"value": value}), nil
 }
 
-func (d *daemon) list(path string) *drill.Answer {
+func (d *daemon) list(path string) *http.Response {
 	var keys []map[string]string
 	for p := range d.values {
 		if key, ok := strings.CutPrefix(p, path+"/"); ok && d.defect != "lists nothing" {
@@ -95,7 +104,7 @@ func (d *daemon) list(path string) *drill.Answer {
 	return answer(200, map[string]any{"keys": keys})
 }
 
-func (d *daemon) receipt(ctx context.Context, number string) (*drill.Answer, error) {
+func (d *daemon) receipt(ctx context.Context, number string) (*http.Response, error) {
 	number, wait, _ := strings.Cut(number, "?wait=")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
@@ -119,7 +128,7 @@ func (d *daemon) receipt(ctx context.Context, number string) (*drill.Answer, err
 	return answer(200, told), nil
 }
 
-func (d *daemon) write(method, path string, body []byte) *drill.Answer {
+func (d *daemon) write(method, path string, body []byte) *http.Response {
 	var doc struct{ Value string }
 	if err := json.Unmarshal(body, &doc); method == http.MethodPut && err != nil {
 		return answer(422, nil)
@@ -142,7 +151,7 @@ func (d *daemon) write(method, path string, body []byte) *drill.Answer {
 	seq := d.last
 	parts := strings.Split(path, "/")
 	if d.defect != "loses receipts" || seq%10 != 0 {
-		d.receipts[seq] = &drill.Receipt{Seq: seq, Namespace: parts[2], Key: parts[3], Op: strings.ToLower(method), State: "pending"}
+		d.receipts[seq] = &api.Receipt{Seq: seq, Namespace: parts[2], Key: parts[3], Op: strings.ToLower(method), State: "pending"}
 	}
 	if old, ok := d.waiting[path]; ok && d.receipts[old] != nil {
 		d.receipts[old].State, d.receipts[old].By = "superseded", &seq
@@ -216,7 +225,7 @@ func (d *daemon) Restart(context.Context) error {
 }
 
 func options(d *daemon) drill.Options {
-	return drill.Options{Rig: d, Lasts: 8 * time.Second, Gap: 50 * time.Millisecond, SettleWithin: time.Minute, Seed: 3}
+	return drill.Options{Rig: d, Daemon: api.NewClient(api.Options{Transport: d, FirstByte: drill.FirstByte}), Lasts: 8 * time.Second, Gap: 50 * time.Millisecond, SettleWithin: time.Minute, Seed: 3}
 }
 
 func TestSoundDaemon(t *testing.T) {

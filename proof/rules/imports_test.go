@@ -34,13 +34,13 @@ var layers = []layer{
 	{"internal/engines", []string{"config", "internal/build", "internal/words", "upstream/botwire", "upstream/natskv"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
-	{"internal/drill/throwaway", []string{"internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
+	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
 	{"internal/mcp", []string{"api"}},
 
-	// The drill knows a daemon and its upstream by interfaces of its own.
-	{"internal/drill", []string{"internal/faulty", "internal/numbered"}},
+	// The drill asks a daemon by package api, and has its upstream fail by an interface of its own.
+	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered"}},
 
 	// The memory knows upstream by an interface of its own, and no HTTP.
 	{"proxy/memory", []string{"cache", "internal/identity", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/pipe"
@@ -103,17 +105,21 @@ func (d *drilled) Restart(context.Context) error {
 	return d.start(l.clone)
 }
 
-// Ask is an answer only if it came before the daemon lost its power.
-func (d *drilled) Ask(_ context.Context, method, target string, body []byte) (*drill.Answer, error) {
+// RoundTrip returns an answer only if it came before the daemon lost its power.
+func (d *drilled) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
 	l := d.present()
 	if !l.serving.Load() {
 		return nil, errors.New("the daemon is away")
 	}
-	w := l.node.do(method, target, string(body))
+	w := l.node.do(r.Method, r.URL.RequestURI(), string(body))
 	if !l.serving.Load() {
 		return nil, errors.New("the daemon has lost its power")
 	}
-	return &drill.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+	return w.Result(), nil
 }
 
 func (d *drilled) Be(m faulty.Mode) error { return d.front.Be(m) }
@@ -141,7 +147,8 @@ func TestDrill(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDrilled(t, func(*settings) {})
 			audit, err := drill.Run(t.Context(), drill.Options{
-				Rig: d, Lasts: 4 * time.Minute, Gap: 1200 * time.Millisecond, SettleWithin: 10 * time.Minute, Seed: seed,
+				Rig: d, Daemon: api.NewClient(api.Options{Transport: d, FirstByte: drill.FirstByte}),
+				Lasts: 4 * time.Minute, Gap: 1200 * time.Millisecond, SettleWithin: 10 * time.Minute, Seed: seed,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	childprocess "github.com/botwired/botwired/internal/child"
 	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
@@ -49,13 +51,12 @@ type throwaway struct {
 	upstream string // the address of front
 
 	daemon  *childprocess.Process
-	address atomic.Pointer[string] // the daemon's URL
-	client  *http.Client           // which leads to it
+	address atomic.Pointer[string] // where the daemon listens
 }
 
 // Run drills a daemon of its own, and leaves nothing behind.
 func Run(ctx context.Context, seed uint64, lasts time.Duration, progress func(line string)) (audit *drill.Audit, err error) {
-	t := &throwaway{client: childprocess.NewClient()}
+	t := &throwaway{}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if t.program, err = os.Executable(); err != nil {
 		return nil, err
@@ -66,8 +67,12 @@ func Run(ctx context.Context, seed uint64, lasts time.Duration, progress func(li
 	if err := t.start(ctx); err != nil {
 		return nil, err
 	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", *t.address.Load())
+	}}
+	defer transport.CloseIdleConnections()
 	return drill.Run(ctx, drill.Options{
-		Rig: t, Seed: seed, Lasts: lasts * (10 - throwawayEnd) / 10, Gap: throwawayGap,
+		Rig: t, Daemon: api.NewClient(api.Options{Transport: transport, FirstByte: drill.FirstByte}), Seed: seed, Lasts: lasts * (10 - throwawayEnd) / 10, Gap: throwawayGap,
 		SettleWithin: throwawaySettle, Progress: progress,
 	})
 }
@@ -102,8 +107,8 @@ func (t *throwaway) start(ctx context.Context) (err error) {
 		"--cache-fresh-for", "500ms", "--cache-absent-for", "500ms", "--journal-disk-reserve", "16MiB",
 	)
 	if err == nil {
-		base := t.daemon.URL()
-		t.address.Store(&base)
+		address := t.daemon.Address()
+		t.address.Store(&address)
 	}
 	return err
 }
@@ -114,12 +119,6 @@ func (t *throwaway) Restart(ctx context.Context) error {
 		return err
 	}
 	return t.start(ctx)
-}
-
-// Ask implements [drill.Rig].
-func (t *throwaway) Ask(ctx context.Context, method, target string, body []byte) (*drill.Answer, error) {
-	a, err := childprocess.Ask(ctx, t.client, method, *t.address.Load()+target, body)
-	return (*drill.Answer)(&a), err
 }
 
 // Be implements [drill.Rig].
@@ -141,7 +140,6 @@ func (t *throwaway) close() (err error) {
 	if t.daemon != nil {
 		err = t.daemon.Kill()
 	}
-	t.client.CloseIdleConnections()
 	if t.front != nil {
 		err = errors.Join(err, t.front.Close())
 	}
