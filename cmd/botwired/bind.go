@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
@@ -74,11 +75,11 @@ func held(h journal.Holdings) string {
 // saysMoved is the command by which a person says that the upstream which a directory belongs to is
 // now where the configuration says. It needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
-	line := "botwired recover --data-dir " + cli.ShellWord(c.DataDir) + " --upstream-url " + cli.ShellWord(c.Upstream.URL)
+	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
 	if c.Upstream.Servers() != nil {
-		line += " --upstream-nats-bucket " + cli.ShellWord(c.Upstream.NATS.Bucket)
+		line += " --upstream-nats-bucket " + attach.ShellWord(c.Upstream.NATS.Bucket)
 	}
-	return line + " --" + movedFromFlag + " " + cli.ShellWord(bound)
+	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }
 
 // move is the report of recover once an upstream has moved.

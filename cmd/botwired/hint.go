@@ -4,13 +4,14 @@ import (
 	"net"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 )
 
 // sayHow ends the lines that serve shows on a terminal at its start with the one to copy into the
 // terminal of the agents. A log that a program reads has no such line.
 func sayHow(p *cli.Program, c *config.Config, address net.Addr, token string) {
-	line := cli.ExportLine(c, address.String(), token)
+	line := attach.ExportLine(c, address.String(), token)
 	if line == "" || !p.IsTerminal(p.Stderr) {
 		return
 	}

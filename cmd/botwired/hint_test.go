@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 )
 
@@ -27,7 +28,7 @@ func TestExportLine(t *testing.T) {
 		{address, "unix:///run/s", "", "", ""},
 	} {
 		c := &config.Config{Listen: test.listen, Auth: config.Auth{TokenFile: test.file}}
-		if got := cli.ExportLine(c, test.address.String(), test.token); got != test.want {
+		if got := attach.ExportLine(c, test.address.String(), test.token); got != test.want {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}

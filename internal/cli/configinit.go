@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -54,12 +55,12 @@ func writeSample(p *Program, name, sample string, force bool) error {
 	}
 	use := "every command reads it from there"
 	if name != config.DefaultFile(p.Environ) {
-		use = fmt.Sprintf("export %s=%s", config.EnvFile, ShellWord(name))
+		use = fmt.Sprintf("export %s=%s", config.EnvFile, attach.ShellWord(name))
 	}
 	return term.Facts(p.Stdout, [][2]string{
 		{"written", name},
 		{"use", use},
-		{"check", "botwired config validate " + ShellWord(name)},
+		{"check", "botwired config validate " + attach.ShellWord(name)},
 	})
 }
 

@@ -1,120 +1,140 @@
-// Package doctor runs checks side by side, each with a time limit, and measures the disk for
-// them: its file system, its room and how long it takes to make a write durable. It imports
-// nothing of the project, and what its findings mean is the caller's to say.
+// Package doctor examines all that is around a daemon, whether or not one runs: the shell of its agents,
+// the configuration, the address, the data directory and its disk, the way to upstream, the clock and the
+// quota. Each finding says what was found and what to do. It writes nothing upstream, and shows neither
+// values nor tokens.
 package doctor
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
+	"io"
+	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// Result is the outcome of a check.
-type Result string
-
-// The results, from the best to the worst.
-const (
-	NotApplicable Result = "not applicable"
-	OK            Result = "ok"
-	Warning       Result = "warning"
-	Failed        Result = "failed"
-)
-
-// Finding is the result of one check.
-type Finding struct {
-	Name   string `json:"name"`
-	Result Result `json:"result"`
-	Text   string `json:"text"`
-	Remedy string `json:"remedy"` // a command or a setting to copy; "" if there is nothing to do
+// Options says what to examine.
+type Options struct {
+	// Sources are those of the configuration that the command would go by.
+	Sources config.Sources
+	// Reader decides how a finding says a time: see [term.Moment].
+	Reader io.Writer
 }
 
-// Check looks at one thing, or at several that depend on each other.
-type Check struct {
-	Name string
-	// Run returns what it finds. It should return at the end of ctx. Run may still be at work
-	// when Examine has returned: a disk that hangs lets nobody go.
-	Run func(ctx context.Context) []Finding
+// checkLimit bounds each check; they run side by side.
+const checkLimit = 15 * time.Second
+
+// Examine returns what the checks find. If a daemon answers, they examine its data directory and its
+// upstream, whatever the configuration says.
+func Examine(ctx context.Context, o Options) []Finding {
+	return runAll(ctx, newExamination(o).checks(), checkLimit)
 }
 
-// Examine runs the checks side by side, each for no longer than limit, and returns what they
-// find in the order of the checks.
-func Examine(ctx context.Context, checks []Check, limit time.Duration) []Finding {
-	found := make([][]Finding, len(checks))
-	var all sync.WaitGroup
-	for i, check := range checks {
-		all.Go(func() { found[i] = within(ctx, check, limit) })
-	}
-	all.Wait()
-	return slices.Concat(found...)
+// examination has what the checks go by. Its functions reach the outside world.
+type examination struct {
+	loaded *config.Loaded
+	faults []*config.Error
+	env    func(name string) string
+	reader io.Writer
+	// client asks the daemon. It is nil if the token cannot be read, and tokenError says why.
+	client     *attach.Client
+	tokenError error
+
+	version string
+	look    func(dir string) (Volume, error)
+	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	now     func() time.Time
+
+	asked     sync.Once // guards status and statusErr
+	status    *api.Status
+	statusErr error
 }
 
-// within runs a check for no longer than limit. A check that returns nothing by then has
-// failed.
-func within(ctx context.Context, check Check, limit time.Duration) []Finding {
-	bounded, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	found := make(chan []Finding, 1)
-	go func() { found <- check.Run(bounded) }()
-	select {
-	case out := <-found:
-		return out
-	case <-bounded.Done():
+func newExamination(o Options) *examination {
+	e := &examination{
+		env:     func(name string) string { return term.ValueIn(o.Sources.Environ, name) },
+		version: build.Version(), look: Look,
+		resolve: lookUp, now: time.Now, reader: o.Reader,
 	}
-	select { // the check may have noticed the end of ctx
-	case out := <-found:
-		return out
-	case <-time.After(endGrace):
+	e.loaded, e.faults = config.Check(o.Sources)
+	if len(e.faults) == 0 {
+		e.client, e.tokenError = attach.Connect(e.loaded, e.version)
 	}
-	text := fmt.Sprintf("no result within %s", limit)
-	if ctx.Err() != nil {
-		text = "interrupted"
-	}
-	return []Finding{{Name: check.Name, Result: Failed, Text: text}}
+	return e
 }
 
-// endGrace is how long a check may take to return after its limit, with what it has found.
-const endGrace = 500 * time.Millisecond
+// checks returns all checks, in the order in which people read what they find.
+func (e *examination) checks() []check {
+	if faults := e.configuration(); Worst(faults) == Failed {
+		return []check{{"configuration", func(context.Context) []Finding {
+			return append(faults, none("the rest", "the other checks go by the configuration"))
+		}}}
+	}
+	return []check{
+		one("BOTWIRE_URL", e.agentURL),
+		one("proxy", e.agentProxy),
+		e.ofDaemon("callers", e.callers),
+		{"configuration", func(context.Context) []Finding { return e.configuration() }},
+		one("daemon", e.daemon),
+		e.ofDaemon("status", summarized),
+		e.ofDaemon("quota", e.quotas),
+		one("token file", e.tokenFile),
+		e.ofData("data directory", e.dataDir),
+		e.ofData("disk", e.disk),
+		{"upstream", e.upstream},
+	}
+}
 
-// Worst returns the worst result of some findings.
-func Worst(findings []Finding) Result {
-	worst := NotApplicable
-	for _, f := range findings {
-		if rank[f.Result] > rank[worst] {
-			worst = f.Result
+// one returns a check with one finding.
+func one(name string, find func(context.Context) Finding) check {
+	return check{name, func(ctx context.Context) []Finding { return []Finding{find(ctx)} }}
+}
+
+// ofData returns a check of the data directory that the daemon uses, or would use.
+func (e *examination) ofData(name string, judge func(*config.Config) Finding) check {
+	return one(name, func(ctx context.Context) Finding {
+		c, answers := e.examined(ctx)
+		if answers {
+			if why := outOfReach(c.DataDir); why != "" {
+				return none(name, "%s", why)
+			}
 		}
+		return judge(c)
+	})
+}
+
+// ofDaemon returns a check of what the daemon's status says.
+func (e *examination) ofDaemon(name string, judge func(*api.Status) Finding) check {
+	return one(name, func(ctx context.Context) Finding {
+		s, err := e.ask(ctx)
+		if err != nil {
+			return none(name, "no daemon answers this command")
+		}
+		return judge(s)
+	})
+}
+
+// configuration has a finding for each mistake.
+func (e *examination) configuration() (found []Finding) {
+	const name = "configuration"
+	validate, from := "botwired config validate", "no file"
+	if e.loaded.File != "" {
+		validate += " " + attach.ShellWord(e.loaded.File)
+		from = e.loaded.File
 	}
-	return worst
-}
-
-var rank = map[Result]int{NotApplicable: 0, OK: 1, Warning: 2, Failed: 3}
-
-// Good returns a finding that asks for nothing.
-func Good(name, format string, args ...any) Finding {
-	return Finding{Name: name, Result: OK, Text: fmt.Sprintf(format, args...)}
-}
-
-// None returns the finding of a check that does not apply, and why.
-func None(name, format string, args ...any) Finding {
-	return Finding{Name: name, Result: NotApplicable, Text: fmt.Sprintf(format, args...)}
-}
-
-// Warn returns a finding that a person should look at. The remedy is one line.
-func Warn(name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Result: Warning, Text: fmt.Sprintf(format, args...), Remedy: strings.TrimSpace(remedy)}
-}
-
-// Fail returns a finding that keeps botwired from doing its work. The remedy is one line.
-func Fail(name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Result: Failed, Text: fmt.Sprintf(format, args...), Remedy: strings.TrimSpace(remedy)}
-}
-
-// Quantile returns the value of sorted times below which a share of them lies.
-func Quantile(sorted []time.Duration, share float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
+	for _, fault := range e.faults {
+		found = append(found, fail(name, validate, "%s", fault))
 	}
-	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+	if len(found) > 0 {
+		return found
+	}
+	if err := e.loaded.RequireDataDir(); err != nil {
+		return []Finding{fail(name, "export BOTWIRED_DATA_DIR=/var/lib/botwired", "%s", err)}
+	}
+	return []Finding{good(name, "it is valid (%s)", from)}
 }

@@ -30,7 +30,8 @@ var layers = []layer{
 	{"internal/cli/term", []string{"internal/words"}},
 
 	// The commands ask a daemon by package api. Only doctor asks upstream itself.
-	{"internal/cli", []string{"api", "config", "internal/...", "journal", "upstream/..."}},
+	{"internal/cli", []string{"api", "config", "internal/..."}},
+	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/words", "journal", "upstream/..."}},
 	{"internal/engines", []string{"config", "internal/build", "internal/words", "upstream/botwire", "upstream/natskv"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},

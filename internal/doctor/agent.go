@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"cmp"
@@ -14,45 +14,44 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
-	"github.com/botwired/botwired/internal/doctor"
 	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/words"
 )
 
 // agentURL checks that a program started in this shell would find the daemon.
-func (e *examination) agentURL(ctx context.Context) doctor.Finding {
+func (e *examination) agentURL(ctx context.Context) Finding {
 	const name = "BOTWIRE_URL"
 	c := &e.loaded.Config
 	if _, ok := c.Socket(); ok {
-		return doctor.Warn(name, "export BOTWIRED_LISTEN=127.0.0.1:2689", "listen is a socket, and BotWire's SDKs do not connect to one")
+		return warn(name, "export BOTWIRED_LISTEN=127.0.0.1:2689", "listen is a socket, and BotWire's SDKs do not connect to one")
 	}
 	given, right := e.env("BOTWIRE_URL"), e.exportURL()
 	if given == "" {
-		return doctor.Warn(name, right, "not set in this shell: an agent that you start here asks https://botwire.dev directly")
+		return warn(name, right, "not set in this shell: an agent that you start here asks https://botwire.dev directly")
 	}
 	u, err := url.Parse(given)
 	if err != nil || u.Hostname() == "" {
-		return doctor.Fail(name, right, "it is no URL")
+		return fail(name, right, "it is no URL")
 	}
 	shown := u.Scheme + "://" + u.Host + u.Path // without a token
 	switch {
 	case u.Scheme != "http":
-		return doctor.Fail(name, right, "%s: the daemon speaks plain HTTP", shown)
+		return fail(name, right, "%s: the daemon speaks plain HTTP", shown)
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
-		return doctor.Fail(name, right, "%s has more than an address, and the daemon serves at the root", shown)
+		return fail(name, right, "%s has more than an address, and the daemon serves at the root", shown)
 	}
 	if leads, err := e.leadsToDaemon(ctx, u); err != nil || !leads {
-		return doctor.Fail(name, right, "%s leads elsewhere: the daemon listens at %s", shown, c.Listen)
+		return fail(name, right, "%s leads elsewhere: the daemon listens at %s", shown, c.Listen)
 	}
 	token, err := c.Token()
 	given, _ = u.User.Password()
 	switch {
 	case err == nil && token != "" && given == "":
-		return doctor.Fail(name, right, "%s has no token, and the daemon wants one", shown)
+		return fail(name, right, "%s has no token, and the daemon wants one", shown)
 	case err == nil && token != "" && given != token:
-		return doctor.Fail(name, right, "%s has another token than the daemon wants", shown)
+		return fail(name, right, "%s has another token than the daemon wants", shown)
 	}
-	return doctor.Good(name, "%s is the daemon's address", shown)
+	return good(name, "%s is the daemon's address", shown)
 }
 
 // exportURL is the line for a shell whose agents shall use the daemon.
@@ -61,7 +60,7 @@ func (e *examination) exportURL() string {
 	if err != nil {
 		token = "" // the check of the token's file says so
 	}
-	return ExportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
+	return attach.ExportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
 }
 
 // leadsToDaemon reports whether a URL has the address of the daemon's listener.
@@ -96,16 +95,16 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 
 // agentProxy checks that a program started in this shell would not ask a proxy for the daemon.
 // Python's clients do, unless NO_PROXY has the very host.
-func (e *examination) agentProxy(context.Context) doctor.Finding {
+func (e *examination) agentProxy(context.Context) Finding {
 	const name = "proxy"
 	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
 	i := slices.IndexFunc(proxies, func(v string) bool { return e.env(v) != "" })
 	u, err := url.Parse(e.env("BOTWIRE_URL"))
 	switch {
 	case i < 0:
-		return doctor.Good(name, "this shell has none for http")
+		return good(name, "this shell has none for http")
 	case err != nil || u.Hostname() == "":
-		return doctor.None(name, "BOTWIRE_URL is not set")
+		return none(name, "BOTWIRE_URL is not set")
 	}
 	for _, variable := range []string{"no_proxy", "NO_PROXY"} {
 		value := e.env(variable)
@@ -113,31 +112,31 @@ func (e *examination) agentProxy(context.Context) doctor.Finding {
 		if value == "" || slices.Contains(listed, "*") || slices.Contains(listed, u.Hostname()) {
 			continue
 		}
-		return doctor.Warn(name, fmt.Sprintf("export %s=%s", variable, ShellWord(attach.WithoutProxy(value, []string{u.Hostname()}))),
+		return warn(name, fmt.Sprintf("export %s=%s", variable, attach.ShellWord(attach.WithoutProxy(value, []string{u.Hostname()}))),
 			"%s is set in this shell, and %s does not have %s: an agent asks the proxy for the daemon", proxies[i], variable, u.Hostname())
 	}
 	if e.env("no_proxy")+e.env("NO_PROXY") == "" {
-		host := ShellWord(u.Hostname())
-		return doctor.Warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", host, host),
+		host := attach.ShellWord(u.Hostname())
+		return warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", host, host),
 			"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", proxies[i], host)
 	}
-	return doctor.Good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
+	return good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
 }
 
 // callersRecent is how old a request may be that shows an agent at work.
 const callersRecent = time.Hour
 
 // callers checks that agents use the memory API. The commands of botwired are none.
-func (e *examination) callers(s *api.Status) doctor.Finding {
+func (e *examination) callers(s *api.Status) Finding {
 	const name = "callers"
 	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c api.Caller) bool { return strings.HasPrefix(c.Agent, attach.AgentPrefix) })
 	if len(agents) == 0 {
-		return doctor.Warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
+		return warn(name, e.exportURL(), "no agent has asked the daemon for memory since it was started: restart yours with")
 	}
 	newest := slices.MaxFunc(agents, func(a, b api.Caller) int { return a.LastAt.Compare(b.LastAt) })
 	text := fmt.Sprintf("%s, the last one %s %s", words.Plural(len(agents), "program"), cmp.Or(newest.Agent, "without a name"), term.Ago(e.reader, newest.LastAt))
 	if e.now().Sub(newest.LastAt) > callersRecent {
-		return doctor.Warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
+		return warn(name, e.exportURL(), "%s: no agent has asked since; if yours is at work, restart it with", text)
 	}
-	return doctor.Good(name, "%s", text)
+	return good(name, "%s", text)
 }

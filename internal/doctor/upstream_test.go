@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/botwired/botwired/internal/doctor"
 )
 
 // absent is BotWire's answer about an entry that it does not hold.
@@ -21,7 +19,7 @@ func absent(w http.ResponseWriter, r *http.Request) {
 }
 
 // upstreamFindings examines an upstream, and sees that nothing was asked but reads.
-func upstreamFindings(t *testing.T, answer http.HandlerFunc) []doctor.Finding {
+func upstreamFindings(t *testing.T, answer http.HandlerFunc) []Finding {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
@@ -36,13 +34,13 @@ func upstreamFindings(t *testing.T, answer http.HandlerFunc) []doctor.Finding {
 func TestDoctorOfAHealthyUpstream(t *testing.T) {
 	all := upstreamFindings(t, absent)
 	for _, f := range all {
-		if f.Result != doctor.OK && f.Result != doctor.NotApplicable || f.Remedy != "" {
+		if f.Result != OK && f.Result != NotApplicable || f.Remedy != "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	wantFinding(t, all, "upstream", doctor.OK, "", "127.0.0.1:", "lets this machine in")
-	wantFinding(t, all, "round trip", doctor.OK, "", "median ", " of 5 requests")
-	wantFinding(t, all, "clock", doctor.OK, "", "within ")
+	wantFinding(t, all, "upstream", OK, "", "127.0.0.1:", "lets this machine in")
+	wantFinding(t, all, "round trip", OK, "", "median ", " of 5 requests")
+	wantFinding(t, all, "clock", OK, "", "within ")
 }
 
 // An answer that is not BotWire's, or a refusal, is told from an upstream that is well.
@@ -63,20 +61,20 @@ func TestDoctorOfUpstreamsAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		check  string
-		result doctor.Result
+		result Result
 		remedy string
 		part   string
 	}{
-		"captive portal": {answer(200, "<html>log in"), "upstream", doctor.Failed, "curl -i ", "login page"},
+		"captive portal": {answer(200, "<html>log in"), "upstream", Failed, "curl -i ", "login page"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://portal.example/", http.StatusFound)
-		}, "upstream", doctor.Failed, "curl -i ", "in BotWire's place"},
-		"wrong service": {answer(404, `{"error":"no route"}`), "upstream", doctor.Failed, "curl -i ", "upstream.url is wrong"},
-		"unauthorized":  {answer(401, `{"detail":"a key is needed"}`), "upstream", doctor.Failed, key, "refuses access (HTTP 401: a key is needed)"},
-		"throttled":     {answer(429, `{"detail":"too many"}`), "upstream", doctor.Warning, "curl -i ", "throttled"},
-		"unwell":        {answer(503, ``), "upstream", doctor.Failed, "curl -i ", "unwell"},
-		"clock behind":  {dated(time.Hour), "clock", doctor.Warning, setClock(), "behind upstream's"},
-		"clock ahead":   {dated(-time.Hour), "clock", doctor.Warning, setClock(), "ahead of upstream's"},
+		}, "upstream", Failed, "curl -i ", "in BotWire's place"},
+		"wrong service": {answer(404, `{"error":"no route"}`), "upstream", Failed, "curl -i ", "upstream.url is wrong"},
+		"unauthorized":  {answer(401, `{"detail":"a key is needed"}`), "upstream", Failed, key, "refuses access (HTTP 401: a key is needed)"},
+		"throttled":     {answer(429, `{"detail":"too many"}`), "upstream", Warning, "curl -i ", "throttled"},
+		"unwell":        {answer(503, ``), "upstream", Failed, "curl -i ", "unwell"},
+		"clock behind":  {dated(time.Hour), "clock", Warning, setClock(), "behind upstream's"},
+		"clock ahead":   {dated(-time.Hour), "clock", Warning, setClock(), "ahead of upstream's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := upstreamFindings(t, c.answer)
@@ -92,9 +90,9 @@ func TestDoctorOfUpstreamsAnswers(t *testing.T) {
 func TestDoctorOfNoUpstream(t *testing.T) {
 	address := closedAddress(t)
 	all := newPatient(t, map[string]string{"upstream.url": "http://" + address}).upstream(t.Context())
-	wantFinding(t, all, "upstream", doctor.Failed, "curl -i http://"+address+"/memory/botwired-doctor/probe", "nobody listens at "+address)
-	wantFinding(t, all, "round trip", doctor.NotApplicable, "")
-	wantFinding(t, all, "clock", doctor.NotApplicable, "")
+	wantFinding(t, all, "upstream", Failed, "curl -i http://"+address+"/memory/botwired-doctor/probe", "nobody listens at "+address)
+	wantFinding(t, all, "round trip", NotApplicable, "")
+	wantFinding(t, all, "clock", NotApplicable, "")
 }
 
 // A certificate that is not trusted is told from an upstream that is away.
@@ -104,9 +102,9 @@ func TestDoctorOfTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	all := newPatient(t, map[string]string{"upstream.url": server.URL}).upstream(t.Context())
-	wantFinding(t, all, "upstream", doctor.Failed, "curl -i "+server.URL+"/memory/botwired-doctor/probe", "signed by an unknown authority")
+	wantFinding(t, all, "upstream", Failed, "curl -i "+server.URL+"/memory/botwired-doctor/probe", "signed by an unknown authority")
 }
 
 func TestDoctorOfSlowRoundTrips(t *testing.T) {
-	wantFinding(t, []doctor.Finding{tripFinding([]time.Duration{2 * time.Second})}, "round trip", doctor.Warning, "botwired doctor", "median 2s of 1 request")
+	wantFinding(t, []Finding{tripFinding([]time.Duration{2 * time.Second})}, "round trip", Warning, "botwired doctor", "median 2s of 1 request")
 }

@@ -1,4 +1,4 @@
-package cli
+package attach
 
 import (
 	"net/url"

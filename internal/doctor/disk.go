@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
-	"github.com/botwired/botwired/internal/doctor"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -38,39 +38,39 @@ func nearestTo(dir string) string {
 }
 
 // dataDir checks that the daemon's user, and nobody else, can use the data directory.
-func (e *examination) dataDir(_ context.Context, c *config.Config) doctor.Finding {
+func (e *examination) dataDir(c *config.Config) Finding {
 	const name = "data directory"
 	dir := c.DataDir
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := canWrite(nearestTo(dir)); err != nil {
-			return doctor.Fail(name, "export BOTWIRED_DATA_DIR="+ShellWord(config.DefaultDataDir(os.Environ())),
+			return fail(name, "export BOTWIRED_DATA_DIR="+attach.ShellWord(config.DefaultDataDir(os.Environ())),
 				"%s does not exist, and serve cannot make it: %s", dir, words.Unusable(err))
 		}
-		return doctor.Good(name, "%s does not exist yet: serve makes it", dir)
+		return good(name, "%s does not exist yet: serve makes it", dir)
 	case err != nil:
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
+		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
 	case !info.IsDir():
-		return doctor.Fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is a file", dir)
+		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is a file", dir)
 	case runtime.GOOS == "windows":
-		return doctor.Good(name, "%s", dir)
+		return good(name, "%s", dir)
 	}
 	if err := canWrite(dir); err != nil {
-		return doctor.Fail(name, remedyOfUnwritable(dir, err), "%s", words.Unusable(err))
+		return fail(name, remedyOfUnwritable(dir, err), "%s", words.Unusable(err))
 	}
 	if mode := info.Mode().Perm(); mode&^0o700 != 0 {
-		return doctor.Warn(name, "chmod -R go= "+ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
+		return warn(name, "chmod -R go= "+attach.ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
 	}
-	return doctor.Good(name, "%s, for this user only", dir)
+	return good(name, "%s, for this user only", dir)
 }
 
 // remedyOfUnwritable is what to do where [canWrite] fails: a new owner helps only against a refusal.
 func remedyOfUnwritable(dir string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return "sudo chown -R $(id -un) " + ShellWord(dir)
+		return "sudo chown -R $(id -un) " + attach.ShellWord(dir)
 	}
-	return "df -h " + ShellWord(dir) // no room, or a file system that is read-only
+	return "df -h " + attach.ShellWord(dir) // no room, or a file system that is read-only
 }
 
 // canWrite makes a file and removes it again.
@@ -94,49 +94,49 @@ func outOfReach(dir string) string {
 }
 
 // tokenFile checks that only the daemon's user can read the token; config has read it.
-func (e *examination) tokenFile(context.Context) doctor.Finding {
+func (e *examination) tokenFile(context.Context) Finding {
 	const name = "token file"
 	file := e.loaded.Config.Auth.TokenFile
 	switch {
 	case file == "":
-		return doctor.None(name, "callers need no token")
+		return none(name, "callers need no token")
 	case e.tokenError != nil:
-		return doctor.Fail(name, "chmod 600 "+ShellWord(file), "%s", e.tokenError)
+		return fail(name, "chmod 600 "+attach.ShellWord(file), "%s", e.tokenError)
 	}
 	for _, warning := range e.loaded.Warnings {
 		if strings.HasPrefix(warning, "auth.token_file") {
-			return doctor.Warn(name, "chmod 600 "+ShellWord(file), "%s", warning)
+			return warn(name, "chmod 600 "+attach.ShellWord(file), "%s", warning)
 		}
 	}
-	return doctor.Good(name, "%s", file)
+	return good(name, "%s", file)
 }
 
 // disk checks what the data directory lies on, and that there is room for the pending writes of an outage.
-func (e *examination) disk(_ context.Context, c *config.Config) doctor.Finding {
+func (e *examination) disk(c *config.Config) Finding {
 	const name = "disk"
 	dir := nearestTo(c.DataDir)
 	v, err := e.look(dir)
 	reserve := uint64(c.Journal.DiskReserve)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
-	look := "df -h " + ShellWord(dir)
+	look := "df -h " + attach.ShellWord(dir)
 	room := fmt.Sprintf("%s free, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return doctor.None(name, "this system does not say what %s is on", dir)
+		return none(name, "this system does not say what %s is on", dir)
 	case err != nil:
-		return doctor.Warn(name, look, "%s", words.Reason(err))
-	case v.Kind == doctor.Memory:
-		return doctor.Fail(name, elsewhere, "%s is in memory (%s): pending writes are lost at the next start of the machine; choose a directory on a disk", dir, v.Type)
+		return warn(name, look, "%s", words.Reason(err))
+	case v.Kind == Memory:
+		return fail(name, elsewhere, "%s is in memory (%s): pending writes are lost at the next start of the machine; choose a directory on a disk", dir, v.Type)
 	case v.Free < reserve:
-		return doctor.Fail(name, look, "%s", room)
-	case v.Kind == doctor.Network:
-		return doctor.Warn(name, elsewhere, "%s is on another machine or shared with one (%s): its fsyncs and locks may not hold; choose a directory on a local disk", dir, v.Type)
-	case v.Kind == doctor.Layer:
-		return doctor.Warn(name, elsewhere, "%s is in the container's own layer (%s) and goes with the container; mount a volume, and choose it", dir, v.Type)
+		return fail(name, look, "%s", room)
+	case v.Kind == Network:
+		return warn(name, elsewhere, "%s is on another machine or shared with one (%s): its fsyncs and locks may not hold; choose a directory on a local disk", dir, v.Type)
+	case v.Kind == Layer:
+		return warn(name, elsewhere, "%s is in the container's own layer (%s) and goes with the container; mount a volume, and choose it", dir, v.Type)
 	case v.Free < nearReserve*reserve:
-		return doctor.Warn(name, look, "%s", room)
+		return warn(name, look, "%s", room)
 	}
-	return doctor.Good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
+	return good(name, "%s is on a local disk (%s) with %s free", dir, v.Type, sizeOf(v.Free))
 }
 
 func sizeOf(bytes uint64) string { return term.Size(int64(bytes)) }

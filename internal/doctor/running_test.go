@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"net/http"
@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/botwired/botwired/internal/doctor"
 )
 
 // A daemon that flags have told what to use is examined as it is: nothing asks this shell's
@@ -25,16 +23,14 @@ func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
 		}
 	}
 	look := e.look
-	e.look = func(d string) (doctor.Volume, error) { here("disk", d); return look(d) }
+	e.look = func(d string) (Volume, error) { here("disk", d); return look(d) }
 
 	all := examine(t, e)
-	wantFinding(t, all, "settings", doctor.OK, "",
-		"upstream.url = embedded, and not https://botwire.dev", "data_dir = "+dir+", and not "+e.loaded.Config.DataDir, "doctor examines the daemon's")
-	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "inside the daemon")
+	wantFinding(t, all, "upstream", NotApplicable, "", "inside the daemon")
 	for _, name := range []string{"data directory", "disk"} {
-		wantFinding(t, all, name, doctor.OK, "", dir)
+		wantFinding(t, all, name, OK, "", dir)
 	}
-	if worst := doctor.Worst(all); worst != doctor.OK {
+	if worst := Worst(all); worst != OK {
 		t.Errorf("the worst is %s: %+v", worst, all)
 	}
 }
@@ -51,18 +47,17 @@ func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	no(t, os.WriteFile(file, []byte("s3cret"), 0o600))
 	headers := []string{`BOTWIRED_UPSTREAM_HEADERS={"Authorization": {"file": "` + filepath.ToSlash(file) + `"}}`}
-	ask := func(own string) []doctor.Finding {
+	ask := func(own string) []Finding {
 		return examine(t, withDaemonAnd(t, map[string]string{"upstream.url": own}, headers, `"url":"embedded"`, `"url":"`+server.URL+`"`))
 	}
 
 	all := ask("embedded")
-	wantFinding(t, all, "settings", doctor.Warning, "export BOTWIRED_UPSTREAM_URL="+server.URL, "Restart the daemon")
-	wantFinding(t, all, "upstream", doctor.NotApplicable, "", "HTTP 401: a key is needed", "upstream.headers")
+	wantFinding(t, all, "upstream", NotApplicable, "", "HTTP 401: a key is needed", "upstream.headers")
 	if got := (<-asked).Get("Authorization"); got != "" {
 		t.Errorf("the daemon's upstream got Authorization: %s", got)
 	}
 	f := finding(t, ask(server.URL), "upstream")
-	if got := (<-asked).Get("Authorization"); got != "s3cret" || f.Result != doctor.Failed {
+	if got := (<-asked).Get("Authorization"); got != "s3cret" || f.Result != Failed {
 		t.Errorf("upstream got Authorization: %q, and %+v", got, f)
 	}
 }
@@ -75,8 +70,7 @@ func TestDoctorOfADataDirectoryElsewhere(t *testing.T) {
 	ofData := []string{"data directory", "disk"}
 	for _, f := range all {
 		if slices.Contains(ofData, f.Name) {
-			wantFinding(t, all, f.Name, doctor.NotApplicable, "", elsewhere+", which is not on this machine")
+			wantFinding(t, all, f.Name, NotApplicable, "", elsewhere+", which is not on this machine")
 		}
 	}
-	wantFinding(t, all, "settings", doctor.Warning, "export BOTWIRED_DATA_DIR="+ShellWord(elsewhere))
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -8,14 +8,12 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
-	"github.com/botwired/botwired/internal/doctor"
 	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -23,25 +21,16 @@ import (
 // askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
 const askLimit = checkLimit / 2
 
-// onlyOnce has the first caller do the work, for all of them.
-func onlyOnce[T any](do func(context.Context) (T, error)) func(context.Context) (T, error) {
-	var once sync.Once
-	var value T
-	var err error
-	return func(ctx context.Context) (T, error) {
-		once.Do(func() { value, err = do(ctx) })
-		return value, err
-	}
-}
-
-// askDaemon asks for the status of the daemon that the configuration names.
-func (e *examination) askDaemon(ctx context.Context) (*api.Status, error) {
-	if e.tokenError != nil {
-		return nil, e.tokenError
-	}
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return e.client.Status(ctx)
+// ask asks for the status of the daemon that the configuration names, once for all checks.
+func (e *examination) ask(ctx context.Context) (*api.Status, error) {
+	e.asked.Do(func() {
+		if e.statusErr = e.tokenError; e.statusErr == nil {
+			ctx, cancel := context.WithTimeout(ctx, askLimit)
+			defer cancel()
+			e.status, e.statusErr = e.client.Status(ctx)
+		}
+	})
+	return e.status, e.statusErr
 }
 
 // nobodyListens reports whether an error says that no program listens at the daemon's address.
@@ -50,33 +39,33 @@ func nobodyListens(err error) bool {
 }
 
 // daemon checks that a daemon answers to this command, or that one could listen.
-func (e *examination) daemon(ctx context.Context) doctor.Finding {
+func (e *examination) daemon(ctx context.Context) Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
 	address := e.loaded.Config.Listen
 	switch {
 	case e.tokenError != nil:
-		return doctor.None(name, "the token for it cannot be read")
+		return none(name, "the token for it cannot be read")
 	case err == nil && s.Version != e.version:
-		return doctor.Warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
+		return warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
 	case err == nil:
-		return doctor.Good(name, "%s answers at %s", e.version, address)
+		return good(name, "%s answers at %s", e.version, address)
 	case nobodyListens(err) && e.cannotListen(ctx) != nil:
-		return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", address, listen.Why(e.cannotListen(ctx)))
+		return fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", address, listen.Why(e.cannotListen(ctx)))
 	case nobodyListens(err) && e.env("BOTWIRE_URL") != "":
-		return doctor.Fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", address)
+		return fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", address)
 	case nobodyListens(err):
-		return doctor.Warn(name, "botwired serve", "none answers at %s", address)
+		return warn(name, "botwired serve", "none answers at %s", address)
 	case api.IsRefused(err, http.StatusUnauthorized):
-		return doctor.Fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
+		return fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
 	case api.IsRefused(err, http.StatusForbidden):
-		return doctor.Fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(address)), "%s", err)
+		return fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(address)), "%s", err)
 	case api.IsRefused(err, http.StatusServiceUnavailable):
-		return doctor.Warn(name, "botwired status", "%s", err)
+		return warn(name, "botwired status", "%s", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return doctor.Fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
+		return fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
 	}
-	return doctor.Fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
+	return fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
 }
 
 // cannotListen says why no daemon could listen at the address; nil if one could, or if it is a socket.
@@ -147,48 +136,20 @@ func (e *examination) usedBy(s *api.Status) *config.Config {
 	return &c
 }
 
-// sameSettings compares the daemon with the configuration that this command reads. Flags of serve
-// are a usual reason for a difference, and no fault. If a person has set another value in this
-// shell or in the file, the daemon does not do what the person said.
-func (e *examination) sameSettings(s *api.Status) doctor.Finding {
-	const name = "settings"
-	own, used := &e.loaded.Config, e.usedBy(s)
-	var theirs, exports []string
-	isSet := false
-	for _, row := range [][4]string{
-		{"upstream.url", "BOTWIRED_UPSTREAM_URL", own.Upstream.URL, used.Upstream.URL},
-		{"data_dir", "BOTWIRED_DATA_DIR", own.DataDir, used.DataDir},
-	} {
-		if row[2] != row[3] {
-			theirs = append(theirs, fmt.Sprintf("%s = %s, and not %s", row[0], row[3], row[2]))
-			exports = append(exports, row[1]+"="+ShellWord(row[3]))
-			isSet = isSet || e.loaded.Source(row[0]).Layer != config.FromDefault
-		}
-	}
-	switch {
-	case len(exports) == 0:
-		return doctor.Good(name, "the daemon has the upstream and the data directory of this configuration")
-	case !isSet:
-		return doctor.Good(name, "doctor examines the daemon's: %s", strings.Join(theirs, "; "))
-	}
-	return doctor.Warn(name, "export "+strings.Join(exports, " "),
-		"doctor examines the daemon's: %s. Restart the daemon, or have the same here with", strings.Join(theirs, "; "))
-}
-
 // summarized passes on the daemon's own word on how it does.
-func summarized(s *api.Status) doctor.Finding {
+func summarized(s *api.Status) Finding {
 	const name = "status"
 	switch s.Summary.Level {
 	case api.LevelCritical:
-		return doctor.Fail(name, "botwired status", "%s", s.Summary.Text)
+		return fail(name, "botwired status", "%s", s.Summary.Text)
 	case api.LevelWarning:
-		return doctor.Warn(name, "botwired status", "%s", s.Summary.Text)
+		return warn(name, "botwired status", "%s", s.Summary.Text)
 	}
-	return doctor.Good(name, "%s", s.Summary.Text)
+	return good(name, "%s", s.Summary.Text)
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.
-func (e *examination) quotas(s *api.Status) doctor.Finding {
+func (e *examination) quotas(s *api.Status) Finding {
 	const name = "quota"
 	limited, short := 0, ""
 	for _, n := range s.Namespaces {
@@ -197,7 +158,7 @@ func (e *examination) quotas(s *api.Status) doctor.Finding {
 		case q == nil:
 			continue
 		case q.Left == 0:
-			return doctor.Warn(name, "botwired pending --namespace "+ShellWord(n.Namespace),
+			return warn(name, "botwired pending --namespace "+attach.ShellWord(n.Namespace),
 				"%s has used up its %d writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
 		case q.RunsOutAt != nil && short == "":
 			short = fmt.Sprintf("%s has %d of %d writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
@@ -206,10 +167,10 @@ func (e *examination) quotas(s *api.Status) doctor.Finding {
 		limited++
 	}
 	if short != "" {
-		return doctor.Warn(name, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", "%s", short)
+		return warn(name, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", "%s", short)
 	}
 	if limited == 0 {
-		return doctor.Good(name, "no namespace has used any")
+		return good(name, "no namespace has used any")
 	}
-	return doctor.Good(name, "%s with a quota, and each has writes left", words.Plural(limited, "namespace"))
+	return good(name, "%s with a quota, and each has writes left", words.Plural(limited, "namespace"))
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package doctor
 
 import (
 	"context"
@@ -12,30 +12,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/internal/doctor"
 )
 
 func TestDoctorOfTheDisk(t *testing.T) {
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
-	volume := func(v doctor.Volume, err error) func(*examination) {
-		return func(e *examination) { e.look = func(string) (doctor.Volume, error) { return v, err } }
+	volume := func(v Volume, err error) func(*examination) {
+		return func(e *examination) { e.look = func(string) (Volume, error) { return v, err } }
 	}
 	for name, c := range map[string]struct {
 		breaks func(*examination)
 		check  string
-		result doctor.Result
+		result Result
 		remedy string
 		part   string
 	}{
-		"in memory":      {volume(doctor.Volume{Type: "tmpfs", Kind: doctor.Memory, Free: 1 << 40}, nil), "disk", doctor.Failed, elsewhere, "lost at the next start"},
-		"on a network":   {volume(doctor.Volume{Type: "nfs", Kind: doctor.Network, Free: 1 << 40}, nil), "disk", doctor.Warning, elsewhere, "nfs"},
-		"in a container": {volume(doctor.Volume{Type: "overlay", Kind: doctor.Layer, Free: 1 << 40}, nil), "disk", doctor.Warning, elsewhere, "mount a volume"},
-		"full":           {volume(doctor.Volume{Kind: doctor.Local, Free: 63 << 20}, nil), "disk", doctor.Failed, "df -h <dir>", "63.0MiB free, and botwired refuses writes below journal.disk_reserve, 64.0MiB"},
-		"nearly full":    {volume(doctor.Volume{Kind: doctor.Local, Free: 255 << 20}, nil), "disk", doctor.Warning, "df -h <dir>", "255.0MiB"},
-		"unsupported":    {volume(doctor.Volume{}, errors.ErrUnsupported), "disk", doctor.NotApplicable, "", ""},
-		"not to be seen": {volume(doctor.Volume{}, syscall.EACCES), "disk", doctor.Warning, "df -h <dir>", "permission denied"},
+		"in memory":      {volume(Volume{Type: "tmpfs", Kind: Memory, Free: 1 << 40}, nil), "disk", Failed, elsewhere, "lost at the next start"},
+		"on a network":   {volume(Volume{Type: "nfs", Kind: Network, Free: 1 << 40}, nil), "disk", Warning, elsewhere, "nfs"},
+		"in a container": {volume(Volume{Type: "overlay", Kind: Layer, Free: 1 << 40}, nil), "disk", Warning, elsewhere, "mount a volume"},
+		"full":           {volume(Volume{Kind: Local, Free: 63 << 20}, nil), "disk", Failed, "df -h <dir>", "63.0MiB free, and botwired refuses writes below journal.disk_reserve, 64.0MiB"},
+		"nearly full":    {volume(Volume{Kind: Local, Free: 255 << 20}, nil), "disk", Warning, "df -h <dir>", "255.0MiB"},
+		"unsupported":    {volume(Volume{}, errors.ErrUnsupported), "disk", NotApplicable, "", ""},
+		"not to be seen": {volume(Volume{}, syscall.EACCES), "disk", Warning, "df -h <dir>", "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newPatient(t, nil)
@@ -51,24 +48,24 @@ func TestDoctorOfTheDataDirectory(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(t *testing.T, dir string)
 		check  string
-		result doctor.Result
+		result Result
 		remedy string
 		part   string
 	}{
 		"open to others": {func(t *testing.T, dir string) { no(t, os.Chmod(dir, 0o755)) },
-			"data directory", doctor.Warning, "chmod -R go= <dir>", "<dir> has mode 0755"},
+			"data directory", Warning, "chmod -R go= <dir>", "<dir> has mode 0755"},
 		"a file": {func(t *testing.T, dir string) {
 			no(t, os.Remove(dir))
 			no(t, os.WriteFile(dir, nil, 0o600))
-		}, "data directory", doctor.Failed, another, "is a file"},
+		}, "data directory", Failed, another, "is a file"},
 		"below a file": {func(t *testing.T, dir string) {
 			above := filepath.Dir(dir)
 			no(t, os.Remove(dir))
 			no(t, os.Remove(above))
 			no(t, os.WriteFile(above, nil, 0o600))
-		}, "data directory", doctor.Failed, another, "is not a directory"},
+		}, "data directory", Failed, another, "is not a directory"},
 		"not there": {func(t *testing.T, dir string) { no(t, os.Remove(dir)) },
-			"data directory", doctor.OK, "", "serve makes it"},
+			"data directory", OK, "", "serve makes it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newPatient(t, nil)
@@ -83,10 +80,10 @@ func TestDoctorOfTheTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	no(t, os.WriteFile(file, []byte("s3cret"), 0o600))
 	e := newPatient(t, map[string]string{"auth.token_file": file})
-	wantFinding(t, examine(t, e), "token file", doctor.OK, "")
+	wantFinding(t, examine(t, e), "token file", OK, "")
 	no(t, os.Chmod(file, 0o644))
 	e = newPatient(t, map[string]string{"auth.token_file": file})
-	wantFinding(t, examine(t, e), "token file", doctor.Warning, "chmod 600 "+file, "0644")
+	wantFinding(t, examine(t, e), "token file", Warning, "chmod 600 "+file, "0644")
 }
 
 // A program at the address that is no daemon is found, and an address that no daemon could have.
@@ -106,13 +103,13 @@ func TestDoctorOfTheAddress(t *testing.T) {
 		}
 	}()
 	e := newPatient(t, map[string]string{"listen": listener.Addr().String()})
-	wantFinding(t, examine(t, e), "daemon", doctor.Failed, "export BOTWIRED_LISTEN="+e.otherAddress(), "closed before the answer came")
+	wantFinding(t, examine(t, e), "daemon", Failed, "export BOTWIRED_LISTEN="+e.otherAddress(), "closed before the answer came")
 	listener.Close()
 	<-served
 	const elsewhere = "192.0.2.1:2689" // of nobody (RFC 5737)
 	e = newPatient(t, map[string]string{"listen": elsewhere, "auth.token_file": tokenIn(t)})
-	e.ask = func(context.Context) (*api.Status, error) { return nil, syscall.ECONNREFUSED }
-	wantFinding(t, []doctor.Finding{e.daemon(t.Context())}, "daemon", doctor.Failed, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not have that address")
+	e.asked.Do(func() { e.statusErr = syscall.ECONNREFUSED })
+	wantFinding(t, []Finding{e.daemon(t.Context())}, "daemon", Failed, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not have that address")
 }
 
 func tokenIn(t *testing.T) (file string) {
@@ -130,7 +127,7 @@ func TestDoctorLooksForADaemonThatHangs(t *testing.T) {
 	e := newPatient(t, nil)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	if f := e.daemon(ctx); f.Result != doctor.Failed || !strings.HasPrefix(f.Remedy, "ps ") || !strings.Contains(f.Text, "no answer came in time") {
+	if f := e.daemon(ctx); f.Result != Failed || !strings.HasPrefix(f.Remedy, "ps ") || !strings.Contains(f.Text, "no answer came in time") {
 		t.Errorf("%+v", f)
 	}
 }

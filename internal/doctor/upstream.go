@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/doctor"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
@@ -50,10 +50,10 @@ var probeID = journal.ID{Namespace: "botwired-doctor", Key: "probe"}
 type answered struct{ date, sent, received time.Time }
 
 // upstream checks the way to upstream as the daemon's requests go it.
-func (e *examination) upstream(ctx context.Context) []doctor.Finding {
+func (e *examination) upstream(ctx context.Context) []Finding {
 	c, _ := e.examined(ctx)
 	if c.Upstream.URL == config.Embedded {
-		return []doctor.Finding{doctor.None("upstream", "it runs inside the daemon")}
+		return []Finding{none("upstream", "it runs inside the daemon")}
 	}
 	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell has none of the daemon's secrets
 	if servers := c.Upstream.Servers(); servers != nil {
@@ -61,14 +61,14 @@ func (e *examination) upstream(ctx context.Context) []doctor.Finding {
 	}
 	u, err := url.Parse(c.Upstream.URL)
 	if err != nil {
-		return []doctor.Finding{doctor.Fail("upstream", "export BOTWIRED_UPSTREAM_URL=https://botwire.dev", "%s", err)}
+		return []Finding{fail("upstream", "export BOTWIRED_UPSTREAM_URL=https://botwire.dev", "%s", err)}
 	}
 	answers, err := probe(ctx, c, u)
 	var trips []time.Duration
 	for _, a := range answers {
 		trips = append(trips, a.received.Sub(a.sent))
 	}
-	return []doctor.Finding{reachFinding(u, err, stranger), tripFinding(trips), dateFinding(answers)}
+	return []Finding{reachFinding(u, err, stranger), tripFinding(trips), dateFinding(answers)}
 }
 
 // probe asks upstream for an entry that is not there. A nil error is an answer in BotWire's words.
@@ -86,49 +86,49 @@ func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answere
 }
 
 // reachFinding judges upstream's answer: its own, or somebody's in its place.
-func reachFinding(u *url.URL, err error, stranger bool) doctor.Finding {
+func reachFinding(u *url.URL, err error, stranger bool) Finding {
 	const name = "upstream"
-	look := "curl -i " + ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
+	look := "curl -i " + attach.ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
 	var failed *upstream.Error
 	switch {
 	case err == nil:
-		return doctor.Good(name, "%s answers as BotWire does, and lets this machine in", u.Host)
+		return good(name, "%s answers as BotWire does, and lets this machine in", u.Host)
 	case !errors.As(err, &failed) || failed.Status == 0:
-		return doctor.Fail(name, look, "%s", err)
+		return fail(name, look, "%s", err)
 	}
 	switch status := failed.Status; {
 	case status == http.StatusUnauthorized, status == http.StatusPaymentRequired, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		if stranger {
-			return doctor.None(name, "upstream does not let this command in (%s), which has none of the daemon's upstream.headers", failed.Reason)
+			return none(name, "upstream does not let this command in (%s), which has none of the daemon's upstream.headers", failed.Reason)
 		}
-		return doctor.Fail(name, `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`,
+		return fail(name, `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`,
 			"upstream refuses access (%s): if it wants a key, name the file that holds the header's value with", failed.Reason)
 	case status == http.StatusTooManyRequests:
-		return doctor.Warn(name, look, "upstream has throttled this machine (%s)", failed.Reason)
+		return warn(name, look, "upstream has throttled this machine (%s)", failed.Reason)
 	case status >= http.StatusInternalServerError:
-		return doctor.Fail(name, look, "upstream is unwell (%s)", failed.Reason)
+		return fail(name, look, "upstream is unwell (%s)", failed.Reason)
 	}
-	return doctor.Fail(name, look, "something else answers in BotWire's place, such as a network's login page, or upstream.url is wrong (%s); see its answer with", failed.Reason)
+	return fail(name, look, "something else answers in BotWire's place, such as a network's login page, or upstream.url is wrong (%s); see its answer with", failed.Reason)
 }
 
 // tripFinding shows the median of some round trips.
-func tripFinding(trips []time.Duration) doctor.Finding {
+func tripFinding(trips []time.Duration) Finding {
 	const name = "round trip"
 	if len(trips) == 0 {
-		return doctor.None(name, "there is no answer")
+		return none(name, "there is no answer")
 	}
 	slices.Sort(trips)
-	median := doctor.Quantile(trips, 0.5)
+	median := trips[len(trips)/2]
 	text := "median " + shortly(median) + " of " + words.Plural(len(trips), "request")
 	if median > slowTrip {
-		return doctor.Warn(name, "botwired doctor", "%s: what the daemon does not know takes that long; measure again with", text)
+		return warn(name, "botwired doctor", "%s: what the daemon does not know takes that long; measure again with", text)
 	}
-	return doctor.Good(name, "%s", text)
+	return good(name, "%s", text)
 }
 
 // dateFinding bounds how far this machine's clock is from upstream's: each Date lies between
 // the moments at which its request left and its answer arrived.
-func dateFinding(answers []answered) doctor.Finding {
+func dateFinding(answers []answered) Finding {
 	ahead, behind, known := time.Duration(0), time.Duration(0), false
 	for _, a := range answers {
 		if !a.date.IsZero() {
@@ -138,20 +138,20 @@ func dateFinding(answers []answered) doctor.Finding {
 		}
 	}
 	if !known {
-		return doctor.None("clock", "no answer of upstream's says what time it is")
+		return none("clock", "no answer of upstream's says what time it is")
 	}
 	return clockFinding(ahead, behind, farClock)
 }
 
-func clockFinding(ahead, behind, far time.Duration) doctor.Finding {
+func clockFinding(ahead, behind, far time.Duration) Finding {
 	const name = "clock"
 	switch {
 	case ahead > far:
-		return doctor.Warn(name, setClock(), "this machine's clock is %s ahead of upstream's", shortly(ahead))
+		return warn(name, setClock(), "this machine's clock is %s ahead of upstream's", shortly(ahead))
 	case behind > far:
-		return doctor.Warn(name, setClock(), "this machine's clock is %s behind upstream's", shortly(behind))
+		return warn(name, setClock(), "this machine's clock is %s behind upstream's", shortly(behind))
 	}
-	return doctor.Good(name, "within %s of upstream's", shortly(far))
+	return good(name, "within %s of upstream's", shortly(far))
 }
 
 // setClock is the command that sets this machine's clock by the network.
@@ -166,14 +166,14 @@ func setClock() string {
 }
 
 // examineCluster checks the way to a bucket, and that it is on enough servers.
-func examineCluster(ctx context.Context, c *config.Config, servers []string, stranger bool) []doctor.Finding {
+func examineCluster(ctx context.Context, c *config.Config, servers []string, stranger bool) []Finding {
 	opts, err := engines.Cluster(c, servers, "", slog.New(slog.DiscardHandler))
 	if err != nil {
-		return []doctor.Finding{doctor.Fail("upstream", "botwired config", "%s", words.Unusable(err))}
+		return []Finding{fail("upstream", "botwired config", "%s", words.Unusable(err))}
 	}
 	asDoctor(&opts, stranger)
 	x := natskv.Examine(ctx, opts)
-	found := []doctor.Finding{serverFinding(x, servers, stranger)}
+	found := []Finding{serverFinding(x, servers, stranger)}
 	if x.Connect == nil {
 		found = append(found, bucketFinding(x, &c.Upstream.NATS), tripFinding(x.Trips), serversClock(x))
 	}
@@ -193,49 +193,49 @@ func asDoctor(opts *natskv.Options, stranger bool) {
 	}
 }
 
-func serverFinding(x *natskv.Examination, servers []string, stranger bool) doctor.Finding {
+func serverFinding(x *natskv.Examination, servers []string, stranger bool) Finding {
 	const name = "upstream"
 	all := strings.Join(servers, ", ")
 	switch {
 	case x.Connect == nil:
-		return doctor.Good(name, "%s lets this machine in", x.Server)
+		return good(name, "%s lets this machine in", x.Server)
 	case natskv.Refuses(x.Connect) && stranger:
-		return doctor.None(name, "the servers do not let this command in (%s), which has none of the daemon's credentials", x.Connect)
+		return none(name, "the servers do not let this command in (%s), which has none of the daemon's credentials", x.Connect)
 	case natskv.Refuses(x.Connect):
-		return doctor.Fail(name, "botwired config", "the servers do not let this machine in: %s; look at upstream.nats with", x.Connect)
+		return fail(name, "botwired config", "the servers do not let this machine in: %s; look at upstream.nats with", x.Connect)
 	}
-	return doctor.Fail(name, "nats --server "+ShellWord(all)+" rtt", "no server of %s can be used: %s", all, x.Connect)
+	return fail(name, "nats --server "+attach.ShellWord(all)+" rtt", "no server of %s can be used: %s", all, x.Connect)
 }
 
-func bucketFinding(x *natskv.Examination, n *config.NATS) doctor.Finding {
+func bucketFinding(x *natskv.Examination, n *config.NATS) Finding {
 	const name = "bucket"
 	look := "nats stream info KV_" + n.Bucket
 	switch {
 	case x.Missing && n.Create:
-		return doctor.Good(name, "there is no bucket %s yet: the daemon makes it", n.Bucket)
+		return good(name, "there is no bucket %s yet: the daemon makes it", n.Bucket)
 	case x.Missing:
-		return doctor.Fail(name, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", "there is no bucket %s, and the daemon may not make it: make it, or correct upstream.nats.bucket", n.Bucket)
+		return fail(name, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", "there is no bucket %s, and the daemon may not make it: make it, or correct upstream.nats.bucket", n.Bucket)
 	case x.Lookup != nil:
-		return doctor.Fail(name, "nats account info", "%s cannot be looked up: JetStream is off, this account may not use it, or the servers have no leader: %s", n.Bucket, x.Lookup)
+		return fail(name, "nats account info", "%s cannot be looked up: JetStream is off, this account may not use it, or the servers have no leader: %s", n.Bucket, x.Lookup)
 	case x.Wrong != "":
-		return doctor.Fail(name, look, "%s cannot keep the memory: %s", n.Bucket, x.Wrong)
+		return fail(name, look, "%s cannot keep the memory: %s", n.Bucket, x.Wrong)
 	case len(x.Behind) > 0:
-		return doctor.Warn(name, "nats server report jetstream", "%s away or behind (%s): the memory is on fewer disks than the %d that it should be on",
+		return warn(name, "nats server report jetstream", "%s away or behind (%s): the memory is on fewer disks than the %d that it should be on",
 			words.Plural(len(x.Behind), "server"), strings.Join(x.Behind, ", "), x.Replicas)
 	case x.Replicas < enoughReplicas:
-		return doctor.Warn(name, fmt.Sprintf("nats stream edit KV_%s --replicas=%d", n.Bucket, enoughReplicas),
+		return warn(name, fmt.Sprintf("nats stream edit KV_%s --replicas=%d", n.Bucket, enoughReplicas),
 			"the bucket is on %s: with fewer than %d, a server that stops stops all writes, and its disk may be the only one", words.Plural(x.Replicas, "server"), enoughReplicas)
 	case len(x.Dubious) > 0:
-		return doctor.Warn(name, look, "%s: %s", n.Bucket, strings.Join(x.Dubious, "; "))
+		return warn(name, look, "%s: %s", n.Bucket, strings.Join(x.Dubious, "; "))
 	}
-	return doctor.Good(name, "%s is on %d servers", n.Bucket, x.Replicas)
+	return good(name, "%s is on %d servers", n.Bucket, x.Replicas)
 }
 
 // serversClock bounds how far this machine's clock is from the servers': the later write wins, by
 // the clock of who made it.
-func serversClock(x *natskv.Examination) doctor.Finding {
+func serversClock(x *natskv.Examination) Finding {
 	if x.ServerTime.IsZero() {
-		return doctor.None("clock", "no answer of the servers says what time it is")
+		return none("clock", "no answer of the servers says what time it is")
 	}
 	return clockFinding(x.Asked.Sub(x.ServerTime), x.ServerTime.Sub(x.Answered), farServers)
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"crypto/tls"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/doctor"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -21,20 +20,20 @@ func examinedBucket() *natskv.Examination {
 }
 
 // judged are all findings about a bucket.
-func judged(x *natskv.Examination, n *config.NATS) []doctor.Finding {
-	return []doctor.Finding{serverFinding(x, []string{"nats://10.0.0.1:4222"}, false), bucketFinding(x, n), tripFinding(x.Trips), serversClock(x)}
+func judged(x *natskv.Examination, n *config.NATS) []Finding {
+	return []Finding{serverFinding(x, []string{"nats://10.0.0.1:4222"}, false), bucketFinding(x, n), tripFinding(x.Trips), serversClock(x)}
 }
 
 func TestDoctorOfAHealthyBucket(t *testing.T) {
 	all := judged(examinedBucket(), &config.NATS{Bucket: "botwire", Create: true})
 	for _, f := range all {
-		if f.Result != doctor.OK || f.Remedy != "" {
+		if f.Result != OK || f.Remedy != "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	wantFinding(t, all, "upstream", doctor.OK, "", "nats://10.0.0.1:4222")
-	wantFinding(t, all, "round trip", doctor.OK, "", "median 2ms of 3 requests")
-	wantFinding(t, all, "bucket", doctor.OK, "", "on 3 servers")
+	wantFinding(t, all, "upstream", OK, "", "nats://10.0.0.1:4222")
+	wantFinding(t, all, "round trip", OK, "", "median 2ms of 3 requests")
+	wantFinding(t, all, "bucket", OK, "", "on 3 servers")
 }
 
 // Each thing that endangers the memory is found, with what to do.
@@ -43,22 +42,22 @@ func TestDoctorOfABucket(t *testing.T) {
 		change func(*natskv.Examination)
 		create bool
 		check  string
-		result doctor.Result
+		result Result
 		remedy string
 		says   []string
 	}{
 		"nobody answers": {func(x *natskv.Examination) { x.Connect = errors.New("no servers available") }, true,
-			"upstream", doctor.Failed, "nats --server nats://10.0.0.1:4222 rtt", []string{"no servers available"}},
-		"no bucket yet":      {func(x *natskv.Examination) { x.Missing = true }, true, "bucket", doctor.OK, "", []string{"the daemon makes it"}},
-		"no bucket for good": {func(x *natskv.Examination) { x.Missing = true }, false, "bucket", doctor.Failed, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", []string{"may not make it"}},
+			"upstream", Failed, "nats --server nats://10.0.0.1:4222 rtt", []string{"no servers available"}},
+		"no bucket yet":      {func(x *natskv.Examination) { x.Missing = true }, true, "bucket", OK, "", []string{"the daemon makes it"}},
+		"no bucket for good": {func(x *natskv.Examination) { x.Missing = true }, false, "bucket", Failed, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", []string{"may not make it"}},
 		"stale reads": {func(x *natskv.Examination) { x.Wrong = "allow_direct lets servers answer that are behind" }, true,
-			"bucket", doctor.Failed, "nats stream info KV_botwire", []string{"allow_direct"}},
-		"little history": {func(x *natskv.Examination) { x.Dubious = []string{"a", "b"} }, true, "bucket", doctor.Warning, "nats stream info KV_botwire", []string{"a; b"}},
-		"one disk":       {func(x *natskv.Examination) { x.Replicas = 1 }, true, "bucket", doctor.Warning, "nats stream edit KV_botwire --replicas=3", []string{"on 1 server"}},
-		"a server away":  {func(x *natskv.Examination) { x.Behind = []string{"n2"} }, true, "bucket", doctor.Warning, "nats server report jetstream", []string{"1 server", "n2"}},
-		"clock ahead":    {func(x *natskv.Examination) { x.ServerTime = x.Asked.Add(-time.Minute) }, true, "clock", doctor.Warning, setClock(), []string{"1m0s ahead"}},
-		"clock behind":   {func(x *natskv.Examination) { x.ServerTime = x.Answered.Add(time.Minute) }, true, "clock", doctor.Warning, setClock(), []string{"1m0s behind"}},
-		"not looked up":  {func(x *natskv.Examination) { x.Lookup = errors.New("timeout") }, true, "bucket", doctor.Failed, "nats account info", []string{"timeout"}},
+			"bucket", Failed, "nats stream info KV_botwire", []string{"allow_direct"}},
+		"little history": {func(x *natskv.Examination) { x.Dubious = []string{"a", "b"} }, true, "bucket", Warning, "nats stream info KV_botwire", []string{"a; b"}},
+		"one disk":       {func(x *natskv.Examination) { x.Replicas = 1 }, true, "bucket", Warning, "nats stream edit KV_botwire --replicas=3", []string{"on 1 server"}},
+		"a server away":  {func(x *natskv.Examination) { x.Behind = []string{"n2"} }, true, "bucket", Warning, "nats server report jetstream", []string{"1 server", "n2"}},
+		"clock ahead":    {func(x *natskv.Examination) { x.ServerTime = x.Asked.Add(-time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s ahead"}},
+		"clock behind":   {func(x *natskv.Examination) { x.ServerTime = x.Answered.Add(time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s behind"}},
+		"not looked up":  {func(x *natskv.Examination) { x.Lookup = errors.New("timeout") }, true, "bucket", Failed, "nats account info", []string{"timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := examinedBucket()
@@ -72,7 +71,7 @@ func TestDoctorOfABucket(t *testing.T) {
 func TestDoctorWithoutServers(t *testing.T) {
 	address := closedAddress(t)
 	all := newPatient(t, map[string]string{"upstream.url": "nats://" + address}).upstream(t.Context())
-	wantFinding(t, all, "upstream", doctor.Failed, "nats --server nats://"+address+" rtt", "no server of nats://"+address)
+	wantFinding(t, all, "upstream", Failed, "nats --server nats://"+address+" rtt", "no server of nats://"+address)
 }
 
 // The servers of a daemon with another upstream than this shell's get none of this shell's credentials.
