@@ -76,7 +76,22 @@ func (a *attempt) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.account(ctx, s, end)
 	return a.conclude(ctx, s, end)
+}
+
+// account takes back the charge of a write that upstream has not counted, and reports its verdict.
+func (a *attempt) account(ctx context.Context, s *sendAttempt, end sent) {
+	verdict := end.verdict()
+	switch {
+	case !end.requested:
+		a.charge.cancel()
+	case verdict == upstream.Unsent || verdict == upstream.Throttled: // guard 18.13
+		a.charge.takeBack()
+	}
+	if end.requested && (verdict == upstream.Confirmed || ctx.Err() == nil) && a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(s.write.Op, verdict)
+	}
 }
 
 // unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
@@ -107,8 +122,7 @@ func (a *attempt) vanished() error {
 	if err := a.f.opts.Through.EndDoubt(a.id()); err != nil {
 		return err
 	}
-	a.charge.takeBack()
-	a.f.health.Release(a.probe)
+	a.unmade()
 	a.endDoubt()
 	a.finish(a.newest, false)
 	return nil
@@ -207,7 +221,7 @@ func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Err
 		a.answered(false)
 		a.tryAgain(&read, false)
 	default:
-		a.tryAgain(&read, a.blame(&read)) // a read leaves nothing that could land
+		a.tryAgain(&read, a.blame(ctx, &read)) // a read leaves nothing that could land
 	}
 }
 

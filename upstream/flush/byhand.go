@@ -72,9 +72,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 		})
 	}
 	if err != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		a.resume()
+		a.backOut()
 		return journal.Write{}, err
 	}
 	if superseded, err := a.superseded(w); err != nil {

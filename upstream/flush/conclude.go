@@ -20,41 +20,31 @@ const (
 // conclude ends the attempt at a pending write as its send attempt has ended.
 func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error {
 	if end.requested {
-		return a.requested(ctx, s, end.failed)
+		return a.requested(ctx, s, end)
 	}
-	a.charge.cancel()
 	switch end.end {
 	case fence.Own, fence.Held:
 		return a.held(s, end.now)
 	case fence.Lost:
 		return a.lost(s, end.now)
 	case fence.Conflict:
-		return a.contended()
+		return a.contended(s)
 	}
 	return a.unasked(ctx, end.failed)
 }
 
 // requested ends the attempt with the verdict on the write's request.
-func (a *attempt) requested(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
-	w, verdict := s.write, upstream.Confirmed
-	if failed != nil {
-		verdict = failed.Verdict
-	}
+func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error {
+	w, failed, verdict := s.write, end.failed, end.verdict()
 	if verdict == upstream.Unsent {
 		if err := a.unmark(); err != nil {
 			return err
 		}
 	}
-	if verdict == upstream.Unsent || verdict == upstream.Throttled { // guard 18.13
-		a.charge.takeBack()
-	}
 	if failed != nil && ctx.Err() != nil {
 		// The sent mark stays, unless it is certain that the request was not sent.
 		a.putBack()
 		return nil //nolint:nilerr // to end with the process is no failure
-	}
-	if a.f.opts.OnOutcome != nil {
-		a.f.opts.OnOutcome(w.Op, verdict)
 	}
 	switch verdict {
 	case upstream.Confirmed:
@@ -70,12 +60,12 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, failed *upstrea
 		a.keepWaiting(failed)
 	case upstream.Unanswered:
 		a.noteDoubt(contentOf(w))
-		a.tryAgain(failed, a.blame(failed))
+		a.tryAgain(failed, a.blame(ctx, failed))
 	case upstream.Unsent, upstream.Transient:
 		if verdict == upstream.Transient { // though it failed, it may have been carried out
 			a.mayHold(contentOf(w)) // guard 17.19
 		}
-		a.tryAgain(failed, a.blame(failed)) // guard 13.4
+		a.tryAgain(failed, a.blame(ctx, failed)) // guard 13.4
 	}
 	return nil
 }
@@ -94,11 +84,11 @@ func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) error {
 }
 
 // contended ends the attempt: it waits like one that has failed, though upstream is well.
-func (a *attempt) contended() error {
+func (a *attempt) contended(s *sendAttempt) error {
 	if err := a.unmark(); err != nil {
 		return err
 	}
-	a.answered(false)
+	a.heard(s)
 	a.tryAgain(&upstream.Error{Verdict: upstream.Transient, Reason: reasonContended, Answered: true}, false)
 	return nil
 }

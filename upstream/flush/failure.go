@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -23,8 +24,15 @@ func (a *attempt) stop(why waiting, at instant) {
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
-// resume ends the attempt of a write through: what is pending of the entry waits as before.
-// The caller holds mu.
+// backOut ends an attempt that leaves nothing upstream, or only a doubt. What is pending of the entry
+// waits as before.
+func (a *attempt) backOut() {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.resume()
+}
+
+// resume is backOut for a caller that holds mu.
 func (a *attempt) resume() {
 	why, at := backingOff, instant(0)
 	if r := a.task.retry; r != nil {
@@ -39,8 +47,7 @@ func (a *attempt) resume() {
 	}
 	if a.task.needless() {
 		a.f.schedule.stop(a, a.f.now())
-		a.queue.tasks.Delete(a.task.Key())
-		a.f.schedule.discard(a.queue)
+		a.f.schedule.drop(a.queue, a.task)
 		return
 	}
 	a.stop(why, at)
@@ -54,11 +61,16 @@ func (a *attempt) putBack() {
 	a.stop(backingOff, atOnce)
 }
 
+// unmade takes back what an attempt that made no request has of the quota and of upstream's health.
+func (a *attempt) unmade() {
+	a.charge.takeBack()
+	a.f.health.Release(a.probe)
+}
+
 // waitForRoom ends an attempt that was not made, as the disk has no room for the record of
 // its outcome.
 func (a *attempt) waitForRoom() {
-	a.charge.takeBack()
-	a.f.health.Release(a.probe)
+	a.unmade()
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	if !a.f.diskFull {
@@ -234,8 +246,13 @@ func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
 	a.failed(failed, why, now+instant(wait)) // guard 14.4
 }
 
-// blame records a failure that says something of upstream's health.
-func (a *attempt) blame(failed *upstream.Error) (down bool) {
+// blame records a failure that says something of upstream's health, unless it came with the end of the
+// process.
+func (a *attempt) blame(ctx context.Context, failed *upstream.Error) (down bool) {
+	if ctx.Err() != nil {
+		a.f.health.Release(a.probe)
+		return false
+	}
 	down = a.f.health.Failure(a.id(), a.probe, failed, time.Now())
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()

@@ -283,9 +283,15 @@ func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool)
 	if t.first = 0; !t.needless() {
 		return from, noPosition, true
 	}
-	q.tasks.Delete(t.Key())
-	s.discard(q)
+	s.drop(q, t)
 	return from, noPosition, false
+}
+
+// drop forgets a task that is in no line, and its queue with the last one.
+func (s *schedule) drop(q *queue, t *task) {
+	q.tasks.Delete(t.Key())
+	s.place(q)
+	s.discard(q)
 }
 
 // discard forgets a queue when there is nothing to remember of its namespace.

@@ -50,6 +50,13 @@ type sent struct {
 	failed    *upstream.Error  // of the request, or of the fence's; nil if it has not failed
 }
 
+func (e *sent) verdict() upstream.Verdict {
+	if e.failed == nil {
+		return upstream.Confirmed
+	}
+	return e.failed.Verdict
+}
+
 // sighting is an entry's last version, as far as it is known.
 type sighting struct {
 	upstream.Version

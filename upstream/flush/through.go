@@ -12,14 +12,13 @@ import (
 )
 
 // through is a write that goes upstream before it is journaled: its caller is answered when
-// upstream has confirmed it. It has the entry's turn like any request (contract 12). It takes
-// the place of the entry's pending write, if there is one, which stays pending until
-// upstream has confirmed this one.
+// upstream has confirmed it. It waits for the entry's turn like any request (contract 12). The entry's
+// pending write, if there is one, stays pending until upstream has confirmed this one.
 //
-// The entry is marked as sent first, and the write is journaled only when upstream has
-// confirmed it. If the write fails, nothing of it is left but a doubt: upstream may have
-// carried it out, or may do so within the late window. Until the doubt is over, readers ask
-// upstream, and a later write is read back (contract 14).
+// The entry is marked as sent first, and the write is journaled once upstream has confirmed it.
+// A write that fails leaves nothing but a doubt: upstream may have carried it out, or may do so
+// within the late window. Until the doubt is over, readers ask upstream, and a later write is read
+// back (contract 14).
 type through struct {
 	write journal.NewWrite
 	// ready is called when the entry's turn has come. It decides whether the write is sent,
@@ -35,10 +34,10 @@ type through struct {
 	base journal.Base // that ready was asked about, in front of an exact engine
 }
 
-// throughs are those in line, by task, in the order in which they came.
+// throughs are the writes through in line, by task, in the order in which they came.
 type throughs map[*task][]*through
 
-// pop takes the first one out of a task's line; nil if there is none.
+// pop takes the first one out of a task's line; nil if the line is empty.
 func (all throughs) pop(t *task) *through {
 	if !t.through {
 		return nil
@@ -69,7 +68,7 @@ type NotWritten struct {
 	status int
 }
 
-// The statuses with which a caller of the memory API is told why, in HTTP's numbers.
+// The statuses of the memory API that say why, in HTTP's numbers.
 const (
 	statusThrottled   = 429
 	statusBadAnswer   = 502 // upstream failed over it, and nobody knows how far it got
@@ -77,12 +76,16 @@ const (
 	statusUnanswered  = 504 // upstream may have carried it out, or may yet
 )
 
+func notSent(reason string, wait time.Duration, status int) *NotWritten {
+	return &NotWritten{reason + ". Nothing of it was sent", wait, status}
+}
+
 func (n *NotWritten) Error() string { return "the write was not acknowledged: " + n.Reason }
 
 // RetryAfter is when it makes sense to try again; 0 when nobody knows.
 func (n *NotWritten) RetryAfter() time.Duration { return n.Wait }
 
-// WriteStatus is the status with which the memory API says so.
+// WriteStatus is the memory API's status for it.
 func (n *NotWritten) WriteStatus() int { return n.status }
 
 // WriteThrough carries a write upstream and journals it when upstream has confirmed it. It
@@ -143,8 +146,7 @@ func (w *through) enter(f *Flusher) (refusal error) {
 	w.task = t
 	if refusal := w.refusal(f, q); refusal != nil {
 		if made {
-			q.tasks.Delete(t.Key())
-			s.discard(q)
+			s.drop(q, t)
 		}
 		return refusal
 	}
@@ -174,22 +176,17 @@ func (w *through) withdraw(f *Flusher) (refusal error) {
 		return nil
 	}
 	if refusal = w.refusal(f, q); refusal == nil {
-		refusal = &NotWritten{
-			Reason: "its turn did not come within " + f.opts.Timeout.String() + ": other requests are under way" + unsent,
-			Wait:   time.Second, status: statusUnavailable,
-		}
+		refusal = notSent("its turn did not come within "+f.opts.Timeout.String()+": other requests are under way", time.Second, statusUnavailable)
 	}
 	if t.through || t.running {
 		return refusal
 	}
 	q.leave(t)
 	if t.needless() {
-		q.tasks.Delete(t.Key())
-		s.place(q)
-		s.discard(q)
-		return refusal
+		s.drop(q, t)
+	} else {
+		s.enqueue(q, t, f.now())
 	}
-	s.enqueue(q, t, f.now())
 	return refusal
 }
 
@@ -203,22 +200,17 @@ func (w *through) refusal(f *Flusher, q *queue) error {
 	}
 	switch {
 	case q.blocked && q.notBefore > now && q.paused != "":
-		return &NotWritten{Reason: "the namespace is paused: " + q.paused + unsent, Wait: until(q.notBefore), status: statusUnavailable}
+		return notSent("the namespace is paused: "+q.paused, until(q.notBefore), statusUnavailable)
 	case q.blocked && q.notBefore > now:
-		return &NotWritten{Reason: "upstream throttles the namespace: " + q.throttled + unsent, Wait: until(q.notBefore), status: statusThrottled}
+		return notSent("upstream throttles the namespace: "+q.throttled, until(q.notBefore), statusThrottled)
 	case q.pace.limited && q.pace.promptAt > now:
-		return &NotWritten{
-			Reason: "the namespace has no write left of its quota now (quota.writes_per_day)" + unsent,
-			Wait:   until(q.pace.promptAt), status: statusThrottled,
-		}
+		return notSent("the namespace has no write left of its quota now (quota.writes_per_day)", until(q.pace.promptAt), statusThrottled)
 	case f.health.Blocks(w.write.Namespace, time.Now()):
 		v := f.health.View()
-		return &NotWritten{Reason: "upstream is down: " + v.Reason + unsent, Wait: v.RetryIn, status: statusUnavailable}
+		return notSent("upstream is down: "+v.Reason, v.RetryIn, statusUnavailable)
 	}
 	return nil
 }
-
-const unsent = ". Nothing of it was sent"
 
 // tooEarly says that the entry is in doubt since an earlier process: nothing is sent before the
 // doubt is over.
@@ -227,10 +219,8 @@ func (w *through) tooEarly(now instant) error {
 	if d == nil || d.unknownUntil <= now {
 		return nil
 	}
-	return &NotWritten{
-		Reason: "upstream may still carry out a request to the entry that an earlier process sent" + unsent,
-		Wait:   time.Duration(d.unknownUntil - now), status: statusUnavailable,
-	}
+	return notSent("upstream may still carry out a request to the entry that an earlier process sent",
+		time.Duration(d.unknownUntil-now), statusUnavailable)
 }
 
 // run makes the request in the entry's turn. Its error is the journal's.
@@ -241,14 +231,16 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 		}
 		close(w.done)
 	}()
-	if w.err = w.tooEarly(a.f.now()); w.err != nil {
-		return w.backOut(a, true)
+	if w.err = w.tooEarly(a.f.now()); w.err == nil {
+		w.err = w.decide(a.f)
 	}
-	if w.err = w.decide(a.f); w.err != nil {
-		return w.backOut(a, true)
+	if w.err == nil {
+		w.err = a.f.opts.Through.Admits(w.write)
 	}
-	if w.err = a.f.opts.Through.Admits(w.write); w.err != nil {
-		return w.backOut(a, true)
+	if w.err != nil {
+		a.unmade()
+		a.backOut()
+		return nil
 	}
 	s, err := w.sendAttempt(a)
 	if err != nil {
@@ -259,7 +251,9 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	mark.Seq = a.newest
 	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 14.14
 		w.err = err
-		return w.backOut(a, true)
+		a.unmade()
+		a.backOut()
+		return nil
 	} else if err != nil {
 		return err
 	}
@@ -267,6 +261,7 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	if err != nil {
 		return err
 	}
+	a.account(ctx, s, end)
 	return w.conclude(ctx, s, end)
 }
 
@@ -293,8 +288,8 @@ func (w *through) decide(f *Flusher) (err error) {
 	return errors.Join(err, journal.ErrChanged)
 }
 
-// sendAttempt is the write's. Its time is that of its arrival, and later than a pending write's in whose
-// place it comes. Its number is not known before it is journaled: its version has none.
+// sendAttempt makes the write's send attempt. Its time is that of its arrival, and later than a pending
+// write's in whose place it comes. It has no number before it is journaled.
 //
 // An exact engine carries out a write with conditions only in the place of the version that they were
 // judged by. Any other write takes the place of what is there; another host's version that this host
@@ -322,59 +317,29 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 
 // conclude ends the write as its send attempt has ended.
 func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error {
-	a := s.a
-	if end.requested && a.f.opts.OnOutcome != nil {
-		verdict := upstream.Confirmed
-		if end.failed != nil {
-			verdict = end.failed.Verdict
-		}
-		a.f.opts.OnOutcome(w.write.Op, verdict)
-	}
 	switch {
-	case end.requested && end.failed != nil:
-		return w.failed(ctx, a, end.failed)
-	case end.requested, end.end == fence.Own:
+	case end.requested && end.failed == nil, end.end == fence.Own:
 		return w.confirmed(s, end.now)
 	case end.end == fence.Lost: // the conditions were judged by another version
-		return w.refusedAs(a, journal.ErrChanged)
+		w.err = journal.ErrChanged
 	case end.end == fence.Held: // there is nothing to delete
-		return w.refusedAs(a, journal.ErrAbsent)
+		w.err = journal.ErrAbsent
 	case end.end == fence.Conflict:
-		return w.refusedAs(a, &NotWritten{Reason: reasonContended + unsent, Wait: time.Second, status: statusUnavailable})
+		w.err = notSent(reasonContended, time.Second, statusUnavailable)
+	default:
+		return w.failed(ctx, s, end)
 	}
-	read := *end.failed // upstream could not be asked, and nothing was sent
-	if read.Verdict.BlamesUpstream() {
-		read.Verdict = upstream.Unsent
-	}
-	return w.failed(ctx, a, &read)
-}
-
-// refusedAs ends an attempt of which nothing was carried out, with an error for the caller.
-func (w *through) refusedAs(a *attempt, err error) error {
-	w.err = err
-	a.charge.takeBack()
-	a.answered(false)
-	return errors.Join(a.unmark(), w.backOut(a, false))
-}
-
-// backOut ends an attempt of which nothing is left upstream, or only a doubt. The task waits
-// as before, or goes if nothing is left to do for it.
-func (w *through) backOut(a *attempt, unmade bool) error {
-	if unmade {
-		a.charge.takeBack()
-		a.f.health.Release(a.probe)
-	}
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	a.resume()
-	return nil
+	s.a.heard(s)
+	err := s.a.unmark()
+	s.a.backOut()
+	return err
 }
 
 // confirmed journals a write that upstream has carried out, and that has become a version.
 func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	a := s.a
 	a.answered(true)
-	a.f.tookTrip(time.Since(s.sent))
+	a.f.tookTrip(s.took)
 	if w.write.Op == journal.Delete && !now.Deleted { // upstream did not hold the entry
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {
@@ -382,7 +347,9 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 		}
 		if !ok || last.Op == journal.Delete { // it does not exist here either
 			w.err = journal.ErrAbsent
-			return errors.Join(a.unmark(), w.backOut(a, false))
+			err := a.unmark()
+			a.backOut()
+			return err
 		}
 	}
 	w.write.Held = true
@@ -398,8 +365,9 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 		if w.settled = a.f.exact && !s.conditions.OnBase; !w.settled {
 			w.err = err
 		}
-		a.mayHold(w.content())
-		return w.backOut(a, false)
+		a.mayHold(contentOf(s.write))
+		a.backOut()
+		return nil
 	case err != nil:
 		return err
 	}
@@ -426,7 +394,8 @@ func (w *through) noRoom(a *attempt) error {
 			status: statusUnanswered,
 		}
 		a.f.opts.Through.Doubt(w.write.ID)
-		return w.backOut(a, false)
+		a.backOut()
+		return nil
 	}
 	w.settled = true
 	if err := a.f.opts.Through.Supersede(w.write.ID, a.newest); err != nil {
@@ -436,8 +405,95 @@ func (w *through) noRoom(a *attempt) error {
 	return nil
 }
 
-// content is the state that the write leaves.
-func (w *through) content() journal.Content { return journal.ContentOf(w.write.Op, w.write.Value) }
+// failed ends a write whose request has failed, or its fence's.
+func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
+	a, failed := s.a, end.failed
+	if !end.requested && failed.Verdict.BlamesUpstream() {
+		read := *failed
+		read.Verdict = upstream.Unsent // nothing of the write was sent
+		failed = &read
+	}
+	switch failed.Verdict {
+	case upstream.Unanswered:
+		w.err = &NotWritten{
+			Reason: failed.Reason + ". Upstream may have carried it out, or may do so within " + a.f.opts.LateWindow.String() +
+				": read the entry before you try again",
+			status: statusUnanswered,
+		}
+		return w.mayHaveArrived(ctx, s, failed)
+	case upstream.Transient:
+		w.err = &NotWritten{
+			Reason: "upstream failed: " + failed.Reason + ". It may have carried the write out: read the entry before you try again",
+			Wait:   failed.RetryAfter, status: statusBadAnswer,
+		}
+		return w.mayHaveArrived(ctx, s, failed)
+	}
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	switch failed.Verdict {
+	case upstream.Unsent:
+		a.blame(ctx, failed)
+		w.err = notSent(failed.Reason, max(time.Second, a.f.health.View().RetryIn), statusUnavailable)
+	case upstream.Throttled, upstream.Paused:
+		a.keepWaiting(failed)
+		w.err = a.refusedThrough(failed)
+		return nil
+	default:
+		a.answered(false)
+		a.f.opts.namespaceFull(w.write.Namespace, failed)
+		if a.trial {
+			a.f.mu.Lock()
+			a.f.schedule.unblock(a.queue) // it is let in
+			a.f.mu.Unlock()
+		}
+		w.err = a.refusedThrough(failed)
+	}
+	a.backOut()
+	return nil
+}
+
+// mayHaveArrived ends an attempt of which nobody knows how far it got. A request that was not answered
+// puts the entry in doubt; nothing more will come of one that upstream failed over.
+func (w *through) mayHaveArrived(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
+	a := s.a
+	a.f.mu.Lock()
+	nothingPending := a.task.first == 0
+	a.f.mu.Unlock()
+	switch {
+	case failed.Verdict == upstream.Unanswered && !a.f.exact:
+		a.noteDoubt(contentOf(s.write))
+		a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
+	case a.task.doubt() != nil: // it lasts longer
+	case nothingPending:
+		if err := a.f.opts.Through.EndDoubt(w.write.ID); err != nil {
+			return err
+		}
+	default:
+		a.mayHold(contentOf(s.write))
+	}
+	a.blame(ctx, failed)
+	a.backOut()
+	return nil
+}
+
+// refusedThrough returns upstream's own refusal, for the caller.
+func (a *attempt) refusedThrough(failed *upstream.Error) error {
+	said := *failed
+	if said.Verdict != upstream.Permanent {
+		a.f.mu.Lock()
+		said.RetryAfter = max(0, time.Duration(a.queue.notBefore-a.f.now()))
+		a.f.mu.Unlock()
+	}
+	if said.Answer != nil {
+		return upstream.AnswerOf(&said)
+	}
+	status := statusBadAnswer
+	if said.Verdict == upstream.Throttled {
+		status = statusThrottled
+	}
+	return &NotWritten{Reason: said.Reason, Wait: said.RetryAfter, status: status}
+}
 
 // awaitThroughs returns when the writes through that are here now are over, or ctx ends.
 func (f *Flusher) awaitThroughs(ctx context.Context) {
