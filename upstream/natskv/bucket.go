@@ -8,44 +8,20 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/botwired/botwired/upstream"
 )
 
-// lookUpTimeout bounds one look-up of the bucket. Servers that have not agreed on a leader yet give no
-// answer at all, ever: the question has to be asked again.
-const lookUpTimeout = 2 * time.Second
-
-// bucket is the stream that holds the entries. It is looked up with the first request on each
-// connection, and made if there is none.
+// bucket is the stream that holds the entries. The watch looks at it, and makes it if there was none
+// before.
 type bucket struct {
-	e      *Engine
-	flight singleflight.Group
+	e *Engine
 
 	mu       sync.Mutex
 	stream   jetstream.Stream // nil until it has been found, and was made as it must be
-	found    bool             // it was there once: if it is gone, nothing makes it again by itself
 	warnings []string
-}
-
-func newBucket(e *Engine) *bucket { return &bucket{e: e} }
-
-// forget has the next request look the bucket up again.
-func (b *bucket) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stream = nil
-}
-
-// startOver lets the bucket be made again though it was there once: a person has accepted that.
-func (b *bucket) startOver() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stream, b.found = nil, false
 }
 
 // warns returns what to say of the bucket's settings.
@@ -56,75 +32,15 @@ func (b *bucket) warns() []string {
 }
 
 // open returns the stream, for requests that ask its leader.
-func (b *bucket) open(ctx context.Context) (jetstream.Stream, *upstream.Error) {
+func (b *bucket) open() jetstream.Stream {
 	b.mu.Lock()
-	stream := b.stream
-	b.mu.Unlock()
-	if stream != nil {
-		return stream, nil
-	}
-	// The look-up is shared by all who need it: none of them ends it for the others.
-	looked := b.flight.DoChan("", func() (any, error) {
-		stream, failed := b.lookUp()
-		if failed != nil {
-			return nil, failed
-		}
-		return stream, nil
-	})
-	select {
-	case r := <-looked:
-		var failed *upstream.Error
-		if errors.As(r.Err, &failed) {
-			return nil, failed
-		}
-		return r.Val.(jetstream.Stream), nil
-	case <-ctx.Done():
-		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
-	}
+	defer b.mu.Unlock()
+	return b.stream
 }
 
-// lookUp finds the bucket, or makes it, and checks how it was made.
-func (b *bucket) lookUp() (jetstream.Stream, *upstream.Error) {
-	ctx, cancel := context.WithTimeout(b.e.link.closing, min(lookUpTimeout, b.e.opts.Timeout))
-	defer cancel()
-	one, failed := b.e.link.call(ctx, "$JS.API.STREAM.")
-	if failed != nil {
-		return nil, failed
-	}
-	defer one.end()
-	stream, err := one.js.Stream(one.ctx, streamName(b.e.opts.Bucket))
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, failed = b.make(one)
-		if failed != nil {
-			return nil, failed
-		}
-	} else if err != nil {
-		return nil, neverSent(b.e.failure(one, err))
-	}
-	if failed := b.take(stream); failed != nil {
-		return nil, failed
-	}
-	return stream, nil
-}
-
-// neverSent is the failure of a request that waits for the look-up, and has not been sent itself.
-func neverSent(failed *upstream.Error) *upstream.Error {
-	if failed.Verdict == upstream.Unanswered {
-		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
-	}
-	return failed
-}
-
-// make makes the bucket, unless it was there before: then it has been lost, and with it the memory.
+// make makes the bucket, which was never there before.
 func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 	opts := &b.e.opts
-	known, err := b.known()
-	if err != nil {
-		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: "botwired cannot tell whether the bucket was there before: " + err.Error()}
-	}
-	if known {
-		return nil, refusal(upstream.Paused, "the bucket "+opts.Bucket+" is gone: it was there, and somebody or something has removed it")
-	}
 	if !opts.Create {
 		return nil, refusal(upstream.Paused, "the bucket "+opts.Bucket+" does not exist: make it, or let botwired make it with upstream.nats.create")
 	}
@@ -148,18 +64,6 @@ func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 	return nil, neverSent(b.e.failure(one, err))
 }
 
-// known reports whether the bucket was there before.
-func (b *bucket) known() (bool, error) {
-	b.mu.Lock()
-	found := b.found
-	b.mu.Unlock()
-	if found || b.e.opts.Marks == nil {
-		return found, nil
-	}
-	mark, err := b.e.opts.Marks.Load()
-	return !mark.Created.IsZero(), err
-}
-
 // config is how botwired makes a bucket.
 func (b *bucket) config() jetstream.StreamConfig {
 	opts := &b.e.opts
@@ -180,11 +84,10 @@ func (b *bucket) config() jetstream.StreamConfig {
 	}
 }
 
-// take keeps the stream if it is as it must be; if not, no request is made to it.
+// take keeps the stream if it is as it must be.
 func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	config := stream.CachedInfo().Config
 	if wrong := wrongWith(config, b.e.opts.Bucket); wrong != "" {
-		b.forget() // it may have been edited while requests went to it
 		return refusal(upstream.Paused, "the bucket "+b.e.opts.Bucket+" cannot keep the memory: "+wrong)
 	}
 	warnings := dubious(config, b.e.opts.Replicas)
@@ -195,7 +98,7 @@ func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 			b.e.opts.Logger.Log(context.Background(), slog.LevelWarn, "the bucket's settings endanger what it holds", "bucket", b.e.opts.Bucket, "warning", w)
 		}
 	}
-	b.stream, b.found, b.warnings = stream, true, warnings
+	b.stream, b.warnings = stream, warnings
 	return nil
 }
 

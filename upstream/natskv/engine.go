@@ -116,12 +116,12 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	var err error
 	background, stop := context.WithCancel(context.Background())
 	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
-	e.bucket = newBucket(e)
+	e.bucket = &bucket{e: e}
 	if e.watch, err = newWatch(e); err != nil {
 		stop()
 		return nil, err
 	}
-	link, err := connect(ctx, background, opts, e.connected, e.watch.disconnected)
+	link, err := connect(ctx, background, opts, e.watch.stir, e.watch.disconnected)
 	if err != nil {
 		stop()
 		return nil, err
@@ -129,12 +129,6 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	e.link = link
 	e.background.Go(func() { e.watch.run(background) })
 	return e, nil
-}
-
-// connected is called each time that the connection has been made.
-func (e *Engine) connected() {
-	e.bucket.forget()
-	e.watch.stir()
 }
 
 // check finds what makes no sense.

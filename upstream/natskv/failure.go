@@ -95,8 +95,7 @@ func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	case codeSealed:
 		failed.Verdict = upstream.Paused
 	case codeNotEnabled: // a server that starts or stops
-	case jetstream.JSErrCodeStreamNotFound:
-		e.bucket.forget() // the next request looks for it, and says so if it is gone
+	case jetstream.JSErrCodeStreamNotFound: // the watch finds out if it is gone
 	default:
 		if answer.Code >= 400 && answer.Code < 500 {
 			failed.Verdict = upstream.Paused

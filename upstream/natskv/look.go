@@ -23,6 +23,7 @@ type look struct {
 	seen       uint64 // the highest revision that was known before it was asked
 	err        *upstream.Error
 	late       bool // err is that there was no answer in time
+	unfit      bool // err is that the bucket cannot keep the memory
 
 	// searched says that the leader was asked for the last version that exists: existing. before is the
 	// last revision of the comparison before this one.
@@ -79,29 +80,35 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	defer one.end()
 	stream, err := one.js.Stream(one.ctx, streamName(w.bucket))
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
-	if missing && w.keeper.knew() {
+	switch {
+	case missing && w.keeper.knew():
 		l.gone = true
-		w.e.bucket.forget()
 		return nil
-	}
-	if missing {
-		if _, l.err = w.e.bucket.open(one.ctx); l.err != nil {
+	case missing:
+		if stream, l.err = w.e.bucket.make(one); l.err != nil {
 			return nil
 		}
-		stream, err = one.js.Stream(one.ctx, streamName(w.bucket))
-	}
-	if err != nil {
+	case err != nil:
 		l.err = neverSent(w.e.failure(one, err))
 		l.late = errors.Is(err, context.DeadlineExceeded)
 		return nil
 	}
 	if l.err = w.e.bucket.take(stream); l.err != nil {
+		l.unfit = true
 		return nil
 	}
 	info := stream.CachedInfo()
 	l.created, l.last, l.subjects = info.Created, info.State.LastSeq, info.State.NumSubjects
 	l.age = quorumAge(info.Cluster)
 	return stream
+}
+
+// neverSent is the failure of a request that waits for a look, and has not been sent itself.
+func neverSent(failed *upstream.Error) *upstream.Error {
+	if failed.Verdict == upstream.Unanswered {
+		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
+	}
+	return failed
 }
 
 // never is the age of what a leader has not heard at all.

@@ -109,12 +109,12 @@ func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 	return false
 }
 
-// fails notes why the bucket could not be looked at.
-func (k *keeper) fails(why *upstream.Error, connection int) {
+// fails notes why the bucket could not be looked at, or that it is unfit for requests.
+func (k *keeper) fails(why *upstream.Error, unfit bool, connection int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if connection == k.connection {
-		k.failed = why
+		k.failed, k.looked = why, k.looked && !unfit
 		k.wake()
 	}
 }

@@ -19,25 +19,11 @@ const readSubject = "$JS.API.STREAM.MSG.GET."
 // begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
 // the connection.
 func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.Stream, *upstream.Error) {
-	stream, failed := e.admit(ctx)
-	if failed != nil {
-		return nil, nil, failed
+	if refused := e.watch.admit(ctx); refused != nil {
+		return nil, nil, refused
 	}
 	one, failed := e.link.call(ctx, subject)
-	return one, stream, failed
-}
-
-// admit returns the stream once requests may be made to it, or why they may not: the bucket is not
-// believed, or there is none that can keep the memory, or nobody can say so.
-func (e *Engine) admit(ctx context.Context) (jetstream.Stream, *upstream.Error) {
-	if refused := e.watch.keeper.refuses(); refused != nil && refused.Verdict == upstream.Paused {
-		return nil, refused
-	}
-	stream, failed := e.bucket.open(ctx)
-	if failed != nil {
-		return nil, failed
-	}
-	return stream, e.watch.admit(ctx)
+	return one, e.bucket.open(), failed
 }
 
 // Exact implements [upstream.Engine].

@@ -10,6 +10,9 @@ import (
 )
 
 const (
+	// lookUpTimeout bounds a look at the bucket for which requests wait. Servers that have not agreed on
+	// a leader yet give no answer at all, ever: the question has to be asked again.
+	lookUpTimeout = 2 * time.Second
 	// awayFor is how long the watch may be away and still resume from its last revision. The last
 	// trace of a deleted entry stays longer: see purgedFor.
 	awayFor = purgedFor / 2
@@ -179,8 +182,8 @@ func (w *watch) becomes(sound bool, why string) {
 // compare takes in what the stream's leader has said.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
-		if l.err != nil && !l.late {
-			w.keeper.fails(l.err, l.connection)
+		if l.err != nil {
+			w.keeper.fails(l.err, l.unfit, l.connection)
 		}
 		if !l.connected {
 			w.endSession()
@@ -257,8 +260,8 @@ func (w *watch) ask(ctx context.Context) {
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
-// admit is [keeper.refuses] for a caller who can wait: a connection that was just made takes a moment
-// until the bucket has been looked at.
+// admit returns why no request may be made; nil if it may. After a connection was made, it waits until the
+// bucket has been looked at.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
 	decided, failed := w.keeper.deciding()
 	if decided == nil {
@@ -309,7 +312,7 @@ func (w *watch) barrier(ctx context.Context) error {
 }
 
 func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
-	if _, refused := w.e.admit(ctx); refused != nil {
+	if refused := w.admit(ctx); refused != nil {
 		return 0, refused
 	}
 	var l look
@@ -329,7 +332,6 @@ func (w *watch) accept() error {
 	if err != nil || !accepted {
 		return err
 	}
-	w.e.bucket.startOver()
 	w.log.Warn("the bucket is accepted as it is now", "bucket", w.bucket)
 	select {
 	case w.accepts <- struct{}{}:
