@@ -44,7 +44,7 @@ func (a *appending) run() (err error) {
 // follow makes the write follow the entry's settled copy. The caller holds the copies lock.
 func (a *appending) follow() error {
 	copied, err := a.copies.head(a.ID)
-	a.notBefore, a.base = copied.UpdatedAt, base{int64(copied.ListBytes), copied.UpdatedAt != 0}
+	a.notBefore, a.base = copied.UpdatedAt, copied.ListBytes
 	return err
 }
 
@@ -67,7 +67,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
-	a.copies.pending.add(a.ID, &a.write, a.takenOff)
+	a.copies.pending.add(a.ID, &a.write, a.replaces)
 	return nil
 }
 

@@ -3,38 +3,53 @@ package journal
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// baseOf returns an entry's size without its pending write: from its row, else its copy, else 0 if a
-// complete listing lacks it.
-func (c *copies) baseOf(id ID) (base, error) {
-	row, listed, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	if err != nil || listed {
-		return base{int64(row.ListBytes), listed}, err
+// prepare looks up the entry of a put to a namespace that is not far from its limit.
+func (c *copies) prepare(a *appending) error {
+	s := c.sizes
+	if s == nil {
+		return nil
 	}
-	copied, err := c.head(id)
-	if err != nil || copied.UpdatedAt != 0 {
-		return base{int64(copied.ListBytes), true}, err
+	a.limit = s.opts.Limit(a.Namespace)
+	s.mu.Lock()
+	r := s.spaces[a.Namespace].report(a.limit)
+	s.mu.Unlock()
+	if a.anySize || a.Op != Put || !r.holds(lookFrom, int64(a.ListBytes)) { // guard 18.18
+		return nil
 	}
-	h, _, err := readHeader(c.store.DB(), id.Namespace)
-	_, err = c.giveUp(err)
-	return base{known: h.Complete}, err
+	return c.look(a)
 }
 
-// found holds the counts of one namespace's records on the disk, in bytes.
-type found struct{ bytes, uncopied, largest int64 }
+// look finds what the write replaces: the entry's row in the listing says it, or else the copy.
+func (c *copies) look(a *appending) error {
+	a.looked = true
+	row, listed, err := c.row(record.RowKey(a.Namespace, a.Key), a.Key)
+	if a.base = row.ListBytes; err != nil || listed {
+		return err
+	}
+	copied, err := c.head(a.ID)
+	a.base = copied.ListBytes
+	return err
+}
 
-func (f *found) add(bytes int) {
-	f.bytes += int64(bytes)
-	f.uncopied += int64(bytes)
-	f.largest = max(f.largest, int64(bytes))
+// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's
+// order. latest is the entry's newest pending write, if one exists.
+func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
+	look, err := c.sizes.admit(a, latest, exists)
+	if look {
+		// Others have filled the namespace just now. That is so seldom that those who wait for
+		// their place in the order can wait for the look.
+		if err = c.look(a); err == nil {
+			_, err = c.sizes.admit(a, latest, exists)
+		}
+	}
+	return err
 }
 
 // countSizes makes the count of sizes from what is on the disk. It adds up a snapshot, on top of the
@@ -56,22 +71,12 @@ func (c *copies) countSizes(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	all := make(map[string]*found)
-	err = addUp(ctx, snapshot, all)
-	if _, err = c.giveUp(err); err == nil {
-		c.sizes.counted(all)
-	}
+	_, err = c.giveUp(c.addUp(ctx, snapshot))
 	return err
 }
 
-// addUp adds up the rows, and the copies of entries without a row.
-func addUp(ctx context.Context, r pebble.Reader, all map[string]*found) error {
-	of := func(namespace string) *found {
-		if all[namespace] == nil {
-			all[namespace] = &found{}
-		}
-		return all[namespace]
-	}
+// addUp counts the rows, and the copies of entries without a row.
+func (c *copies) addUp(ctx context.Context, r pebble.Reader) error {
 	prefix := []byte(record.RowPrefix)
 	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		id, err := record.ParseEntryKey(record.RowPrefix, key)
@@ -80,7 +85,7 @@ func addUp(ctx context.Context, r pebble.Reader, all map[string]*found) error {
 		}
 		if body, err := record.Unseal(key, value); err == nil {
 			if row, err := record.DecodeRow(id.Key, body); err == nil {
-				of(id.Namespace).add(row.ListBytes)
+				c.count(id, int64(row.ListBytes))
 			}
 		}
 		return ctx.Err()
@@ -102,145 +107,23 @@ func addUp(ctx context.Context, r pebble.Reader, all map[string]*found) error {
 		if err != nil {
 			return nil //nolint:nilerr // likewise
 		}
-		f, listed := of(id.Namespace), false
-		if f.bytes > 0 { // there may be rows
-			listed, err = store.Get(r, record.RowKey(id.Namespace, id.Key), func([]byte) error { return nil })
-		}
+		listed, err := store.Get(r, record.RowKey(id.Namespace, id.Key), func([]byte) error { return nil })
 		if !listed {
-			f.add(o.ListBytes)
+			c.count(id, int64(o.ListBytes))
 		}
-		f.uncopied -= int64(o.ListBytes)
 		return errors.Join(err, ctx.Err())
 	})
 }
 
-// unsettle forgets what has settled: a snapshot holds it. The caller is in the store's order.
-func (s *Sizes) unsettle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sp := range s.spaces {
-		sp.settled, sp.uncopied = 0, 0
-	}
-}
-
-// counted adds what a snapshot holds.
-func (s *Sizes) counted(all map[string]*found) {
-	for namespace, f := range all {
-		s.mu.Lock()
-		sp := s.of(namespace)
-		sp.settled += f.bytes // guard 18.21
-		sp.uncopied += max(0, f.uncopied)
-		sp.largest = max(sp.largest, f.largest)
-		s.mu.Unlock()
-	}
-	s.Changed()
-}
-
-// judgeSizes looks at the namespaces that seem nearly full: it measures their pending writes, and
-// logs when one becomes nearly full or full.
-func (c *copies) judgeSizes() error {
-	for _, namespace := range c.sizes.nearOnes() {
-		if err := c.measure(namespace); err != nil {
-			return err
+// count counts an entry on the disk. A pending write of an earlier process replaces it, if there is one.
+func (c *copies) count(id ID, bytes int64) {
+	replaced := int64(0)
+	if c.pending.isPending(id) {
+		c.readers.Lock()
+		if e := c.pending.index.Get(id); e != nil && e.Replaces == 0 {
+			e.Replaces, replaced = int32(bytes), bytes
 		}
-		c.sizes.judge(namespace)
+		c.readers.Unlock()
 	}
-	return nil
-}
-
-// measure subtracts from the count what a namespace's pending writes replace. An unknown entry
-// counts as new.
-func (c *copies) measure(namespace string) error {
-	c.sizes.measuring.Lock()
-	defer c.sizes.measuring.Unlock()
-	if !c.sizes.beginMeasuring(namespace) {
-		return nil
-	}
-	var ids []ID
-	for _, space := range c.pending.spaces(namespace) {
-		for cursor, done := 0, false; !done; {
-			ids = ids[:0]
-			c.readers.RLock()
-			cursor, done = space.WalkUnmeasured(cursor, walkChunk, func(e *pending.Entry) { ids = append(ids, e.ID()) })
-			c.readers.RUnlock()
-			bases := make([]base, len(ids))
-			for i, id := range ids {
-				var err error
-				if bases[i], err = c.baseOf(id); err != nil {
-					return err
-				}
-			}
-			c.store.InOrder(func(record.Totals) { c.markMeasured(ids, bases) })
-		}
-	}
-	return nil
-}
-
-// markMeasured marks entries with a pending write. The caller is in the store's order: no write retires.
-func (c *copies) markMeasured(ids []ID, bases []base) {
-	c.readers.Lock()
-	defer c.readers.Unlock()
-	for i, id := range ids {
-		if e := c.pending.index.Get(id); bases[i].known && e != nil && !e.Measured() {
-			e.TakeOff(bases[i].bytes)
-			c.sizes.measured(id.Namespace, bases[i]) // guard 18.18
-		}
-	}
-}
-
-// beginMeasuring reports whether the namespace has unmeasured pending writes, and begins to measure
-// them if so.
-func (s *Sizes) beginMeasuring(namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sp := s.of(namespace)
-	was := sp.unmeasured
-	sp.unmeasured = false
-	return was
-}
-
-func (s *Sizes) measured(namespace string, b base) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of(namespace).replaced += b.bytes
-}
-
-// judge logs when a namespace has become nearly full, or full, which a refused write shows. It
-// forgets that when the namespace has been well below for a while.
-func (s *Sizes) judge(namespace string) {
-	limit := s.opts.Limit(namespace)
-	s.mu.Lock()
-	sp := s.of(namespace)
-	if sp.learned != nil && sp.learned.rough {
-		sp.learned.limit, sp.learned.rough = sp.bytes(), false
-	}
-	r, now := sp.report(limit), notFull
-	switch {
-	case sp.refused:
-		now = full
-	case r.isNear(nearFull):
-		now = nearlyFull
-	case !r.isNear(nearFullNoMore) && time.Since(sp.loggedAt) >= logAgain:
-		sp.logged = notFull
-		delete(s.near, namespace)
-	}
-	sp.refused = false
-	log := now > sp.logged
-	if log {
-		sp.logged, sp.loggedAt = now, time.Now()
-	}
-	s.note(namespace, sp, limit)
-	s.mu.Unlock()
-	if !log {
-		return
-	}
-	what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
-	if now == full {
-		what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
-	}
-	from := "quota.namespace_bytes"
-	if !r.LearnedUntil.IsZero() {
-		from = "upstream"
-	}
-	s.opts.Logger.Warn(what, "namespace", namespace, "bytes", r.Bytes, "limit", r.Limit, "limit_from", from)
+	c.sizes.counted(id.Namespace, bytes, replaced)
 }

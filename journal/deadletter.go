@@ -140,7 +140,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite && isNewer(&settled, &l, last) {
 		return Write{}, ErrNewer
 	}
-	r.notBefore, r.base = settled.UpdatedAt, base{int64(settled.ListBytes), settled.UpdatedAt != 0}
+	r.notBefore, r.base = settled.UpdatedAt, settled.ListBytes
 	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}

@@ -64,7 +64,6 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	if err != nil || !found.kept {
 		return false, err
 	}
-	r.of[0].listBytes = found.ListBytes
 	err = d.store.Update(r)
 	if err == nil && r.removed == 0 {
 		err = ErrPending // it was written, or has settled anew, meanwhile

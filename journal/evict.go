@@ -31,10 +31,9 @@ const (
 
 // copyOnDisk is a settled copy, or a listing (with an empty key), as a pass over the disk finds it.
 type copyOnDisk struct {
-	id        ID
-	listBytes int     // of the value, as a listing counts
-	size      int64   // bytes of its records
-	used      float64 // when it was last written, confirmed or read, in Unix seconds
+	id   ID
+	size int64   // bytes of its records
+	used float64 // when it was last written, confirmed or read, in Unix seconds
 }
 
 // evictor removes settled copies and listings, which upstream can be asked for again.
@@ -145,8 +144,8 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
-			o, used, _ := record.DecodeSettledHead(body)
-			found.listBytes, found.used = o.ListBytes, max(used, e.copies.seen.get(id).last()) // guard 3.19
+			_, used, _ := record.DecodeSettledHead(body)
+			found.used = max(used, e.copies.seen.get(id).last()) // guard 3.19
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {
 			return nil

@@ -165,7 +165,7 @@ func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), e
 	return func(tx *store.Tx) {
 		tx.Delete(record.EntryKey(record.SettledPrefix, r.w.ID))
 		row.fill(tx)
-		f.copies.sizes.resized(r.w.Namespace, resizing{from: row.base(past), hadCopy: past.intact})
+		f.copies.sizes.resized(r.w.Namespace, resizing{from: row.base(past)})
 	}, nil
 }
 
@@ -189,7 +189,7 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 			tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		}
 		row.fill(tx)
-		f.copies.sizes.resized(id.Namespace, resizing{from: row.base(past), to: int64(o.ListBytes), hadCopy: past.intact, hasCopy: keeps})
+		f.copies.sizes.resized(id.Namespace, resizing{from: row.base(past), to: int64(o.ListBytes), kept: keeps || row.kept})
 	}, nil
 }
 

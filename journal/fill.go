@@ -131,7 +131,7 @@ func (f *filling) prepare(o *Observation) error {
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
 		if err == nil {
-			f.resized = &resizing{from: f.row.base(&past), hadCopy: past.intact}
+			f.resized = &resizing{from: f.row.base(&past)}
 		}
 		return err
 	}
@@ -160,7 +160,7 @@ func (f *filling) prepare(o *Observation) error {
 	if err != nil {
 		return err
 	}
-	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), hadCopy: past.intact, hasCopy: keep}
+	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), kept: keep || f.row.kept}
 	if f.row.kept {
 		f.resized.to = int64(f.row.bytes) // the listing may know a newer state
 	}

@@ -90,7 +90,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		if kept.UpdatedAt != 0 {
 			l.counts.grown += int64(r.ListBytes - kept.ListBytes)
 		} else {
-			l.counts.unknown += int64(r.ListBytes)
+			l.counts.found += int64(r.ListBytes)
 		}
 		if kept.Origin.NewerThan(r.UpdatedAt) { // guard 7.26
 			l.older++

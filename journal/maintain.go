@@ -96,12 +96,9 @@ func (m *maintainer) once(ctx context.Context) error {
 		return refusedStart(m.opts.Dir, err)
 	}
 	if repaired {
-		m.copies.sizes.allUncopied()
+		m.copies.sizes.forgotAny()
 	}
 	err = m.use(func() error { return m.look(ctx) })
-	if err == nil {
-		err = m.use(m.copies.judgeSizes)
-	}
 	if store.IsDamage(err) {
 		return nil // the next repair replaces the table
 	}
@@ -157,7 +154,7 @@ func (m *maintainer) makeRoom(ctx context.Context) error {
 		if err := m.evictor.dropAll(ctx); err != nil {
 			return err
 		}
-		m.copies.sizes.allUncopied()
+		m.copies.sizes.forgotAny()
 		m.gain(record.SettledPrefix)
 	} else if err := m.giveUpReceipts(ctx); err != nil {
 		return err

@@ -150,13 +150,12 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet, and what the sizes have taken off for it, if anything.
-func (p *pendingSet) add(id ID, w *pending.Write, takenOff base) {
+// add notes a write that is not visible yet, and the bytes that it replaces, if it is the entry's first.
+func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
-	p.index.Add(id, w)
-	if takenOff.known {
-		p.index.Get(id).TakeOff(takenOff.bytes)
+	if e := p.index.Add(id, w); replaces != 0 {
+		e.Replaces = replaces
 	}
 }
 

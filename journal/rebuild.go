@@ -30,9 +30,6 @@ func (j *Journal) Run(ctx context.Context) error {
 	if err == nil {
 		err = j.use(func() error { return j.copies.countSizes(ctx) })
 	}
-	if err == nil {
-		err = j.use(j.copies.judgeSizes)
-	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)
 	}

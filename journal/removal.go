@@ -32,8 +32,8 @@ func (r *removal) Fill(tx *store.Tx) error {
 			continue
 		default:
 			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
-			r.copies.sizes.uncopied(c.id.Namespace, int64(c.listBytes)) // guard 18.23
 		}
+		r.copies.sizes.forgot(c.id.Namespace) // guard 18.23
 		r.removed, r.bytes = r.removed+1, r.bytes+c.size
 	}
 	return nil

@@ -36,14 +36,13 @@ func (j *Journal) Settle(w Write) error {
 		})
 	}
 	if err == nil {
-		was, hadCopy := row.base(&past), past.intact
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled,
 			fill: func(tx *store.Tx, last *record.Version) {
 				copied := settled(tx, last == nil) // guard 7.10
 				row.fill(tx)
 				j.copies.sizes.resized(w.Namespace, resizing{
-					from: was, to: putSize(w.Op, w.ListBytes), hadCopy: hadCopy, hasCopy: copied, confirmed: true,
+					from: row.base(&past), to: putSize(w.Op, w.ListBytes), kept: copied || row.kept, confirmed: true,
 				})
 				marks.fill(tx) // guard 13.14
 			},
@@ -138,10 +137,6 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	}
 	r.dropped = why.Kind == Dropped
 	marked, err := marked(j.store, w)
-	var copied Observation
-	if err == nil && why.InDoubt {
-		copied, err = j.copies.head(w.ID)
-	}
 	if err != nil {
 		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
 	}
@@ -159,7 +154,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			return
 		}
 		if forget(tx); why.InDoubt {
-			j.copies.sizes.uncopied(w.Namespace, int64(copied.ListBytes))
+			j.copies.sizes.forgot(w.Namespace)
 		}
 		if why.MayLand {
 			setSent(tx, w.ID, marked)
@@ -233,7 +228,9 @@ func (r *retiring) Applied() {
 		r.copies.sizes.retired(r.entry, &v)
 		p.index.Drop(r.entry)
 	case r.entry != nil:
-		r.copies.sizes.followed(r.entry, &r.w, r.state == record.ReceiptSettled)
+		if r.state == record.ReceiptSettled {
+			r.copies.sizes.followed(r.entry, &r.w)
+		}
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
 	if r.doubtful && r.last {

@@ -182,7 +182,6 @@ func TestWhatIsTakenOffComesBack(t *testing.T) {
 func TestAWriteReplacesTheOneThatSettledBeforeIt(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
-	show(t, j, key("a"), 500)
 	show(t, j, key("other"), 450)
 	for range 5 {
 		no(t, tryPut(j, key("a"), 500))

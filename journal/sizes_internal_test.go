@@ -20,12 +20,12 @@ func TestAWriteIsJudgedInTheOrder(t *testing.T) {
 		put := func(key string, bytes int) NewWrite {
 			return NewWrite{ID: ID{Namespace: "ns", Key: key}, Op: Put, Value: "v", ListBytes: bytes}
 		}
-		w, err := j.Append(put("known", 40))
+		w, err := j.Append(put("known", 10))
 		fatal(t, err)
 		fatal(t, j.Settle(w))
-		a := &appending{copies: j.copies, NewWrite: put(key, 40), unlock: func() {}}
+		a := &appending{copies: j.copies, NewWrite: put(key, 10), unlock: func() {}}
 		fatal(t, j.copies.prepare(a))
-		_, err = j.Append(put("other", 60))
+		_, err = j.Append(put("other", 85))
 		fatal(t, err)
 		err = j.store.Update(a)
 		if _, full := errors.AsType[*NamespaceFullError](err); full == taken || taken && err != nil {

@@ -349,21 +349,6 @@ func TestPendingWritesCountOnceNearTheLimit(t *testing.T) {
 	}
 }
 
-// A refusal of upstream's that comes before pending writes are measured is a limit without what they
-// replace.
-func TestUpstreamsRefusalCountsPendingWritesOnce(t *testing.T) {
-	sizes, with := limited(0)
-	j := open(t, vfs.NewMem(), with)
-	show(t, j, key("a"), 300)
-	no(t, tryPut(j, key("a"), 300))
-	sizes.Learn("ns")
-	no(t, j.MaintainOnce())
-	if got := sizes.Of("ns"); got.Bytes != 300 || got.Limit != 300 {
-		t.Errorf("the size is %+v, want 300 bytes of 300", got)
-	}
-	refusedAsFull(t, tryPut(j, key("b"), 1))
-}
-
 // The count is right in the end, though writes come, settle and are measured at the same time.
 func TestSizesUnderLoad(t *testing.T) {
 	sizes, with := limited(20_000)

@@ -72,7 +72,7 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 		case !past.intact, t.store.Low(int64(len(past.Value))):
 			return func(tx *store.Tx) {
 				tx.Delete(record.EntryKey(record.SettledPrefix, id))
-				t.copies.sizes.uncopied(id.Namespace, int64(past.ListBytes))
+				t.copies.sizes.forgot(id.Namespace)
 			}, nil
 		}
 		return func(tx *store.Tx) {
@@ -94,7 +94,7 @@ func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 		forget, err := t.copies.forget(id)
 		return func(tx *store.Tx) {
 			forget(tx)
-			t.copies.sizes.uncopied(id.Namespace, int64(past.ListBytes))
+			t.copies.sizes.forgot(id.Namespace)
 		}, err
 	})
 }

@@ -16,8 +16,10 @@ type Entry struct {
 	bytes     int32
 	listBytes int32
 	sum       uint32
-	takenOff  int32 // see TakeOff; notMeasured before
-	op        record.Op
+	// Replaces is the number of bytes upstream that the writes replace, as far as the caller has
+	// looked them up.
+	Replaces int32
+	op       record.Op
 }
 
 // past holds the fields that an entry needs once it is written again.
@@ -40,23 +42,6 @@ type Write struct {
 
 // ID names the entry.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
-
-const notMeasured = -1
-
-// Measured reports whether the caller has noted what the entry's writes replace.
-func (e *Entry) Measured() bool { return e.takenOff != notMeasured }
-
-// TakeOff notes how many bytes the entry's writes replace, which the caller has taken off its count.
-func (e *Entry) TakeOff(bytes int64) { e.takenOff = int32(bytes) }
-
-// GiveBack removes and returns the note of TakeOff; ok is false if there is none.
-func (e *Entry) GiveBack() (bytes int64, ok bool) {
-	if !e.Measured() {
-		return 0, false
-	}
-	bytes, e.takenOff = int64(e.takenOff), notMeasured
-	return bytes, true
-}
 
 // Visible returns the write that readers see; ok is false while there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {

@@ -71,9 +71,10 @@ func (x *Index) Get(id record.ID) *Entry {
 }
 
 // Add makes a write the entry's newest, which is not visible yet.
-func (x *Index) Add(id record.ID, w *Write) {
+func (x *Index) Add(id record.ID, w *Write) *Entry {
 	w.entry = x.ensure(id)
 	w.entry.enqueue(w)
+	return w.entry
 }
 
 // Restore makes a write the visible one of an entry that has none.
@@ -136,7 +137,7 @@ func (x *Index) ensure(id record.ID) *Entry {
 	}
 	e := s.entries.Get(id.Key)
 	if e == nil {
-		e = &Entry{space: s, takenOff: notMeasured}
+		e = &Entry{space: s}
 		s.entries.Insert(id.Key, e)
 	}
 	return e
@@ -159,16 +160,6 @@ func (s *Space) Len() int { return s.count }
 
 // Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
-
-// WalkUnmeasured visits the unmeasured ones of about n entries from a cursor on, also those without
-// a visible write. See [hashtable.Table.Walk]: the index may change between two calls.
-func (s *Space) WalkUnmeasured(cursor, n int, visit func(*Entry)) (next int, done bool) {
-	return s.entries.Walk(cursor, n, func(e *Entry) {
-		if !e.Measured() {
-			visit(e)
-		}
-	})
-}
 
 // Walk visits about n entries with a visible write, from a cursor on. See
 // [hashtable.Table.Walk]: the index may change between two calls.
