@@ -10,7 +10,7 @@ import (
 // accepted.
 func TestBounds(t *testing.T) {
 	for name, values := range map[string]map[string]string{
-		"cache.memory":                 {"9223372036854775807": "memory of this machine", "100TiB": "memory of this machine", "0": "above zero"},
+		"cache.memory":                 {"9223372036854775807": "at most 64GiB", "100TiB": "at most 64GiB", "0": "above zero"},
 		"cache.disk":                   {"9223372036854775807": "at most 1024TiB", "1025TiB": "at most 1024TiB"},
 		"journal.max_bytes":            {"9223372036854775807": "at most 1024TiB", "0": "above zero"},
 		"journal.disk_reserve":         {"9223372036854775807": "at most 1024TiB", "-1": "zero or more"},

@@ -21,6 +21,9 @@ const maxDuration = 36_500 * day
 // maxSize bounds every number of bytes: sums and multiples of it still fit 63 bits.
 const maxSize = 1 << 50
 
+// maxMemory bounds cache.memory, in bytes: the cache takes memory for its counters at the start.
+const maxMemory = 64 << 30
+
 // lowest is the lower bound of a duration or a size.
 type lowest int64
 
@@ -91,25 +94,16 @@ func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec 
 	})
 }
 
-func size(least lowest, at func(*Config) *int64) codec {
-	return sizeUpTo(least, func() (int64, string) { return maxSize, "" }, at)
-}
-
-// memory is the codec of a size in memory.
-func memory(at func(*Config) *int64) codec {
-	return sizeUpTo(positive, func() (int64, string) { return usableMemory("/"), ", the memory of this machine or container" }, at)
-}
-
-// sizeUpTo accepts sizes up to a limit: most returns it, and what it is.
-func sizeUpTo(least lowest, most func() (int64, string), at func(*Config) *int64) codec {
+// size accepts sizes up to most.
+func size(least lowest, most int64, at func(*Config) *int64) codec {
 	expected := "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576"
 	return codecOf(at, "size", expected, FormatSize, func(v node, _ places) (int64, error) {
 		n, err := ParseSize(v.text)
 		if !v.isScalarOf(isText, isNumber) || err != nil || n < int64(least) {
 			return 0, errUnexpected
 		}
-		if limit, what := most(); n > limit {
-			return 0, expect("at most %s%s", FormatSize(limit), what)
+		if n > most {
+			return 0, expect("at most %s", FormatSize(most))
 		}
 		return n, nil
 	})

@@ -86,7 +86,7 @@ func storeSettings() []Setting {
 	return []Setting{
 		{Name: "cache.memory", Default: "64MiB",
 			Doc:   "budget of the cache in memory, in bytes of entries",
-			codec: memory(func(c *Config) *int64 { return &c.Cache.Memory })},
+			codec: size(positive, maxMemory, func(c *Config) *int64 { return &c.Cache.Memory })},
 		{Name: "cache.fresh_for", Default: "10s", Overridable: true, Live: true,
 			Doc:   "how long a settled copy answers without asking upstream",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.FreshFor })},
@@ -101,13 +101,13 @@ func storeSettings() []Setting {
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.AbsentFor })},
 		{Name: "cache.disk", Default: "1GiB",
 			Doc:   "settled copies on the disk, least recently used out first",
-			codec: size(oneMiB, func(c *Config) *int64 { return &c.Cache.Disk })},
+			codec: size(oneMiB, maxSize, func(c *Config) *int64 { return &c.Cache.Disk })},
 		{Name: "journal.max_bytes", Default: "256MiB",
 			Doc:   "pending writes and dead letters; beyond it a write is refused with 507",
-			codec: size(positive, func(c *Config) *int64 { return &c.Journal.MaxBytes })},
+			codec: size(positive, maxSize, func(c *Config) *int64 { return &c.Journal.MaxBytes })},
 		{Name: "journal.disk_reserve", Default: "64MiB",
 			Doc:   "free space below which a write is refused with 507",
-			codec: size(zeroOrMore, func(c *Config) *int64 { return &c.Journal.DiskReserve })},
+			codec: size(zeroOrMore, maxSize, func(c *Config) *int64 { return &c.Journal.DiskReserve })},
 		{Name: "flush.linger", Default: "100ms", Overridable: true, Live: true,
 			Doc:   "the least time a write waits for a newer one to the same entry",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Linger })},
@@ -138,7 +138,7 @@ func quotaSettings() []Setting {
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Quota.MaxAge })},
 		{Name: "quota.namespace_bytes", Documented: "`50MB` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
 			Doc:   "about the most that a namespace may hold, as LIST counts `bytes`; a write that would cross it is refused with 413",
-			codec: size(zeroOrMore, func(c *Config) *int64 { return &c.Quota.NamespaceBytes }),
+			codec: size(zeroOrMore, maxSize, func(c *Config) *int64 { return &c.Quota.NamespaceBytes }),
 			derive: func(c *Config, _ places) {
 				if isBotWires(c.Upstream.URL) {
 					c.Quota.NamespaceBytes = freeNamespaceBytes

@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 
 	"github.com/botwired/botwired/config"
@@ -128,48 +126,9 @@ func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listene
 		listener, err = listen.On(ctx, c)
 		return listener, false, err
 	}
-	if from := loaded.Source("listen"); from.Layer != config.FromSocket && !isAt(ctx, c.Listen, in.passed.Addr()) {
+	if from := loaded.Source("listen"); from.Layer != config.FromSocket && c.Listen != in.socket.Address {
 		return nil, false, errors.Join(fmt.Errorf("listen = %q (%s): expected %s, where the service manager listens for botwired (%s), or no value: the socket's address counts then",
 			c.Listen, from, in.socket.Address, in.socket.Name), in.close())
 	}
 	return in.passed, true, nil // guard 22.13
-}
-
-// isAt reports whether a listener at an address is where the setting listen says.
-func isAt(ctx context.Context, setting string, at net.Addr) bool {
-	c := config.Config{Listen: setting}
-	if path, ok := c.Socket(); ok {
-		unix, isUnix := at.(*net.UnixAddr)
-		return isUnix && unix.Name == path
-	}
-	tcp, isTCP := at.(*net.TCPAddr)
-	host, port, err := net.SplitHostPort(setting)
-	if !isTCP || err != nil || portNumber(port) != 0 && portNumber(port) != tcp.Port {
-		return false
-	}
-	own := listen.Plain(tcp.AddrPort().Addr())
-	if host == "" {
-		return own.IsUnspecified()
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return listen.Plain(ip) == own
-	}
-	ctx, cancel := context.WithTimeout(ctx, listen.ResolveTimeout)
-	defer cancel()
-	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a name without an address is not there
-	for _, ip := range addresses {
-		if listen.Plain(ip) == own {
-			return true
-		}
-	}
-	return false
-}
-
-// portNumber is 0 for any port.
-func portNumber(port string) int {
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return -1
-	}
-	return n
 }

@@ -126,13 +126,6 @@ func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 			t.Errorf("%s: %+v, %q", given, got, args)
 		}
 	}
-	got := i.run("--client", "cursor", "--upstream-headers", `{"X-Key": {"file": "token"}, "X-Team": "blue"}`)
-	quoted, err := json.Marshal(filepath.Join(dir, "token"))
-	no(t, err)
-	want := `--upstream-headers={"X-Key":{"file":` + string(quoted) + `},"X-Team":"blue"}`
-	if _, args := i.server(file, "botwired"); !slices.Contains(args, want) {
-		t.Errorf("%+v, %q, want %s", got, args, want)
-	}
 }
 
 // uvx and npx keep a program for a while: a client whose file names that one loses its server.

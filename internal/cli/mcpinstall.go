@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,11 +38,11 @@ func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Have an MCP client start botwired mcp",
-		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here: by the client's own\n" +
-			"command where it has one, else by a change of its configuration file, in which everything else stays as it\n" +
-			"is. An entry that is there already keeps its other members, such as env; only Codex' own command writes it anew.\n" +
-			"A copy of the file before the last change stays beside it. The client's server does not have the environment of this shell:\n" +
-			"give it settings as flags, or by a configuration file.",
+		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here, by a change of the client's\n" +
+			"configuration file: everything else in it stays as it is. An entry that is there already keeps its other members,\n" +
+			"such as env. Codex' file is changed by Codex' own command, which writes the entry anew. A copy of the file before\n" +
+			"the last change stays beside it. The client's server does not have the environment of this shell: give it settings\n" +
+			"as flags, or by a configuration file.",
 		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
 			"  botwired mcp install --client cursor --namespace project-x --project\n" +
 			"  botwired mcp install --client cursor --remove",
@@ -121,7 +120,7 @@ func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) er
 	if err != nil {
 		return err
 	}
-	if own := client.Own(server, in.project, in.remove); own != nil {
+	if own := client.Own(server, in.remove); own != nil {
 		_, err = fmt.Fprintf(in.process.Stderr, "botwired: this would change %s: %s\n", term.Printable(file), term.Printable(strings.Join(own, " ")))
 	} else if in.remove {
 		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would lose this:\n", term.Printable(file))
@@ -161,37 +160,12 @@ func (f *Settings) absolute(loaded *config.Loaded) []string {
 			flags.values[name] = loaded.Config.Auth.TokenFile
 		case name == "upstream.nats.context" && !config.IsContextName(value):
 			flags.values[name] = loaded.Config.Upstream.NATS.Context
-		case name == "upstream.headers":
-			flags.values[name] = absoluteHeaderFiles(value)
 		}
 	}
 	if f.file != "" {
 		flags.file = loaded.File
 	}
 	return flags.settingArguments()
-}
-
-// absoluteHeaderFiles makes the paths absolute in a value of upstream.headers that config has taken.
-func absoluteHeaderFiles(value string) string {
-	var headers map[string]any
-	if json.Unmarshal([]byte(value), &headers) != nil {
-		return value
-	}
-	for _, header := range headers {
-		from, _ := header.(map[string]any)
-		name, _ := from["file"].(string)
-		if name == "" || strings.HasPrefix(name, "~/") {
-			continue
-		}
-		if path, err := filepath.Abs(name); err == nil {
-			from["file"] = path
-		}
-	}
-	text, err := json.Marshal(headers)
-	if err != nil {
-		return value
-	}
-	return string(text)
 }
 
 // ownPath is the absolute path of this program: the name by which a shell finds it, if it does,

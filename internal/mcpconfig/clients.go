@@ -27,14 +27,12 @@ var clients = []*Client{
 		user:    moved("CLAUDE_CONFIG_DIR", "", ".claude.json"),
 		project: ".mcp.json",
 		key:     "mcpServers", fields: map[string]any{"type": "stdio"},
-		add: "claude mcp add --scope SCOPE NAME -- PROGRAM ARGS", remove: "claude mcp remove --scope SCOPE NAME",
 	},
 	{
 		// https://developers.openai.com/codex/mcp
 		Name: "codex", Title: "Codex", After: newSession,
 		user: moved("CODEX_HOME", ".codex", "config.toml"),
-		key:  "mcp_servers", toml: true,
-		add: "codex mcp add NAME -- PROGRAM ARGS", remove: "codex mcp remove NAME",
+		key:  "mcp_servers", own: "codex",
 	},
 	{
 		// https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference
@@ -56,7 +54,6 @@ var clients = []*Client{
 		user:         below(false, ".gemini", "settings.json"),
 		project:      ".gemini/settings.json",
 		key:          "mcpServers",
-		add:          "gemini mcp add --scope SCOPE NAME PROGRAM -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME",
 	},
 	{
 		// https://kiro.dev/docs/mcp/configuration/

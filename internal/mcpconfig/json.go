@@ -13,24 +13,24 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// edit returns a JSON file's text with the server, or without it, and whether the server was there.
-// If there is nothing to change, it returns the text itself.
-func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, there bool, err error) {
+// edit returns a JSON file's text with the server, or without it. If there is nothing to change, it returns
+// the text itself.
+func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, err error) {
 	root, err := parse(text)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	list, entry := "/"+c.key, "/"+c.key+"/"+s.Name
 	for _, place := range []string{"", list, entry} {
 		if v := root.Find(place); v != nil && v.Value.Kind() != '{' {
-			return nil, false, fmt.Errorf("not valid for %s: %q has to hold an object", c.Title, place)
+			return nil, fmt.Errorf("not valid for %s: %q has to hold an object", c.Title, place)
 		}
 	}
 	members := c.members(s)
-	there = root.Find(entry) != nil
+	there := root.Find(entry) != nil
 	switch {
 	case remove && !there, !remove && there && holds(&root, entry, members):
-		return text, there, nil
+		return text, nil
 	case remove:
 		err = root.Patch([]byte(`[{"op": "remove", "path": "` + entry + `"}]`))
 	case root.Find(list) == nil:
@@ -43,14 +43,14 @@ func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, there boo
 		}
 	}
 	if err != nil {
-		return nil, there, err
+		return nil, err
 	}
 	out = root.Pack()
 	// Of two members of one name, the client takes the last, and a patch the first.
 	if again, err := parse(out); err != nil || holds(&again, entry, members) == remove {
-		return nil, there, errors.New("the server stands there in a way that botwired does not edit")
+		return nil, errors.New("the server stands there in a way that botwired does not edit")
 	}
-	return out, there, nil
+	return out, nil
 }
 
 // indent is the indentation of a new member, in each object.

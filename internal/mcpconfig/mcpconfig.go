@@ -1,6 +1,5 @@
-// Package mcpconfig has MCP clients start a server: by the client's own command where it has one
-// that adds and removes servers, and otherwise by a change of its configuration file. It imports
-// nothing of the project.
+// Package mcpconfig has MCP clients start a server, by a change of the client's configuration file. The file
+// of Codex, which is TOML, is changed by Codex' own command. The package imports nothing of the project.
 //
 // A change adds, replaces or removes the members of one server. Comments, order and everything else in
 // the file stay, and a copy of the file before the last change stays beside it. A file that is not
@@ -42,10 +41,9 @@ type Client struct {
 	project string                           // below the project's directory; "" if the client has no such file
 	key     string                           // of the servers in the file
 	fields  map[string]any                   // of a server, besides the program and its arguments
-	toml    bool                             // the file is TOML, which only the client's own command changes
-	// add and remove are the client's own command, in which words in capitals stand for parts of
-	// the server; "" if it has none for both.
-	add, remove string
+	// own is the client's command by which alone its file changes: the file is TOML. "" if botwired edits
+	// the file, which is JSON.
+	own string
 }
 
 // File is the path of the user's file, or of the one in the working directory if it is for a
@@ -67,10 +65,10 @@ func (c *Client) File(project bool) (string, error) {
 
 // Entry is the part of the client's file about a server.
 func (c *Client) Entry(s Server) string {
-	if c.toml {
+	if c.own != "" {
 		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
 	}
-	text, _, _ := c.edit(nil, s, false) // an empty file takes it
+	text, _ := c.edit(nil, s, false) // an empty file takes it
 	return string(text)
 }
 
@@ -82,53 +80,19 @@ func (c *Client) members(s Server) map[string]any {
 	return out
 }
 
-// Own returns the client's own command that adds or removes a server. It is nil if there is none, or if
-// the file has the server already: the command would drop the other members of that, such as env.
-func (c *Client) Own(s Server, project, remove bool) (words []string) {
-	if !remove && c.has(s, project) {
+// Own returns the client's own command that adds or removes a server; nil if botwired edits the file, or if
+// the command is not in PATH.
+func (c *Client) Own(s Server, remove bool) (words []string) {
+	if c.own == "" {
 		return nil
 	}
-	command, scope := c.add, "user"
+	if _, err := exec.LookPath(c.own); err != nil {
+		return nil
+	}
 	if remove {
-		command = c.remove
+		return []string{c.own, "mcp", "remove", s.Name}
 	}
-	if project {
-		scope = "project"
-	}
-	for _, word := range strings.Fields(command) {
-		switch word {
-		case "SCOPE":
-			words = append(words, scope)
-		case "NAME":
-			words = append(words, s.Name)
-		case "PROGRAM":
-			words = append(words, s.Program)
-		case "ARGS":
-			words = append(words, s.Args...)
-		default:
-			words = append(words, word)
-		}
-	}
-	if len(words) > 0 {
-		if _, err := exec.LookPath(words[0]); err != nil {
-			return nil
-		}
-	}
-	return words
-}
-
-// has reports whether the client's file, in JSON, has a server of that name.
-func (c *Client) has(s Server, project bool) bool {
-	file, err := c.File(project)
-	if err != nil || c.toml {
-		return false
-	}
-	text, err := read(file)
-	if err != nil {
-		return false
-	}
-	_, there, err := c.edit(text, s, false)
-	return err == nil && there
+	return append([]string{c.own, "mcp", "add", s.Name, "--", s.Program}, s.Args...)
 }
 
 // Change says what has become of a client's file.
@@ -147,18 +111,18 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (do
 	if err != nil {
 		return done, err
 	}
-	after := before
-	if !c.toml {
-		if after, _, err = c.edit(before, s, remove); err != nil {
+	after, own := before, c.Own(s, remove)
+	switch {
+	case own != nil:
+	case c.own != "":
+		return done, fmt.Errorf("%s is not in PATH, and botwired does not write %s itself", c.Title, done.File)
+	default:
+		if after, err = c.edit(before, s, remove); err != nil {
 			return done, fmt.Errorf("%s is unchanged: %w", done.File, err)
 		}
 		if bytes.Equal(before, after) {
 			return done, nil
 		}
-	}
-	own := c.Own(s, project, remove)
-	if c.toml && own == nil {
-		return done, fmt.Errorf("%s is not in PATH, and botwired does not write %s itself", c.Title, done.File)
 	}
 	saved, err := save(done.File, before)
 	if err != nil {
@@ -167,7 +131,7 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (do
 	if own == nil {
 		err = replace(done.File, before, after, project)
 	} else {
-		err = c.runOwn(ctx, own, done.File, s, project, remove)
+		err = c.runOwn(ctx, own, done.File, s, remove)
 	}
 	after, failed := read(done.File)
 	done.Changed = failed == nil && !bytes.Equal(before, after)
@@ -185,40 +149,22 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (do
 	return done, err
 }
 
-// runOwn runs the client's own command, and then checks the file. Some commands succeed and change
-// nothing: Gemini's does so in an untrusted folder. Then botwired edits the file itself, if it is JSON.
-func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server, project, remove bool) error {
-	if err := run(ctx, own); err != nil {
-		return err
+// runOwn runs the client's own command, and then checks the file: a command may succeed and change nothing.
+func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server, remove bool) error {
+	output, err := exec.CommandContext(ctx, own[0], own[1:]...).CombinedOutput() //nolint:gosec // the words are the table's, and the server's
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(own, " "), err, bytes.TrimSpace(output))
 	}
 	text, err := read(file)
 	if err != nil {
 		return err
 	}
-	if c.toml {
-		table := fmt.Sprintf("[%s.%s]", c.key, s.Name)
-		switch there := bytes.Contains(text, []byte(table)); {
-		case there && remove:
-			return fmt.Errorf("%q has left the server in %s: take %s out by hand", strings.Join(own, " "), file, table)
-		case !there && !remove:
-			return fmt.Errorf("%q has put no %s into %s: put it in by hand", strings.Join(own, " "), table, file)
-		}
-		return nil
-	}
-	wanted, _, err := c.edit(text, s, remove)
-	if err != nil {
-		return fmt.Errorf("%q has not changed %s as it should: %w", strings.Join(own, " "), file, err)
-	}
-	if bytes.Equal(text, wanted) {
-		return nil
-	}
-	return replace(file, text, wanted, project)
-}
-
-func run(ctx context.Context, words []string) error {
-	output, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput() //nolint:gosec // the words are the table's, and the server's
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, bytes.TrimSpace(output))
+	table := fmt.Sprintf("[%s.%s]", c.key, s.Name)
+	switch there := bytes.Contains(text, []byte(table)); {
+	case there && remove:
+		return fmt.Errorf("%q has left the server in %s: take %s out by hand", strings.Join(own, " "), file, table)
+	case !there && !remove:
+		return fmt.Errorf("%q has put no %s into %s: put it in by hand", strings.Join(own, " "), table, file)
 	}
 	return nil
 }
