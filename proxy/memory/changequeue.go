@@ -29,19 +29,20 @@ type changeQueue struct {
 	prefetches func(namespace string) bool
 	metrics    *metrics.Metrics
 
-	mu     sync.Mutex // guards what follows
+	ids chan journal.ID
+
+	mu     sync.Mutex // guards queued
 	queued map[journal.ID]struct{}
-	order  []journal.ID
-	wake   chan struct{} // has one element when an entry has come
 
 	overflowed atomic.Int64 // when an entry had no room last, in Unix nanoseconds
 }
 
 func newChangeQueue(m *Memory, prefetches func(namespace string) bool, counters *metrics.Metrics) *changeQueue {
-	return &changeQueue{
-		m: m, prefetches: prefetches, metrics: counters,
-		queued: make(map[journal.ID]struct{}), wake: make(chan struct{}, 1),
+	n := &changeQueue{m: m, prefetches: prefetches, metrics: counters, queued: make(map[journal.ID]struct{})}
+	if m.view.upstream != nil { // else nobody adds any
+		n.ids = make(chan journal.ID, changesKept)
 	}
+	return n
 }
 
 // add queues an entry, unless it is there already or the queue is full.
@@ -51,50 +52,25 @@ func (n *changeQueue) add(id journal.ID) {
 	if _, ok := n.queued[id]; ok {
 		return
 	}
-	if len(n.order) >= changesKept {
-		n.overflowed.Store(time.Now().UnixNano())
-		return
-	}
-	n.queued[id] = struct{}{}
-	n.order = append(n.order, id)
-	n.signal()
-}
-
-func (n *changeQueue) signal() {
 	select {
-	case n.wake <- struct{}{}:
+	case n.ids <- id:
+		n.queued[id] = struct{}{}
 	default:
+		n.overflowed.Store(time.Now().UnixNano())
 	}
 }
 
 // next waits for an entry and takes it out of the queue. Its error is ctx's.
-func (n *changeQueue) next(ctx context.Context) (journal.ID, error) {
-	for {
-		if id, ok := n.pop(); ok {
-			return id, nil
-		}
-		select {
-		case <-n.wake:
-		case <-ctx.Done():
-			return journal.ID{}, ctx.Err()
-		}
+func (n *changeQueue) next(ctx context.Context) (id journal.ID, err error) {
+	select {
+	case id = <-n.ids:
+	case <-ctx.Done():
+		return id, ctx.Err()
 	}
-}
-
-// pop takes the entry that waits longest. If there are others, another worker is to wake.
-func (n *changeQueue) pop() (id journal.ID, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.order) == 0 {
-		n.order = nil // its array may be large
-		return id, false
-	}
-	id, n.order = n.order[0], n.order[1:]
 	delete(n.queued, id)
-	if len(n.order) > 0 {
-		n.signal()
-	}
-	return id, true
+	return id, nil
 }
 
 // run fetches until ctx ends.

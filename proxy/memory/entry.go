@@ -17,7 +17,7 @@ func entryKey(id journal.ID) cache.Key {
 
 // findEntry looks at what is known here of an entry, and leaves it in the cache.
 func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
-	m.used.note(id.Namespace)
+	m.lister.note(id.Namespace)
 	item, generation := m.cache.Get(entryKey(id))
 	f := m.assess(id.Namespace, d, item, generation)
 	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.view.mayRefresh(item) {

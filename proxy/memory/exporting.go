@@ -38,12 +38,8 @@ func (x *Export) Say(why string) {
 // Entries calls write for each entry, with what a GET is answered with, and wait before it has to wait
 // for one.
 func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cache.Item) error) error {
-	produce := func(ctx context.Context, add func(func() (exported, error)) error) error {
-		return x.visit(ctx, func(id journal.ID, confirmedAt time.Time) error {
-			return add(func() (exported, error) { return x.lookUpEntry(id, confirmedAt) })
-		})
-	}
-	return inOrder(ctx, x.m.fetches.logger, produce, wait, func(found exported) error {
+	begin := func() error { return errors.Join(ctx.Err(), wait()) }
+	take := func(found exported) error {
 		switch {
 		case found.err != nil:
 			x.Missing++
@@ -53,7 +49,18 @@ func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cac
 			return nil // deleted meanwhile
 		}
 		return write(found.item)
-	})
+	}
+	for after := ""; ; {
+		keys, listed, err := x.m.journal.Keys.After(x.namespace, after, exportStep)
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		err = inOrder(x.m.fetches.logger, keys, begin, func(k *journal.KnownKey) (exported, error) { return x.lookUpEntry(k, listed.FetchedAt) }, take)
+		if err != nil || len(keys) < exportStep {
+			return err
+		}
+		after = keys[len(keys)-1].Key
+	}
 }
 
 // exported is an entry on its way into the export. An item without a body is no entry any more.
@@ -65,7 +72,7 @@ type exported struct {
 // list reads no rows: a large namespace has many.
 func (x *Export) list() error {
 	from := &listing{x.m, x.namespace, 1}
-	x.m.used.note(x.namespace)
+	x.m.lister.note(x.namespace)
 	generation := x.m.cache.Generation(from.key())
 	head, kept, err := x.m.journal.Listings.Head(x.namespace)
 	if err != nil {
@@ -95,33 +102,11 @@ func (x *Export) list() error {
 	return nil
 }
 
-// visit calls do for each key. The time is that of the listing if it has shown the entry's copy
-// as it is, else zero.
-func (x *Export) visit(ctx context.Context, do func(id journal.ID, confirmedAt time.Time) error) error {
-	for last := ""; ; {
-		keys, listed, err := x.m.journal.Keys.After(x.namespace, last, exportStep)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			at := time.Time{}
-			if k.Confirmed {
-				at = listed.FetchedAt
-			}
-			if err := errors.Join(ctx.Err(), do(journal.ID{Namespace: x.namespace, Key: k.Key}, at)); err != nil {
-				return err
-			}
-			last = k.Key
-		}
-		if len(keys) < exportStep {
-			return nil
-		}
-	}
-}
-
 // lookUpEntry finds what is known of an entry. If that is neither fresh nor good enough to be
-// answered while upstream is asked, it asks upstream.
-func (x *Export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, error) {
+// answered while upstream is asked, it asks upstream. A copy that the last listing has shown as it is was
+// confirmed then.
+func (x *Export) lookUpEntry(k *journal.KnownKey, listedAt time.Time) (exported, error) {
+	id := journal.ID{Namespace: x.namespace, Key: k.Key}
 	generation := x.m.cache.Generation(entryKey(id))
 	state, err := x.m.journal.Lookup(id)
 	if err != nil {
@@ -134,8 +119,8 @@ func (x *Export) lookUpEntry(id journal.ID, confirmedAt time.Time) (exported, er
 		}
 	}
 	item := known.item
-	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && confirmedAt.After(item.ConfirmedAt) {
-		item.ConfirmedAt = confirmedAt
+	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && k.Confirmed && listedAt.After(item.ConfirmedAt) {
+		item.ConfirmedAt = listedAt
 	}
 	found := x.m.assess(id.Namespace, AnyAge, item, generation)
 	if found.freshness <= cache.Stale {

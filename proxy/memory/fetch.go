@@ -150,16 +150,6 @@ func (t *traced) ask(ctx context.Context, waitOutOutage bool) (accept func() (fe
 	return t.resource.ask(trace.With(ctx, t.trace), waitOutOutage)
 }
 
-// listNow asks upstream for a namespace's listing, together with the readers who want it.
-func (m *Memory) listNow(ctx context.Context, namespace string) error {
-	select {
-	case r := <-m.fetches.begin(&listing{m, namespace, maxListLimit}, false):
-		return r.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // fetchEntry asks upstream for an entry, unless a write to it is pending.
 func (m *Memory) fetchEntry(ctx context.Context, id journal.ID) error {
 	generation := m.cache.Generation(entryKey(id))

@@ -68,15 +68,7 @@ type importing struct {
 // meanwhile. The caller has begun the import.
 func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Imported, error) {
 	run := &importing{Importer: im}
-	produce := func(ctx context.Context, add func(func() (askedEntry, error)) error) error {
-		for i := range entries {
-			if err := add(func() (askedEntry, error) { return run.ask(&entries[i]) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err := inOrder(ctx, im.m.fetches.logger, produce, ctx.Err, func(s askedEntry) error {
+	err := inOrder(im.m.fetches.logger, entries, ctx.Err, run.ask, func(s askedEntry) error {
 		err := run.importOne(ctx, s)
 		if err == nil {
 			run.done.Taken++

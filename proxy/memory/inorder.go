@@ -1,79 +1,39 @@
 package memory
 
 import (
-	"context"
 	"log/slog"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/internal/tasks"
 )
 
-// atATime is how many jobs of inOrder are under way, or wait to be taken: it bounds the requests
-// upstream and the values in memory.
+// atATime bounds the jobs of inOrder that are under way: the requests upstream and the values in memory.
 const atATime = 8
 
-// inOrder does jobs, some at a time, and calls take with their results in the order of the jobs.
-// produce adds the jobs one after the other. wait is called before take has to wait for a
-// result. The first error ends all.
-func inOrder[T any](
-	ctx context.Context, logger *slog.Logger,
-	produce func(ctx context.Context, add func(job func() (T, error)) error) error, wait func() error, take func(T) error,
-) error {
-	g, ctx := errgroup.WithContext(ctx)
-	coming := make(chan chan T, atATime)
-	add := func(job func() (T, error)) error {
-		one := make(chan T, 1)
-		select {
-		case coming <- one:
-		case <-ctx.Done():
-			return ctx.Err()
+// inOrder does a job for each item, some at a time, and calls take with the results in the order of the
+// items. It calls begin before it waits for some of them. The first error ends all.
+func inOrder[T, R any](logger *slog.Logger, items []T, begin func() error, job func(*T) (R, error), take func(R) error) error {
+	for some := range slices.Chunk(items, atATime) {
+		if err := begin(); err != nil {
+			return err
 		}
-		g.Go(func() error {
-			return tasks.Recovered(logger, func() error {
-				result, err := job()
-				if err == nil {
-					one <- result
-				}
-				return err
+		results := make([]R, len(some))
+		var g errgroup.Group
+		for i := range some {
+			g.Go(func() error {
+				return tasks.Recovered(logger, func() (err error) { results[i], err = job(&some[i]); return err })
 			})
-		})
-		return nil
-	}
-	g.Go(func() error {
-		defer close(coming)
-		return tasks.Recovered(logger, func() error { return produce(ctx, add) })
-	})
-	g.Go(func() error {
-		return tasks.Recovered(logger, func() error {
-			for one := range coming {
-				result, err := await(ctx, one, wait)
-				if err == nil {
-					err = take(result)
-				}
-				if err != nil {
-					return err
-				}
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for _, result := range results {
+			if err := take(result); err != nil {
+				return err
 			}
-			return nil
-		})
-	})
-	return g.Wait()
-}
-
-func await[T any](ctx context.Context, one <-chan T, wait func() error) (result T, err error) {
-	select {
-	case result = <-one:
-		return result, nil
-	default:
+		}
 	}
-	if err := wait(); err != nil {
-		return result, err
-	}
-	select {
-	case result = <-one:
-		return result, nil
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
+	return nil
 }

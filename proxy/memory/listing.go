@@ -15,7 +15,7 @@ const maxListLimit = 1000
 
 // findListing looks at what is known here of a listing, and leaves it in the cache.
 func (m *Memory) findListing(namespace string, limit int, d Directives) (found, error) {
-	m.used.note(namespace)
+	m.lister.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
 	disk := item == nil || m.view.mayRefresh(item) && m.assess(namespace, d, item, generation).freshness != cache.Fresh

@@ -3,8 +3,10 @@ package memory
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +27,9 @@ const (
 	// largeAgain is when a namespace is listed again that has more keys than upstream lists, or of
 	// which a view shows what upstream holds.
 	largeAgain = time.Hour
+	// usedAtMost bounds how many namespaces are remembered to be in use. A further one is not
+	// listed in the background until another falls out of use.
+	usedAtMost = 1024
 	// idleAfter is how long after its last use a namespace is in use.
 	idleAfter = 2 * time.Minute
 	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
@@ -39,27 +44,70 @@ const (
 )
 
 // listKeeper lists the namespaces in use in the background, so that their absent keys are known
-// (contract 9): soon after the first use, and again while they are used. It takes no part in
-// answering callers. Nobody waits for its requests, which are refreshes.
+// (contract 9): soon after the first use, and again while they are used. Nobody waits for its requests.
 type listKeeper struct {
 	m          *Memory
-	used       *inUse
 	prefetches func(namespace string) bool
 	slots      chan struct{} // of prefetchesAtOnce
-	changes    *changeQueue
+	wake       chan struct{} // has one element when a namespace has come, or a look has ended
 
-	ended chan lookResult
-	// running is the number of namespaces that are busy, and notBefore when the next may be
-	// listed again.
-	running   int
-	notBefore time.Time
+	// used has the namespaces in use. Noting a use is on the way of every request, so it takes no lock: a
+	// new namespace comes with a new map.
+	used atomic.Pointer[map[string]*use]
+
+	mu        sync.Mutex // guards what follows, the fields of each use, and changes of used
+	running   int        // namespaces that are busy
+	notBefore time.Time  // when the next namespace may be listed again
 }
 
-// ending is the outcome of a look at a namespace.
-type lookResult struct {
-	of    *use
-	again time.Time
-	err   error
+// use is a namespace in use. Its fields but recent are the listKeeper's.
+type use struct {
+	recent   atomic.Bool // used since the listKeeper last looked
+	last     time.Time   // when the listKeeper last found it used
+	due      time.Time   // when it is to be looked at
+	listed   bool        // it was listed once, or need not be
+	failures int         // in a row
+	busy     bool
+}
+
+func newListKeeper(m *Memory, prefetches func(namespace string) bool) *listKeeper {
+	l := &listKeeper{m: m, prefetches: prefetches, slots: make(chan struct{}, prefetchesAtOnce), wake: make(chan struct{}, 1)}
+	l.used.Store(&map[string]*use{})
+	return l
+}
+
+// note notes that a caller uses a namespace.
+func (l *listKeeper) note(namespace string) {
+	found, ok := (*l.used.Load())[namespace]
+	switch {
+	case !ok:
+		l.add(namespace)
+	case !found.recent.Load(): // else readers would share a cache line that all of them write
+		found.recent.Store(true)
+	}
+}
+
+func (l *listKeeper) add(namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := *l.used.Load()
+	if _, ok := now[namespace]; ok || len(now) >= usedAtMost { // guard 9.24
+		return
+	}
+	next := maps.Clone(now)
+	added := &use{due: time.Now().Add(firstListing)}
+	added.recent.Store(true)
+	next[namespace] = added
+	l.used.Store(&next)
+	signal(l.wake)
+}
+
+// signal puts an element into a channel that has room for one.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
 }
 
 // run lists until ctx ends.
@@ -67,61 +115,68 @@ func (l *listKeeper) run(ctx context.Context) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	for {
-		namespace, of, wait := l.next(time.Now())
-		if of != nil {
-			l.begin(ctx, namespace, of, &looks)
-			continue
-		}
 		var timer <-chan time.Time
-		if wait > 0 {
+		if wait := l.beginDue(ctx, &looks); wait > 0 {
 			timer = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.used.wake:
+		case <-l.wake:
 		case <-timer:
-		case e := <-l.ended:
-			l.finish(e)
 		}
 	}
 }
 
-// begin lists a namespace if that is due, and fetches its values if it is set so.
-func (l *listKeeper) begin(ctx context.Context, namespace string, of *use, looks *sync.WaitGroup) {
-	again, err := l.due(namespace)
-	isDue, prefetches := !again.After(time.Now()), l.prefetches(namespace)
-	if err != nil || !isDue && !prefetches {
-		l.schedule(of, again, err)
-		return
-	}
-	if isDue && of.listed {
-		l.notBefore = time.Now().Add(repeatPace) // guard 9.23
-	}
-	of.busy = true
-	l.running++
-	looks.Go(func() {
-		e := lookResult{of: of}
-		e.err = tasks.Recovered(l.m.fetches.logger, func() (err error) {
-			e.again, err = l.look(ctx, namespace, isDue, prefetches)
-			return err
-		})
-		select {
-		case l.ended <- e:
-		case <-ctx.Done():
+// beginDue begins to look at the namespaces that are due, and returns how long to wait for the next one: 0
+// is until something happens.
+func (l *listKeeper) beginDue(ctx context.Context, looks *sync.WaitGroup) time.Duration {
+	for {
+		namespace, of, wait := l.next(time.Now())
+		if of == nil {
+			return wait
 		}
-	})
+		again, err := l.due(namespace)
+		isDue, prefetches := !again.After(time.Now()), l.prefetches(namespace)
+		if err != nil || !isDue && !prefetches {
+			l.schedule(of, again, err)
+			continue
+		}
+		l.mu.Lock()
+		if isDue && of.listed {
+			l.notBefore = time.Now().Add(repeatPace) // guard 9.23
+		}
+		of.busy = true
+		l.running++
+		l.mu.Unlock()
+		looks.Go(func() {
+			var again time.Time
+			err := tasks.Recovered(l.m.fetches.logger, func() (err error) {
+				again, err = l.look(ctx, namespace, isDue, prefetches)
+				return err
+			})
+			l.schedule(of, again, err)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.running--
+			of.busy = false
+			signal(l.wake)
+		})
+	}
 }
 
 // next is the namespace that is to be looked at now, nil if there is none, and how long to wait
-// for one otherwise: 0 is until something happens.
+// for one otherwise: 0 is until something happens. It forgets those that nobody uses.
 func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.running >= listersAtOnce { // callers bring new namespaces all the while: none is looked at yet
 		return "", nil, 0
 	}
-	var idle []string
+	used := *l.used.Load()
+	kept := used
 	var earliest time.Time
-	for name, u := range *l.used.known.Load() {
+	for name, u := range used {
 		if u.busy {
 			continue
 		}
@@ -133,14 +188,19 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 			due = l.notBefore
 		}
 		if !due.After(now) && now.Sub(u.last) > idleAfter { // guard 9.22
-			idle = append(idle, name)
+			if len(kept) == len(used) {
+				kept = maps.Clone(used)
+			}
+			delete(kept, name)
 			continue
 		}
 		if of == nil || due.Before(earliest) {
 			namespace, of, earliest = name, u, due
 		}
 	}
-	l.used.drop(idle)
+	if len(kept) < len(used) {
+		l.used.Store(&kept)
+	}
 	switch {
 	case of == nil:
 		return "", nil, 0
@@ -150,21 +210,16 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 	return namespace, of, 0
 }
 
-// finish notes how a look has ended.
-func (l *listKeeper) finish(e lookResult) {
-	l.running--
-	e.of.busy = false
-	l.schedule(e.of, e.again, e.err)
-}
-
 // schedule decides when to look at a namespace again.
 func (l *listKeeper) schedule(of *use, again time.Time, err error) {
+	if err != nil && !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic is logged, and the status says how upstream does
+		l.m.fetches.logger.Error("listing a namespace in the background", "error", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err == nil {
 		of.listed, of.failures, of.due = true, 0, again
 		return
-	}
-	if !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic is logged, and the status says how upstream does
-		l.m.fetches.logger.Error("listing a namespace in the background", "error", err)
 	}
 	wait, _ := retryAfter(err)
 	of.due = time.Now().Add(min(max(retryLeast<<min(of.failures, 10), wait), retryMost))
@@ -174,7 +229,12 @@ func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 // look lists a namespace, and fetches its values, and returns when to look again.
 func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetches bool) (again time.Time, err error) {
 	if lists {
-		err = l.m.listNow(ctx, namespace)
+		select {
+		case r := <-l.m.fetches.begin(&listing{l.m, namespace, maxListLimit}, false):
+			err = r.Err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if err == nil && prefetches {
 		err = l.prefetch(ctx, namespace)
@@ -184,11 +244,8 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 	}
 	again, err = l.due(namespace)
 	now := time.Now()
-	if !again.After(now) {
+	if !again.After(now) || prefetches && again.After(now.Add(listAgain)) {
 		again = now.Add(listAgain)
-	}
-	if prefetches {
-		again = minTime(again, now.Add(listAgain))
 	}
 	return again, err
 }
@@ -232,13 +289,6 @@ func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 		err = <-passed
 	}
 	return err
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // due is when a namespace is to be listed: at once if no listing is kept.

@@ -34,7 +34,6 @@ type Memory struct {
 	writesThrough func(namespace string) bool
 	through       *throughWrites
 	assumesAbsent func(namespace string) bool // of an unknown entry while upstream cannot be asked
-	used          *inUse
 	tasks         *tasks.Tasks
 	fetches       *fetches
 	turns         *turns // of appends
@@ -95,14 +94,12 @@ func New(opts Options) *Memory {
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, policy: opts.Policy,
 		writesThrough: opts.WriteThrough, through: newThroughWrites(), assumesAbsent: opts.AssumeAbsent,
-		used: newInUse(), turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
+		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
 	m.restorer = newRestorer(m, opts.Logger)
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)
-	m.lister = &listKeeper{
-		m: m, used: m.used, prefetches: opts.Prefetch, slots: make(chan struct{}, prefetchesAtOnce), ended: make(chan lookResult), changes: m.changes,
-	}
+	m.lister = newListKeeper(m, opts.Prefetch)
 	return m
 }
 
@@ -148,7 +145,7 @@ func (m *Memory) Restorer() *Restorer { return m.restorer }
 func (m *Memory) Doubts() identity.State { return m.identity.State() }
 
 // Use notes that a caller uses a namespace.
-func (m *Memory) Use(namespace string) { m.used.note(namespace) }
+func (m *Memory) Use(namespace string) { m.lister.note(namespace) }
 
 // Ask asks upstream something about an entry, for as long as a reader of the entry would wait.
 func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Context) error) error {

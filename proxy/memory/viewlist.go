@@ -86,7 +86,7 @@ func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 		return false
 	}
 	_, since, caughtUp := l.m.view.upstream.CaughtUp()
-	missed := time.Unix(0, l.changes.overflowed.Load())
+	missed := time.Unix(0, l.m.changes.overflowed.Load())
 	return caughtUp && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
 }
 

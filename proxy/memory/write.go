@@ -12,7 +12,7 @@ import (
 
 // write carries a write out: through upstream, or into the journal.
 func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
-	m.used.note(w.Namespace)
+	m.lister.note(w.Namespace)
 	if applied, through := m.carriesThrough(&w, q, wanted); through {
 		if q.AtOnce {
 			return Result{}, ErrWaits
@@ -42,7 +42,7 @@ func NewPut(id journal.ID, value string) journal.NewWrite {
 
 // store journals a write.
 func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
-	m.used.note(w.Namespace)
+	m.lister.note(w.Namespace)
 	if err := m.fenceAssumed(&w); err != nil {
 		return journal.Write{}, err
 	}
