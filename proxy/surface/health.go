@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 func (s *Surface) livez(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
@@ -27,5 +28,26 @@ func (s *Surface) readyz(w http.ResponseWriter, _ *http.Request, _ *Parameters) 
 
 func (s *Surface) exposeMetrics(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
 	s.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// describeHTTP describes the daemon's HTTP for programs. A caller that has the description is answered 304.
+func (s *Surface) describeHTTP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
+	wanted, err := memory.ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
+	if err != nil {
+		return err
+	}
+	doc, err := s.openAPI()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache") // a new binary is seen at once
+	h.Set("Etag", doc.Tag)
+	if wanted.Unchanged(doc.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	WriteJSON(w, http.StatusOK, doc.JSON)
 	return nil
 }

@@ -2,10 +2,13 @@ package surface
 
 import (
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -75,4 +78,88 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 		setSize(doc, s.opts.Sizes.Of(name))
 	}
 	return docs
+}
+
+const (
+	// maxNamespaces is how many namespaces a request can ask for at most.
+	maxNamespaces = 1000
+	// countedAtMost bounds how many entries one request counts, an equal share of each namespace:
+	// the answer comes at once, however many entries there are.
+	countedAtMost = 20_000
+)
+
+// listNamespaces lists the namespaces of whose entries something is known here, by name.
+func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	limit, match := p.number("limit", defaultLimit, 1, maxNamespaces), strings.ToLower(p.Text("match"))
+	if p.Err != nil {
+		return p.Err
+	}
+	s.awaitIndex(r.Context())
+	names, err := s.journal.Keys.Namespaces(p.Text("after"), limit+1, func(name string) bool {
+		return strings.Contains(strings.ToLower(name), match)
+	})
+	if err != nil {
+		return err
+	}
+	var next *string
+	if len(names) > limit {
+		names = names[:limit]
+		next = &names[limit-1]
+	}
+	of := s.namespacesByName(s.journal.Stats(), func(name string) bool {
+		_, found := slices.BinarySearch(names, name)
+		return found
+	})
+	docs := make([]api.Namespace, len(names))
+	for i, name := range names {
+		if known := of[name]; known != nil {
+			docs[i].NamespaceStatus = *known
+		} else {
+			docs[i].Namespace = name
+			setSize(&docs[i].NamespaceStatus, s.opts.Sizes.Of(name))
+		}
+		most := countedAtMost / len(names)
+		counted, err := s.journal.Keys.Count(name, most+1)
+		if err != nil {
+			return err
+		}
+		docs[i].Entries, docs[i].AtLeast = min(counted, most), counted > most
+	}
+	return writeDocument(w, http.StatusOK, api.Namespaces{Namespaces: docs, Next: next})
+}
+
+func newKnownDocument(k journal.Known) api.Entry {
+	doc := api.Entry{Key: k.Key, State: "settled", Op: k.Op.String(), ListBytes: k.ListBytes, UpdatedAt: k.UpdatedAt}
+	if k.Pending {
+		doc.State = "pending"
+	}
+	if k.Seq > 0 {
+		doc.Seq = &k.Seq
+	}
+	return doc
+}
+
+// entries lists what is known here of a namespace, in the order of the keys: more than BotWire
+// can list.
+func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	namespace, limit, prefix := p.givenNamespace(), p.limit(), p.Text("prefix")
+	if prefix != "" && wire.CheckKey(prefix) != nil {
+		p.Refuse("prefix=%.40q: expected the beginning of a key: at most 128 letters, digits, _, - and .", prefix)
+	}
+	if p.Err != nil {
+		return p.Err
+	}
+	found, complete, err := s.memory.Known(namespace, prefix, p.Text("after"), limit+1)
+	if err != nil {
+		return err
+	}
+	doc := api.Entries{Entries: make([]api.Entry, 0, min(limit, len(found))), Complete: complete}
+	if len(found) > limit {
+		found = found[:limit]
+		doc.Next = &found[limit-1].Key
+	}
+	for _, k := range found {
+		doc.Entries = append(doc.Entries, newKnownDocument(k))
+	}
+	return writeDocument(w, http.StatusOK, doc)
 }

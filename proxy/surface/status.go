@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -126,26 +127,13 @@ func unixTime(seconds float64) time.Time {
 // seconds rounds to milliseconds.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
-// pending lists the writes that wait for upstream, the longest waiting first.
-func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
-	namespace, limit := p.namespace(), p.limit()
-	if p.Err != nil {
-		return p.Err
+func newIdentityDocument(s identity.State) api.Identity {
+	doc := api.Identity{Start: string(s.Start), Doubts: make(map[string]int, len(s.Doubts))}
+	for reason, n := range s.Doubts {
+		doc.Doubts[string(reason)] = n
 	}
-	s.awaitIndex(r.Context())
-	docs := []api.PendingWrite{}
-	for _, p := range s.journal.PendingList(namespace, limit) {
-		doc := api.PendingWrite{
-			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
-			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
-		}
-		var next time.Time
-		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
-		if !next.IsZero() {
-			next = next.UTC().Truncate(time.Millisecond)
-			doc.NextAttempt = &next
-		}
-		docs = append(docs, doc)
+	if d := s.Newest; d != nil {
+		doc.Newest = &api.Doubt{Reason: string(d.Reason), Detail: d.Detail, At: d.At.UTC().Round(time.Millisecond)}
 	}
-	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
+	return doc
 }

@@ -1,0 +1,113 @@
+package surface
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// pending lists the writes that wait for upstream, the longest waiting first.
+func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	namespace, limit := p.namespace(), p.limit()
+	if p.Err != nil {
+		return p.Err
+	}
+	s.awaitIndex(r.Context())
+	docs := []api.PendingWrite{}
+	for _, p := range s.journal.PendingList(namespace, limit) {
+		doc := api.PendingWrite{
+			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
+			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
+		}
+		var next time.Time
+		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
+		if !next.IsZero() {
+			next = next.UTC().Truncate(time.Millisecond)
+			doc.NextAttempt = &next
+		}
+		docs = append(docs, doc)
+	}
+	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
+}
+
+// dropPending makes an entry's pending write a dead letter.
+func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	id, seq := p.Entry(), p.Number("seq", "seq=%q: expected the number of a pending write")
+	if p.Err != nil {
+		return p.Err
+	}
+	ctx, cancel := s.within(w, r, flushTimeout)
+	defer cancel()
+	dropped, err := s.flusher.Drop(ctx, id, seq)
+	if err != nil {
+		return notPending(id, err)
+	}
+	return writeDocument(w, http.StatusOK, api.Dropped{
+		Dropped: true, ID: strconv.FormatUint(dropped.Seq, 10), Seq: dropped.Seq, Namespace: id.Namespace, Key: id.Key,
+	})
+}
+
+func notPending(id journal.ID, err error) error {
+	if errors.Is(err, journal.ErrNotPending) {
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
+	}
+	return err
+}
+
+// flush answers when all writes acknowledged before are settled or dead, or when its time
+// is up. With the parameter now it also tries what waits for a time.
+func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	namespace, timeout, now := p.namespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("now")
+	if p.Err != nil {
+		return p.Err
+	}
+	if now {
+		s.flusher.TryNow(namespace)
+	}
+	ctx, cancel := s.within(w, r, timeout)
+	defer cancel()
+	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if pending > 0 || err != nil {
+		return writeDocument(w, http.StatusGatewayTimeout, api.Flushed{Settled: settled, Dead: dead, Pending: pending, Waits: s.waits(namespace)})
+	}
+	return writeDocument(w, http.StatusOK, api.Flushed{Settled: settled, Dead: dead})
+}
+
+// newWaitDocument is nil for what waits for nothing.
+func newWaitDocument(why string, until time.Time) *api.Wait {
+	if why == "" {
+		return nil
+	}
+	doc := &api.Wait{Why: why}
+	if !until.IsZero() {
+		until = until.UTC().Truncate(time.Millisecond)
+		doc.Until = &until
+	}
+	return doc
+}
+
+// waits lists the namespaces that wait, by name: the one of that name, or all of them.
+func (s *Surface) waits(namespace string) []api.NamespaceWait {
+	docs := []api.NamespaceWait{}
+	for name := range s.journal.Stats().Namespaces {
+		if namespace != "" && name != namespace {
+			continue
+		}
+		if doc := newWaitDocument(s.flusher.Waits(name)); doc != nil {
+			docs = append(docs, api.NamespaceWait{Namespace: name, Wait: *doc})
+		}
+	}
+	slices.SortFunc(docs, func(a, b api.NamespaceWait) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return docs
+}
