@@ -10,7 +10,6 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// verbOf returns what a method does to an entry.
 func verbOf(method string) memory.Verb {
 	switch method {
 	case http.MethodGet:
@@ -23,7 +22,6 @@ func verbOf(method string) memory.Verb {
 	return memory.NoVerb
 }
 
-// call is a request on its way, for those who measure it.
 type call struct {
 	verb    memory.Verb
 	outcome memory.Outcome
@@ -49,21 +47,18 @@ func (s *Server) enter(c *call, v memory.Verb, namespace string) {
 	}
 }
 
-// count counts a result.
 func (s *Server) count(c *call, r *memory.Result) {
 	c.outcome = r.Outcome()
 	c.seen.Result(r)
 }
 
-// refuse sends a refusal.
 func (c *call) refuse(w http.ResponseWriter, refusal *wire.Refusal) {
 	refusal.Write(w)
 	c.seen.End(refusal.Status, len(refusal.Body))
 }
 
-// leave measures a call that has been answered.
 func (s *Server) leave(c *call) {
-	s.surface.Measure(c.verb, c.outcome, time.Since(c.began))
+	s.surface.Measures.Observe(c.verb, c.outcome, time.Since(c.began))
 	if c.span != nil {
 		c.span.End(c.outcome.String(), c.outcome >= memory.WasRefused)
 	}

@@ -32,5 +32,4 @@ func mayLeadToMemory(path string) bool {
 	return len(segments) > 0 && segments[0] == "memory"
 }
 
-// escapedDot decodes the dots of a segment.
 var escapedDot = strings.NewReplacer("%2e", ".", "%2E", ".")

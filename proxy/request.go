@@ -16,7 +16,6 @@ const (
 	maxSeparator = 100
 )
 
-// answerEntry answers a GET, PUT or DELETE of an entry.
 func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.ID, c *call) error {
 	q := memory.Request{Verb: verbOf(r.Method), ID: id}
 	s.enter(c, q.Verb, id.Namespace)
@@ -41,7 +40,6 @@ func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Do(r.Context(), &q) })
 }
 
-// readHeader reads the parts of a header that the memory goes by.
 func readHeader(q *memory.Request, h http.Header) (err error) {
 	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
 	q.Directives = memory.ParseDirectives(h["Cache-Control"])
@@ -49,7 +47,6 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 	return err
 }
 
-// readValue reads the body, which has a value.
 func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request, c *call) (room *wire.Room, err error) {
 	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)
 	if refusal != nil {
@@ -59,7 +56,6 @@ func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Req
 	return &held, nil
 }
 
-// answerListing answers LIST.
 func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace string, c *call) error {
 	if r.Method != http.MethodGet {
 		return wire.MethodNotAllowed()
@@ -73,7 +69,6 @@ func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Do(r.Context(), &q) })
 }
 
-// answerAppend adds a text to the end of an entry's value.
 func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "separator")
 	id, separator := p.Entry(), p.Text("separator")

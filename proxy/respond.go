@@ -18,20 +18,20 @@ import (
 // write writes the result of a request. Its error may come with a header.
 func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err error) error {
 	if r.Status != 0 {
-		s.count(c, r)
 		setHeader(w.Header(), r)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case r.Status == http.StatusNotModified:
+	}
+	s.count(c, r)
+	if r.Status == http.StatusNotModified {
 		w.WriteHeader(r.Status)
 		c.seen.End(r.Status, 0)
-	default:
-		body := r.Body(nil)
-		surface.WriteJSON(w, r.Status, body)
-		c.seen.End(r.Status, len(body))
+		return nil
 	}
+	body := r.Body(nil)
+	surface.WriteJSON(w, r.Status, body)
+	c.seen.End(r.Status, len(body))
 	return nil
 }
 

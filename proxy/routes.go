@@ -51,10 +51,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	route := wire.ParseRoute(r.URL.Path)
 	switch route.Kind {
 	case wire.EntryRoute:
-		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
+		s.surface.Callers.Note([]byte(r.UserAgent()), time.Now())
 		return s.answerEntry(w, r, journal.ID{Namespace: route.Namespace, Key: route.Key}, c)
 	case wire.ListRoute:
-		s.surface.NoteCaller([]byte(r.UserAgent()), time.Now())
+		s.surface.Callers.Note([]byte(r.UserAgent()), time.Now())
 		return s.answerListing(w, r, route.Namespace, c)
 	case wire.Missing:
 		return wire.Detail(http.StatusNotFound, "Not Found")

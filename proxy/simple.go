@@ -27,7 +27,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	}
 	defer s.tasks.Done()
 	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor.Begin(r.Method, r.Path, route)}
-	s.surface.NoteCaller(r.Agent, c.began)
+	s.surface.Callers.Note(r.Agent, c.began)
 	if isPut { // what is remembered of it for when it is sent
 		c.trace = traceOf(r)
 		s.enter(&c, memory.PutEntry, route.Namespace)
@@ -93,7 +93,6 @@ func (s *Server) later(method, path string, c call, q memory.Request, result mem
 	}
 }
 
-// traceOf is the trace that a simple request is a part of.
 func traceOf(r *fastpath.Request) trace.Context {
 	return trace.Parse(string(r.TraceParent), string(r.TraceState))
 }
@@ -107,7 +106,6 @@ const (
 	storedSize = 256
 )
 
-// appendStatus begins the head of an answer.
 func appendStatus(dst []byte, status int) []byte {
 	if status == http.StatusOK {
 		return append(dst, "HTTP/1.1 200 OK\r\n"...)
@@ -116,7 +114,6 @@ func appendStatus(dst []byte, status int) []byte {
 	return append(append(dst, http.StatusText(status)...), "\r\n"...)
 }
 
-// appendBody ends the head of an answer and appends its body.
 func appendBody(dst []byte, date string, body []byte) []byte {
 	dst = append(dst, "Content-Length: "...)
 	dst = strconv.AppendInt(dst, int64(len(body)), 10)

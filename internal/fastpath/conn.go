@@ -55,7 +55,6 @@ type caller struct {
 	asked               uint64
 }
 
-// next is the next step of a connection.
 type next uint8
 
 const (
@@ -65,7 +64,6 @@ const (
 	leave         // its last answer has been sent, and the caller may still be sending
 )
 
-// read parses a simple request as net/http does.
 func (c *conn) read(request []byte) (*http.Request, error) {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	if err != nil {
@@ -75,12 +73,10 @@ func (c *conn) read(request []byte) (*http.Request, error) {
 	return r, nil
 }
 
-// withAddress adds the address that the caller connected to, as net/http does.
 func (c *conn) withAddress(ctx context.Context) context.Context {
 	return context.WithValue(ctx, http.LocalAddrContextKey, c.net.LocalAddr())
 }
 
-// consume drops an answered request.
 func (c *conn) consume(size int) {
 	c.served = true
 	c.in = c.in[size:]
@@ -93,7 +89,6 @@ func (c *conn) consume(size int) {
 	c.in = c.buf[:0]
 }
 
-// flush sends the answers that were made.
 func (c *conn) flush() bool {
 	return len(c.out) == 0 || c.send(nil)
 }

@@ -92,7 +92,6 @@ func (b *borrowed) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next reads what net/http is to have next.
 func (b *borrowed) next(p []byte) (n int, err error) {
 	switch {
 	case len(b.read) > 0:

@@ -14,10 +14,8 @@ var harmless = []string{ // guard 5.12
 	"x-amzn-trace-id", "x-cloud-trace-context", "grpc-trace-bin",
 }
 
-// harmlessPrefixes begin further harmless headers.
 var harmlessPrefixes = []string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
 
-// isHarmless reports whether a header changes nothing about a request to the memory.
 func isHarmless(name []byte) bool {
 	for _, known := range harmless {
 		if is(name, known) {

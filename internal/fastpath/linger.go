@@ -93,7 +93,6 @@ func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, watched)
 }
 
-// watchedBody is the body of a request that net/http has read.
 type watchedBody struct {
 	io.ReadCloser
 	of    *borrowed

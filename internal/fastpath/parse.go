@@ -240,7 +240,6 @@ func (r *Request) hasUsualBody() bool {
 	return r.length <= 0
 }
 
-// class is a set of bytes.
 type class [256]bool
 
 var (
@@ -254,7 +253,6 @@ var (
 	upper         = between('A', 'Z')
 )
 
-// between is the class of the bytes from one to another.
 func between(first, last int) (c class) {
 	for b := first; b <= last; b++ {
 		c[b] = true

@@ -10,7 +10,6 @@ import (
 // connection keeps a copy of a large body for a caller that is slow to take it.
 const largeAnswer = 16 << 10
 
-// response is the http.ResponseWriter of a simple request.
 type response struct {
 	conn   *conn
 	header http.Header // the handler's
@@ -46,7 +45,6 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// finish puts an answer that has not been sent into the connection's out.
 func (w *response) finish() {
 	if w.done {
 		return
@@ -56,7 +54,6 @@ func (w *response) finish() {
 	w.conn.out = append(w.conn.out, w.body.Bytes()...)
 }
 
-// appendHead appends the status line and the header to the connection's out.
 func (w *response) appendHead(length int) {
 	server := w.conn.server
 	if server.ending.Load() {

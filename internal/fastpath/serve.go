@@ -151,7 +151,6 @@ func (c *conn) give(b *borrowed) bool {
 	return true
 }
 
-// run serves the connection to its end.
 func (c *conn) run() {
 	defer c.server.forget(c)
 	defer c.recoverPanic()

@@ -142,7 +142,6 @@ func (s *Server) accept() error {
 	}
 }
 
-// isPassing reports whether accepting may succeed again.
 func isPassing(err error) bool {
 	for _, passing := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.ECONNRESET,
@@ -281,7 +280,6 @@ func (s *Server) stop(do func(*conn) error) (err error) {
 	return err
 }
 
-// date is the header Date of one second.
 type date struct {
 	second int64
 	line   string

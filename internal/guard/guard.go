@@ -126,7 +126,6 @@ func (g *Guard) judge(r *http.Request) (decision, reason) {
 	return pass, ""
 }
 
-// provenance returns where a request comes from.
 func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
 	values := r.Header.Values("Origin")
 	switch {

@@ -14,7 +14,6 @@ import (
 // and trailing dot, and the port, empty when it is not given.
 type hostPort struct{ name, port string }
 
-// splitHost reads name, name:port, [ipv6] and [ipv6]:port.
 func splitHost(s string) (hostPort, bool) {
 	name, port := s, ""
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -39,7 +38,6 @@ func normalName(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// hosts are the names of the listener.
 type hosts struct {
 	any      bool
 	names    map[string]bool
@@ -96,7 +94,6 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
-// reason says why a request is refused; it is empty for one that is let in.
 type reason string
 
 // unknownHost is the reason when accept does not accept the Host. It says what accept

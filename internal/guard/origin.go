@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// provenance is the kind of place that a request comes from, by its Origin.
 type provenance uint8
 
 const (

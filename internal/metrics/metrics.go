@@ -71,7 +71,6 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// rows are the metrics whose numbers the sources have.
 func rows() []row {
 	return []row{
 		gauge("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.",
@@ -150,7 +149,6 @@ func rows() []row {
 	}
 }
 
-// oneIf is 1 for yes and 0 for no.
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1

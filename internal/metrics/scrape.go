@@ -92,7 +92,6 @@ func (r *row) desc() *prometheus.Desc {
 	return prometheus.NewDesc(r.name, r.help, []string{r.label}, nil)
 }
 
-// collector reads the sources at each scrape.
 type collector struct {
 	from Sources
 	rows []row

@@ -30,7 +30,6 @@ type Entry struct {
 	floor  int     // no read that begins now may show an older write
 }
 
-// write is a write as its writer knows it.
 type write struct{ deletes, refused bool }
 
 // NewEntry is an entry that nobody has written.

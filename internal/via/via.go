@@ -86,7 +86,6 @@ func (c *Chain) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// line is the daemons from upstream to this one, which is the last.
 func (c *Chain) line() []string {
 	ahead := slices.DeleteFunc(slices.Clone(*c.ahead.Load()), func(name string) bool { return name == c.own })
 	return append(ahead[max(0, len(ahead)-maxAhead):], c.own)
@@ -126,7 +125,6 @@ func daemon(element string) string {
 	return ""
 }
 
-// daemons are the names of the daemons in Via, in their order.
 func daemons(h http.Header) (names []string) {
 	for _, line := range h[header] {
 		for element := range strings.SplitSeq(line, ",") {

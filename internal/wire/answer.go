@@ -68,7 +68,6 @@ func AppendDeleted(dst []byte, ns, key string) []byte {
 	return append(dst, '}')
 }
 
-// appendName appends a piece of JSON and a string after it.
 func appendName(dst []byte, before, s string) []byte {
 	return appendString(append(dst, before...), s)
 }

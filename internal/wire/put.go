@@ -109,7 +109,6 @@ func invalid(kind, loc, msg string, input []byte, ctx string) *Refusal {
 	return &Refusal{Status: http.StatusUnprocessableEntity, Body: append(b, "}]}"...)}
 }
 
-// fieldMissing is a 422; no input reads null.
 func fieldMissing(loc string, input []byte) *Refusal {
 	if input == nil {
 		input = []byte("null")

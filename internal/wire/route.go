@@ -72,7 +72,6 @@ func cutMemory(path string) (rest string, under bool) {
 	return rest, true
 }
 
-// match finds the route for what follows /memory: one or two segments, neither of them empty.
 func match(rest string) Route {
 	if rest == "" {
 		return Route{Kind: Missing}

@@ -23,7 +23,6 @@ type unreadable struct{}
 
 func (unreadable) Error() string { return "there was an error parsing the body" }
 
-// span is a piece of the text; end is exclusive.
 type span struct{ start, end int }
 
 // document is a JSON text whose syntax has been checked. value is the last member of the outermost
@@ -62,7 +61,6 @@ type scanner struct {
 
 func (s *scanner) fail(msg string, pos int) error { return &syntaxError{msg, pos} }
 
-// at reports whether c comes next.
 func (s *scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 func (s *scanner) space() {
@@ -105,7 +103,6 @@ func (s *scanner) word() bool {
 	return false
 }
 
-// nested checks the object or the array that starts here and that closing ends.
 func (s *scanner) nested(closing byte) error {
 	if s.depth++; s.depth > maxDepth {
 		return unreadable{}
@@ -139,7 +136,6 @@ func (s *scanner) members(closing byte) error {
 	}
 }
 
-// one checks a member of an object, or of an array.
 func (s *scanner) one(closing byte) error {
 	if closing == '}' {
 		return s.pair()
@@ -172,7 +168,6 @@ func (s *scanner) pair() error {
 	return nil
 }
 
-// isValueName reports whether a scanned string reads "value", escapes decoded.
 func isValueName(quoted []byte) bool {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted) == `"value"`

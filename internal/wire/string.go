@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// string checks the string that starts here and moves past it.
 func (s *scanner) string() error {
 	begin := s.pos
 	for i := begin + 1; i < len(s.text); {

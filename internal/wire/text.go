@@ -11,7 +11,6 @@ import (
 // kept until it is refused or echoed: UTF-8 with surrogates encoded like any other code point.
 const surrogateSize = 3
 
-// surrogateAt decodes a lone surrogate at s[i:].
 func surrogateAt[S ~string | ~[]byte](s S, i int) (rune, bool) {
 	if i+surrogateSize > len(s) || s[i] != 0xED || s[i+1]&0xE0 != 0xA0 || s[i+2]&0xC0 != 0x80 {
 		return 0, false
@@ -19,7 +18,6 @@ func surrogateAt[S ~string | ~[]byte](s S, i int) (rune, bool) {
 	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F), true
 }
 
-// appendRune appends r as WTF-8.
 func appendRune(dst []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(dst, 0xED, 0x80|byte(r>>6&0x3F), 0x80|byte(r&0x3F))
@@ -46,7 +44,6 @@ func decodeText(body []byte) (text []byte, ok bool) {
 	return decodeUnmarked(body)
 }
 
-// decodeUnmarked is decodeText for a body without a byte order mark.
 func decodeUnmarked(body []byte) (text []byte, ok bool) {
 	zero := func(i int) bool { return body[i] == 0 }
 	switch n := len(body); {
@@ -62,7 +59,6 @@ func decodeUnmarked(body []byte) (text []byte, ok bool) {
 	return body, isText(body)
 }
 
-// isText reports whether b is WTF-8.
 func isText(b []byte) bool {
 	if utf8.Valid(b) {
 		return true

@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// plainError says in plain words what another error means, and what to do.
 type plainError struct {
 	text string
 	err  error

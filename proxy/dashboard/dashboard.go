@@ -29,10 +29,8 @@ const Path = "/_botwired/"
 //go:embed assets
 var files embed.FS
 
-// folder is where the assets are, in the binary and under Path.
 const folder = "assets/"
 
-// index is the asset that the page itself is.
 const index = folder + "index.html"
 
 // contentTypes are those of the assets. A file of another kind is not served.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
@@ -73,7 +74,6 @@ func appended(item *cache.Item, separator, text string) (string, error) {
 		wire.CodePoints(entry.Value), wire.CodePoints(text)))
 }
 
-// asItIs are the conditions that an entry is still in a state.
 func asItIs(item *cache.Item) Conditions {
 	if item.Body == nil {
 		return Conditions{noneMatch: tagList{given: true, any: true}}
@@ -81,8 +81,46 @@ func asItIs(item *cache.Item) Conditions {
 	return Conditions{match: tagList{given: true, tags: []entityTag{{text: item.Tag[0]}}}}
 }
 
-// isUnmet reports whether a condition of a write did not hold.
 func isUnmet(err error) bool {
 	refusal, ok := errors.AsType[*wire.Refusal](err)
 	return ok && refusal.Status == statusPreconditionFailed
+}
+
+// turns let those who change one entry go one after the other, in the order in which they came: of
+// many who try at the same time, all but one would have to try again, and some again and again.
+type turns struct {
+	mu   sync.Mutex // guards last
+	last map[journal.ID]chan struct{}
+}
+
+func newTurns() *turns { return &turns{last: make(map[journal.ID]chan struct{})} }
+
+// await returns when it is the caller's turn, which ends with done. Its error is ctx's.
+func (t *turns) await(ctx context.Context, id journal.ID) (done func(), err error) {
+	mine := make(chan struct{})
+	t.mu.Lock()
+	before := t.last[id]
+	t.last[id] = mine
+	t.mu.Unlock()
+	end := sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.last[id] == mine {
+			delete(t.last, id)
+		}
+		close(mine)
+	})
+	if before == nil {
+		return end, nil
+	}
+	select {
+	case <-before:
+		return end, nil
+	case <-ctx.Done():
+		go func() { // those behind still wait for those before
+			<-before
+			end() // not done, which the return below has set to nil
+		}()
+		return nil, ctx.Err()
+	}
 }

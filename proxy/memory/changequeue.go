@@ -73,7 +73,6 @@ func (n *changeQueue) next(ctx context.Context) (id journal.ID, err error) {
 	return id, nil
 }
 
-// run fetches until ctx ends.
 func (n *changeQueue) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for range changesAtOnce {

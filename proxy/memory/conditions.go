@@ -120,7 +120,6 @@ func (c *Conditions) refuseWrite(state *cache.Item) error {
 	return unmet("the entry is still as If-None-Match names it")
 }
 
-// changed reports whether an entry that exists is not as If-Match wants it.
 func (c *Conditions) changed(state *cache.Item) bool {
 	return c.Changed(state.Tag[0])
 }

@@ -15,7 +15,6 @@ func entryKey(id journal.ID) cache.Key {
 	return cache.Key{Namespace: id.Namespace, Key: id.Key}
 }
 
-// findEntry looks at what is known here of an entry, and leaves it in the cache.
 func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	m.lister.note(id.Namespace)
 	item, generation := m.cache.Get(entryKey(id))

@@ -27,13 +27,10 @@ import (
 // tagSum is how many bytes of the value's SHA-256 a tag has.
 const tagSum = 12
 
-// foreignTag is what the tags of other hosts' writes begin with.
 const foreignTag = "upstream"
 
-// tagSize is the size, in bytes, of the longest tag.
 const tagSize = len(`"18446744073709551615-"`) + tagSum*4/3
 
-// appendWriteTag appends the tag of a write of this journal's.
 func appendWriteTag(dst []byte, seq uint64, value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return appendTagEnd(strconv.AppendUint(append(dst, '"'), seq, 10), &sum) // guard 5.8
@@ -50,7 +47,6 @@ func WriteTag(seq uint64, value string) string {
 	return string(appendWriteTag(tag[:0], seq, value))
 }
 
-// tagOf is the tag of a present entry's state.
 func tagOf(s *journal.State) string {
 	if s.WrittenAs != 0 {
 		return WriteTag(s.WrittenAs, s.Value)

@@ -10,7 +10,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// exportStep is how many keys an export looks up at a time.
 const exportStep = 256
 
 // Export is one export under way: all entries of a namespace as a reader would see them, in the order of
@@ -63,7 +62,7 @@ func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cac
 	}
 }
 
-// exported is an entry on its way into the export. An item without a body is no entry any more.
+// exported is an entry on its way into the export. Without a body it was deleted meanwhile.
 type exported struct {
 	item *cache.Item
 	err  error // nobody can tell the value

@@ -64,7 +64,8 @@ func (f *fetches) patience(from resource) time.Duration {
 // others have waited for in vain. It does not look at whether its caller is still there: one
 // that has closed only its sending side is still to be answered, and looks the same.
 func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
-	inVain := f.underWayFor(from, waitOutOutage) >= longest // guard 9.13
+	at, underWay := f.began.Load(fetchName(from, waitOutOutage))
+	inVain := longest <= 0 || underWay && time.Since(at.(time.Time)) >= longest // guard 9.13
 	result := f.begin(from, waitOutOutage)
 	if inVain {
 		return fetched{}, f.upstream.TooLong()
@@ -122,14 +123,6 @@ func fetchName(from resource, waitOutOutage bool) string {
 		return from.name() + " waits"
 	}
 	return from.name()
-}
-
-// underWayFor is how long a fetch has been under way; 0 if there is none.
-func (f *fetches) underWayFor(from resource, waitOutOutage bool) time.Duration {
-	if at, ok := f.began.Load(fetchName(from, waitOutOutage)); ok {
-		return time.Since(at.(time.Time))
-	}
-	return 0
 }
 
 // traced asks upstream as a part of a caller's trace. Others who join in have traces of their own.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/cache"
@@ -58,7 +59,6 @@ type Imported struct {
 	Waits   string // why the import waits; empty if it does not
 }
 
-// importing is one import under way.
 type importing struct {
 	*Importer
 	done Imported
@@ -78,13 +78,11 @@ func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Import
 	return run.done, err
 }
 
-// askedEntry is what upstream has said of an entry, if it was asked.
 type askedEntry struct {
 	entry *ImportedEntry
 	item  *cache.Item // nil if it was not asked, or did not answer
 }
 
-// ask asks upstream for an entry if what is known of it here is not fresh.
 func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 	found, err := run.m.findEntry(entry.ID, AnyAge)
 	if err != nil || found.freshness == cache.Fresh {
@@ -120,7 +118,6 @@ func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	})
 }
 
-// writeOver writes an entry over what is there, if that is there still.
 func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past presence, lease *cache.Lease) error {
 	w := NewPut(entry.ID, entry.Value)
 	// A copy of no time is older than anything. One from the future is of now.
@@ -133,7 +130,6 @@ func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past 
 	return run.write(ctx, w)
 }
 
-// presence is what is there of an entry.
 type presence struct {
 	known, exists bool
 	seq           uint64 // of the pending write
@@ -181,7 +177,6 @@ func (p *presence) compare(done *Imported, entry *ImportedEntry) (count *int, wr
 	return &done.Written, true
 }
 
-// write journals an entry as soon as there is room.
 func (run *importing) write(ctx context.Context, w journal.NewWrite) error {
 	for {
 		if err := run.pending.makeRoom(ctx, len(w.Value)); err != nil {
@@ -211,4 +206,63 @@ func (run *importing) whyAhead(namespace string) string {
 		why += ", until " + until.UTC().Format(time.RFC3339)
 	}
 	return why
+}
+
+const (
+	// pendingImportsMost and pendingImportBytes bound the imported writes that are pending at a time. The rest
+	// of the journal is the agents'.
+	pendingImportsMost = 1000
+	pendingImportBytes = 16 << 20
+)
+
+type pendingImports struct {
+	receipts *journal.Receipts
+	writes   []importedWrite // the oldest first
+	bytes    int
+}
+
+type importedWrite struct {
+	journal.Receipt
+	bytes int
+}
+
+func (a *pendingImports) add(w journal.Write) {
+	a.writes = append(a.writes, importedWrite{journal.Receipt{ID: w.ID, Seq: w.Seq}, len(w.Value)})
+	a.bytes += len(w.Value)
+}
+
+func (a *pendingImports) makeRoom(ctx context.Context, bytes int) error {
+	for looked := false; len(a.writes) >= pendingImportsMost || len(a.writes) > 0 && a.bytes+bytes > pendingImportBytes; looked = true { // guard 3.33
+		if looked && !a.receipts.Await(ctx, &a.writes[0].Receipt) {
+			return ctx.Err()
+		}
+		a.forgetEnded()
+	}
+	return nil
+}
+
+// awaitFirst waits until one of the writes may have left the pending set, or at most for some
+// time. It returns false when ctx ends first.
+func (a *pendingImports) awaitFirst(ctx context.Context, most time.Duration) bool {
+	short, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if len(a.writes) == 0 {
+		<-short.Done()
+	} else {
+		a.receipts.Await(short, &a.writes[0].Receipt)
+	}
+	a.forgetEnded()
+	return ctx.Err() == nil
+}
+
+func (a *pendingImports) forgetEnded() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	a.writes = slices.DeleteFunc(a.writes, func(w importedWrite) bool {
+		gone := a.receipts.Await(ended, &w.Receipt)
+		if gone {
+			a.bytes -= w.bytes
+		}
+		return gone
+	})
 }

@@ -10,10 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// maxListLimit is the largest limit that a LIST can have.
 const maxListLimit = 1000
 
-// findListing looks at what is known here of a listing, and leaves it in the cache.
 func (m *Memory) findListing(namespace string, limit int, d Directives) (found, error) {
 	m.lister.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}

@@ -76,7 +76,6 @@ func newListKeeper(m *Memory, prefetches func(namespace string) bool) *listKeepe
 	return l
 }
 
-// note notes that a caller uses a namespace.
 func (l *listKeeper) note(namespace string) {
 	found, ok := (*l.used.Load())[namespace]
 	switch {
@@ -110,7 +109,6 @@ func signal(wake chan struct{}) {
 	}
 }
 
-// run lists until ctx ends.
 func (l *listKeeper) run(ctx context.Context) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
@@ -210,7 +208,6 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 	return namespace, of, 0
 }
 
-// schedule decides when to look at a namespace again.
 func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 	if err != nil && !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic is logged, and the status says how upstream does
 		l.m.fetches.logger.Error("listing a namespace in the background", "error", err)
@@ -226,7 +223,6 @@ func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 	of.failures++
 }
 
-// look lists a namespace, and fetches its values, and returns when to look again.
 func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetches bool) (again time.Time, err error) {
 	if lists {
 		select {

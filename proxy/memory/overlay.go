@@ -8,7 +8,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// lister is what a listing is made from: the journal.
 type lister interface {
 	Listing(namespace string, most int) (l journal.Listing, ok bool, err error)
 	// VisitPending may visit an entry that is written meanwhile with both writes, the
@@ -261,7 +260,6 @@ type line struct {
 	journal.Row
 }
 
-// newestFirst sorts lines, and returns up to limit items.
 func newestFirst(lines []line, limit int) []wire.Item {
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.seq, b.seq) })
 	newest := 0.0

@@ -14,10 +14,8 @@ import (
 // may give if upstream cannot be asked. The request upstream goes on.
 const fallbackAfter = time.Second
 
-// errNotCached refuses to ask upstream for a caller that forbade it.
 var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
 
-// answer is an item and where it is from.
 type answer struct {
 	item   *cache.Item
 	source Source
@@ -25,7 +23,6 @@ type answer struct {
 	disk   bool // it was made of what the journal has, as the cache had nothing
 }
 
-// result makes a result of the answer to a read.
 func (a answer) result(status int, body []byte) Result {
 	return Result{Status: status, Read: true, Source: a.source, Age: a.age, fromDisk: a.disk, item: a.item, incomplete: a.item.Incomplete, body: body}
 }
@@ -68,7 +65,6 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 // doubted are the sources of answers in whose place upstream has given another one.
 var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
-// answer is the item as an answer that upstream is not asked for.
 func (f found) answer() answer {
 	if f.item != nil && f.item.ConfirmedAt.IsZero() {
 		return answer{item: f.item, source: FromPending}
@@ -138,7 +134,6 @@ func (m *Memory) fetchFor(freshness cache.Freshness, from resource) (fetched, er
 	return m.fetches.wait(from, true, m.fetches.patience(from))
 }
 
-// askedBecause is why upstream was asked.
 func (f found) askedBecause() Source {
 	switch {
 	case f.item == nil:
@@ -186,4 +181,21 @@ func answeredStatus(err error) (status int, ok bool) {
 func IsNamespaceFull(err error) bool {
 	_, ok := errors.AsType[*journal.NamespaceFullError](err)
 	return ok
+}
+
+// mayAssumeAbsent reports whether a reader may be told that an entry is absent of which nothing is
+// known: its namespace is set so. An entry that a listing has, or that is in doubt, is no such entry, and
+// a caller who demands an answer from upstream gets none from here. A write through could not be
+// fenced, so nothing is assumed before one.
+func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
+	unknown := f.item == nil || f.item.Body == nil
+	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
+		m.assumesAbsent(key.Namespace) && !m.writesThrough(key.Namespace)
+}
+
+// isOutage reports whether an error says that upstream did not answer. One that answers and
+// refuses is there.
+func isOutage(err error) bool {
+	_, answered := answeredStatus(err)
+	return isUnavailable(err) && !answered
 }

@@ -230,7 +230,6 @@ func (r *Restorer) lacking(ctx context.Context, namespace string, rows []journal
 	return ids, nil
 }
 
-// holds asks upstream for an entry until it answers.
 func (r *Restorer) holds(ctx context.Context, id journal.ID) (held bool, err error) {
 	err = untilAnswered(ctx, func() error {
 		seen, err := r.m.upstream.Get(ctx, id, true)
@@ -335,7 +334,6 @@ func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (ro
 	}
 }
 
-// inTime is an error for a caller whose time is over: upstream has not answered within it.
 func (r *Restorer) inTime(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return r.m.upstream.TooLong()

@@ -60,7 +60,6 @@ func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
 // longestWait bounds how long a write waits for upstream before it is acknowledged.
 const longestWait = time.Hour
 
-// throughWrite is one write through.
 type throughWrite struct {
 	m     *Memory
 	write journal.NewWrite

@@ -3,14 +3,12 @@ package memory
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
-// write carries a write out: through upstream, or into the journal.
 func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
 	m.lister.note(w.Namespace)
 	if applied, through := m.carriesThrough(&w, q, wanted); through {
@@ -87,17 +85,39 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 	return "dead"
 }
 
-// remove journals a tombstone for an entry that exists, as far as can be told (contract 11). With assumed,
-// nobody knows whether it exists.
-func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
-	began := time.Now()
-	looks := 0
+// storeIf journals a write if the entry is as the caller's conditions, if any, want it.
+// Nothing comes between the look at the entry and the write: so of all callers who want to
+// replace one state, one does (contract 5).
+func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (written journal.Write, err error) {
+	if !c.given() {
+		return m.store(w)
+	}
 	err = unlessOvertaken(ctx, func() error {
-		looks++
-		w, assumed, err = m.tryDelete(id, looks > looksForNews, began) // guard 11.3
+		lease := m.cache.Lease(entryKey(w.ID))
+		defer lease.Release()
+		seq, changes, err := m.meets(w, c)
+		if err != nil {
+			return err
+		}
+		w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes } // guard 5.7
+		written, err = m.store(w)
 		return err
 	})
-	return w, assumed, err
+	return written, err
+}
+
+// unlessOvertaken makes a try that decides on one look at an entry, and makes it anew whenever the entry has
+// changed before the write was journaled, until ctx ends.
+func unlessOvertaken(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if !isOvertaken(err) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }
 
 // isOvertaken reports whether another write was faster. It decides what this one finds, if
@@ -106,105 +126,53 @@ func isOvertaken(err error) bool {
 	return errors.Is(err, journal.ErrChanged) || errors.Is(err, errOvertaken)
 }
 
-// looksForNews is how often a DELETE looks at an entry that is known neither before nor
-// after upstream was asked for it. An answer of upstream's is news. The journal usually
-// keeps it, which makes the entry known, but not on a nearly full disk.
-const looksForNews = 2
-
-// tryDelete decides on one look at the entry, and journals the tombstone only if the
-// entry is still as it was then. With askedBefore, an answer of upstream's is no news,
-// and neither is any other change that leaves no trace here.
-func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
-	lease := m.cache.Lease(entryKey(id))
-	defer lease.Release()
-	generation := m.cache.Generation(entryKey(id))
-	state, err := m.journal.Lookup(id)
+// meets refuses a write if the entry is not as the conditions want it. It returns the entry's
+// newest pending write, 0 if there is none, and how many changes of the entry the look has made.
+func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
+	seq, item, changes, err := m.present(w.ID)
 	if err != nil {
-		return journal.Write{}, false, err
+		return 0, 0, err
 	}
-	switch state.Kind {
-	case journal.Gone: // guard 11.1
-		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
-	case journal.Settled:
-		if m.isDeletedUpstream(id, &state, generation) {
-			if err := m.dropDeleted(id); err != nil {
-				return journal.Write{}, false, err
-			}
-			return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
-		}
-	case journal.Unknown, journal.Absent:
-		if assumed, err = m.mayExist(id, &state, generation, began); err != nil {
-			return journal.Write{}, false, err
-		}
+	if item.Body == nil && w.Op == journal.Delete {
+		// Without a condition it would be a 404, and so it is with one (RFC 9110, section 13.2.1).
+		return 0, 0, wire.NotFound(w.Namespace, w.Key)
 	}
-	w, err = m.store(journal.NewWrite{
-		ID: id, Op: journal.Delete,
-		If: func(newest uint64) bool {
-			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
-		},
-	})
-	return w, assumed, err
+	return seq, changes, c.refuseWrite(item)
 }
 
-// leavesNoTrace reports whether an entry of a kind may change upstream, and upstream may tell of
-// it, without any record of that here.
-func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
-
-// mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
-// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
-// caller's patience since the DELETE began, it goes by an older absence, or by the listing. The
-// generation is the entry's from before it was looked up.
-func (m *Memory) mayExist(
-	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
-) (assumed bool, err error) {
-	key := entryKey(id)
-	cached, _ := m.cache.Get(key)
-	known := m.view.merge(id, state, cached)
-	if known.present {
-		return false, nil
-	}
-	item := known.item
-	if freshness := m.assess(id.Namespace, AnyAge, item, generation).freshness; freshness != cache.Fresh {
-		from := newEntry(m, id, generation, false)
-		got, err := m.fetches.wait(from, false, m.fetches.patience(from)-time.Since(began)) // guard 9.10
-		switch {
-		case err == nil:
-			item = got.item(key)
-		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
-			return false, err
-		case freshness != cache.Fallback:
-			return m.mayBeListed(id)
-		}
-	}
-	if item.Body == nil {
-		return false, wire.NotFound(id.Namespace, id.Key)
-	}
-	return false, nil
-}
-
-// refusesCaller reports whether upstream is there and says no. A 429 says that it has no
-// time, which passes.
-func refusesCaller(err error) bool {
-	status, answered := answeredStatus(err)
-	return answered && status != statusTooManyRequests
-}
-
-// mayBeListed decides for an entry of which nothing else is known, by its namespace's
-// listing, as long as a LIST would be answered with that. A listing that lacks nothing
-// knows which entries upstream does not hold.
-func (m *Memory) mayBeListed(id journal.ID) (assumed bool, err error) {
-	l, listed, ok, err := m.view.listed(id)
+// present returns an entry's newest pending write, the state that a GET would be answered with, which may have
+// to be asked for, and how many changes of the entry that has made: the journal takes upstream's answer in.
+func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
+	seq, found, err := m.lookUp(id, AnyAge)
 	if err != nil {
-		return false, err
+		return 0, nil, 0, err
 	}
-	if !ok || m.policy(id.Namespace).Judge(true, cache.Age(l.FetchedAt, time.Now())) == cache.Worthless {
-		return true, nil
+	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
+		return seq, found.item, 0, nil
 	}
+	a, err := m.askUpstream(AnyAge, found, newEntry(m, id, found.generation, false))
 	switch {
-	case listed:
-		return false, nil
-	case l.Complete: // guard 11.6
-		return false, wire.NotFound(id.Namespace, id.Key)
+	case err != nil:
+		return 0, nil, 0, err // guard 9.2
+	case a.source >= FromUpstream:
+		return seq, a.item, 1, nil
+	case a.source == FromFallback, a.source == FromAssumed, a.source == FromDataLoss, a.source == FromOlder:
+		return seq, a.item, 0, nil
 	}
-	return true, nil
+	return 0, nil, 0, errOvertaken // by a write that the next look finds
+}
+
+// fenceAssumed has a write fenced, whatever the settings, if its entry may have been read as absent
+// without anybody knowing: upstream may hold a value after all (contract 17). A newer write to
+// the entry inherits that from a pending one.
+func (m *Memory) fenceAssumed(w *journal.NewWrite) error {
+	if !m.assumesAbsent(w.Namespace) {
+		return nil
+	}
+	state, err := m.journal.Lookup(w.ID)
+	if err != nil {
+		return err
+	}
+	w.Fenced = w.Fenced || leavesNoTrace(state.Kind) // guard 17.14
+	return nil
 }

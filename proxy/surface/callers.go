@@ -20,9 +20,9 @@ const (
 	agentLength = 120
 )
 
-// callers are those who have lately used the memory API, by their User-Agent. Noting one is on the
+// Callers are those who have lately used the memory API, by their User-Agent. Noting one is on the
 // way of every request, so it takes no lock: a new one comes with a new map.
-type callers struct {
+type Callers struct {
 	known atomic.Pointer[map[string]*caller]
 	mu    sync.Mutex // a goroutine that changes known holds it
 }
@@ -32,14 +32,14 @@ type caller struct {
 	last     atomic.Int64 // Unix seconds
 }
 
-func newCallers() *callers {
-	c := &callers{}
+func newCallers() *Callers {
+	c := &Callers{}
 	c.known.Store(&map[string]*caller{})
 	return c
 }
 
-// note counts a request that has come at a time.
-func (c *callers) note(agent []byte, at time.Time) {
+// Note counts a request that has come at a time.
+func (c *Callers) Note(agent []byte, at time.Time) {
 	agent = agent[:min(agentLength, len(agent))]
 	found := (*c.known.Load())[string(agent)]
 	if found == nil {
@@ -51,7 +51,7 @@ func (c *callers) note(agent []byte, at time.Time) {
 	}
 }
 
-func (c *callers) add(agent string) *caller {
+func (c *Callers) add(agent string) *caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := *c.known.Load()
@@ -71,8 +71,7 @@ func (c *callers) add(agent string) *caller {
 	return added
 }
 
-// list has the latest first.
-func (c *callers) list() []api.Caller {
+func (c *Callers) list() []api.Caller {
 	known := *c.known.Load()
 	docs := make([]api.Caller, 0, len(known))
 	for agent, of := range known {

@@ -12,7 +12,7 @@ func TestCallersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers()
 		for i := range 3 * callersAtMost {
-			c.note([]byte(fmt.Sprint("agent ", i)), time.Now())
+			c.Note([]byte(fmt.Sprint("agent ", i)), time.Now())
 			time.Sleep(time.Second)
 		}
 		if all := c.list(); len(all) != callersAtMost || all[0].Agent != "agent 191" || all[len(all)-1].Agent != "agent 128" {

@@ -19,7 +19,6 @@ func newWinnerDocument(r *journal.Winner) *api.Winner {
 	return &api.Winner{Host: hostName(r.Seq == 0), WrittenAt: r.At}
 }
 
-// hostName says who has written something: this daemon, or another host.
 func hostName(other bool) string {
 	if other {
 		return "other"
@@ -124,7 +123,6 @@ func (s *Surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID
 	return nil
 }
 
-// deadLetter answers POST retry, GET {id}, DELETE {id} and POST {id}/retry.
 func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string) error {
 	if path == "retry" {
 		return s.retryAll(w, r)

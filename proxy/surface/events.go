@@ -41,7 +41,6 @@ const (
 	eventReset      = "reset"
 )
 
-// event is what has become of a write, or of upstream, or that another host has changed an entry.
 type event struct {
 	name   string
 	at     time.Time
@@ -200,10 +199,8 @@ func (e *Events) resume(last string) (from *feed.Reader[event], reset string, er
 	return from, reset, err
 }
 
-// name is the ID of an event.
 func (e *Events) name(number uint64) string { return e.process + "-" + strconv.FormatUint(number, 10) }
 
-// eventFollower makes one reader's stream.
 type eventFollower struct {
 	events    *Events
 	reader    *feed.Reader[event]
@@ -234,12 +231,10 @@ func (f *eventFollower) beat(dst []byte) []byte {
 	return sse.AppendID(sse.AppendComment(dst, "botwired"), f.events.name(f.reader.Seen()))
 }
 
-// reset tells the reader to read everything anew.
 func (f *eventFollower) reset(dst []byte, reason string) []byte {
 	return appendEvent(dst, f.events.name(f.reader.Seen()), eventReset, api.ResetEvent{At: unixSeconds(time.Now()), Reason: reason})
 }
 
-// appendEvent appends an event whose data is a document.
 func appendEvent(dst []byte, id, name string, doc any) []byte {
 	data, err := json.Marshal(doc)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// linesType is the media type of JSON Lines.
 const linesType = "application/jsonl"
 
 // export answers with all entries of a namespace. It writes a line for each entry, and at last one that says how many there were and
@@ -51,7 +50,6 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	return to.end(api.ExportCounts{Namespace: namespace, Entries: entries, Missing: x.Missing, Complete: x.Why == "", Why: x.Why})
 }
 
-// exportLine returns an entry's line: what a GET is answered with, and where that is from.
 func exportLine(item *cache.Item) []byte {
 	body := item.Body
 	line := append(make([]byte, 0, len(body)+lineFields), body[:len(body)-len("}")]...)
@@ -61,7 +59,6 @@ func exportLine(item *cache.Item) []byte {
 	return append(line, `,"state":"settled"}`...)
 }
 
-// lineFields is how many bytes an entry's line has beside those of a GET's answer.
 const lineFields = 24
 
 // lines are an answer of JSON Lines, which may take any time as long as the caller reads on.
@@ -77,7 +74,6 @@ func newLines(w http.ResponseWriter) *lines {
 	return &lines{http.NewResponseController(w), bufio.NewWriterSize(w, linesBuffer)}
 }
 
-// write adds a line.
 func (l *lines) write(line []byte) error {
 	if len(line) >= l.buf.Available() {
 		if err := l.allow(); err != nil {
@@ -88,7 +84,6 @@ func (l *lines) write(line []byte) error {
 	return err
 }
 
-// end sends the last line.
 func (l *lines) end(counts api.ExportCounts) error {
 	line, err := json.Marshal(api.ExportEnd{End: counts})
 	if err == nil {
@@ -100,7 +95,6 @@ func (l *lines) end(counts api.ExportCounts) error {
 	return err
 }
 
-// flush sends the lines that there are.
 func (l *lines) flush() error {
 	if l.buf.Buffered() == 0 {
 		return nil
@@ -114,5 +108,4 @@ func (l *lines) flush() error {
 	return supported(l.to.Flush())
 }
 
-// allow gives the caller time to take what is sent next.
 func (l *lines) allow() error { return supported(l.to.SetWriteDeadline(time.Now().Add(answerTime))) }

@@ -16,15 +16,13 @@ import (
 // diskLookEvery is how long a look at the disk counts.
 const diskLookEvery = 5 * time.Second
 
-// figures finds them.
 type figures struct {
-	measures *measures
+	measures *Measures
 	disk     *diskLook
 	cache    *cache.Cache
 	writes   func() (sent, saved int64)
 }
 
-// requests counts the requests.
 func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 	for _, read := range []memory.Verb{memory.GetEntry, memory.ListKeys} {
 		reads.Hits += f.measures.count(read, 0, memory.Outcome(memory.FromUpstream))
@@ -38,7 +36,6 @@ func (f *figures) requests() (reads api.Reads, writes api.Writes) {
 	return reads, writes
 }
 
-// now finds them all, but for TimeSaved.
 func (f *figures) now() (doc api.Figures, err error) {
 	doc.Reads, doc.Writes = f.requests()
 	doc.Cache.Bytes, doc.Cache.Budget = f.cache.Size()
@@ -50,7 +47,6 @@ func (f *figures) now() (doc api.Figures, err error) {
 	return doc, err
 }
 
-// diskLook looks at the journal's disk now and then.
 type diskLook struct {
 	journal *journal.Journal
 
@@ -76,15 +72,15 @@ func (d *diskLook) now() (journal.DiskUsage, error) {
 // DiskUsage returns what the journal takes on the disk, as of the last few seconds.
 func (s *Surface) DiskUsage() (journal.DiskUsage, error) { return s.figures.disk.now() }
 
-// measures counts and times the requests of the memory API.
-type measures struct {
+// Measures counts and times the requests of the memory API.
+type Measures struct {
 	times    *metrics.Times
 	series   [memory.Verbs][memory.Outcomes]atomic.Pointer[metrics.Series] // those of times that were needed
 	imported atomic.Int64                                                  // writes, which are no requests of their own
 }
 
-// observe notes how long a call took. A call without a verb is none of the memory API's.
-func (m *measures) observe(v memory.Verb, o memory.Outcome, took time.Duration) {
+// Observe notes how long a call took. A call without a verb is none of the memory API's.
+func (m *Measures) Observe(v memory.Verb, o memory.Outcome, took time.Duration) {
 	if v == memory.NoVerb {
 		return
 	}
@@ -97,8 +93,7 @@ func (m *measures) observe(v memory.Verb, o memory.Outcome, took time.Duration) 
 	series.Observe(took)
 }
 
-// measured calls each with the series of a verb and of the outcomes from first to end, without end.
-func (m *measures) measured(v memory.Verb, first, end memory.Outcome, each func(*metrics.Series)) {
+func (m *Measures) measured(v memory.Verb, first, end memory.Outcome, each func(*metrics.Series)) {
 	for o := first; o < end; o++ {
 		if series := m.series[v][o].Load(); series != nil {
 			each(series)
@@ -107,18 +102,16 @@ func (m *measures) measured(v memory.Verb, first, end memory.Outcome, each func(
 }
 
 // count counts the requests of a verb that had one of the outcomes from first to end, without end.
-func (m *measures) count(v memory.Verb, first, end memory.Outcome) (n int64) {
+func (m *Measures) count(v memory.Verb, first, end memory.Outcome) (n int64) {
 	m.measured(v, first, end, func(s *metrics.Series) { n += s.Count() })
 	return n
 }
 
-// writes counts the writes that had one of the outcomes from first to end, without end.
-func (m *measures) writes(first, end memory.Outcome) int64 {
+func (m *Measures) writes(first, end memory.Outcome) int64 {
 	return m.count(memory.PutEntry, first, end) + m.count(memory.DeleteEntry, first, end)
 }
 
-// distribution returns how long the same requests took.
-func (m *measures) distribution(v memory.Verb, first, end memory.Outcome) (d metrics.Distribution) {
+func (m *Measures) distribution(v memory.Verb, first, end memory.Outcome) (d metrics.Distribution) {
 	m.measured(v, first, end, func(s *metrics.Series) { d = d.Plus(s.Distribution()) })
 	return d
 }

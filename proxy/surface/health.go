@@ -11,7 +11,6 @@ func (s *Surface) livez(w http.ResponseWriter, _ *http.Request, _ *Parameters) e
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
-// errStopping says at readyz that the daemon is about to end.
 var errStopping = wire.Detail(http.StatusServiceUnavailable,
 	"not ready: botwired is stopping. It answers requests until it has flushed what is pending, or flush.drain_timeout is over.")
 

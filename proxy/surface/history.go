@@ -50,7 +50,6 @@ func newLastHour(opts Options, f *figures) *lastHour {
 	return &lastHour{figures: f, times: opts.Metrics.UpstreamRequests, upstream: opts.UpstreamState}
 }
 
-// run samples until ctx ends.
 func (h *lastHour) run(ctx context.Context) error {
 	ticks := time.NewTicker(historyLook)
 	defer ticks.Stop()
@@ -69,7 +68,6 @@ func (h *lastHour) run(ctx context.Context) error {
 	}
 }
 
-// look takes in how upstream does.
 func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,8 +106,7 @@ func (t *trips) upstream() metrics.Distribution { return t.upstreamReads.Plus(t.
 // confirmed is the outcome of a request that upstream has carried out.
 const confirmed = "confirmed"
 
-// readTrips reads the histograms.
-func readTrips(here *measures, upstream *metrics.Times) (t trips) {
+func readTrips(here *Measures, upstream *metrics.Times) (t trips) {
 	for v := memory.GetEntry; v < memory.Verbs; v++ {
 		local, there := &t.localReads, &t.upstreamReads
 		first, end := memory.Outcome(0), memory.Outcome(memory.FromUpstream)
@@ -123,7 +120,6 @@ func readTrips(here *measures, upstream *metrics.Times) (t trips) {
 	return t
 }
 
-// sample takes a point.
 func (h *lastHour) sample(now time.Time) {
 	taken := readTrips(h.figures.measures, h.times)
 	reads, writes := h.figures.requests()
@@ -179,7 +175,6 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	return &saved
 }
 
-// answer answers with the last hour.
 func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
 	h.mu.Lock()
 	doc := api.History{

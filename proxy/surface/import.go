@@ -42,7 +42,7 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 		return err
 	}
 	imported, err := s.importer.Import(ctx, entries)
-	s.measures.imported.Add(int64(imported.Written))
+	s.Measures.imported.Add(int64(imported.Written))
 	doc := api.Imported{Lines: lines, Written: imported.Written, Same: imported.Same, Older: imported.Older}
 	if err != nil && len(entries) > imported.Taken {
 		doc.Lines = numbers[imported.Taken] - 1

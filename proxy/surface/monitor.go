@@ -33,7 +33,6 @@ func newMonitor() *Monitor {
 	return &Monitor{feed: feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})}
 }
 
-// request is one request, and how it was answered.
 type request struct {
 	method, path string
 	id           journal.ID // without a key for a LIST; empty if the path names neither
@@ -101,7 +100,6 @@ func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
 	return o
 }
 
-// writes reports whether the request's body has a value.
 func (o *Observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
 
 // Result notes how the request was answered, or what has become of its write.
@@ -141,7 +139,6 @@ func (o *Observation) Read(bytes int) {
 	}
 }
 
-// countedBody is the body of a request, of which it counts the bytes that were read.
 type countedBody struct {
 	io.ReadCloser
 	bytes *int
@@ -171,7 +168,6 @@ func (r *request) document() api.AnsweredRequest {
 	return doc
 }
 
-// followRequests answers with the requests from now on.
 func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
@@ -186,7 +182,6 @@ func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Para
 	return (&stream[request]{from, f.beat(sse.AppendRetry(nil, reconnectAfter)), f.tell, f.beat}).answer(s.tasks, w, r)
 }
 
-// requestFollower makes one reader's stream.
 type requestFollower struct {
 	namespace string // empty for all
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// pending lists the writes that wait for upstream, the longest waiting first.
 func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, limit := p.namespace(), p.limit()
 	if p.Err != nil {
@@ -38,7 +37,6 @@ func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters)
 	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
 }
 
-// dropPending makes an entry's pending write a dead letter.
 func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id, seq := p.Entry(), p.Number("seq", "seq=%q: expected the number of a pending write")
 	if p.Err != nil {
@@ -97,7 +95,6 @@ func newWaitDocument(why string, until time.Time) *api.Wait {
 	return doc
 }
 
-// waits lists the namespaces that wait, by name: the one of that name, or all of them.
 func (s *Surface) waits(namespace string) []api.NamespaceWait {
 	docs := []api.NamespaceWait{}
 	for name := range s.journal.Stats().Namespaces {

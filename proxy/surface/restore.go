@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// isAboutAll reports whether the parameter namespace is *, which is the name of none.
 func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
 // restore begins to give upstream back what it has lost of a namespace, and answers when that is
@@ -147,7 +146,6 @@ func (s *Surface) acceptUpstream(w http.ResponseWriter) error {
 	return writeDocument(w, http.StatusOK, api.Accepted{Lost: lost, Namespaces: []string{}})
 }
 
-// lost says why upstream is not believed; empty if it is.
 func (s *Surface) lost() string {
 	if s.opts.Loss == nil {
 		return ""

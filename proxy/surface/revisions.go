@@ -15,7 +15,6 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// revisionsPath is where the earlier states of an entry are, under surfacePrefix.
 const revisionsPath = "revisions"
 
 // Revision is a state of an entry that upstream keeps.
@@ -56,7 +55,6 @@ func revisionTag(d *api.Revision) string {
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
 
-// isWrite reports whether the state is that of a write of this daemon's.
 func isWrite(d *api.Revision, w *journal.Write) bool {
 	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
 }

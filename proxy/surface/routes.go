@@ -11,7 +11,6 @@ import (
 	"github.com/botwired/botwired/proxy/openapi"
 )
 
-// operation is a method on a path of the surface.
 type operation struct {
 	method     string
 	handle     func(http.ResponseWriter, *http.Request, *Parameters) error
@@ -24,10 +23,10 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts := &measures{times: opts.Metrics.Requests}
+	counts := &Measures{times: opts.Metrics.Requests}
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
-		importer: memory.NewImporter(m), restorer: m.Restorer(), callers: newCallers(), measures: counts,
+		importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
 		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(), Monitor: newMonitor(),
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}

@@ -66,7 +66,6 @@ func (s *Surface) awaitIndex(ctx context.Context) {
 	}
 }
 
-// status describes the daemon.
 func (s *Surface) status(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	most := p.number("namespaces", maxLimit, 0, maxLimit)
 	if p.Err != nil {
@@ -83,7 +82,6 @@ func (s *Surface) status(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// describe is the whole status at one time.
 func (s *Surface) describe(now time.Time) (*api.Status, error) {
 	st := s.journal.Stats()
 	refusing, ready := s.takesWrites()
@@ -97,7 +95,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
-		Callers: s.callers.list(), Namespaces: s.namespaces(st),
+		Callers: s.Callers.list(), Namespaces: s.namespaces(st),
 	}
 	doc.NamespacesTotal = len(doc.Namespaces)
 	var err error
@@ -119,7 +117,6 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 	return doc, nil
 }
 
-// unixTime is a time in Unix seconds, to the millisecond.
 func unixTime(seconds float64) time.Time {
 	return time.UnixMicro(int64(seconds * 1e6)).UTC().Round(time.Millisecond)
 }

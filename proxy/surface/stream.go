@@ -36,7 +36,6 @@ type stream[T any] struct {
 	beat func(dst []byte) []byte
 }
 
-// answer answers with the stream.
 func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
@@ -65,7 +64,6 @@ func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.
 	return nil
 }
 
-// send sends what the reader reads until the stream ends.
 func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) error {
 	beats := time.NewTicker(heartbeat)
 	defer beats.Stop()

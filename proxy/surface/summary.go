@@ -12,10 +12,8 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// urgency orders the levels.
 var urgency = map[api.Level]int{api.LevelOK: 0, api.LevelNotice: 1, api.LevelWarning: 2, api.LevelCritical: 3}
 
-// facts are what the summary is made of.
 type facts struct {
 	now       time.Time
 	status    *api.Status // all but its summary, with all namespaces
@@ -98,7 +96,6 @@ func (f *facts) upstreamDegraded() *api.Finding {
 		"Upstream is degraded (%s): nothing is lost, %s", up.Reason, f.backlog("no write waits"))
 }
 
-// backlog says what waits.
 func (f *facts) backlog(none string) string {
 	n := f.status.Pending
 	if n == 0 {
@@ -107,7 +104,6 @@ func (f *facts) backlog(none string) string {
 	return fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
 }
 
-// waits says how many writes wait.
 func waits(n int) string {
 	if n == 1 {
 		return "1 write waits"

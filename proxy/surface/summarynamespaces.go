@@ -41,7 +41,6 @@ func (f *facts) about(fit func(*api.NamespaceStatus) bool, tell func(*group) *ap
 	}
 }
 
-// name names the namespace, or says how many there are and names one.
 func (g *group) name() string {
 	if g.count == 1 {
 		return g.first.Namespace
@@ -49,12 +48,10 @@ func (g *group) name() string {
 	return fmt.Sprintf("%s (%s, say)", words.Count(g.count, "namespace"), g.first.Namespace)
 }
 
-// waiting says how many writes of them wait.
 func (g *group) waiting() string {
 	return fmt.Sprintf("%s, the oldest for %s", waits(g.pending), ago(g.oldest))
 }
 
-// since is since when the oldest of their writes waits.
 func (f *facts) since(g *group) time.Time {
 	if g.pending == 0 {
 		return time.Time{}
@@ -62,7 +59,6 @@ func (f *facts) since(g *group) time.Time {
 	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
 }
 
-// isLost reports whether upstream has lost entries of a namespace and nobody gives them back.
 func isLost(n *api.NamespaceStatus) bool { return n.DataLoss != nil && !n.DataLoss.Restoring }
 
 func isRestoring(n *api.NamespaceStatus) bool { return n.DataLoss != nil && n.DataLoss.Restoring }
@@ -86,7 +82,6 @@ func waitsFor(kind string) func(*api.NamespaceStatus) bool {
 	return func(n *api.NamespaceStatus) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
 }
 
-// lost is about an upstream that is asked for nothing until a person decides.
 func (f *facts) lost() *api.Finding {
 	w := f.status.Upstream.Watch
 	if w == nil || w.Lost == "" {
@@ -156,7 +151,6 @@ func (f *facts) nearlyFull(g *group) *api.Finding {
 		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
 }
 
-// fill says how full the namespaces are.
 func (g *group) fill(how string) string {
 	if g.count > 1 {
 		how = strings.Replace(how, "is", "are", 1)

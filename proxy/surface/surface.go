@@ -54,8 +54,8 @@ type Surface struct {
 	mcpBodies  *wire.Bodies
 	importer   *memory.Importer
 	restorer   *memory.Restorer
-	callers    *callers
-	measures   *measures
+	Callers    *Callers
+	Measures   *Measures
 	figures    *figures
 	history    *lastHour
 	Events     *Events  // of writes
@@ -106,11 +106,3 @@ func (s *Surface) Run(ctx context.Context) error { return s.history.run(ctx) }
 
 // BeginStop has readyz say 503, so that nobody sends more callers here.
 func (s *Surface) BeginStop() { s.stopping.Store(true) }
-
-// NoteCaller counts a request of the memory API by the User-Agent of its caller.
-func (s *Surface) NoteCaller(agent []byte, at time.Time) { s.callers.note(agent, at) }
-
-// Measure notes how long a request took. One without a verb is none of the memory API's.
-func (s *Surface) Measure(v memory.Verb, o memory.Outcome, took time.Duration) {
-	s.measures.observe(v, o, took)
-}

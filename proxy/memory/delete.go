@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+)
+
+// remove journals a tombstone for an entry that exists, as far as can be told (contract 11). With assumed,
+// nobody knows whether it exists.
+func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
+	began := time.Now()
+	looks := 0
+	err = unlessOvertaken(ctx, func() error {
+		looks++
+		w, assumed, err = m.tryDelete(id, looks > looksForNews, began) // guard 11.3
+		return err
+	})
+	return w, assumed, err
+}
+
+// looksForNews is how often a DELETE looks at an entry that is known neither before nor
+// after upstream was asked for it. An answer of upstream's is news. The journal usually
+// keeps it, which makes the entry known, but not on a nearly full disk.
+const looksForNews = 2
+
+// tryDelete decides on one look at the entry, and journals the tombstone only if the
+// entry is still as it was then. With askedBefore, an answer of upstream's is no news,
+// and neither is any other change that leaves no trace here.
+func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
+	lease := m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	generation := m.cache.Generation(entryKey(id))
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return journal.Write{}, false, err
+	}
+	switch state.Kind {
+	case journal.Gone: // guard 11.1
+		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
+	case journal.Settled:
+		if m.isDeletedUpstream(id, &state, generation) {
+			if err := m.dropDeleted(id); err != nil {
+				return journal.Write{}, false, err
+			}
+			return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
+		}
+	case journal.Unknown, journal.Absent:
+		if assumed, err = m.mayExist(id, &state, generation, began); err != nil {
+			return journal.Write{}, false, err
+		}
+	}
+	w, err = m.store(journal.NewWrite{
+		ID: id, Op: journal.Delete,
+		If: func(newest uint64) bool {
+			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
+		},
+	})
+	return w, assumed, err
+}
+
+// leavesNoTrace reports whether an entry of a kind may change upstream, and upstream may tell of
+// it, without any record of that here.
+func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
+
+// mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
+// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
+// caller's patience since the DELETE began, it goes by an older absence, or by the listing. The
+// generation is the entry's from before it was looked up.
+func (m *Memory) mayExist(
+	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
+) (assumed bool, err error) {
+	key := entryKey(id)
+	cached, _ := m.cache.Get(key)
+	known := m.view.merge(id, state, cached)
+	if known.present {
+		return false, nil
+	}
+	item := known.item
+	if freshness := m.assess(id.Namespace, AnyAge, item, generation).freshness; freshness != cache.Fresh {
+		from := newEntry(m, id, generation, false)
+		got, err := m.fetches.wait(from, false, m.fetches.patience(from)-time.Since(began)) // guard 9.10
+		switch {
+		case err == nil:
+			item = got.item(key)
+		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
+			return false, err
+		case freshness != cache.Fallback:
+			return m.mayBeListed(id)
+		}
+	}
+	if item.Body == nil {
+		return false, wire.NotFound(id.Namespace, id.Key)
+	}
+	return false, nil
+}
+
+// refusesCaller reports whether upstream is there and says no. A 429 says that it has no
+// time, which passes.
+func refusesCaller(err error) bool {
+	status, answered := answeredStatus(err)
+	return answered && status != statusTooManyRequests
+}
+
+// mayBeListed decides for an entry of which nothing else is known, by its namespace's
+// listing, as long as a LIST would be answered with that. A listing that lacks nothing
+// knows which entries upstream does not hold.
+func (m *Memory) mayBeListed(id journal.ID) (assumed bool, err error) {
+	l, listed, ok, err := m.view.listed(id)
+	if err != nil {
+		return false, err
+	}
+	if !ok || m.policy(id.Namespace).Judge(true, cache.Age(l.FetchedAt, time.Now())) == cache.Worthless {
+		return true, nil
+	}
+	switch {
+	case listed:
+		return false, nil
+	case l.Complete: // guard 11.6
+		return false, wire.NotFound(id.Namespace, id.Key)
+	}
+	return true, nil
+}
