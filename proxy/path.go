@@ -7,16 +7,13 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// errUncertainPath refuses to pass on a path of which nobody here knows where it leads.
 var errUncertainPath = wire.Detail(http.StatusBadRequest,
 	`The path has a dot segment ("." or ".."), or leads to /memory by slashes of another kind. Servers on the way may `+
 		"resolve it to another path, so botwired does not pass it on. Send the path that you mean.")
 
-// mayLeadToMemory reports whether a path that is not the memory API's may become one of
-// them on the way: gateways resolve dot segments, take a backslash for a slash, merge
-// slashes, and leave out what follows a semicolon. A write that came in by such a path
-// would go past the journal. The path is decoded; an escape that is left in it may be
-// decoded on the way.
+// mayLeadToMemory returns true if a gateway on the way may make a path of the memory API of another: by
+// resolving dot segments, backslashes, double slashes, semicolons or escapes. Such a write would go past the
+// journal.
 func mayLeadToMemory(path string) bool {
 	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
 	for i, segment := range segments {

@@ -189,8 +189,7 @@ func changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// lengthFinder notices the name of a Content-Length in what net/http reads on a connection.
-// It does not tell heads from bodies, so it may find the name in a body too.
+// lengthFinder finds the name of a Content-Length in what net/http reads, in a body too.
 type lengthFinder struct {
 	matched int // how much of the name the last bytes are
 	found   atomic.Bool

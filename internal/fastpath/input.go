@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	// leastRoom is how much of a buffer, in bytes, has to be free for reading.
 	leastRoom = 1 << 10
 	// lastLook is how long a connection may still bring its next request once the server is
 	// closing, and firstLook how long a new one may bring its first: the caller may have sent

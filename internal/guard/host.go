@@ -94,6 +94,7 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
+// reason says why a request is refused; it is empty for one that is let in.
 type reason string
 
 // unknownHost is the reason when accept does not accept the Host. It says what accept

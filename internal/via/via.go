@@ -115,8 +115,8 @@ func Strip(h http.Header) {
 	}
 }
 
-// daemon is the name of the daemon that an element of Via is about, empty if it is about
-// another gateway. An element is a protocol, a name, and perhaps a comment.
+// daemon returns the daemon that an element of Via names: a protocol, a name, and perhaps a comment. It returns
+// "" for another gateway.
 func daemon(element string) string {
 	fields := strings.Fields(element)
 	if len(fields) > 1 && strings.HasPrefix(fields[1], mark) {

@@ -81,9 +81,7 @@ func cutTag(list string) (tag entityTag, rest string, ok bool) {
 // notInTag reports whether a character may not be in an entity tag (RFC 9110, section 8.8.3).
 func notInTag(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// has reports whether one of the tags is the one of a state. The weak comparison does not ask
-// whether a tag in the list is weak. In the strong one, a weak tag is nobody's (RFC 9110,
-// section 8.8.3.2).
+// has looks for a state's tag. The strong comparison leaves out weak tags (RFC 9110, section 8.8.3.2).
 func (l *tagList) has(state string, weak bool) bool {
 	if l.any {
 		return true
@@ -99,13 +97,12 @@ func (l *tagList) has(state string, weak bool) bool {
 // HasNoneMatch reports whether there is a condition If-None-Match.
 func (c *Conditions) HasNoneMatch() bool { return c.noneMatch.given }
 
-// Changed reports whether a state with a tag is not as If-Match wants it.
+// Changed returns true if If-Match does not name the tag.
 func (c *Conditions) Changed(tag string) bool { return c.match.given && !c.match.has(tag, false) }
 
 func (c *Conditions) given() bool { return c.match.given || c.noneMatch.given }
 
-// refuseWrite is a 412 if a condition does not hold for an entry's state, which has no body if
-// the entry does not exist.
+// refuseWrite returns a 412 if a condition does not hold. The state of an absent entry has no body.
 func (c *Conditions) refuseWrite(state *cache.Item) error {
 	switch {
 	case c.match.given && state.Body == nil:
@@ -124,12 +121,11 @@ func (c *Conditions) changed(state *cache.Item) bool {
 	return c.Changed(state.Tag[0])
 }
 
-// unchanged reports whether an entry exists and is as If-None-Match does not want it.
 func (c *Conditions) unchanged(state *cache.Item) bool {
 	return state.Body != nil && c.Unchanged(state.Tag[0])
 }
 
-// Unchanged reports whether a state with a tag is as If-None-Match does not want it.
+// Unchanged returns true if If-None-Match names the tag.
 func (c *Conditions) Unchanged(tag string) bool {
 	return c.noneMatch.given && c.noneMatch.has(tag, true)
 }

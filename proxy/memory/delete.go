@@ -22,9 +22,8 @@ func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, as
 	return w, assumed, err
 }
 
-// looksForNews is how often a DELETE looks at an entry that is known neither before nor
-// after upstream was asked for it. An answer of upstream's is news. The journal usually
-// keeps it, which makes the entry known, but not on a nearly full disk.
+// looksForNews bounds how often a DELETE looks at an entry that stays unknown after upstream was asked. The
+// journal usually keeps upstream's answer, but not on a nearly full disk.
 const looksForNews = 2
 
 // tryDelete decides on one look at the entry, and journals the tombstone only if the
@@ -62,8 +61,7 @@ func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w 
 	return w, assumed, err
 }
 
-// leavesNoTrace reports whether an entry of a kind may change upstream, and upstream may tell of
-// it, without any record of that here.
+// leavesNoTrace returns true if nothing here records what upstream tells of such an entry.
 func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
 
 // mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
@@ -98,8 +96,7 @@ func (m *Memory) mayExist(
 	return false, nil
 }
 
-// refusesCaller reports whether upstream is there and says no. A 429 says that it has no
-// time, which passes.
+// refusesCaller returns true if upstream answers no. A 429 passes.
 func refusesCaller(err error) bool {
 	status, answered := answeredStatus(err)
 	return answered && status != statusTooManyRequests

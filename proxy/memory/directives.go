@@ -73,14 +73,13 @@ func parseSeconds(argument string) (time.Duration, bool) {
 	return time.Duration(min(n, uint64(maxAge/time.Second))) * time.Second, true
 }
 
-// narrow reports whether the caller does not take every answer that the policy would.
+// narrow returns true if the caller refuses some answers that the policy allows.
 func (d Directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
-// freshness returns what an answer is good for under a policy and a caller's directives, its age since
-// it was confirmed, and whether a directive makes it worthless. A pending write, which
-// was not, is the newest there is, whatever the caller asks for.
+// freshness judges an answer by a policy and a caller's directives, and returns its age. excluded says that a
+// directive makes it worthless. A pending write, which nobody has confirmed, is always fresh.
 func (d Directives) freshness(
 	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
 ) (f cache.Freshness, age time.Duration, excluded bool) {
@@ -98,8 +97,7 @@ func (d Directives) freshness(
 	return f, age, false
 }
 
-// doubtedFreshness is freshness for an answer that would be given without upstream being asked first, if
-// there were no doubt whether time has passed that nobody has seen. A caller that takes stale
+// doubtedFreshness is freshness for an answer that may be older than it seems. A caller that takes stale
 // answers takes it.
 func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, excluded bool) {
 	switch {
@@ -111,8 +109,7 @@ func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, exclude
 	return p.Doubted(), false
 }
 
-// excludes reports whether a directive keeps an answer of an age from being given unless upstream
-// confirms it.
+// excludes returns true if a directive forbids an answer of an age until upstream confirms it.
 func (d Directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
 	lifetime := p.Lifetime(item.Body != nil)
 	switch {

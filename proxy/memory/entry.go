@@ -52,9 +52,9 @@ func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err e
 	return state.Seq, f, nil
 }
 
-// newest is what is known of an entry in a state, of which the cache has the given answer; nil if
-// nothing is. An absence that upstream itself has told of is not in the journal. It may be newer
-// than the listing that says the same, unless a listing has shown the entry since.
+// newest returns the newer of a journal's state and a cached answer; nil if neither answers. The journal keeps
+// no absence that upstream has told of: it may be newer than the listing that says the same, unless a
+// listing has shown the entry since.
 func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
 	made, ok := entryItem(id, *state)
 	switch {
@@ -66,7 +66,7 @@ func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item
 	return cached
 }
 
-// entryItem is the answer that a state amounts to; ok is false if it is Unknown.
+// entryItem makes the answer of a state; ok is false if it is Unknown.
 func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	switch state.Kind {
 	case journal.Unknown:
@@ -284,11 +284,9 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 	return fetched{item: func(cache.Key) *cache.Item { return item }, overtaken: overtaken}
 }
 
-// rememberAbsence caches that upstream does not hold the entry, unless something newer
-// is known here: the journal keeps no record of absences but its listings. So it waits until the
-// cache has it, or upstream would be asked again by whoever reads at once. unchanged reports whether it is
-// certain that nothing newer has left no trace: on a nearly full disk a write may settle
-// without a copy.
+// rememberAbsence caches that upstream does not hold the entry, unless something newer is known here. The
+// journal keeps no absences, so it waits until the cache has this one. unchanged returns false if something
+// newer may have left no trace: on a nearly full disk a write may settle without a copy.
 func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
 	absent := cache.Item{ConfirmedAt: time.Now()}
 	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old

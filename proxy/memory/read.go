@@ -76,9 +76,8 @@ func (f found) answer() answer {
 	return a
 }
 
-// isNewerThan reports whether upstream has confirmed the item since a moment, or the
-// item is pending. Then it is as good as an answer from upstream that was asked for at
-// that moment.
+// isNewerThan returns true if the item is pending, or upstream has confirmed it since a moment: it is as good
+// as an answer that was asked for then.
 func (f found) isNewerThan(moment time.Time) bool {
 	return f.item != nil && f.age <= time.Since(moment)
 }
@@ -144,8 +143,7 @@ func (f found) askedBecause() Source {
 	return FromExpired
 }
 
-// isNoAnswer reports whether an error says that upstream gave no answer, rather than
-// that something is wrong here.
+// isNoAnswer tells upstream's silence from an error of this daemon's.
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {
@@ -183,18 +181,16 @@ func IsNamespaceFull(err error) bool {
 	return ok
 }
 
-// mayAssumeAbsent reports whether a reader may be told that an entry is absent of which nothing is
-// known: its namespace is set so. An entry that a listing has, or that is in doubt, is no such entry, and
-// a caller who demands an answer from upstream gets none from here. A write through could not be
-// fenced, so nothing is assumed before one.
+// mayAssumeAbsent returns true if an unknown entry may be answered 404, as its namespace is set so. An entry that
+// a listing has, or that is in doubt, is not unknown. A caller who demands upstream's answer gets no other. A
+// write through could not be fenced, so nothing is assumed before one.
 func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
 	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
 		m.assumesAbsent(key.Namespace) && !m.writesThrough(key.Namespace)
 }
 
-// isOutage reports whether an error says that upstream did not answer. One that answers and
-// refuses is there.
+// isOutage returns true if upstream did not answer, not even with a refusal.
 func isOutage(err error) bool {
 	_, answered := answeredStatus(err)
 	return isUnavailable(err) && !answered

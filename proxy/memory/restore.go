@@ -12,11 +12,9 @@ import (
 )
 
 const (
-	// restoredAtOnce is how many writes of a restoration are pending at a time: the list by
-	// which they were chosen is not much older than they are.
+	// restoredAtOnce bounds the pending writes of a restoration, so that the list that chose them stays new.
 	restoredAtOnce = 100
-	// restorePause is how long a restoration waits before it tries again.
-	restorePause = 5 * time.Second
+	restorePause   = 5 * time.Second
 	// beforeAll is in Unix seconds. A fence takes a copy that gives way as written then: any state
 	// upstream is later.
 	beforeAll = 1
@@ -279,8 +277,7 @@ func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
 	return r.m.journal.Append(w)
 }
 
-// pending are the writes to a namespace that are pending now, as far as a restoration is to wait
-// for them.
+// pending returns the pending writes for which a restoration waits.
 func (r *Restorer) pending(namespace string) (writes []journal.Write) {
 	for _, p := range r.m.journal.PendingList(namespace, restoredAtOnce) {
 		writes = append(writes, journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op})

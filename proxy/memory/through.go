@@ -180,9 +180,8 @@ func (p *throughWrite) absent() error {
 	return wire.NotFound(p.write.Namespace, p.write.Key)
 }
 
-// carriesThrough reports whether a write is to be carried out upstream before it is acknowledged:
-// because its namespace is set so, or because its caller waits for a condition to hold there. Then
-// applied is that wait, and negative otherwise. It prepares the write.
+// carriesThrough prepares a write, and returns true if upstream carries it out before it is acknowledged: as
+// its namespace is set so, or as its caller waits for a condition to hold there. applied is that wait, else negative.
 func (m *Memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Conditions) (applied time.Duration, through bool) {
 	conditional := m.exact && wanted.given()
 	applied = -1

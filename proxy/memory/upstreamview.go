@@ -110,7 +110,7 @@ func (m *Memory) dropDeleted(id journal.ID) error {
 	return err
 }
 
-// isAbsentSince reports whether upstream has said later than at a time that it does not hold an entry.
+// isAbsentSince returns true if upstream has said after a time that it does not hold the entry.
 func isAbsentSince(cached *cache.Item, at time.Time) bool {
 	return cached != nil && cached.Body == nil && cached.ConfirmedAt.After(at)
 }
@@ -128,7 +128,7 @@ func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) 
 	return laterTime(item.ConfirmedAt, asOf), caughtUp
 }
 
-// mayRefresh reports whether another look may make an answer hold.
+// mayRefresh returns true if another look may make an answer hold.
 func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	if c.upstream == nil || item.ConfirmedAt.IsZero() {
 		return false
@@ -171,9 +171,8 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
 }
 
-// versionOf is the time of upstream's version of an entry as the view shows it, in microseconds; 0
-// if it shows none. In a namespace with data loss the copies here are to replace it, so it counts
-// for nothing in one.
+// versionOf returns the time of the version that the view shows of an entry, in microseconds; 0 for none. In a
+// namespace with data loss it counts for nothing: the copies here are to replace it.
 func (c *upstreamView) versionOf(id journal.ID) int64 {
 	if c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return 0
@@ -197,8 +196,7 @@ func laterTime(a, b time.Time) time.Time {
 	return a
 }
 
-// olderAnswer is the error for an answer of upstream's that is older than what it has shown: by a
-// server that does not know yet that it no longer leads.
+// olderAnswer refuses an answer that is older than what upstream has shown: by a server that no longer leads.
 type olderAnswer struct{}
 
 func (olderAnswer) Error() string { return "upstream answers with an older state than it has shown" }

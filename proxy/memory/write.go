@@ -106,8 +106,7 @@ func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) 
 	return written, err
 }
 
-// unlessOvertaken makes a try that decides on one look at an entry, and makes it anew whenever the entry has
-// changed before the write was journaled, until ctx ends.
+// unlessOvertaken repeats a try that decides on one look at an entry, as long as another write is faster.
 func unlessOvertaken(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -120,8 +119,7 @@ func unlessOvertaken(ctx context.Context, try func() error) error {
 	}
 }
 
-// isOvertaken reports whether another write was faster. It decides what this one finds, if
-// anybody still asks.
+// isOvertaken returns true if another write was faster: look again.
 func isOvertaken(err error) bool {
 	return errors.Is(err, journal.ErrChanged) || errors.Is(err, errOvertaken)
 }
@@ -162,9 +160,8 @@ func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes i
 	return 0, nil, 0, errOvertaken // by a write that the next look finds
 }
 
-// fenceAssumed has a write fenced, whatever the settings, if its entry may have been read as absent
-// without anybody knowing: upstream may hold a value after all (contract 17). A newer write to
-// the entry inherits that from a pending one.
+// fenceAssumed fences a write, also where the settings do not, if its entry may have been assumed absent:
+// upstream may hold a value (contract 17). A newer write inherits that from a pending one.
 func (m *Memory) fenceAssumed(w *journal.NewWrite) error {
 	if !m.assumesAbsent(w.Namespace) {
 		return nil

@@ -57,9 +57,7 @@ func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request, p *Paramet
 }
 
 const (
-	// retryPage is how many dead letters are looked at at a time.
 	retryPage = 1000
-	// retryTime bounds how long a retry of all may take.
 	retryTime = 10 * time.Minute
 )
 

@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// eventsKept is how many events are kept for readers that come back, and for slow ones.
-	eventsKept = 4096
-	// eventsReaders is how many may follow the events at a time.
+	// eventsKept bounds the events that are kept for slow readers, and for those who come back.
+	eventsKept    = 4096
 	eventsReaders = 32
 	// eventsResume is how long the events are still kept after the last reader has left.
 	eventsResume = time.Minute

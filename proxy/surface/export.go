@@ -67,7 +67,6 @@ type lines struct {
 	buf *bufio.Writer
 }
 
-// linesBuffer is how many bytes of lines are sent together.
 const linesBuffer = 32 << 10
 
 func newLines(w http.ResponseWriter) *lines {

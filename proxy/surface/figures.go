@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// diskLookEvery is how long a look at the disk counts.
 const diskLookEvery = 5 * time.Second
 
 type figures struct {

@@ -94,7 +94,6 @@ func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 	}
 }
 
-// trips are the requests since the start, by how long they took.
 type trips struct {
 	localReads, localWrites       metrics.Distribution // for which nobody waited for upstream
 	upstreamReads, upstreamWrites metrics.Distribution // that upstream has carried out
@@ -103,7 +102,6 @@ type trips struct {
 func (t *trips) local() metrics.Distribution    { return t.localReads.Plus(t.localWrites) }
 func (t *trips) upstream() metrics.Distribution { return t.upstreamReads.Plus(t.upstreamWrites) }
 
-// confirmed is the outcome of a request that upstream has carried out.
 const confirmed = "confirmed"
 
 func readTrips(here *Measures, upstream *metrics.Times) (t trips) {

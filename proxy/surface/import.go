@@ -50,7 +50,6 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 	return finishImport(ctx, w, doc, imported.Waits, err)
 }
 
-// writeLater answers a request of which some is left.
 func writeLater(w http.ResponseWriter, status int, doc api.Imported) error {
 	w.Header().Set("Retry-After", "1")
 	return writeDocument(w, status, doc)

@@ -16,7 +16,6 @@ const mcpTime = 2 * time.Minute
 // body of 2 MB asks for gigabytes.
 var errMCPBatch = wire.Detail(http.StatusBadRequest, "The body is a batch: expected one message of JSON-RPC 2.0.")
 
-// answerMCP bounds what a request to the MCP handler holds, and leaves the rest to that.
 func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
 	if s.opts.MCP == nil {
 		return wire.Detail(http.StatusNotFound, "Not Found")

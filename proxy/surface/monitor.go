@@ -17,12 +17,11 @@ import (
 )
 
 const (
-	// monitorKept is how many requests wait for readers, and monitorReaders how many may read.
 	monitorKept    = 1024
 	monitorReaders = 8
-	// monitorBurst is how many requests are taken until some reader reads again.
+	// monitorBurst bounds the requests that are taken until some reader reads again.
 	monitorBurst = 2 * streamBatch
-	// monitorName is how much of a path or a name is shown, in bytes: all of what is valid.
+	// monitorName bounds what is shown of a path or a name, in bytes: valid ones are shorter.
 	monitorName = 256
 )
 

@@ -23,9 +23,8 @@ func setSize(n *api.NamespaceStatus, size journal.NamespaceSize) {
 // clock is a time as people write it, in UTC.
 func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
 
-// namespaces describes, by name, the namespaces with pending writes, those that have used
-// something of their quota, those that are nearly full, those that upstream lets nobody read, and
-// those of which upstream has lost entries or has answered with older states.
+// namespaces describes, by name, the namespaces with pending writes, used quota, little room, refused reads,
+// data loss or older answers.
 func (s *Surface) namespaces(st journal.Stats) []api.NamespaceStatus {
 	docs := s.namespacesByName(st, func(string) bool { return true })
 	sorted := make([]api.NamespaceStatus, 0, len(docs))
@@ -81,7 +80,6 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 }
 
 const (
-	// maxNamespaces is how many namespaces a request can ask for at most.
 	maxNamespaces = 1000
 	// countedAtMost bounds how many entries one request counts, an equal share of each namespace:
 	// the answer comes at once, however many entries there are.

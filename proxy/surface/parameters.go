@@ -128,7 +128,6 @@ func (p *Parameters) namespace() string {
 	return namespace
 }
 
-// givenNamespace is the parameter namespace, which must be there.
 func (p *Parameters) givenNamespace() string {
 	namespace := p.namespace()
 	if namespace == "" {

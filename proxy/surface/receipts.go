@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// maxReceiptWait is the longest that a request can ask to wait for the end of a write.
 const maxReceiptWait = time.Minute
 
 func newReceiptDocument(r *journal.Receipt) api.Receipt {

@@ -39,7 +39,6 @@ type Revisions interface {
 	Host() string
 }
 
-// errNoRevisions is the answer where upstream has only the newest state of each entry.
 var errNoRevisions = wire.Detail(http.StatusNotImplemented,
 	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
 

@@ -78,7 +78,7 @@ func (s *Surface) Answer(w http.ResponseWriter, r *http.Request, path string) er
 	return operation.handle(w, r, p)
 }
 
-// showAsset answers with a file of the dashboard, whatever the parameters are. The page's own
+// showAsset answers with a file of the dashboard, with any parameters. The page's own
 // links to its assets need the slash that ends its path.
 func showAsset(w http.ResponseWriter, r *http.Request, asset *dashboard.Asset) error {
 	if err := requireMethod(r, http.MethodGet); err != nil {

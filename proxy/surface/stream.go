@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	// heartbeat is how often a stream of events shows that it lives.
 	heartbeat = 15 * time.Second
 	// streamPace is the pause after records were sent, in which others gather, and streamBatch
 	// how many are sent at once: a stream costs the daemon a few milliseconds a second at the

@@ -144,8 +144,7 @@ func plainly(n int64) string {
 	return words.Number(n) + " copies or tables"
 }
 
-// doubtShown is how long the summary tells of a doubt: by then, what was read before it has been
-// asked for again, or is marked with its age.
+// doubtShown bounds how long the summary tells of a doubt: by then, older answers are replaced or show their age.
 const doubtShown = 10 * time.Minute
 
 func (f *facts) doubted() *api.Finding {

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// group are the namespaces of which one thing can be said.
+// group counts the namespaces that share a finding.
 type group struct {
 	first   *api.NamespaceStatus // the one with the most pending writes
 	count   int
@@ -17,7 +17,7 @@ type group struct {
 	oldest  float64 // seconds
 }
 
-// about returns a look at the namespaces that fit, of which tell says something if there are any.
+// about returns a look that tells of the namespaces that fit, if there are any.
 func (f *facts) about(fit func(*api.NamespaceStatus) bool, tell func(*group) *api.Finding) func() *api.Finding {
 	return func() *api.Finding {
 		var g group

@@ -21,15 +21,11 @@ const Prefix = dashboard.Path
 const (
 	// answerTime is how long sending an answer may take when the wait for it was longer
 	// than the server's own limits allow.
-	answerTime = time.Minute
-	// flushTimeout is how long a flush request waits by default, and maxFlushTimeout the
-	// most that it can ask for.
+	answerTime      = time.Minute
 	flushTimeout    = time.Minute
 	maxFlushTimeout = time.Hour
-	// defaultLimit is how many pending writes or dead letters a request lists by default,
-	// and maxLimit the most that it can ask for.
-	defaultLimit = 100
-	maxLimit     = 10_000
+	defaultLimit    = 100
+	maxLimit        = 10_000
 )
 
 const (
