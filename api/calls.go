@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,8 +46,10 @@ const MaxFlush = time.Hour
 // NotReady begins the detail of a refusal by a daemon that is opening its journal.
 const NotReady = "not ready: "
 
-// FlushRequest is the request of Flush.
-func FlushRequest(namespace string, timeout time.Duration, now bool) Request {
+// Flush has the daemon carry every write acknowledged so far upstream, those of a namespace if it is not
+// empty, and returns when all are settled or dead, or when the time is up: then some are still
+// pending. With now, the daemon also tries what waits for a time.
+func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
 		query.Set("namespace", namespace)
@@ -54,40 +57,22 @@ func FlushRequest(namespace string, timeout time.Duration, now bool) Request {
 	if now {
 		query.Set("now", "true")
 	}
-	return Request{Method: http.MethodPost, Path: Surface("flush"), Query: query, Within: timeout + flushGrace}
-}
-
-// Flush has the daemon carry every write acknowledged so far upstream, those of a namespace if it is not
-// empty, and returns when all are settled or dead, or when the time is up: then some are still
-// pending. With now, the daemon also tries what waits for a time.
-func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
-	r := FlushRequest(namespace, timeout, now)
+	r := Request{Method: http.MethodPost, Path: Surface("flush"), Query: query, Within: timeout + flushGrace}
 	answer, err := c.Do(ctx, r)
 	if late, ok := errors.AsType[*Refused](err); ok && late.Status == http.StatusGatewayTimeout {
-		answer, err = &Answer{late.Header, late.Body}, nil
-	}
-	if err != nil {
+		answer = &Answer{late.Header, late.Body}
+	} else if err != nil {
 		return nil, err
 	}
-	result, err := ReadFlushed(answer.Body)
-	if err != nil {
-		return nil, c.explain(r, err)
-	}
-	return result, nil
-}
-
-// ReadFlushed decodes the answer to a flush. It fails with [ErrForeign] if the answer counts no pending writes:
-// something between may answer with 504, too.
-func ReadFlushed(body []byte) (*Flushed, error) {
-	var f struct {
+	var flushed struct {
 		Flushed
 		Pending *int `json:"pending"`
 	}
-	if json.Unmarshal(body, &f) != nil || f.Pending == nil {
-		return nil, ErrForeign
+	if json.Unmarshal(answer.Body, &flushed) != nil || flushed.Pending == nil { // something between may answer with 504, too
+		return nil, cmp.Or(err, c.explain(r, ErrForeign))
 	}
-	f.Flushed.Pending = *f.Pending
-	return &f.Flushed, nil
+	flushed.Flushed.Pending = *flushed.Pending
+	return &flushed.Flushed, nil
 }
 
 // Receipt says what has become of a write. A write that has none is a *[Refused] with 404.

@@ -50,7 +50,7 @@ func TestFlushThatIsLate(t *testing.T) {
 	}
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "3s"), cli.ExitError, "gateway timeout (HTTP 504)")
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "4s"), cli.ExitError, "closing (HTTP 503)")
-	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), cli.ExitError, "not botwired's")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), cli.ExitError, "not one of botwired's")
 }
 
 // On a terminal, every tick asks for the status until the answer to the flush comes.

@@ -37,9 +37,9 @@ func TestExportLine(t *testing.T) {
 // A shell completes the namespaces and keys that the daemon knows.
 func TestCompletionOfNames(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/namespaces?limit=200":                          {200, `{"namespaces":[{"namespace":"my-agent"},{"namespace":"other"}]}`},
+		"GET /_botwired/namespaces?limit=200&match=":                   {200, `{"namespaces":[{"namespace":"my-agent"},{"namespace":"other"}]}`},
 		"GET /_botwired/namespaces?limit=200&match=my":                 {200, `{"namespaces":[{"namespace":"army"},{"namespace":"my-agent"}]}`},
-		"GET /_botwired/entries?limit=200&namespace=my-agent":          {200, `{"entries":[{"key":"a"},{"key":"b"}]}`},
+		"GET /_botwired/entries?limit=200&namespace=my-agent&prefix=":  {200, `{"entries":[{"key":"a"},{"key":"b"}]}`},
 		"GET /_botwired/entries?limit=200&namespace=my-agent&prefix=b": {200, `{"entries":[{"key":"b"}]}`},
 	})
 	for line, want := range map[string]string{

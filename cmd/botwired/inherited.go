@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/listen"
@@ -76,20 +75,11 @@ func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*co
 	return loaded, err
 }
 
-// notify begins to notify the manager; the returned function ends that.
-func (in *inherited) notify(ctx context.Context, logger *slog.Logger) (end func()) {
+// notify has the daemon notify the manager.
+func (in *inherited) notify(logger *slog.Logger) {
 	in.notifier = in.manager.Notifier(logger)
 	if err := in.manager.Complaint; err != nil {
 		logger.Warn("the service manager gets no signs of life: its variables make no sense", "error", err)
-	}
-	if !in.notifier.Active() {
-		return func() {}
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { in.notifier.Run(context.WithoutCancel(ctx)) })
-	return func() {
-		in.notifier.Close()
-		wg.Wait()
 	}
 }
 

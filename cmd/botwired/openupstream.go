@@ -133,7 +133,7 @@ func (d *sidecar) openEmbedded(ctx context.Context, c *config.Config) (func(cont
 		return nil, err
 	}
 	d.onClose(service.Close)
-	in := selfhost.ServeInProcess(service)
-	d.onClose(in.Close)
-	return in.Dial, nil
+	dial, end := service.ServeInProcess()
+	d.onClose(end)
+	return dial, nil
 }

@@ -92,7 +92,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	}
 	c, level := &loaded.Config, new(slog.LevelVar)
 	logger := beginLog(loaded, level, p)
-	defer in.notify(ctx, logger)()
+	in.notify(logger)
 	listener, outlives, err := in.listen(ctx, loaded)
 	if err != nil {
 		return err

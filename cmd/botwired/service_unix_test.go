@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -27,16 +26,12 @@ func TestNoReloadIsReadyAfterTheStop(t *testing.T) {
 	u.stops()
 	reloaded()
 	n.Tell("X_END=1")
-	var wg sync.WaitGroup
-	wg.Go(func() { n.Run(t.Context()) })
 	eventually(t, func() error {
 		if m.count("X_END=1") == 0 {
 			return os.ErrNotExist
 		}
 		return nil
 	})
-	n.Close()
-	wg.Wait()
 	if m.count("STOPPING=1") != 1 || m.count("READY=1") > 0 {
 		t.Errorf("told: %q", m.all())
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
@@ -20,6 +22,7 @@ import (
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/internal/words"
@@ -39,6 +42,13 @@ import (
 const (
 	journalDir   = "journal"
 	databaseFile = "memory.db" // SQLite keeps files with longer names beside it
+)
+
+const (
+	// insideConns is how many connections inside the process stay open for the next request of MCP,
+	// for insideIdle.
+	insideConns = 16
+	insideIdle  = time.Minute
 )
 
 // sidecar holds the parts of one daemon.
@@ -207,9 +217,13 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	if d.cluster != nil {
 		d.describeCluster(&opts)
 	}
-	inside := newInside(d.logger)
+	inside := pipe.Listen() // the guard stands in front of those who use it
+	transport := &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return inside.Dial(ctx) },
+		MaxIdleConnsPerHost: insideConns, IdleConnTimeout: insideIdle, DisableCompression: true,
+	}
 	opts.MCP = mcp.New(mcp.Options{
-		Daemon: api.Options{Transport: inside.transport}, Version: build.Version(), Logger: d.logger,
+		Daemon: api.Options{Transport: transport}, Version: build.Version(), Logger: d.logger,
 	}).Handler()
 	if d.proxy, err = proxy.New(opts); err != nil {
 		return err
@@ -218,8 +232,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	d.readMetrics(quotas, opts.WatchState)
 	seen := d.proxy.VersionSeen
 	d.onVersion.Store(&seen)
-	inside.serve(d.proxy)
-	d.onClose(inside.close)
+	end := inside.Serve(newHTTPServer(d.proxy, d.logger))
+	d.onClose(func() error { transport.CloseIdleConnections(); return end() })
 	_, err = d.configure(c)
 	return err
 }

@@ -57,15 +57,6 @@ func (c *Client) Ask(ctx context.Context, r api.Request) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// ReadStatus decodes the answer to a request for the status.
-func (c *Client) ReadStatus(body []byte) (*api.Status, error) {
-	s, err := api.ReadStatus(body)
-	if err != nil {
-		return nil, fmt.Errorf("another program than botwired listens at %s: its answer is no status of botwired's", c.Listen)
-	}
-	return s, nil
-}
-
 // Decode decodes an answer.
 func (c *Client) Decode(body []byte, into any) error {
 	if json.Unmarshal(body, into) != nil {

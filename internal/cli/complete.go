@@ -82,28 +82,23 @@ func (f *Settings) names(ctx context.Context, place string, args []string, begun
 	if place == "KEY" {
 		r.Path = api.Surface("entries")
 		r.Query.Set("namespace", args[len(args)-1])
-		if begun != "" {
-			r.Query.Set("prefix", begun)
+		r.Query.Set("prefix", begun)
+		var known api.Entries
+		if _, err := c.Read(ctx, r, &known); err != nil {
+			return nil, err
 		}
-	} else if begun != "" {
+		for i := range known.Entries {
+			names = append(names, known.Entries[i].Key)
+		}
+	} else {
 		r.Query.Set("match", begun)
-	}
-	body, err := c.Ask(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	var known struct {
-		Namespaces []struct{ Namespace string }
-		Entries    []struct{ Key string }
-	}
-	if err := c.Decode(body, &known); err != nil {
-		return nil, err
-	}
-	for _, each := range known.Namespaces {
-		names = append(names, each.Namespace)
-	}
-	for _, each := range known.Entries {
-		names = append(names, each.Key)
+		var known api.Namespaces
+		if _, err := c.Read(ctx, r, &known); err != nil {
+			return nil, err
+		}
+		for i := range known.Namespaces {
+			names = append(names, known.Namespaces[i].Namespace)
+		}
 	}
 	offered := names[:0]
 	for _, name := range names {

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -47,37 +44,23 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		stop := showPending(cmd.Context(), p, c, *namespace)
-		body, err := c.Ask(cmd.Context(), api.FlushRequest(*namespace, limit, *now))
+		result, err := c.Flush(cmd.Context(), *namespace, limit, *now)
 		stop()
-		return p.reportFlush(body, err, limit, *asJSON)
-	}
-	return cmd
-}
-
-func (p *Program) reportFlush(body []byte, err error, timeout time.Duration, asJSON bool) error {
-	var late *api.Refused
-	if errors.As(err, &late) && late.Status == http.StatusGatewayTimeout {
-		body = late.Body
-	} else if err != nil {
+		if err == nil && *asJSON {
+			err = term.EncodeJSON(p.Stdout, result)
+		}
+		switch {
+		case err != nil:
+			return err
+		case result.Pending > 0:
+			return stillPending(result, limit)
+		case *asJSON:
+			return nil
+		}
+		_, err = fmt.Fprintf(p.Stdout, "%d settled, %d dead\n", result.Settled, result.Dead)
 		return err
 	}
-	result, fault := api.ReadFlushed(body)
-	if fault != nil {
-		return cmp.Or(err, errors.New("the answer counts no pending writes, so it is not botwired's: another program listens there"))
-	}
-	if asJSON {
-		if err := term.JSON(p.Stdout, body); err != nil {
-			return err
-		}
-	}
-	switch {
-	case late != nil:
-		return stillPending(result, timeout)
-	case asJSON:
-		return nil
-	}
-	_, err = fmt.Fprintf(p.Stdout, "%d settled, %d dead\n", result.Settled, result.Dead)
-	return err
+	return cmd
 }
 
 // stillPending returns the error of a flush whose time is up.

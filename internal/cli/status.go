@@ -68,10 +68,10 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := c.ReadStatus(body)
+			s, err := api.ReadStatus(body)
 			switch {
 			case err != nil:
-				return err
+				return c.Foreign()
 			case *asJSON:
 				return term.JSON(w, body)
 			}

@@ -17,16 +17,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // maxMessage bounds a client's message, in bytes: one value of 100,000 characters, each escaped as
@@ -113,19 +111,16 @@ func (s *Server) newServer() *sdk.Server {
 }
 
 // survive makes an error of a panic: the library calls its handlers on goroutines of its own,
-// where a panic would end the daemon. The panic's value may hold an entry's, so it is not logged.
+// where a panic would end the daemon.
 func (s *Server) survive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				kind := fmt.Sprintf("%T", p)
-				if fault, ok := p.(runtime.Error); ok {
-					kind = fault.Error()
-				}
-				s.opts.Logger.Error("panic in an MCP request", "method", method, "panic", kind, "stack", string(debug.Stack()))
-				result, err = nil, errors.New("a fault of botwired: its log says more")
-			}
-		}()
-		return next(ctx, method, req)
+		err = tasks.Recovered(s.opts.Logger, func() (err error) {
+			result, err = next(ctx, method, req)
+			return err
+		})
+		if errors.Is(err, tasks.ErrPanicked) {
+			return nil, errors.New("a fault of botwired: its log says more")
+		}
+		return result, err
 	}
 }

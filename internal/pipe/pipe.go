@@ -1,12 +1,12 @@
-// Package pipe is a network inside the process. The embedded upstream uses it, and tests
-// in virtual time, which can wait for pipes but not for sockets. It imports nothing of
-// the project.
+// Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it, and so do
+// tests in virtual time, which can wait for pipes but not for sockets. It imports nothing of the project.
 package pipe
 
 import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 )
 
@@ -51,6 +51,21 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
+}
+
+// Serve has a server answer the connections in the background. The returned function cuts them off, and
+// returns once no more are accepted.
+func (l *Listener) Serve(server *http.Server) (end func() error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // always ErrServerClosed, or net.ErrClosed
+	}()
+	return func() error {
+		err := errors.Join(server.Close(), l.Close())
+		<-done
+		return err
+	}
 }
 
 // Addr returns the same address for all listeners.

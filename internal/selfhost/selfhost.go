@@ -13,10 +13,13 @@ package selfhost
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/httplog"
+	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -62,6 +65,15 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 
 // Handler serves /memory/…, /health and /stats/memory; everything else is 404.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// ServeInProcess begins to serve connections that never leave the process: the daemon's embedded upstream. A
+// client speaks HTTP to it as to any other, and names the host localhost. end cuts all connections.
+func (s *Server) ServeInProcess() (dial func(context.Context) (net.Conn, error), end func() error) {
+	listener := pipe.Listen()
+	return listener.Dial, listener.Serve(&http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: time.Minute, ErrorLog: httplog.New(s.log, slog.LevelDebug),
+	})
+}
 
 // Close waits for the operations under way and closes the database. Later requests are answered 503.
 func (s *Server) Close() error { return s.store.Close() }

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"log/slog"
 	"net"
 	"strconv"
@@ -12,82 +11,38 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-const (
-	// queued bounds how many notifications wait for a manager that does not read. Later ones are
-	// dropped.
-	queued = 64
-	// sendTime bounds how long one of them waits in the socket's own queue.
-	sendTime = time.Second
-)
+// sendTime bounds how long a notification waits for a manager that does not read.
+const sendTime = time.Second
 
-// Notifier sends notifications to the service manager, in their order. Its methods may be called
-// concurrently. None waits for the manager; without one, they do nothing.
+// Notifier sends notifications to the service manager. Its methods may be called concurrently. Without a
+// manager, they do nothing.
 type Notifier struct {
 	socket string
-	queue  chan string
 	logger *slog.Logger
-
-	once    sync.Once
-	closed  chan struct{}
-	dropped sync.Once // a dropped or failed notification is logged once
+	failed sync.Once // a failed notification is logged once
 }
-
-// Run sends until ctx ends or Close is called, and then what is queued, for sendTime at most.
-func (n *Notifier) Run(ctx context.Context) {
-	for {
-		select {
-		case state := <-n.queue:
-			n.send(state, sendTime)
-			continue
-		case <-n.closed:
-		case <-ctx.Done():
-		}
-		break
-	}
-	for end := time.Now().Add(sendTime); ; {
-		select {
-		case state := <-n.queue:
-			n.send(state, time.Until(end))
-		default:
-			return
-		}
-	}
-}
-
-// Close ends Run.
-func (n *Notifier) Close() { n.once.Do(func() { close(n.closed) }) }
 
 // Active reports whether there is a manager that wants to know.
 func (n *Notifier) Active() bool { return n.socket != "" }
 
-// Tell sends assignments, such as READY=1, in one message.
+// Tell sends assignments, such as READY=1, in one message. It waits for sendTime at most.
 func (n *Notifier) Tell(assignments ...string) {
 	if !n.Active() {
 		return
 	}
-	select {
-	case n.queue <- strings.Join(assignments, "\n"):
-	default:
-		n.complain("the service manager does not read its notifications")
-	}
-}
-
-func (n *Notifier) complain(what string, args ...any) {
-	n.dropped.Do(func() { n.logger.Warn(what+": it may take this process for dead", args...) })
-}
-
-// send sends one message. A connection for each is what a manager that starts anew needs.
-func (n *Notifier) send(state string, within time.Duration) {
+	// A connection for each is what a manager that starts anew needs.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err == nil {
-		err = conn.SetWriteDeadline(time.Now().Add(within))
+		err = conn.SetWriteDeadline(time.Now().Add(sendTime))
 		if err == nil {
-			_, err = conn.Write([]byte(state))
+			_, err = conn.Write([]byte(strings.Join(assignments, "\n")))
 		}
 		_ = conn.Close() // the datagram has been sent or has not
 	}
 	if err != nil {
-		n.complain("the service manager cannot be notified", "socket", n.socket, "error", err)
+		n.failed.Do(func() {
+			n.logger.Warn("the service manager cannot be notified: it may take this process for dead", "socket", n.socket, "error", err)
+		})
 	}
 }
 

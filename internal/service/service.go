@@ -3,8 +3,8 @@
 // sd_listen_fds(3).
 //
 // Nothing here needs systemd: without the variables that it sets, [Inherit] returns the zero
-// [Inherited], and everything else does nothing. A manager that does not read, or that is not there,
-// never holds up the daemon. The package imports nothing of the project.
+// [Inherited], and everything else does nothing. A manager that does not read holds up a notification for a
+// second at most, and no request. The package imports nothing of the project.
 package service
 
 import (
@@ -63,7 +63,7 @@ func Outside(environ []string) []string {
 	return out
 }
 
-// Notifier returns a notifier to the manager. The caller runs it.
+// Notifier returns a notifier to the manager.
 func (in *Inherited) Notifier(logger *slog.Logger) *Notifier {
-	return &Notifier{socket: in.notify, queue: make(chan string, queued), closed: make(chan struct{}), logger: logger}
+	return &Notifier{socket: in.notify, logger: logger}
 }

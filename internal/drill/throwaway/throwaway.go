@@ -45,8 +45,8 @@ type throwaway struct {
 	program  string
 	dir      string
 	memory   *selfhost.Server
-	inside   *selfhost.InProcess // past the faults
-	direct   *botwire.Client     // which leads there
+	direct   *botwire.Client // which leads to memory past the faults
+	unserve  func() error    // ends what direct leads to
 	front    *faulty.Server
 	upstream string // the address of front
 
@@ -85,9 +85,10 @@ func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
 	if t.memory, err = selfhost.Open(ctx, selfhost.Options{Path: filepath.Join(t.dir, "memory.db")}); err != nil {
 		return err
 	}
-	t.inside = selfhost.ServeInProcess(t.memory)
+	dial, end := t.memory.ServeInProcess()
+	t.unserve = end
 	t.direct = botwire.NewClient(botwire.Options{
-		URL: &url.URL{Scheme: "http", Host: "localhost"}, Dial: t.inside.Dial, Timeout: time.Minute, Concurrency: 1, Headers: make(http.Header),
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Dial: dial, Timeout: time.Minute, Concurrency: 1, Headers: make(http.Header),
 	})
 	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
 	t.front, err = faulty.New(faulty.Options{
@@ -146,8 +147,8 @@ func (t *throwaway) close() (err error) {
 	if t.direct != nil {
 		t.direct.Close()
 	}
-	if t.inside != nil {
-		err = errors.Join(err, t.inside.Close())
+	if t.unserve != nil {
+		err = errors.Join(err, t.unserve())
 	}
 	if t.memory != nil {
 		err = errors.Join(err, t.memory.Close())

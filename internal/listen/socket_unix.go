@@ -13,7 +13,7 @@ import (
 // remove it. The lock file itself stays. If another process has the lock, the error is
 // EADDRINUSE.
 func lockSocket(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, socketMode)
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -25,4 +25,11 @@ func lockSocket(path string) (*os.File, error) {
 		err = syscall.EADDRINUSE
 	}
 	return nil, errors.Join(err, f.Close())
+}
+
+// withUmask runs f under another umask, which the whole process then creates files with:
+// nothing else may create files meanwhile.
+func withUmask(mask int, f func()) {
+	defer syscall.Umask(syscall.Umask(mask))
+	f()
 }
