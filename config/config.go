@@ -9,7 +9,8 @@
 // A flag wins over the environment, the environment over the file, and the file
 // over the default. Load checks every value of every layer, even one that a higher
 // layer replaces. The first unknown or malformed one ends Load with an *Error,
-// which is one line and holds no secret.
+// which is one line and holds no secret. A setting that no longer exists is refused
+// with what takes its place (gone.go).
 package config
 
 import (

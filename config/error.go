@@ -15,7 +15,7 @@ type Error struct {
 	Item     string // the wrong part of the value, such as a header's name; or ""
 	Value    string // quoted; "" if there is none to show
 	Source   Source
-	Expected string // completes "expected …"
+	Expected string // completes "expected …"; of a setting that is gone, says what to do
 
 	part *node // of a codec's error: the wrong part of the value, if it is not the whole value
 }
@@ -34,7 +34,11 @@ func (e *Error) Error() string {
 	} else {
 		b.WriteString(e.Source.String())
 	}
-	b.WriteString(": expected " + e.Expected)
+	b.WriteString(": ")
+	if !strings.HasPrefix(e.Expected, isGone) {
+		b.WriteString("expected ")
+	}
+	b.WriteString(e.Expected)
 	return oneLine(b.String())
 }
 

@@ -27,6 +27,9 @@ type codec struct {
 	show     func(text string) string // hides the secret parts of a rejected value; nil shows it all
 }
 
+// key returns the name of the setting in the file.
+func (s Setting) key() string { return s.Name }
+
 // Env returns the name of the environment variable of the setting.
 func (s Setting) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
@@ -54,10 +57,15 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether some settings have name before their dot.
+// isGroup reports whether some settings have name before their dot, or had it in an earlier build.
 func isGroup(table []Setting, name string) bool {
 	for _, s := range table {
 		if strings.HasPrefix(s.Name, name+".") {
+			return true
+		}
+	}
+	for former := range gone() {
+		if strings.HasPrefix(former, name+".") {
 			return true
 		}
 	}
