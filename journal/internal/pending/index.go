@@ -8,6 +8,8 @@
 package pending
 
 import (
+	"math"
+
 	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal/internal/record"
 )
@@ -169,4 +171,45 @@ func (s *Space) Walk(cursor, n int, visit func(*Entry)) (next int, done bool) {
 			visit(e)
 		}
 	})
+}
+
+// Oldest returns since when the namespace's oldest entry has been waiting, in Unix seconds. If
+// exact is false, that entry has left: the next oldest has waited no longer, and a [Search] finds
+// it.
+func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
+
+// Search finds a namespace's oldest entry in steps, between which the index may change. A
+// namespace has one search at a time.
+type Search struct {
+	space  *Space
+	cursor int
+	since  float64
+}
+
+// NewSearch begins a search, in place of any that is under way.
+func (s *Space) NewSearch() *Search {
+	q := &Search{space: s, since: math.Inf(1)}
+	s.oldest.found, s.oldest.stale = &q.since, false
+	return q
+}
+
+// Step walks over about n entries, and reports whether the search is over. Readers of
+// the index may work beside it, but for [Space.Oldest].
+func (q *Search) Step(n int) (done bool) {
+	o := &q.space.oldest
+	if o.found != &q.since {
+		return true // another one has begun
+	}
+	q.cursor, done = q.space.Walk(q.cursor, n, func(e *Entry) { // guard 6.9
+		v, _ := e.Visible()
+		q.since = min(q.since, v.Since)
+	})
+	if !done {
+		return false
+	}
+	o.found, o.since = nil, q.since
+	if math.IsInf(o.since, 1) {
+		o.since = 0 // the next write that becomes visible is the oldest
+	}
+	return true
 }

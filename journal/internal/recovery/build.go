@@ -3,6 +3,8 @@ package recovery
 import (
 	"bytes"
 	"errors"
+	"log/slog"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -11,8 +13,21 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
+// storeOptions returns the options of a store that nobody else uses.
+func storeOptions(fsys vfs.FS, dir string) store.Options {
+	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
+}
+
+// content describes a journal that is to be made.
+type content struct {
+	records           source
+	listings, settled bool // they are wanted
+	batches, lastSeq  uint64
+	written           func() // is called after each record
+}
+
 // build makes a journal of the records that check, and checks it.
-func build(fsys vfs.FS, dir string, t *task) (err error) {
+func build(fsys vfs.FS, dir string, c *content) (err error) {
 	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
 		return err
 	}
@@ -29,7 +44,7 @@ func build(fsys vfs.FS, dir string, t *task) (err error) {
 	if err != nil {
 		return errors.Join(failure, err, opts.Lock.Close())
 	}
-	if err = t.fill(made); err == nil {
+	if err = c.fill(made); err == nil {
 		err = compare(made)
 	}
 	err = errors.Join(err, made.Close())
@@ -47,24 +62,24 @@ func compare(made *store.Store) error {
 }
 
 // fill puts the records that check into a new store, and last the totals that count them.
-func (t *task) fill(made *store.Store) error {
-	f := filler{task: t, load: made.Load()}
-	if err := t.source.each(f.take); err != nil {
+func (c *content) fill(made *store.Store) error {
+	f := filler{content: c, load: made.Load()}
+	if err := c.records.each(f.take); err != nil {
 		return err
 	}
 	if err := f.mark(); err != nil {
 		return err
 	}
 	totals := f.sifter.totals
-	totals.Batches = max(t.found.newest.Batches, made.Totals().Batches)
-	totals.Seq = t.report.NextSeq - 1
+	totals.Batches = max(c.batches, made.Totals().Batches)
+	totals.Seq = c.lastSeq
 	return f.load.Finish(totals)
 }
 
 // filler takes the records in the order of their keys: the sent marks come first, and the
 // pending writes of one entry follow each other.
 type filler struct {
-	*task
+	*content
 	load   *store.Load
 	sifter sifter
 	// doubtful is the entry of the last pending write, and seq its number; 0 if there is none.
@@ -78,7 +93,7 @@ func (f *filler) take(key, value []byte) error {
 		return nil // the recovered journal counts its receipts anew
 	}
 	listing := kind == record.HeaderPrefix || kind == record.RowPrefix
-	if !ok || listing && f.report.Salvaged.Listings == 0 || kind == record.SettledPrefix && f.report.Salvaged.Settled == 0 {
+	if !ok || listing && !f.listings || kind == record.SettledPrefix && !f.settled {
 		return nil
 	}
 	if kind == record.PendingPrefix {

@@ -3,8 +3,6 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -84,11 +82,6 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 	return salvaged(stored, version, opts, damage)
 }
 
-// storeOptions returns the options of a store that nobody else uses.
-func storeOptions(fsys vfs.FS, dir string) store.Options {
-	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
-}
-
 // task is the recovery of one directory.
 type task struct {
 	opts     Options
@@ -123,7 +116,11 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	}
 	defer func() { err = errors.Join(err, fsys.RemoveAll(sortingName(dir))) }()
 	t := &task{opts: opts, report: Recovery{Found: store.OneLine(damage).Error()}}
-	if t.found, err = t.readStore(); err != nil {
+	t.found, err = readStore(fsys, dir, func(files, of int) {
+		t.progress.Files, t.progress.OfFiles = files, of
+		t.reportProgress()
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reading the directory: %w", err)
 	}
 	v := openView(stored)
@@ -164,7 +161,7 @@ func (t *task) choose(v *view) (*sifter, error) {
 		}
 	}
 	t.whole = false
-	t.source = &merged{found: t.found, view: v}
+	t.source = &merged{found: t.found.records, view: v}
 	return sift(t.source)
 }
 
@@ -181,9 +178,53 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	t.whole = t.whole && err == nil
 	t.account(kept, m)
 	made := madeName(dir)
-	if err := build(fsys, made, t); err != nil {
+	err = build(fsys, made, &content{
+		records: t.source, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
+		batches: t.found.newest.Batches, lastSeq: t.report.NextSeq - 1, written: t.written,
+	})
+	if err != nil {
 		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))
 	}
 	t.reportProgress()
 	return nil
+}
+
+// account fills the report: how much was salvaged, and how much is missing.
+func (t *task) account(kept *sifter, m store.Mark) {
+	r, found := &t.report, t.found
+	r.Salvaged = kept.counts
+	missing := &r.Missing
+	missing.Known = found.stated
+	missing.Records, missing.Files = kept.damagedNames(), found.unread
+	last := max(m.Seq, found.newest.Seq, kept.totals.Seq)
+	if found.stated {
+		missing.Differs = found.newest.Compare(kept.totals) != nil
+		missing.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending, kept.damagedPending)
+		missing.DeadLetters = max(0, int(found.newest.Dead)-kept.counts.DeadLetters)
+	}
+	if known := max(found.newest.Seq, kept.totals.Seq); m.Seq > known {
+		missing.FirstSeq, missing.LastSeq = known+1, m.Seq
+	}
+	if m.Batches > found.newest.Batches {
+		missing.Changes = m.Batches - found.newest.Batches
+	}
+	t.whole = t.whole && missing.LastSeq == 0 && missing.Changes == 0
+	if t.whole {
+		missing.Files = nil // only copies and old versions of records cannot be read
+	}
+	t.cutCopies()
+	r.NextSeq = last + recoveryGap + 1
+}
+
+// cutCopies gives up the copies that may be older than what readers have seen.
+func (t *task) cutCopies() {
+	r, newest := &t.report, t.whole && t.newest // guard 4.16
+	if !newest {
+		r.Missing.CopiesCut = r.Salvaged.Settled > 0
+		r.Salvaged.Settled = 0
+	}
+	if !newest || !r.Complete() {
+		r.Missing.ListingsCut = r.Salvaged.Listings > 0
+		r.Salvaged.Listings = 0
+	}
 }

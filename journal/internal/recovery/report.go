@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/internal/diskfs"
-	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // Salvaged counts records.
@@ -52,46 +51,6 @@ func (r *Recovery) Complete() bool {
 	m := &r.Missing
 	return r.Healthy || m.Known && !m.Differs && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&
 		len(m.Records) == 0 && len(m.Files) == 0
-}
-
-// account fills the report: how much was salvaged, and how much is missing.
-func (t *task) account(kept *sifter, m store.Mark) {
-	r, found := &t.report, t.found
-	r.Salvaged = kept.counts
-	missing := &r.Missing
-	missing.Known = found.stated
-	missing.Records, missing.Files = kept.damagedNames(), found.unread
-	last := max(m.Seq, found.newest.Seq, kept.totals.Seq)
-	if found.stated {
-		missing.Differs = found.newest.Compare(kept.totals) != nil
-		missing.Pending = max(0, int(found.newest.Pending)-kept.counts.Pending, kept.damagedPending)
-		missing.DeadLetters = max(0, int(found.newest.Dead)-kept.counts.DeadLetters)
-	}
-	if known := max(found.newest.Seq, kept.totals.Seq); m.Seq > known {
-		missing.FirstSeq, missing.LastSeq = known+1, m.Seq
-	}
-	if m.Batches > found.newest.Batches {
-		missing.Changes = m.Batches - found.newest.Batches
-	}
-	t.whole = t.whole && missing.LastSeq == 0 && missing.Changes == 0
-	if t.whole {
-		missing.Files = nil // only copies and old versions of records cannot be read
-	}
-	t.cutCopies()
-	r.NextSeq = last + recoveryGap + 1
-}
-
-// cutCopies gives up the copies that may be older than what readers have seen.
-func (t *task) cutCopies() {
-	r, newest := &t.report, t.whole && t.newest // guard 4.16
-	if !newest {
-		r.Missing.CopiesCut = r.Salvaged.Settled > 0
-		r.Salvaged.Settled = 0
-	}
-	if !newest || !r.Complete() {
-		r.Missing.ListingsCut = r.Salvaged.Listings > 0
-		r.Salvaged.Listings = 0
-	}
 }
 
 // reportSuffix, after the name of the copy, is the name of its report.

@@ -2,7 +2,7 @@ package recovery
 
 import (
 	"bytes"
-	"errors"
+	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -56,105 +56,64 @@ func (v *view) close() error {
 	return v.db.Close()
 }
 
-func (v *view) each(visit func(key, value []byte) error) error {
-	it := viewIter{view: v}
-	for it.next() {
-		if err := visit(it.key(), it.value()); err != nil {
-			return errors.Join(err, it.close())
+func (v *view) each(visit func(key, value []byte) error) (err error) {
+	for key, value := range v.all {
+		if err = visit(key, value); err != nil {
+			break
 		}
 	}
-	v.unread = it.unread
-	return nil
-}
-
-// viewIter goes through a view as far as Pebble can read it: where it cannot, the iterator
-// goes on with the next kind of record.
-type viewIter struct {
-	*view  // nil is one without records
-	it     *pebble.Iterator
-	kinds  int             // that were begun
-	unread map[string]bool // kinds that Pebble could not read completely
-}
-
-func (i *viewIter) next() bool {
-	if i.view == nil {
-		return false
-	}
-	for {
-		if i.it != nil && i.advance() {
-			return true
-		}
-		if err := i.close(); err != nil {
-			i.lacks(viewPrefixes[i.kinds-1])
-		}
-		if i.kinds == len(viewPrefixes) {
-			return false
-		}
-		prefix := []byte(viewPrefixes[i.kinds])
-		i.kinds++
-		it, err := i.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
-		if err != nil {
-			i.lacks(string(prefix))
-			continue
-		}
-		i.it = it
-	}
-}
-
-func (i *viewIter) lacks(kind string) {
-	if i.unread == nil {
-		i.unread = make(map[string]bool)
-	}
-	i.unread[kind] = true
-}
-
-func (i *viewIter) advance() bool {
-	if !i.it.Valid() {
-		return i.it.First()
-	}
-	return i.it.Next()
-}
-
-func (i *viewIter) key() []byte   { return i.it.Key() }
-func (i *viewIter) value() []byte { return i.it.Value() }
-
-func (i *viewIter) close() error {
-	if i.it == nil {
-		return nil
-	}
-	err := i.it.Close()
-	i.it = nil
 	return err
+}
+
+// all yields the records. Where Pebble cannot read on, it goes on with the next kind.
+func (v *view) all(yield func(key, value []byte) bool) {
+	if v == nil {
+		return
+	}
+	v.unread = make(map[string]bool)
+	for _, kind := range viewPrefixes {
+		prefix := []byte(kind)
+		it, err := v.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+		if err == nil {
+			for more := it.First(); more; more = it.Next() {
+				if !yield(it.Key(), it.Value()) {
+					_ = it.Close() // it is read-only
+					return
+				}
+			}
+			err = it.Close()
+		}
+		v.unread[kind] = err != nil
+	}
 }
 
 // merged shows the records found in the files, and those whose keys only Pebble's view has.
 // Copies among them may have been removed with a range of keys, or be old: they are dropped.
 type merged struct {
-	found *salvage
-	view  *view
+	found *sorter
+	view  *view // nil is one without records
 }
 
-func (m *merged) each(visit func(key, value []byte) error) (err error) {
-	it := viewIter{view: m.view}
-	defer func() { err = errors.Join(err, it.close()) }()
-	more := it.next()
-	err = m.found.records.each(func(v *version) error {
-		for more && bytes.Compare(it.key(), v.key) < 0 {
-			if err := visit(it.key(), it.value()); err != nil {
+func (m *merged) each(visit func(key, value []byte) error) error {
+	next, stop := iter.Pull2(m.view.all)
+	defer stop()
+	key, value, more := next()
+	err := m.found.each(func(v *version) error {
+		for ; more && bytes.Compare(key, v.key) < 0; key, value, more = next() {
+			if err := visit(key, value); err != nil {
 				return err
 			}
-			more = it.next()
 		}
-		if more && bytes.Equal(it.key(), v.key) {
-			more = it.next()
+		if more && bytes.Equal(key, v.key) {
+			key, value, more = next()
 		}
 		if v.deleted {
 			return nil
 		}
 		return visit(v.key, v.value)
 	})
-	for ; more && err == nil; more = it.next() {
-		err = visit(it.key(), it.value())
+	for ; more && err == nil; key, value, more = next() {
+		err = visit(key, value)
 	}
 	return err
 }
