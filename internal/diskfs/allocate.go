@@ -2,25 +2,20 @@ package diskfs
 
 import (
 	"errors"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
-
-// fileMode keeps other users out of a file beside the journal's directory: others may use the folder
-// that both are in.
-const fileMode = 0o600
 
 // WriteFull makes a file of the given size in bytes that takes that much room on the disk.
 // Only its owner may read it. A file system in memory has no room to take: the file is empty
 // there. When WriteFull fails, it leaves no file.
 func WriteFull(fs vfs.FS, name string, size int64) error {
-	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	f, err := CreatePrivate(fs, name)
 	if err != nil {
 		return err
 	}
 	if f.Fd() != vfs.InvalidFd {
-		err = errors.Join(os.Chmod(name, fileMode), fill(f, size))
+		err = fill(f, size)
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		err = errors.Join(err, fs.Remove(name))

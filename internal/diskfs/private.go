@@ -25,6 +25,19 @@ func (p privateFS) MkdirAll(dir string, _ fs.FileMode) error { return p.FS.Mkdir
 // Unwrap lets Pebble find the file system beneath.
 func (p privateFS) Unwrap() vfs.FS { return p.FS }
 
+// fileMode keeps other users out of a file beside the journal's directory: others may use the folder
+// that both are in.
+const fileMode = 0o600
+
+// CreatePrivate makes a file that only its owner may read, on a volume that has modes.
+func CreatePrivate(fs vfs.FS, name string) (vfs.File, error) {
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err == nil && f.Fd() != vfs.InvalidFd { // not in memory
+		_ = os.Chmod(name, fileMode)
+	}
+	return f, err
+}
+
 // MakePrivate gives a directory that exists [DirMode]. Where it cannot, such as on a
 // volume without modes, the directory is used as it is.
 func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {

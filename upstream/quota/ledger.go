@@ -161,7 +161,7 @@ func (l *Ledger) rewrite() error {
 }
 
 func (l *Ledger) writeFile(name string, text []byte) error {
-	f, err := l.fs.Create(name, vfs.WriteCategoryUnspecified)
+	f, err := diskfs.CreatePrivate(l.fs, name)
 	if err != nil {
 		return err
 	}
