@@ -16,10 +16,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has
-// the order of a read, entry.go and listing.go what can be read, write.go the writes,
-// conditional.go those with conditions, and through.go those that upstream carries out first. Its methods may be
-// called concurrently.
+// Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has the order of a read,
+// entry.go and listing.go what can be read, write.go and delete.go the writes, and through.go those that upstream
+// carries out first. Its methods may be called concurrently.
 type Memory struct {
 	journal  *journal.Journal
 	cache    *cache.Cache

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
@@ -32,10 +31,11 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	to, entries := newLines(w), 0
-	err = x.Entries(ctx, to.flush, func(item *cache.Item) error {
+	to, entries := bufio.NewWriterSize(patientWriter{w, answerTime}, linesBuffer), 0
+	err = x.Entries(ctx, to.Flush, func(item *cache.Item) error {
 		entries++
-		return to.write(exportLine(item))
+		_, err := to.Write(exportLine(item))
+		return err
 	})
 	if r.Context().Err() != nil {
 		return nil // nobody reads on
@@ -47,64 +47,22 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 			x.Why = "botwired stopped before the end, because of an error: see its log"
 		}
 	}
-	return to.end(api.ExportCounts{Namespace: namespace, Entries: entries, Missing: x.Missing, Complete: x.Why == "", Why: x.Why})
+	counts := api.ExportCounts{Namespace: namespace, Entries: entries, Missing: x.Missing, Complete: x.Why == "", Why: x.Why}
+	if err := json.NewEncoder(to).Encode(api.ExportEnd{End: counts}); err != nil {
+		return err
+	}
+	return to.Flush()
 }
 
 func exportLine(item *cache.Item) []byte {
 	body := item.Body
 	line := append(make([]byte, 0, len(body)+lineFields), body[:len(body)-len("}")]...)
 	if item.ConfirmedAt.IsZero() {
-		return append(line, `,"state":"pending"}`...)
+		return append(line, `,"state":"pending"}`+"\n"...)
 	}
-	return append(line, `,"state":"settled"}`...)
+	return append(line, `,"state":"settled"}`+"\n"...)
 }
 
 const lineFields = 24
 
-// lines are an answer of JSON Lines, which may take any time as long as the caller reads on.
-type lines struct {
-	to  *http.ResponseController
-	buf *bufio.Writer
-}
-
 const linesBuffer = 32 << 10
-
-func newLines(w http.ResponseWriter) *lines {
-	return &lines{http.NewResponseController(w), bufio.NewWriterSize(w, linesBuffer)}
-}
-
-func (l *lines) write(line []byte) error {
-	if len(line) >= l.buf.Available() {
-		if err := l.allow(); err != nil {
-			return err
-		}
-	}
-	_, err := l.buf.Write(append(line, '\n'))
-	return err
-}
-
-func (l *lines) end(counts api.ExportCounts) error {
-	line, err := json.Marshal(api.ExportEnd{End: counts})
-	if err == nil {
-		err = l.write(line)
-	}
-	if err == nil {
-		err = l.flush()
-	}
-	return err
-}
-
-func (l *lines) flush() error {
-	if l.buf.Buffered() == 0 {
-		return nil
-	}
-	if err := l.allow(); err != nil {
-		return err
-	}
-	if err := l.buf.Flush(); err != nil {
-		return err
-	}
-	return supported(l.to.Flush())
-}
-
-func (l *lines) allow() error { return supported(l.to.SetWriteDeadline(time.Now().Add(answerTime))) }

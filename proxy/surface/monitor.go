@@ -177,25 +177,18 @@ func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Para
 		return tooManyReaders(w, err)
 	}
 	defer from.Close()
-	f := requestFollower{namespace}
-	return (&stream[request]{from, f.beat(sse.AppendRetry(nil, reconnectAfter)), f.tell, f.beat}).answer(s.tasks, w, r)
-}
-
-type requestFollower struct {
-	namespace string // empty for all
-}
-
-func (f requestFollower) tell(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
-	if missed > 0 {
-		dst = appendEvent(dst, "", eventSkipped, api.Skipped{Requests: missed})
-	}
-	for i := range records {
-		r := &records[i].Value
-		if f.namespace == "" || r.id.Namespace == f.namespace {
-			dst = appendEvent(dst, "", eventRequest, r.document())
+	tell := func(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
+		if missed > 0 {
+			dst = appendEvent(dst, "", eventSkipped, api.Skipped{Requests: missed})
 		}
+		for i := range records {
+			r := &records[i].Value
+			if namespace == "" || r.id.Namespace == namespace {
+				dst = appendEvent(dst, "", eventRequest, r.document())
+			}
+		}
+		return dst, 0
 	}
-	return dst, 0
+	beat := func(dst []byte) []byte { return sse.AppendComment(dst, "botwired") }
+	return (&stream[request]{from, beat(sse.AppendRetry(nil, reconnectAfter)), tell, beat}).answer(s.tasks, w, r)
 }
-
-func (requestFollower) beat(dst []byte) []byte { return sse.AppendComment(dst, "botwired") }

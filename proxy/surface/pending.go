@@ -45,19 +45,15 @@ func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Paramet
 	ctx, cancel := s.within(w, r, flushTimeout)
 	defer cancel()
 	dropped, err := s.flusher.Drop(ctx, id, seq)
+	if errors.Is(err, journal.ErrNotPending) {
+		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
+	}
 	if err != nil {
-		return notPending(id, err)
+		return err
 	}
 	return writeDocument(w, http.StatusOK, api.Dropped{
 		Dropped: true, ID: strconv.FormatUint(dropped.Seq, 10), Seq: dropped.Seq, Namespace: id.Namespace, Key: id.Key,
 	})
-}
-
-func notPending(id journal.ID, err error) error {
-	if errors.Is(err, journal.ErrNotPending) {
-		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
-	}
-	return err
 }
 
 // flush answers when all writes acknowledged before are settled or dead, or when its time

@@ -3,6 +3,7 @@ package surface
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -46,24 +47,15 @@ func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(running.Detached(), cancel)() // guard 22.25
-	to := http.NewResponseController(w)
 	// The server's limit on the time to read a request would end the stream.
-	if err := supported(to.SetReadDeadline(time.Time{})); err != nil {
+	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
-	_ = s.send(ctx, func(events []byte) error {
-		if err := supported(to.SetWriteDeadline(time.Now().Add(writePatience))); err != nil { // guard 16.43
-			return err
-		}
-		if _, err := w.Write(events); err != nil {
-			return err
-		}
-		return supported(to.Flush())
-	}) // the answer has begun: there is nobody to tell
+	_ = s.send(ctx, patientWriter{w, writePatience}) // the answer has begun: there is nobody to tell
 	return nil
 }
 
-func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) error {
+func (s *stream[T]) send(ctx context.Context, to io.Writer) error {
 	beats := time.NewTicker(heartbeat)
 	defer beats.Stop()
 	records := make([]feed.Record[T], streamBatch)
@@ -74,7 +66,7 @@ func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) e
 		events, pause = s.tell(events, records[:n], missed)
 		clear(records[:n])
 		if len(events) > 0 {
-			if err := write(events); err != nil {
+			if _, err := to.Write(events); err != nil {
 				return err
 			}
 			events = events[:0]
@@ -92,6 +84,24 @@ func (s *stream[T]) send(ctx context.Context, write func(events []byte) error) e
 		case <-gathered:
 		}
 	}
+}
+
+// patientWriter sends what is written at once, to a caller who may take so long over each write.
+type patientWriter struct {
+	http.ResponseWriter
+	patience time.Duration
+}
+
+func (p patientWriter) Write(b []byte) (int, error) {
+	to := http.NewResponseController(p.ResponseWriter)
+	if err := supported(to.SetWriteDeadline(time.Now().Add(p.patience))); err != nil { // guard 16.43
+		return 0, err
+	}
+	n, err := p.ResponseWriter.Write(b)
+	if err == nil {
+		err = supported(to.Flush())
+	}
+	return n, err
 }
 
 // tooManyReaders refuses one reader more than there may be.
