@@ -273,7 +273,7 @@ func (e *entry) overtaken(asked time.Time) (fetched, error) {
 	if err != nil {
 		return fetched{}, err
 	}
-	if !now.isNewerThan(asked) {
+	if now.item == nil || now.age > time.Since(asked) {
 		e.generation = now.generation
 		return fetched{}, errOvertaken
 	}

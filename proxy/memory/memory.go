@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,11 +93,11 @@ func New(opts Options) *Memory {
 	m := &Memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, policy: opts.Policy,
-		writesThrough: opts.WriteThrough, through: newThroughWrites(), assumesAbsent: opts.AssumeAbsent,
+		writesThrough: opts.WriteThrough, through: &throughWrites{writes: make(map[*throughWrite]struct{})}, assumesAbsent: opts.AssumeAbsent,
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
-	m.restorer = newRestorer(m, opts.Logger)
+	m.restorer = &Restorer{m: m, logger: opts.Logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)
 	m.lister = newListKeeper(m, opts.Prefetch)
 	return m

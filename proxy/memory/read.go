@@ -76,12 +76,6 @@ func (f found) answer() answer {
 	return a
 }
 
-// isNewerThan returns true if the item is pending, or upstream has confirmed it since a moment: it is as good
-// as an answer that was asked for then.
-func (f found) isNewerThan(moment time.Time) bool {
-	return f.item != nil && f.age <= time.Since(moment)
-}
-
 // askUpstream answers a read for which what was found here is not fresh: a stale answer while
 // upstream is asked in the background, else upstream's answer, else an old one.
 func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, error) {

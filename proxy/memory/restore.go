@@ -47,10 +47,6 @@ type RestoreCounts struct {
 	Failed   int // upstream has refused them
 }
 
-func newRestorer(m *Memory, logger *slog.Logger) *Restorer {
-	return &Restorer{m: m, logger: logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
-}
-
 // Resume goes on with what a person has asked an earlier process for.
 func (r *Restorer) Resume() {
 	for namespace, s := range r.m.journal.Trust.Suspects() {

@@ -163,8 +163,9 @@ func (r *Result) AppendHeader(dst []byte) []byte {
 }
 
 func (r *Result) appendReadHeader(dst []byte) []byte {
-	if seconds, ok := r.ageHeader(); ok {
-		dst = append(strconv.AppendInt(append(dst, "Age: "...), seconds, 10), "\r\n"...)
+	// An answer has an Age if upstream was not asked for it (RFC 9111, section 5.1), unless nobody knows it.
+	if r.Source < FromUpstream && r.Age != cache.Forever { // guard 19.18
+		dst = append(strconv.AppendInt(append(dst, "Age: "...), int64(min(r.Age, maxAge)/time.Second), 10), "\r\n"...)
 	}
 	if r.incomplete { // guard 10.14
 		dst = append(dst, "Botwired-List: incomplete\r\n"...)
@@ -174,13 +175,6 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 		dst = append(append(append(dst, "Etag: "...), tag...), "\r\n"...)
 	}
 	return dst
-}
-
-// ageHeader is the value of the header Age. An answer has one if upstream was not asked
-// for it (RFC 9111, section 5.1), unless nobody knows its age. A pending write is the newest
-// there is, and has the age 0.
-func (r *Result) ageHeader() (seconds int64, ok bool) {
-	return int64(min(r.Age, maxAge) / time.Second), r.Source < FromUpstream && r.Age != cache.Forever // guard 19.18
 }
 
 // maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).

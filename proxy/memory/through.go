@@ -20,10 +20,6 @@ type throughWrites struct {
 	writes map[*throughWrite]struct{}
 }
 
-func newThroughWrites() *throughWrites {
-	return &throughWrites{writes: make(map[*throughWrite]struct{})}
-}
-
 func (ps *throughWrites) begin(p *throughWrite) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -72,8 +68,10 @@ type throughWrite struct {
 // the caller prefers and gets; negative if it gets none.
 func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions, applied time.Duration) (Result, error) {
 	written, settled, err := m.sendThrough(ctx, q, write, wanted)
-	if errors.Is(err, errOtherWriter) {
-		m.fetchWinner(ctx, write.ID)
+	if errors.Is(err, errOtherWriter) { // its caller is to read the new state; without an answer, the watch will tell
+		ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
+		defer cancel()
+		_ = m.fetchEntry(ctx, write.ID)
 	}
 	if err != nil {
 		return Result{}, err
@@ -197,11 +195,3 @@ func (m *Memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Cond
 
 // errOtherWriter refuses a write whose condition held here and not upstream.
 var errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
-
-// fetchWinner asks upstream for an entry that another host has changed, so that a caller who is told
-// so reads the new state. If upstream does not answer, the watch will tell.
-func (m *Memory) fetchWinner(ctx context.Context, id journal.ID) {
-	ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
-	defer cancel()
-	_ = m.fetchEntry(ctx, id)
-}

@@ -30,7 +30,18 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 		return Result{}, err
 	}
 	q.release() // acknowledging may wait for upstream
-	return m.acknowledge(ctx, q, w.Value, written, assumed), nil
+	if q.Trace.Given() {
+		m.traces.Note(written.String(), written.Seq, q.Trace)
+	}
+	r := Result{
+		Status: statusOK, id: written.ID, op: written.Op, value: w.Value, seq: written.Seq, state: "pending",
+		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
+	}
+	if q.Waits {
+		r.awaited, r.applied = true, q.Wait
+		r.state = m.await(ctx, q, &written)
+	}
+	return r, nil
 }
 
 // NewPut returns the PUT of a value.
@@ -38,30 +49,18 @@ func NewPut(id journal.ID, value string) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)}
 }
 
-// store journals a write.
+// store journals a write. It is fenced, also where the settings say no, if its entry may have been assumed absent:
+// upstream may hold a value (contract 17). A newer write inherits that from a pending one.
 func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 	m.lister.note(w.Namespace)
-	if err := m.fenceAssumed(&w); err != nil {
-		return journal.Write{}, err
+	if m.assumesAbsent(w.Namespace) {
+		state, err := m.journal.Lookup(w.ID)
+		if err != nil {
+			return journal.Write{}, err
+		}
+		w.Fenced = w.Fenced || leavesNoTrace(state.Kind) // guard 17.14
 	}
 	return m.journal.Append(w)
-}
-
-// acknowledge makes the result of a write that is durable. It first waits for upstream if the caller
-// prefers that.
-func (m *Memory) acknowledge(ctx context.Context, q *Request, value string, written journal.Write, assumed bool) Result {
-	if q.Trace.Given() {
-		m.traces.Note(written.String(), written.Seq, q.Trace)
-	}
-	r := Result{
-		Status: statusOK, id: written.ID, op: written.Op, value: value, seq: written.Seq, state: "pending",
-		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
-	}
-	if q.Waits {
-		r.awaited, r.applied = true, q.Wait
-		r.state = m.await(ctx, q, &written)
-	}
-	return r
 }
 
 // await waits until upstream has confirmed or refused a write, for as long as its caller prefers, and
@@ -158,18 +157,4 @@ func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes i
 		return seq, a.item, 0, nil
 	}
 	return 0, nil, 0, errOvertaken // by a write that the next look finds
-}
-
-// fenceAssumed fences a write, also where the settings do not, if its entry may have been assumed absent:
-// upstream may hold a value (contract 17). A newer write inherits that from a pending one.
-func (m *Memory) fenceAssumed(w *journal.NewWrite) error {
-	if !m.assumesAbsent(w.Namespace) {
-		return nil
-	}
-	state, err := m.journal.Lookup(w.ID)
-	if err != nil {
-		return err
-	}
-	w.Fenced = w.Fenced || leavesNoTrace(state.Kind) // guard 17.14
-	return nil
 }

@@ -109,8 +109,3 @@ func (m *Measures) count(v memory.Verb, first, end memory.Outcome) (n int64) {
 func (m *Measures) writes(first, end memory.Outcome) int64 {
 	return m.count(memory.PutEntry, first, end) + m.count(memory.DeleteEntry, first, end)
 }
-
-func (m *Measures) distribution(v memory.Verb, first, end memory.Outcome) (d metrics.Distribution) {
-	m.measured(v, first, end, func(s *metrics.Series) { d = d.Plus(s.Distribution()) })
-	return d
-}

@@ -112,7 +112,7 @@ func readTrips(here *Measures, upstream *metrics.Times) (t trips) {
 			local, there = &t.localWrites, &t.upstreamWrites
 			first, end = memory.WasAcknowledged, memory.WasAcknowledged+1
 		}
-		*local = local.Plus(here.distribution(v, first, end))
+		here.measured(v, first, end, func(s *metrics.Series) { *local = local.Plus(s.Distribution()) })
 		*there = there.Plus(upstream.Of(v.String(), confirmed).Distribution())
 	}
 	return t

@@ -33,10 +33,6 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 		}
 		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
 	}
-	return s.restoreWithin(ctx, w, namespace)
-}
-
-func (s *Surface) restoreWithin(ctx context.Context, w http.ResponseWriter, namespace string) error {
 	doc := api.Restoration{Namespace: namespace, State: "over"}
 	if suspicion, suspect := s.journal.Trust.Suspect(namespace); !suspect || !suspicion.Restoring {
 		if _, _, _, err := s.restorer.Look(ctx, namespace, false); err != nil { // guard 9.62
@@ -108,7 +104,13 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return s.forgetEntry(w, id)
 	}
 	if p.isAboutAll() {
-		return s.acceptUpstream(w)
+		lost := s.lost()
+		if lost != "" {
+			if err := s.goOn(); err != nil {
+				return err
+			}
+		}
+		return writeDocument(w, http.StatusOK, api.Accepted{Lost: lost, Namespaces: []string{}})
 	}
 	namespace := p.givenNamespace()
 	if p.Err != nil {
@@ -133,17 +135,6 @@ type Loss interface {
 	Lost() string
 	// Accept has the engine go on with what upstream has now. It is durable when it returns.
 	Accept() error
-}
-
-// acceptUpstream goes on with what upstream has now, and gives nothing back.
-func (s *Surface) acceptUpstream(w http.ResponseWriter) error {
-	lost := s.lost()
-	if lost != "" {
-		if err := s.goOn(); err != nil {
-			return err
-		}
-	}
-	return writeDocument(w, http.StatusOK, api.Accepted{Lost: lost, Namespaces: []string{}})
 }
 
 func (s *Surface) lost() string {
