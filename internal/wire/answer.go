@@ -1,6 +1,11 @@
 package wire
 
-import "strconv"
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
 
 // Entry is one value under (namespace, key). Times are Unix seconds.
 type Entry struct {
@@ -70,4 +75,95 @@ func AppendDeleted(dst []byte, ns, key string) []byte {
 
 func appendName(dst []byte, before, s string) []byte {
 	return appendString(append(dst, before...), s)
+}
+
+// appendString appends s as a JSON string with nothing escaped but what JSON demands: quotes,
+// backslashes and the control characters below U+0020. A surrogate that stands alone (three bytes, as
+// in WTF-8) is written as its \u escape; any other invalid byte as U+FFFD.
+func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			if size := runeSize(s, i); size > 0 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, s[done:i]...)
+		dst, i = appendEscaped(dst, s, i)
+		done = i
+	}
+	dst = append(dst, s[done:]...)
+	return append(dst, '"')
+}
+
+// runeSize is the length of the valid UTF-8 sequence at s[i:], or 0.
+func runeSize[S ~string | ~[]byte](s S, i int) int {
+	r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+	if r == utf8.RuneError && size <= 1 {
+		return 0
+	}
+	return size
+}
+
+// appendEscaped appends the escape for what stands at s[i:] and returns where it ends.
+func appendEscaped[S ~string | ~[]byte](dst []byte, s S, i int) ([]byte, int) {
+	c := s[i]
+	if short := shortEscape(c); short != 0 {
+		return append(dst, '\\', short), i + 1
+	}
+	if c < ' ' {
+		return appendUnicodeEscape(dst, rune(c)), i + 1
+	}
+	if r, ok := surrogateAt(s, i); ok {
+		return appendUnicodeEscape(dst, r), i + surrogateSize
+	}
+	return append(dst, "\uFFFD"...), i + 1
+}
+
+func shortEscape(c byte) byte {
+	switch c {
+	case '"', '\\':
+		return c
+	case '\n':
+		return 'n'
+	case '\r':
+		return 'r'
+	case '\t':
+		return 't'
+	case '\b':
+		return 'b'
+	case '\f':
+		return 'f'
+	}
+	return 0
+}
+
+func appendUnicodeEscape(dst []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}
+
+// appendFloat appends f as Python's repr prints it: the shortest digits that read back the same, with
+// an exponent below 1e-4 and from 1e16 on, and never without a point or an exponent. NaN and the
+// infinities, which JSON does not have, are null.
+func appendFloat(dst []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(dst, "null"...)
+	}
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	if bytes.IndexByte(dst[start:], '.') < 0 {
+		dst = append(dst, ".0"...)
+	}
+	return dst
 }
