@@ -60,18 +60,12 @@ type Events struct {
 	process string // tells the numbers of this process's events from another's
 }
 
-// Wanted reports whether anybody follows the events, or has done so within the last minute.
-func (e *Events) Wanted() bool { return e.feed.Wanted() }
-
 func (e *Events) add(now event) {
-	if e.Wanted() {
+	if e.feed.Wanted() {
 		now.at = time.Now()
 		e.feed.Add(now)
 	}
 }
-
-// Follow returns a reader of the events from now on.
-func (e *Events) Follow() (*feed.Reader[event], error) { return e.feed.Follow() }
 
 func newEvents() *Events {
 	return &Events{
@@ -182,13 +176,13 @@ func lastEvent(r *http.Request) string {
 // resume returns a reader of the events after one. reset is why there are some that it misses.
 func (e *Events) resume(last string) (from *feed.Reader[event], reset string, err error) {
 	if last == "" {
-		from, err = e.Follow()
+		from, err = e.feed.Follow()
 		return from, "", err
 	}
 	number, ours := strings.CutPrefix(last, e.process+"-")
 	seen, parseErr := strconv.ParseUint(number, 10, 64)
 	if !ours || parseErr != nil { // guard 13.32
-		from, err = e.Follow()
+		from, err = e.feed.Follow()
 		return from, resetRestarted, err
 	}
 	from, ok, err := e.feed.Resume(seen)

@@ -28,10 +28,6 @@ const (
 // Monitor shows the requests of the memory API to those who look.
 type Monitor struct{ feed *feed.Feed[request] }
 
-func newMonitor() *Monitor {
-	return &Monitor{feed: feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})}
-}
-
 type request struct {
 	method, path string
 	id           journal.ID // without a key for a LIST; empty if the path names neither
@@ -49,9 +45,6 @@ type Observation struct {
 	monitor *Monitor
 	request
 }
-
-// Follow returns a reader of the requests from now on.
-func (m *Monitor) Follow() (*feed.Reader[request], error) { return m.feed.Follow() }
 
 // Begin returns an observation, nil if nobody looks.
 func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
@@ -172,7 +165,7 @@ func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Para
 	if p.Err != nil {
 		return p.Err
 	}
-	from, err := s.Monitor.Follow()
+	from, err := s.Monitor.feed.Follow()
 	if err != nil {
 		return tooManyReaders(w, err)
 	}

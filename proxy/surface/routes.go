@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/internal/feed"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/proxy/dashboard"
 	"github.com/botwired/botwired/proxy/memory"
@@ -27,7 +28,8 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
 		importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
-		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(), Monitor: newMonitor(),
+		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(),
+		Monitor: &Monitor{feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
 	s.history = newLastHour(opts, s.figures)
