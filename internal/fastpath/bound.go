@@ -26,9 +26,8 @@ func (c *conn) wake() bool {
 	return since == busy || since != evicted && c.idleSince.CompareAndSwap(since, busy)
 }
 
-// makeWay returns when there is room for another connection. For its sake, the idlest
-// connection is closed: the server prefers a new caller to one that is silent, or that stops
-// within a body. While all are busy, newcomers wait. The caller holds mu.
+// makeWay makes room for another connection: it closes the idlest one, or waits while all are busy. The caller
+// holds mu.
 func (s *Server) makeWay() {
 	if s.opts.MaxConns == 0 {
 		return

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// restPatience is how long the bytes of a body may pause after the handler has answered
-	// without them. They come at once from nearly every caller, and the connection goes on.
+	// restPatience bounds a pause within a body that the handler has left. Nearly every caller sends it at once,
+	// and the connection goes on.
 	restPatience = time.Second / 4
 	// restTime bounds how long such a body may take to come.
 	restTime = 2 * time.Second
@@ -161,9 +161,8 @@ func (b *borrowed) wait(p []byte) (n int, err error) {
 // leaveBody bounds from now on how long the rest of a body is waited for.
 func (b *borrowed) leaveBody() { b.until.CompareAndSwap(0, time.Now().Add(restTime).UnixNano()) }
 
-// CloseWrite is called when net/http has sent its last answer, and would wait for it to
-// arrive before it closes a connection on which more is coming. The owner does that. A
-// handler that has taken the connection over goes on reading, and closes it itself.
+// CloseWrite is called after net/http's last answer. The owner waits until that has arrived. A handler that has
+// taken the connection over goes on reading, and closes it itself.
 func (b *borrowed) CloseWrite() (err error) {
 	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
 		err = half.CloseWrite()

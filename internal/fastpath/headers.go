@@ -2,9 +2,8 @@ package fastpath
 
 import "bytes"
 
-// harmless are the headers, in lower case, that change nothing about a request to the
-// memory: neither its handler nor the guard looks at them. SDKs and browsers' fetch send
-// the first ones by themselves, tracers the others.
+// harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers' fetch
+// send the first ones by themselves, tracers the others.
 var harmless = []string{ // guard 5.12
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
@@ -36,9 +35,8 @@ func endsElsewhere(name []byte) bool {
 	return is(name, "expect") || is(name, "upgrade") || is(name, "trailer")
 }
 
-// withWholeEscapes makes the target in a request's first line one that net/http can
-// read. BotWire takes a "%" that begins no escape for itself, and net/http refuses it. A
-// query has no such rule.
+// withWholeEscapes escapes each "%" of a request's path that begins no escape: BotWire takes it for itself, and
+// net/http refuses it.
 func withWholeEscapes(request []byte) []byte {
 	end := bytes.IndexByte(request, '\n')
 	if end < 0 {

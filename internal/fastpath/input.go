@@ -9,10 +9,8 @@ import (
 
 const (
 	leastRoom = 1 << 10
-	// lastLook is how long a connection may still bring its next request once the server is
-	// closing, and firstLook how long a new one may bring its first: the caller may have sent
-	// it just before. A connection that is closed with a request unread is a broken one to its
-	// caller.
+	// lastLook bounds how long a connection may still bring a request once the server is closing, and firstLook
+	// how long a new one may: its caller may have sent that just before, and must not find the connection broken.
 	lastLook  = 20 * time.Millisecond
 	firstLook = 250 * time.Millisecond
 	// ownTime is how long net/http goes on once the server is closing, for what such a look finds.
@@ -97,10 +95,9 @@ func (c *conn) setReadDeadline(p part, now time.Time) bool {
 	return c.net.SetReadDeadline(by) == nil
 }
 
-// onHangUp calls leave if the caller ends the connection while its request is being
-// handled. To notice, it reads on, but one byte at most: requests that callers send
-// ahead must not pile up here. stop ends this and adds the byte to in; it may be called
-// again.
+// onHangUp calls leave if the caller ends the connection while its request is handled. To notice, it reads one
+// byte on: requests that callers send ahead must not pile up here. stop ends this and adds the byte to in; it
+// may be called again.
 func (c *conn) onHangUp(leave func()) (stop func()) {
 	room := c.buf[len(c.in) : len(c.in)+1]
 	c.readBy = time.Time{}

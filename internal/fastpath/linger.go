@@ -60,9 +60,8 @@ func withBorrowed(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, borrowedKey{}, c)
 }
 
-// handleBorrowed has the handler answer a request that net/http has read. It watches the
-// handler read the body: the connection is idle while a body does not go on. A body that
-// the handler has left is not waited for as long as one that it reads.
+// handleBorrowed has the handler answer a request that net/http has read. The connection is idle while the body
+// does not go on, and a body that the handler has left gets less time.
 func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	b := r.Context().Value(borrowedKey{}).(*borrowed)
 	if len(r.TransferEncoding) > 0 && !b.framed.Swap(false) && b.lengths.found.Load() { // guard 16.42

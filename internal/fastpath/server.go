@@ -221,9 +221,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// awaitOwn returns once net/http has all connections for good that are left, or after ownTime, or
-// with ctx. Until then, any of them may bring a request for net/http, which answers none that it
-// has not read before its own Shutdown.
+// awaitOwn returns once net/http has all remaining connections for good, or after ownTime, or with ctx. Any other
+// may still bring a request for net/http, which answers none that comes after its own Shutdown.
 func (s *Server) awaitOwn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, ownTime)
 	defer cancel()

@@ -30,10 +30,9 @@ func crossSite(from provenance, r *http.Request) reason {
 	return ""
 }
 
-// addedByBrowsers are headers that a browser adds to the requests of pages. A page can set them to
-// another value and cannot remove them: Accept and Accept-Encoding are on every fetch, preflights
-// included (Fetch standard, "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also
-// on a WebSocket handshake.
+// addedByBrowsers lists headers that no page can remove: Accept and Accept-Encoding are on every fetch, preflights
+// included (Fetch standard, "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a
+// WebSocket handshake.
 var addedByBrowsers = []string{
 	"User-Agent", "Accept", "Accept-Encoding", "Accept-Language",
 	"Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",

@@ -22,8 +22,7 @@ const (
 	bodiesRoom = 64 << 20
 	// roomPatience is how long a body waits for room, all its waits together.
 	roomPatience = 5 * time.Second
-	// bodyTime is how long a body that has room may take to come: a caller that sends it
-	// byte by byte would keep the others out. The largest takes milliseconds on a loopback.
+	// bodyTime bounds a body that has room: a caller that sends it byte by byte would keep the others out.
 	bodyTime = 15 * time.Second
 )
 
@@ -84,9 +83,8 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room
 	return nil, Room{}, refusal
 }
 
-// read takes the room for a body of known length before it reads it. Else it reads what
-// may come without room, and doubles that as long as the body goes on: a caller that
-// begins a body and stalls keeps no more room than it has filled.
+// read takes the room for a body of known length first. For any other it doubles the room as the body goes on:
+// a caller that stalls keeps no more than about what it has filled.
 func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byte, error) {
 	if r.ContentLength > MaxBodyBytes {
 		return nil, errTooLarge

@@ -64,10 +64,9 @@ func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w 
 // leavesNoTrace returns true if nothing here records what upstream tells of such an entry.
 func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
 
-// mayExist refuses with 404 an entry that is known to be absent. If that is not known, it
-// asks upstream, and if upstream cannot be asked, or not in the time that is left of the
-// caller's patience since the DELETE began, it goes by an older absence, or by the listing. The
-// generation is the entry's from before it was looked up.
+// mayExist refuses a known absence with 404. If nothing is known, it asks upstream, for what is left of the
+// caller's patience since the DELETE began; without an answer, an older absence or the listing decides. The
+// generation is from before the entry was looked up.
 func (m *Memory) mayExist(
 	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
 ) (assumed bool, err error) {
@@ -102,9 +101,8 @@ func refusesCaller(err error) bool {
 	return answered && status != statusTooManyRequests
 }
 
-// mayBeListed decides for an entry of which nothing else is known, by its namespace's
-// listing, as long as a LIST would be answered with that. A listing that lacks nothing
-// knows which entries upstream does not hold.
+// mayBeListed decides by the namespace's listing, as long as that would answer a LIST. A complete listing proves
+// an absence.
 func (m *Memory) mayBeListed(id journal.ID) (assumed bool, err error) {
 	l, listed, ok, err := m.view.listed(id)
 	if err != nil {

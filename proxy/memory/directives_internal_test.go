@@ -76,7 +76,7 @@ func TestAgeThatNobodyKnows(t *testing.T) {
 	} {
 		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: confirmedAt}
 		_, age, _ := AnyAge.freshness(usual, item, item.ConfirmedAt, time.Now())
-		result := answer{item: item, source: FromFallback, age: age}.result(statusOK, item.Body)
+		result := Result{Status: statusOK, Read: true, Source: FromFallback, Age: age, item: item}
 		if got := string(result.AppendHeader(nil)); strings.Contains(got, "Age: ") {
 			t.Errorf("%s: %q", name, got)
 		}

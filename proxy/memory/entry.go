@@ -178,9 +178,8 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 	return seen, err
 }
 
-// checkList has upstream's list taken in before its word is believed that it does not hold an
-// entry which it has confirmed. All who need the list share it. It reports whether that was
-// necessary.
+// checkList takes upstream's list in before it believes a 404 for an entry that upstream has confirmed. All who
+// need the list share it. It returns true if that was necessary.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil || !unproven { // guard 9.34
@@ -190,9 +189,8 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// acceptListed accepts that upstream does not hold the entry, now that its list is known. If the
-// list shows the entry all the same, upstream contradicts itself, and what is known here is the
-// answer.
+// acceptListed accepts a 404 once upstream's list is known. If that shows the entry all the same, upstream
+// contradicts itself, and what is known here is the answer.
 func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil {
@@ -264,10 +262,8 @@ func (e *entry) isOutdated(seen *journal.Observation) bool {
 	return seen != nil && micros(seen.UpdatedAt) < e.m.view.versionOf(e.id)
 }
 
-// overtaken answers with what is known here instead of with an answer that was asked for
-// at some moment: a pending write is the newest there is, and a copy confirmed since that
-// moment is as good as asking upstream, whatever the policy and the caller say. So a busy
-// entry cannot keep its readers waiting.
+// overtaken answers with what is known here instead of with an answer that was asked for at some moment: a
+// pending write is newer, and a copy confirmed since is as good. So a busy entry cannot keep its readers waiting.
 func (e *entry) overtaken(asked time.Time) (fetched, error) {
 	now, err := e.m.findEntry(e.id, AnyAge)
 	if err != nil {

@@ -59,10 +59,9 @@ func (f *fetches) patience(from resource) time.Duration {
 	return f.upstream.Patience(journal.ID{Namespace: key.Namespace, Key: key.Key})
 }
 
-// wait begins or joins a fetch and waits for it, but not for longer than some time, and not
-// at all if the fetch has been under way for as long: nobody waits again for a request that
-// others have waited for in vain. It does not look at whether its caller is still there: one
-// that has closed only its sending side is still to be answered, and looks the same.
+// wait begins or joins a fetch and waits for it, no longer than longest, and not at all if the fetch has been
+// under way for as long: others have waited in vain. It waits also if the caller has gone: one that has closed
+// only its sending side looks the same, and is to be answered.
 func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
 	at, underWay := f.began.Load(fetchName(from, waitOutOutage))
 	inVain := longest <= 0 || underWay && time.Since(at.(time.Time)) >= longest // guard 9.13
@@ -83,9 +82,8 @@ func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration)
 	}
 }
 
-// begin begins or joins a fetch. Readers that wait out an outage and readers that do not
-// have fetches of their own. Should two run at a time, the journal drops the answer that
-// comes second.
+// begin begins or joins a fetch. Readers that wait out an outage have fetches of their own. If two run at a time,
+// the journal drops the answer that comes second.
 func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.Result {
 	name := fetchName(from, waitOutOutage)
 	return f.group.DoChan(name, func() (result any, err error) {
@@ -103,9 +101,8 @@ func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.R
 	})
 }
 
-// once asks upstream and takes the answer. Readers may join until the answer is about to
-// be taken: a later reader may have seen a newer write, settled by now, and must not get
-// an older answer (contract 5).
+// once asks upstream and takes the answer. Nobody may join any more by then: a later reader may have seen a newer
+// write, and must not get an older answer (contract 5).
 func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched, error) {
 	now := time.Now()
 	f.began.Store(name, now)

@@ -31,8 +31,7 @@ func (m *Memory) findListing(namespace string, limit int, d Directives) (found, 
 	return f, nil
 }
 
-// list makes a listing of what is known here, nil if upstream was never asked for it.
-// The generation is the namespace's from before.
+// list makes a listing of what is known here; nil if upstream was never asked for it.
 func (m *Memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
 	unchanged := func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation

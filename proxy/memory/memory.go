@@ -182,24 +182,26 @@ func (m *Memory) get(q *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	a := found.answer()
+	r := found.answer()
 	if found.freshness != cache.Fresh {
 		if q.AtOnce {
 			return Result{}, ErrWaits
 		}
-		if a, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, newEntry(m, q.ID, found.generation, q.noStore))); err != nil {
+		if r, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, newEntry(m, q.ID, found.generation, q.noStore))); err != nil {
 			return Result{}, err
 		}
 	}
 	switch {
-	case a.item.Body == nil:
-		return a.result(statusNotFound, wire.NotFound(q.ID.Namespace, q.ID.Key).Body), nil
-	case q.changed(a.item):
-		return a.result(statusPreconditionFailed, nil), errNotAsMatched
-	case q.unchanged(a.item):
-		return a.result(statusNotModified, nil), nil
+	case r.item.Body == nil:
+		r.Status, r.body = statusNotFound, wire.NotFound(q.ID.Namespace, q.ID.Key).Body
+	case q.changed(r.item):
+		r.Status, err = statusPreconditionFailed, errNotAsMatched
+	case q.unchanged(r.item):
+		r.Status = statusNotModified
+	default:
+		r.Status, r.body = statusOK, r.item.Body
 	}
-	return a.result(statusOK, a.item.Body), nil
+	return r, err
 }
 
 func (m *Memory) listKeys(q *Request) (Result, error) {
@@ -207,11 +209,12 @@ func (m *Memory) listKeys(q *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	a := found.answer()
+	r := found.answer()
 	if found.freshness != cache.Fresh {
-		if a, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, &listing{m, q.ID.Namespace, q.Limit})); err != nil {
+		if r, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, &listing{m, q.ID.Namespace, q.Limit})); err != nil {
 			return Result{}, err
 		}
 	}
-	return a.result(statusOK, a.item.Body), nil
+	r.Status, r.body = statusOK, r.item.Body
+	return r, nil
 }

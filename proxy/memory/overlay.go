@@ -37,9 +37,8 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 	}
 }
 
-// listNewest is list with no more rows than the newest: a namespace from which much was written
-// since upstream listed it has many. cut says that there are more: pending writes may have hidden
-// some of those that were read, and then the listing lacks others.
+// listNewest is list with the newest rows only: there may be many. cut says that there are more, which the listing
+// lacks if pending writes have hidden some of the rows.
 func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok { // guard 9.3

@@ -16,17 +16,6 @@ const fallbackAfter = time.Second
 
 var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
 
-type answer struct {
-	item   *cache.Item
-	source Source
-	age    time.Duration
-	disk   bool // it was made of what the journal has, as the cache had nothing
-}
-
-func (a answer) result(status int, body []byte) Result {
-	return Result{Status: status, Read: true, Source: a.source, Age: a.age, fromDisk: a.disk, item: a.item, incomplete: a.item.Incomplete, body: body}
-}
-
 // found is what is known here, and what that is good for.
 type found struct {
 	item       *cache.Item      // nil if nothing is known
@@ -65,30 +54,32 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 // doubted are the sources of answers in whose place upstream has given another one.
 var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
-func (f found) answer() answer {
-	if f.item != nil && f.item.ConfirmedAt.IsZero() {
-		return answer{item: f.item, source: FromPending}
+// answer returns the item as a read's result without a status, for which upstream was not asked.
+func (f found) answer() Result {
+	r := Result{Read: true, Source: FromCache, Age: f.age, fromDisk: f.disk, item: f.item}
+	switch {
+	case f.item == nil:
+	case f.item.ConfirmedAt.IsZero():
+		r.Source, r.Age, r.fromDisk = FromPending, 0, false
+	case f.item.Doubt != uint8(journal.NotRejected):
+		r.Source = doubted[f.item.Doubt]
 	}
-	a := answer{item: f.item, source: FromCache, age: f.age, disk: f.disk}
-	if f.item != nil && f.item.Doubt != uint8(journal.NotRejected) {
-		a.source = doubted[f.item.Doubt]
-	}
-	return a
+	return r
 }
 
 // askUpstream answers a read for which what was found here is not fresh: a stale answer while
 // upstream is asked in the background, else upstream's answer, else an old one.
-func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, error) {
-	a := found.answer()
+func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, error) {
+	r := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
 		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
-		if a.source == FromCache {
-			a.source = FromStale
+		if r.Source == FromCache {
+			r.Source = FromStale
 		}
-		return a, nil
+		return r, nil
 	case d.onlyIfCached:
-		return answer{}, errNotCached
+		return Result{}, errNotCached
 	}
 	got, err := m.fetchFor(found.freshness, from)
 	key := from.key()
@@ -97,19 +88,19 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (answer, 
 		return m.assess(key.Namespace, d, got.item(key), found.generation).answer(), nil
 	case err == nil && got.doubt != journal.NotRejected:
 		item := got.item(key)
-		return answer{item: item, source: doubted[got.doubt], age: cache.Age(item.ConfirmedAt, time.Now())}, nil
+		return Result{Read: true, Source: doubted[got.doubt], Age: cache.Age(item.ConfirmedAt, time.Now()), item: item}, nil
 	case err == nil:
-		return answer{item: got.item(key), source: found.askedBecause()}, nil
+		return Result{Read: true, Source: found.askedBecause(), item: got.item(key)}, nil
 	case found.freshness == cache.Fallback && isNoAnswer(err):
-		a.source = FromFallback
-		return a, nil
+		r.Source = FromFallback
+		return r, nil
 	case m.mayAssumeAbsent(key, d, found) && isOutage(err):
-		return answer{item: &cache.Item{}, source: FromAssumed, age: cache.Forever}, nil
+		return Result{Read: true, Source: FromAssumed, Age: cache.Forever, item: &cache.Item{}}, nil
 	}
 	if found.excluded && isUnavailable(err) {
 		err = UnusedCopy{err}
 	}
-	return answer{}, err
+	return Result{}, err
 }
 
 // UnusedCopy is the error for a reader whose directives exclude the copy that is known here, when

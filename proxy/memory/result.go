@@ -115,11 +115,10 @@ type Result struct {
 	Read   bool
 
 	// Of a read.
-	Source     Source
-	Age        time.Duration // cache.Forever if nobody knows it
-	fromDisk   bool          // the journal had the answer, and the cache had not
-	item       *cache.Item
-	incomplete bool
+	Source   Source
+	Age      time.Duration // cache.Forever if nobody knows it
+	fromDisk bool          // the journal had the answer, and the cache had not
+	item     *cache.Item
 
 	// Of a write.
 	id      journal.ID
@@ -167,7 +166,7 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 	if r.Source < FromUpstream && r.Age != cache.Forever { // guard 19.18
 		dst = append(strconv.AppendInt(append(dst, "Age: "...), int64(min(r.Age, maxAge)/time.Second), 10), "\r\n"...)
 	}
-	if r.incomplete { // guard 10.14
+	if r.item.Incomplete { // guard 10.14
 		dst = append(dst, "Botwired-List: incomplete\r\n"...)
 	}
 	dst = append(append(append(dst, "Cache-Status: "...), sourceNames[r.Source].cacheStatus...), "\r\n"...)

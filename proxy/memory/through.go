@@ -12,9 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// throughWrites holds the writes through that are on their way upstream, or just over. Upstream's answers
-// of that time may or may not show such a write. A reader that has asked upstream waits until the
-// write is over, and so sees no value that vanishes again (contract 7).
+// throughWrites holds the writes through that are on their way. Upstream's answers may or may not show such a
+// write, so a reader waits until it is over, and sees no value that vanishes again (contract 7).
 type throughWrites struct {
 	mu     sync.Mutex // guards writes
 	writes map[*throughWrite]struct{}

@@ -147,14 +147,14 @@ func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes i
 	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
 		return seq, found.item, 0, nil
 	}
-	a, err := m.askUpstream(AnyAge, found, newEntry(m, id, found.generation, false))
+	r, err := m.askUpstream(AnyAge, found, newEntry(m, id, found.generation, false))
 	switch {
 	case err != nil:
 		return 0, nil, 0, err // guard 9.2
-	case a.source >= FromUpstream:
-		return seq, a.item, 1, nil
-	case a.source == FromFallback, a.source == FromAssumed, a.source == FromDataLoss, a.source == FromOlder:
-		return seq, a.item, 0, nil
+	case r.Source >= FromUpstream:
+		return seq, r.item, 1, nil
+	case r.Source == FromFallback, r.Source == FromAssumed, r.Source == FromDataLoss, r.Source == FromOlder:
+		return seq, r.item, 0, nil
 	}
 	return 0, nil, 0, errOvertaken // by a write that the next look finds
 }

@@ -12,8 +12,8 @@ import (
 
 const linesType = "application/jsonl"
 
-// export answers with all entries of a namespace. It writes a line for each entry, and at last one that says how many there were and
-// whether that is all: so a reader notices when the answer was cut off.
+// export answers with a line for each entry of a namespace. The last line says how many there were and whether
+// that is all: a reader notices when the answer was cut off.
 func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.givenNamespace()
 	if p.Err != nil {

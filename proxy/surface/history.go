@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// historyStep is the time between two points, and historyLength how many are kept: an hour.
+	// An hour of points is kept.
 	historyStep   = 10 * time.Second
 	historyLength = 360
 	// historyLook is how often the state of upstream is looked at: shorter outages may be missed.
