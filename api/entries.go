@@ -29,7 +29,7 @@ func (r *Revision) Text() string {
 	return *r.Value
 }
 
-// Undone is an entry of which an earlier state was written anew: POST /_botwired/undo.
+// Undone is an entry whose earlier state was written anew: POST /_botwired/undo.
 type Undone struct {
 	Namespace string   `json:"namespace"`
 	Key       string   `json:"key"`

@@ -255,7 +255,7 @@ type Namespace struct {
 	AtLeast bool `json:"entries_at_least"`
 }
 
-// Namespaces is a page of the namespaces of which the daemon knows entries, by name.
+// Namespaces is a page of the namespaces with entries that the daemon knows, by name.
 type Namespaces struct {
 	Namespaces []Namespace `json:"namespaces"`
 	Next       *string     `json:"next"` // the parameter after of the next page; null at the end

@@ -50,7 +50,7 @@ func parseYAML(content []byte) (node, error) {
 	return out, nil
 }
 
-// yamlFault keeps the parser's own words but none of the file's.
+// yamlFault returns the parser's message without the parts that quote the file.
 func yamlFault(err error) error {
 	var fault yaml.Error
 	if !errors.As(err, &fault) || fault.GetToken() == nil {

@@ -41,8 +41,8 @@ func (s Setting) Flag() string { return FlagName(s.Name) }
 // Kind returns the word for the setting's values in a usage line.
 func (s Setting) Kind() string { return s.codec.kind }
 
-// FlagName turns any spelling of a setting's name ("flush.drain_timeout") into
-// that of its flag ("flush-drain-timeout").
+// FlagName returns the name of the flag ("flush-drain-timeout") for any spelling of a setting's name
+// ("flush.drain_timeout").
 func FlagName(name string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(name)
 }

@@ -45,7 +45,7 @@ func bindUpstream(c *config.Config, j *journal.Journal) error {
 	return writeUpstream(c.DataDir, wanted)
 }
 
-// otherUpstream is the error that says what is at stake and what to do.
+// otherUpstream returns the error that says what the directory holds and what to do.
 func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 	wanted := c.Upstream.Identity()
 	first := ""
@@ -63,7 +63,6 @@ func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 		"or, %s, say so once: %s", wanted, bound, held(h), first, same, saysMoved(c, bound))
 }
 
-// held says what a directory holds.
 func held(h journal.Holdings) string {
 	all := []string{words.Plural(h.Pending, "pending write"), words.Plural(h.DeadLetters, "dead letter")}
 	if h.Copies {
@@ -72,8 +71,8 @@ func held(h journal.Holdings) string {
 	return strings.Join(all, ", ")
 }
 
-// saysMoved is the command by which a person says that the upstream which a directory belongs to is
-// now where the configuration says. It needs no configuration file.
+// saysMoved returns the command that tells botwired the new address of the directory's upstream: the
+// configured one. It needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
 	if c.Upstream.Servers() != nil {
@@ -132,7 +131,7 @@ func printMove(w io.Writer, dir string, m move) error {
 	return err
 }
 
-// isCluster reports whether an identity is that of a bucket.
+// isCluster reports whether an identity names a bucket.
 func isCluster(identity string) bool { return strings.HasPrefix(identity, "nats:") }
 
 // readUpstream returns the recorded identity, or "" if there is none.

@@ -20,7 +20,7 @@ const (
 	hostFile = "HOST"
 	// markFile holds what the bucket was when it was last seen.
 	markFile = "NATS"
-	// hostSize is how long a host's name is, in characters of which each is 5 random bits.
+	// hostSize is the length of a host's name, in characters of 5 random bits each.
 	hostSize = 16
 	// smallFileLimit bounds how much botwired reads of such a file, in bytes.
 	smallFileLimit = 4 << 10
@@ -44,7 +44,7 @@ func clusterHost(dataDir string) (string, error) {
 	return host, nil
 }
 
-// newHost is a name that no other host has.
+// newHost returns a name that no other host has.
 func newHost() string { return strings.ToLower(rand.Text()[:hostSize]) }
 
 // fileMarks keeps a mark in a file. It implements [natskv.Marks].
@@ -75,7 +75,7 @@ func (f fileMarks) Save(m natskv.Mark) error {
 	return writeDurably(f.name, string(text))
 }
 
-// errTooLarge says that a file is none of botwired's small ones.
+// errTooLarge says that a file is larger than those that botwired writes.
 var errTooLarge = fmt.Errorf("larger than %d bytes", smallFileLimit)
 
 // readSmall reads a file of a few lines. Its error is errTooLarge if there are more.

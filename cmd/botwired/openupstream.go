@@ -74,7 +74,7 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	return nil
 }
 
-// clusterTimeout bounds an attempt of the daemon's, whatever upstream.timeout allows beyond it: a
+// clusterTimeout bounds one attempt, even if upstream.timeout is longer: a
 // leader that dies with a request leaves it without an answer, and the servers soon have another one.
 // The daemon makes the next attempt by itself.
 const clusterTimeout = 5 * time.Second

@@ -82,7 +82,7 @@ type door struct{ now atomic.Pointer[guard.Guard] }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().ServeHTTP(w, r) }
 
-// Admits is that of the guard in force.
+// Admits asks the guard in force.
 func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
 
 // configure puts a configuration in force: its token, and the settings that a running

@@ -187,9 +187,9 @@ func (a *attachment) startAlone(ctx context.Context) error {
 	return errors.Join(a.start(ctx, starting), starting.close())
 }
 
-// start starts a daemon in a session of its own: the signals of the terminal do not reach
-// it. It may outlive the command, so it has none of its streams: whoever reads them until their
-// end would wait for the daemon, too. It has the lock of its start, until it ends: nobody
+// start starts a daemon in a session of its own: the signals of the terminal do not reach it. The daemon may
+// outlive the command, so it does not inherit the command's streams: a program that reads them to their end
+// would wait for the daemon, too. The daemon holds the lock of its start until it ends, so that no command
 // starts another one before.
 func (a *attachment) start(ctx context.Context, starting *fileLock) error {
 	self, err := os.Executable()

@@ -30,7 +30,7 @@ type Client struct {
 	tokenFile string
 }
 
-// Connect returns a client of the daemon of a configuration; version is that of the program.
+// Connect returns a client of the daemon of a configuration. version is the program's.
 func Connect(loaded *config.Loaded, version string) (*Client, error) {
 	token, err := loaded.Config.Token()
 	if err != nil {

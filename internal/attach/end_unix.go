@@ -19,7 +19,7 @@ import (
 const statusPatience = 2 * time.Second
 
 // endAlone ends the daemon if the command has started it and no other command uses it. Otherwise
-// it reports false, and the daemon goes on. said is what the daemon has kept, or "". The end of
+// it reports false, and the daemon goes on. said tells what the daemon has kept, or is "". The end of
 // ctx cuts the daemon's flush short.
 func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
 	if a.daemon == nil {
@@ -136,7 +136,7 @@ func oneOrMore(n int, one, more string) string {
 	return more
 }
 
-// status is the daemon's, or nil if it does not say.
+// status returns the daemon's status, or nil if it does not answer.
 func (a *attachment) status(ctx context.Context) *api.Status {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()

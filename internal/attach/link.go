@@ -94,7 +94,7 @@ func (l *Link) Close(ctx context.Context) (said string) {
 	return said
 }
 
-// RoundTrip is that of [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper].
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	patience, cancel := context.WithTimeout(req.Context(), linkPatience)
 	defer cancel()
@@ -124,7 +124,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// copyOf is a request with a body that nobody has read.
+// copyOf returns the request with an unread body.
 func copyOf(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	if req.GetBody == nil {
@@ -141,7 +141,7 @@ func isUnsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// unsent is the error of a request that the daemon has not seen.
+// unsent returns the error for a request that the daemon has not seen.
 func (l *Link) unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -152,7 +152,7 @@ func (l *Link) unsent(ctx context.Context, err error) error {
 	return &net.OpError{Op: "dial", Err: err}
 }
 
-// refusesYet reports whether the answer is that of a daemon that is opening its journal. It reads the
+// refusesYet reports whether a daemon that is opening its journal has answered. It reads the
 // body of a refusal for that, and puts it back.
 func refusesYet(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusServiceUnavailable {

@@ -26,7 +26,7 @@ const (
 	cutsAllowed = 20
 )
 
-// Options say how a program uses a daemon.
+// Options says how a program uses a daemon.
 type Options struct {
 	Name    string // of the program, for messages, such as "botwired run"
 	Loaded  *config.Loaded
@@ -78,8 +78,7 @@ const (
 	daemonNotReady
 )
 
-// probe looks what is at the address. It fails if that is not botwired, or does not let the
-// command in.
+// probe asks the program at the address. It fails if that is not botwired, or does not let the command in.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
 	_, err := l.client.Ask(ctx, api.Request{Path: api.Surface("readyz")})
 	var status *api.Status
@@ -103,7 +102,7 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 }
 
 // checkUpstream refuses a daemon that has another upstream than the caller has set: it would
-// carry the writes of a test to the real memory, or those of an agent to a test's. A caller who
+// carry the writes of a test to the real memory, or an agent's writes to a test's. A caller who
 // has not set upstream.url takes the daemon as it is.
 func (l *look) checkUpstream(has string) error {
 	want, source := l.Loaded.Config.Upstream.URL, l.Loaded.Source("upstream.url")

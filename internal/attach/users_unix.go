@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// usersFile is what every "botwired run" and "botwired mcp" holds a shared lock on while it
-	// uses the daemon of a data directory. A daemon that one of them has started ends when it gets the lock
-	// for itself. At the end, that daemon writes into the file what it has drained.
+	// usersFile is the lock of a data directory's users: every "botwired run" and "botwired mcp" shares it
+	// while it uses the daemon. A daemon that one of them has started ends once it gets the lock for itself,
+	// and writes into the file what it has drained.
 	usersFile = "run.lock"
 	// startFile is locked by the one command that starts a daemon, and then by that daemon.
 	startFile = "run.start.lock"

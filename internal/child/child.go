@@ -91,13 +91,13 @@ func (p *Process) attend(pipe io.Reader, listening chan<- string) {
 	_ = p.cmd.Wait() // its error repeats the exit code
 }
 
-// URL is the daemon's address, as a URL without a path.
+// URL returns the daemon's address, as a URL without a path.
 func (p *Process) URL() string { return "http://" + p.address }
 
-// Address is where the daemon listens: host and port.
+// Address returns where the daemon listens: host and port.
 func (p *Process) Address() string { return p.address }
 
-// Pid is the number of the process.
+// Pid returns the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Lines returns all that the daemon has written to stderr.
@@ -116,7 +116,7 @@ func (p *Process) Tail() string {
 // Signal sends a signal to the process. It is an error if the process has ended.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Alive is an error, with the end of the log, if the process has ended.
+// Alive returns an error, with the end of the log, if the process has ended.
 func (p *Process) Alive() error {
 	select {
 	case <-p.exited:
@@ -129,10 +129,10 @@ func (p *Process) Alive() error {
 // Exited is closed at the end of the process.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Code is the exit code of a process that has ended, -1 if a signal ended it.
+// Code returns the exit code of a process that has ended, -1 if a signal ended it.
 func (p *Process) Code() int { return p.cmd.ProcessState.ExitCode() }
 
-// ExitedAt is when this process noticed the end of the child's.
+// ExitedAt returns when this process noticed the end of the child.
 func (p *Process) ExitedAt() time.Time { return p.exitedAt }
 
 // Kill ends the process as a crash does, even a stopped one, and waits for its end. It is no

@@ -109,7 +109,7 @@ func takenOver(setting string) string {
 	return "restart"
 }
 
-// validationJSON is what validate prints with --json.
+// validationJSON is the output of validate --json.
 type validationJSON struct {
 	Valid    bool            `json:"valid"`
 	File     string          `json:"file"` // "" if there is none

@@ -315,7 +315,7 @@ func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// decision is what a person decides about dead letters.
+// decision retries or deletes dead letters.
 type decision struct {
 	*Program
 	did     string // to a dead letter

@@ -20,7 +20,7 @@ const (
 	maxDrillLasts = time.Hour
 )
 
-// drillPlan is what the flags of drill ask for.
+// drillPlan holds the flags of drill.
 type drillPlan struct {
 	lasts time.Duration
 	seed  uint64

@@ -38,7 +38,7 @@ func (f *Settings) takesNone(cmd *cobra.Command) {
 	cmd.Annotations[SettingOf] = ""
 }
 
-// makeClients gives the commands that have declared no settings those of a client.
+// makeClients gives a client's settings to the commands that have declared none.
 func (f *Settings) makeClients(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		f.makeClients(sub)
@@ -79,7 +79,6 @@ func HideSettings(cmd *cobra.Command, except ...string) {
 	})
 }
 
-// flag is the flag of a setting.
 func (f *Settings) flag(s config.Setting) *pflag.Flag {
 	usage := strings.ReplaceAll(s.Doc, "`", "")
 	if s.Alias != "" {

@@ -217,7 +217,7 @@ func (h *helpPage) listing(commands []*cobra.Command) string {
 	return b.String()
 }
 
-// aboutOf is what the help says of a command above all.
+// aboutOf returns the paragraph at the top of a command's help.
 func aboutOf(cmd *cobra.Command) string {
 	if cmd.Long != "" {
 		return cmd.Long
@@ -262,8 +262,8 @@ func commandsOf(cmd *cobra.Command, names []string) (found []*cobra.Command) {
 	return found
 }
 
-// FlagsOf returns the flags that a help shows: the command's own, and those of settings, or of all
-// settings.
+// FlagsOf returns the flags that a help shows: the command's own, and the flags of settings. all adds the
+// hidden settings.
 func FlagsOf(cmd *cobra.Command, all bool) (own, settings *pflag.FlagSet) {
 	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	settings.SortFlags = false

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// mcpOptions are what a client of "botwired mcp" may do.
+// mcpOptions limits a client of "botwired mcp".
 type mcpOptions struct {
 	namespace *string
 	readOnly  *bool

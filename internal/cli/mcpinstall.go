@@ -114,7 +114,6 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	return term.Facts(in.process.Stdout, facts)
 }
 
-// show prints what the client would get.
 func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) error {
 	file, err := client.File(in.project)
 	if err != nil {
@@ -131,7 +130,7 @@ func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) er
 	return errors.Join(err, failed)
 }
 
-// server is what the client is to start.
+// server returns the command that the client is to start.
 func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	program, err := ownPath()
 	if err != nil {
@@ -147,8 +146,8 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, in.settings.absolute(in.loaded)...)}, nil
 }
 
-// absolute are the flags of the settings given. A client starts its servers in a directory of its
-// own, so no path is relative. The name of a context of NATS stays one.
+// absolute returns the flags of the settings given, with absolute paths: a client starts its servers in a
+// directory of its own. The name of a context of NATS stays a name.
 func (f *Settings) absolute(loaded *config.Loaded) []string {
 	flags := *f
 	flags.values = maps.Clone(f.values)
@@ -168,8 +167,8 @@ func (f *Settings) absolute(loaded *config.Loaded) []string {
 	return flags.settingArguments()
 }
 
-// ownPath is the absolute path of this program: the name by which a shell finds it, if it does,
-// because an update may move the file behind that.
+// ownPath returns the absolute path of this program. It prefers the name by which a shell finds it: an
+// update may move the file behind that.
 func ownPath() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -58,12 +58,12 @@ func (p *Program) attaches(name string, settings *Settings) (attach.Options, err
 	}, err
 }
 
-// daemonArguments are those of the daemon that a command starts: its own settings.
+// daemonArguments returns the arguments of the daemon that a command starts: the command's settings.
 func (f *Settings) daemonArguments() []string {
 	return append([]string{"serve", "--" + UnusedFlag}, f.settingArguments()...)
 }
 
-// settingArguments are the flags of the settings given on the command line.
+// settingArguments returns the flags of the settings given on the command line.
 func (f *Settings) settingArguments() (args []string) {
 	if f.file != "" {
 		args = append(args, "--config="+f.file)

@@ -89,7 +89,7 @@ func hostOf(address string) string {
 	return host
 }
 
-// otherAddress is an address beside the one that the daemon cannot have.
+// otherAddress returns an address beside the one that the daemon cannot have.
 func (e *examination) otherAddress() string {
 	const usual = 2700
 	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
@@ -103,8 +103,8 @@ func (e *examination) otherAddress() string {
 	return net.JoinHostPort(host, strconv.Itoa(other))
 }
 
-// examined returns the configuration that the checks go by: that of this shell, with the data
-// directory and the upstream of the daemon if one answers.
+// examined returns the configuration that the checks go by: this shell's, with the data directory and the
+// upstream of the daemon if one answers.
 func (e *examination) examined(ctx context.Context) (c *config.Config, answers bool) {
 	s, err := e.ask(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *examination) examined(ctx context.Context) (c *config.Config, answers b
 }
 
 // usedBy returns this shell's configuration with what a daemon uses in its place. Another
-// upstream than this shell's gets none of this shell's headers and credentials: they are secrets.
+// upstream than this shell's does not get this shell's headers and credentials: they are secrets.
 func (e *examination) usedBy(s *api.Status) *config.Config {
 	c := e.loaded.Config
 	if s.DataDir != "" {

@@ -65,7 +65,7 @@ func (e *examination) dataDir(c *config.Config) Finding {
 	return good(name, "%s, for this user only", dir)
 }
 
-// remedyOfUnwritable is what to do where [canWrite] fails: a new owner helps only against a refusal.
+// remedyOfUnwritable returns the remedy where [canWrite] fails: a new owner helps only against a refusal.
 func remedyOfUnwritable(dir string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "sudo chown -R $(id -un) " + attach.ShellWord(dir)

@@ -20,7 +20,7 @@ import (
 
 // Options says what to examine.
 type Options struct {
-	// Sources are those of the configuration that the command would go by.
+	// Sources make the configuration that is examined.
 	Sources config.Sources
 	// Reader decides how a finding says a time: see [term.Moment].
 	Reader io.Writer

@@ -55,7 +55,7 @@ func (e *examination) upstream(ctx context.Context) []Finding {
 	if c.Upstream.URL == config.Embedded {
 		return []Finding{none("upstream", "it runs inside the daemon")}
 	}
-	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell has none of the daemon's secrets
+	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell does not have the daemon's secrets
 	if servers := c.Upstream.Servers(); servers != nil {
 		return examineCluster(ctx, c, servers, stranger)
 	}
@@ -180,8 +180,8 @@ func examineCluster(ctx context.Context, c *config.Config, servers []string, str
 	return found
 }
 
-// asDoctor makes options of a daemon's those of doctor. The servers of a stranger, a daemon with another
-// upstream than this shell's, get none of this shell's credentials.
+// asDoctor changes a daemon's options for doctor. The servers of a stranger, a daemon with another upstream
+// than this shell's, do not get this shell's credentials.
 func asDoctor(opts *natskv.Options, stranger bool) {
 	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
 	if !stranger {

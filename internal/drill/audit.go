@@ -15,7 +15,7 @@ type Latency struct {
 	Max float64 `json:"max_ms"`
 }
 
-// Phase is the audit of one.
+// Phase is the audit of one phase.
 type Phase struct {
 	Name     string  `json:"name"`
 	Upstream string  `json:"upstream"` // what happened to it, for people
@@ -41,7 +41,7 @@ type Phase struct {
 	writes, reads []time.Duration
 }
 
-// Books are what has become of the acknowledged writes.
+// Books counts what became of the acknowledged writes.
 type Books struct {
 	Acknowledged int `json:"acknowledged"`
 	Settled      int `json:"settled"`
@@ -67,7 +67,7 @@ type Finding struct {
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
 	Text      string `json:"text"`
-	// Receipts are those of the last acknowledged writes to the entry, the oldest first.
+	// Receipts has the receipts of the last acknowledged writes to the entry, the oldest first.
 	Receipts []api.Receipt `json:"receipts"`
 }
 

@@ -23,7 +23,7 @@ type Rig interface {
 	Restart(ctx context.Context) error
 	// Be makes upstream fail in a way, until the next call.
 	Be(m faulty.Mode) error
-	// Plant gives upstream an entry of which the daemon knows nothing.
+	// Plant gives upstream an entry that the daemon does not know.
 	Plant(ctx context.Context, namespace, key, value string) error
 	// Read asks upstream for an entry, past the daemon and all faults.
 	Read(ctx context.Context, namespace, key string) (value string, found bool, err error)

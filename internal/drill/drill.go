@@ -40,7 +40,7 @@ type drill struct {
 	killAt     int64        // the operation after which the daemon is killed; 0 is none
 }
 
-// A stranger is an entry that upstream holds and of which the daemon knows nothing. The daemon is
+// A stranger is an entry that upstream holds and the daemon does not know. The daemon is
 // asked for one in each phase in which upstream fails: each is in a namespace of its own.
 const (
 	strangersKey   = "known-upstream-only"

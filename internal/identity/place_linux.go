@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// machineID is what systemd or D-Bus has drawn for the machine. A container has often none,
-// or its image's.
+// machineID returns the id that systemd or D-Bus has drawn for the machine. A container often has none, or its
+// image's.
 func machineID() string {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if text, err := os.ReadFile(name); err == nil && len(bytes.TrimSpace(text)) >= 32 {

@@ -22,8 +22,7 @@ type Doubt struct {
 type Options struct {
 	// Dir is the data directory. The caller has locked it.
 	Dir string
-	// Files are the names in Dir of files that live as long as the journal, whatever is
-	// written to it.
+	// Files names files in Dir that live as long as the journal. A write to the journal replaces none of them.
 	Files []string
 	// Seq returns the journal's highest sequence number.
 	Seq func() uint64

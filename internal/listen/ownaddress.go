@@ -15,8 +15,8 @@ import (
 const ResolveTimeout = 2 * time.Second
 
 // RefuseOwnAddress fails if upstream.url leads to the daemon's own listener: the daemon would
-// confirm its own writes. Whatever the addresses do not show, the daemon notices later, by
-// its own requests (package via); so a name that cannot be resolved now is no error.
+// confirm its own writes. The daemon notices later, by its own requests (package via), what the
+// addresses do not show; so a name that cannot be resolved now is no error.
 func RefuseOwnAddress(ctx context.Context, c *config.Config, listener net.Listener) error {
 	own, ok := listener.Addr().(*net.TCPAddr)
 	upstream, err := url.Parse(c.Upstream.URL)
@@ -82,7 +82,7 @@ func loopbackLike(a netip.Addr) netip.Addr {
 // Plain returns the address without a zone; one of IPv4 that is written as IPv6 becomes IPv4.
 func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// InterfaceAddresses are the addresses of this machine; none if the system does not say.
+// InterfaceAddresses returns the addresses of this machine; none if the system does not say.
 func InterfaceAddresses() (list []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {

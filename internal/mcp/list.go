@@ -15,7 +15,7 @@ const (
 	keysLooked = 50_000
 )
 
-// known returns a page of the entries of a namespace of which something is known at the daemon.
+// known returns a page of the entries of a namespace that the daemon knows.
 func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page api.Entries, err error) {
 	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
 	_, err = d.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)

@@ -2,7 +2,7 @@
 // (https://modelcontextprotocol.io).
 //
 // It knows the memory by the daemon's HTTP alone, as package api asks for it, and keeps nothing
-// itself: whatever two clients see comes from one daemon. The daemon serves it under
+// itself: all clients see one daemon. The daemon serves it under
 // /_botwired/mcp over a connection inside its process, and "botwired mcp" over stdin and stdout.
 //
 // It promises that values are data. A value is only ever in a result's field for it: never in a

@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// effect is what a tool does to the memory: its hints.
+// effect says how a tool changes the memory.
 type effect uint8
 
 const (

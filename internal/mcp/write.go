@@ -103,7 +103,7 @@ const maxSeparator = 100
 func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
 	r.Header = conditionOf(in.text("if_version"))
 	var stored struct {
-		Bytes int `json:"bytes"` // characters, whatever BotWire calls them
+		Bytes int `json:"bytes"` // in fact characters
 	}
 	answer, err := s.daemon.Read(ctx, r, &stored)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	busyMillis = 10_000
 )
 
-// schema is that of BotWire's own server.
+// schema is BotWire's own.
 const schema = `
 	CREATE TABLE IF NOT EXISTS kv (
 		namespace TEXT NOT NULL,

@@ -30,7 +30,7 @@ func (n *Notifier) Tell(assignments ...string) {
 	if !n.Active() {
 		return
 	}
-	// A connection for each is what a manager that starts anew needs.
+	// A connection for each message: the manager may have started anew.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err == nil {
 		err = conn.SetWriteDeadline(time.Now().Add(sendTime))
@@ -46,13 +46,13 @@ func (n *Notifier) Tell(assignments ...string) {
 	}
 }
 
-// Extend is the assignment that gives the service so much time from now on for what it does: its
+// Extend returns the assignment that gives the service so much time from now on for what it does: its
 // start, its stop or a reload.
 func Extend(d time.Duration) string {
 	return "EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(d.Microseconds(), 10)
 }
 
-// Status is the assignment of the sentence that the manager shows.
+// Status returns the assignment of the sentence that the manager shows.
 func Status(sentence string) string {
 	return "STATUS=" + strings.NewReplacer("\n", " ", "\r", " ").Replace(sentence)
 }
@@ -64,7 +64,7 @@ const (
 	Alive    = daemon.SdNotifyWatchdog
 )
 
-// Reloading is the assignments that say since when the service loads its configuration anew:
+// Reloading returns the assignments that say since when the service loads its configuration anew:
 // Ready ends that.
 func Reloading() string {
 	return daemon.SdNotifyReloading + "\n" + strings.TrimSuffix(daemon.SdNotifyMonotonicUsec(), "\n")

@@ -17,8 +17,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Inherited holds what the service manager has given to this process. The zero Inherited is that of
-// a process which nobody supervises.
+// Inherited holds what the service manager has given to this process. The zero Inherited is for a process that
+// nobody supervises.
 type Inherited struct {
 	// Sockets are those that the manager has opened, in its order.
 	Sockets []*Socket

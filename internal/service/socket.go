@@ -9,7 +9,7 @@ import (
 
 // Socket is one that the service manager has passed to this process.
 type Socket struct {
-	// Name is the manager's, that of the socket's unit.
+	// Name is the name of the socket's unit.
 	Name string
 	file *os.File
 }

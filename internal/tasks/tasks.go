@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Tasks are what is under way. Their methods may be called concurrently.
+// Tasks counts what is under way. Its methods may be called concurrently.
 type Tasks struct {
 	detached func() context.Context
 	endWaits context.CancelFunc

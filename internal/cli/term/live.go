@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The terminal's own words: another screen than that of the shell, without a cursor; back to the
-// shell's; and home, on which a frame is drawn over the one before.
+// The terminal's escape sequences: change to a second screen and hide the cursor, change back, and move home,
+// where a frame is drawn over the one before.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal is what a command reads and writes, and what it knows of the person or the program at the other end.
+// Terminal has a command's streams, and what the command knows of the person or the program at their other ends.
 type Terminal struct {
 	Environ        []string
 	Stdin          io.Reader
@@ -74,8 +74,7 @@ func EverySecond() (<-chan time.Time, func()) {
 // otherColumns is the width for a stream that is no terminal.
 const otherColumns = 80
 
-// SizeOf is the size of a terminal in characters, and that of a usual one for any other
-// stream.
+// SizeOf returns the size of a terminal in characters, and a usual size for any other stream.
 func SizeOf(stream any) (columns, rows int) {
 	if f, ok := stream.(*os.File); ok {
 		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {

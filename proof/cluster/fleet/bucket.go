@@ -88,7 +88,7 @@ func decode(m jetstream.Msg, bucket string) (e check.Entry, v check.Version, err
 	return e, v, err
 }
 
-// number is that of a header; 0 if there is none.
+// number returns the number in a header; 0 if there is none.
 func number(h nats.Header, name string) (int64, error) {
 	text := h.Get(name)
 	if text == "" {
