@@ -1,4 +1,4 @@
-// Package child runs botwired as a child process, as its users do, and asks it over HTTP.
+// Package child runs botwired as a child process, as its users do.
 package child
 
 import (

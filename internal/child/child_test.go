@@ -1,8 +1,6 @@
 package child_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -76,23 +74,5 @@ func TestKill(t *testing.T) {
 func TestProcessThatDoesNotStart(t *testing.T) {
 	if _, err := script(t, `echo "no such directory" >&2; exit 1`); err == nil || !strings.Contains(err.Error(), "no such directory") {
 		t.Errorf("the error does not have the log: %v", err)
-	}
-}
-
-// An answer that breaks off is none.
-func TestAsk(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", r.URL.Query().Get("length"))
-		_, _ = w.Write([]byte(r.Method + " " + r.URL.Path))
-	}))
-	defer server.Close()
-	client := child.NewClient()
-	defer client.CloseIdleConnections()
-	a, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=8", []byte("{}"))
-	if err != nil || a.Status != http.StatusOK || string(a.Body) != "PUT /key" {
-		t.Errorf("%d %q (%v)", a.Status, a.Body, err)
-	}
-	if a, err := child.Ask(t.Context(), client, http.MethodPut, server.URL+"/key?length=9", nil); err == nil {
-		t.Errorf("half an answer is one: %q", a.Body)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/botwired/botwired/internal/child"
+	httpask "github.com/botwired/botwired/proof/ask"
 )
 
 // pythonClient is BotWire's SDK.
@@ -88,7 +88,7 @@ func goClient(timeout time.Duration) sayer {
 
 // addMessage reads the history, appends a message and writes all of it back.
 func addMessage(ctx context.Context, client *http.Client, target string, n int) error {
-	got, err := child.Ask(ctx, client, http.MethodGet, target, nil)
+	got, err := httpask.Once(ctx, client, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func addMessage(ctx context.Context, client *http.Client, target string, n int) 
 	if err != nil {
 		return err
 	}
-	put, err := child.Ask(ctx, client, http.MethodPut, target, body)
+	put, err := httpask.Once(ctx, client, http.MethodPut, target, body)
 	if err == nil && put.Status != http.StatusOK {
 		err = fmt.Errorf("PUT: HTTP %d", put.Status)
 	}

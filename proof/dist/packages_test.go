@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/internal/child"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/proof/ask"
 )
 
 const somePyproject = `
@@ -314,7 +315,7 @@ func TestRegistry(t *testing.T) {
 
 func download(t *testing.T, url string, status int) []byte {
 	t.Helper()
-	got, err := child.Ask(t.Context(), http.DefaultClient, http.MethodGet, url, nil)
+	got, err := ask.Once(t.Context(), http.DefaultClient, http.MethodGet, url, nil)
 	http.DefaultClient.CloseIdleConnections()
 	if err != nil || got.Status != status {
 		t.Fatalf("%s: %d, %v", url, got.Status, err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/proof/ask"
 )
 
 // namespace is the one that all tests write to.
@@ -24,14 +24,14 @@ type client struct {
 }
 
 func newClient(t *testing.T, base string) *client {
-	c := &client{base, child.NewClient()}
+	c := &client{base, ask.NewClient()}
 	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
 // do makes one request; its error means that there was no whole answer.
 func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
-	a, err := child.Ask(context.Background(), c.http, method, c.base+path, body)
+	a, err := ask.Once(context.Background(), c.http, method, c.base+path, body)
 	return a.Status, a.Body, err
 }
 

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/botwired/botwired/internal/child"
 	"github.com/botwired/botwired/internal/numbered"
+	"github.com/botwired/botwired/proof/ask"
 )
 
 const (
@@ -40,12 +40,12 @@ type caller struct {
 }
 
 func newCaller(base func() string) *caller {
-	return &caller{base, child.NewClient()}
+	return &caller{base, ask.NewClient()}
 }
 
 // do makes one request. Its error means that there was no whole answer.
 func (c *caller) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	a, err := child.Ask(ctx, c.http, method, c.base()+path, body)
+	a, err := ask.Once(ctx, c.http, method, c.base()+path, body)
 	return a.Status, a.Body, err
 }
 

@@ -1,4 +1,5 @@
-package child
+// Package ask asks a daemon over HTTP for tests that judge any answer, also one that is not botwired's.
+package ask
 
 import (
 	"bytes"
@@ -22,8 +23,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// Ask makes one request, with a JSON body or none. Its error means that there was no whole answer.
-func Ask(ctx context.Context, client *http.Client, method, url string, body []byte) (a Answer, err error) {
+// Once makes one request, with a JSON body or none. Its error means that there was no whole answer.
+func Once(ctx context.Context, client *http.Client, method, url string, body []byte) (a Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return a, err
