@@ -38,7 +38,7 @@ func clusterHost(dataDir string) (string, error) {
 		return "", err
 	}
 	host := strings.TrimSpace(string(text))
-	if len(host) < hostSize || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+	if len(host) < hostSize || len(host) > 4*hostSize || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return "", fmt.Errorf("the file %s names no host (%.40q): it is damaged. Remove it, and this host gets a new name", name, host)
 	}
 	return host, nil

@@ -189,12 +189,12 @@ func (a *attempt) readBack(ctx context.Context) error {
 
 // read asks upstream for the entry, in a slot that it waits for.
 func (a *attempt) read(ctx context.Context) (upstream.Version, *upstream.Error) {
-	held, failed := a.f.hold(ctx, a.id().Namespace)
+	slot, failed := a.f.hold(ctx, a.id().Namespace)
 	if failed != nil {
 		return upstream.Version{}, failed
 	}
-	defer held.Release()
-	v, err := held.get(ctx, a.id())
+	defer slot.Release()
+	v, err := slot.get(ctx, a.id())
 	return v, upstream.ErrorOf(err)
 }
 

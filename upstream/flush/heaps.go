@@ -6,55 +6,31 @@ type ordered[T any] interface {
 	placed(index int) // -1 is in no heap
 }
 
-// heapBlock is how many elements a block of a heap holds. It bounds how much a push ever
-// copies: the flusher's lock is held meanwhile.
-const heapBlock = 1024
+// heapOf holds the elements of a heap of package container/heap.
+type heapOf[T ordered[T]] []T
 
-// heapOf holds the elements of a heap of package container/heap. It grows by blocks.
-type heapOf[T ordered[T]] struct {
-	blocks [][]T
-	len    int
-}
+func (h heapOf[T]) Len() int           { return len(h) }
+func (h heapOf[T]) Less(i, j int) bool { return h[i].before(h[j]) }
 
-func (h *heapOf[T]) at(i int) T { return h.blocks[i/heapBlock][i%heapBlock] }
-
-func (h *heapOf[T]) set(i int, x T) {
-	h.blocks[i/heapBlock][i%heapBlock] = x
-	x.placed(i)
-}
-
-func (h *heapOf[T]) Len() int { return h.len }
-
-func (h *heapOf[T]) Less(i, j int) bool { return h.at(i).before(h.at(j)) }
-
-func (h *heapOf[T]) Swap(i, j int) {
-	x, y := h.at(i), h.at(j)
-	h.set(i, y)
-	h.set(j, x)
+func (h heapOf[T]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].placed(i)
+	h[j].placed(j)
 }
 
 // Push adds an element at the end.
 func (h *heapOf[T]) Push(added any) {
 	x := added.(T)
-	if h.len%heapBlock == 0 {
-		h.blocks = append(h.blocks, nil)
-	}
-	last := &h.blocks[len(h.blocks)-1]
-	*last = append(*last, x)
-	x.placed(h.len)
-	h.len++
+	x.placed(len(*h))
+	*h = append(*h, x)
 }
 
 // Pop takes out the element at the end.
 func (h *heapOf[T]) Pop() any {
-	x := h.at(h.len - 1)
-	h.len--
-	last := &h.blocks[h.len/heapBlock]
-	clear((*last)[h.len%heapBlock:]) // so that it can be collected
-	*last = (*last)[:h.len%heapBlock]
-	if len(*last) == 0 {
-		h.blocks = h.blocks[:len(h.blocks)-1]
-	}
+	last := len(*h) - 1
+	x := (*h)[last]
+	clear((*h)[last:]) // so that it can be collected
+	*h = (*h)[:last]
 	x.placed(-1)
 	return x
 }

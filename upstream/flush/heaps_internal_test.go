@@ -21,7 +21,7 @@ func (n *number) before(other *number) bool {
 
 func (n *number) placed(index int) { n.index = index }
 
-// A heap of many blocks gives its elements back in order, after many have moved in it and
+// A heap gives its elements back in order, after many have moved in it and
 // left its middle.
 func TestHeap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -45,8 +45,8 @@ func TestHeap(t *testing.T) {
 			held = slices.Delete(held, i, i+1)
 		}
 	}
-	if h.len != len(held) || h.len < 3*heapBlock {
-		t.Fatalf("%d elements in the heap, want %d", h.len, len(held))
+	if h.Len() != len(held) || h.Len() < 3000 {
+		t.Fatalf("%d elements in the heap, want %d", h.Len(), len(held))
 	}
 	wantOrder(t, &h)
 }
@@ -55,7 +55,7 @@ func TestHeap(t *testing.T) {
 func wantOrder(t *testing.T, h *heapOf[*number]) {
 	t.Helper()
 	last := -1
-	for h.len > 0 {
+	for h.Len() > 0 {
 		n := heap.Pop(h).(*number)
 		if n.value < last {
 			t.Fatalf("%d comes after %d", n.value, last)
@@ -69,21 +69,21 @@ func wantOrder(t *testing.T, h *heapOf[*number]) {
 func TestARebuiltHeapIsInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	compared := 0
-	for _, n := range []int{0, 1, 2, 3, 100, 3*heapBlock + 1} {
+	for _, n := range []int{0, 1, 2, 3, 100, 3000 + 1} {
 		var h heapOf[*number]
 		for range n {
 			heap.Push(&h, &number{value: random.IntN(1000), compared: &compared})
 		}
-		for i := range h.len {
-			h.at(i).value = random.IntN(1000)
+		for i := range h.Len() {
+			h[i].value = random.IntN(1000)
 		}
 		compared = 0
 		if heap.Init(&h); compared > 2*n {
 			t.Errorf("%d comparisons for %d elements", compared, n)
 		}
-		for i := range h.len {
-			if h.at(i).index != i {
-				t.Errorf("the element at %d believes that it is at %d", i, h.at(i).index)
+		for i := range h.Len() {
+			if h[i].index != i {
+				t.Errorf("the element at %d believes that it is at %d", i, h[i].index)
 			}
 		}
 		wantOrder(t, &h)
@@ -93,14 +93,14 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 // A queue whose failed tasks are tried at once takes no memory for that, as the lock is held.
 func TestTryNowTakesNoMemory(t *testing.T) {
 	q := &queue{index: -1}
-	for i := range 3 * heapBlock {
+	for i := range 3000 {
 		heap.Push(&q.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: instant(1 + i), index: -1})
 	}
 	if n := testing.AllocsPerRun(3, q.tryNow); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
-	for i := range q.retries[backingOff].len {
-		if r := q.retries[backingOff].at(i); r.at != atOnce {
+	for i := range q.retries[backingOff] {
+		if r := q.retries[backingOff][i]; r.at != atOnce {
 			t.Fatalf("a task waits until %d", r.at)
 		}
 	}

@@ -113,7 +113,7 @@ func (q *queue) first() *task { return q.orRetry(q.untried()) }
 // be nil.
 func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
-		if q.retries[kind].len == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
+		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
 			continue
 		}
 		retry := q.firstOf(&q.retries[kind])
@@ -128,12 +128,12 @@ func (q *queue) orRetry(t *task) *task {
 // which they are due. Where a quota is short, the first of them may wait for its turn, and
 // one behind it that need not is looked for: such a namespace sends little, and so has few.
 func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
-	first := retries.at(0).task
+	first := (*retries)[0].task
 	if !q.pace.spread {
 		return first
 	}
-	for i := range retries.len {
-		if t := retries.at(i).task; q.ready(t) < q.ready(first) {
+	for i := range *retries {
+		if t := (*retries)[i].task; q.ready(t) < q.ready(first) {
 			first = t
 		}
 	}
@@ -182,8 +182,8 @@ func (q *queue) oldest(first *task, now instant) *task {
 		}
 	}
 	for _, kind := range []waiting{backingOff, noRoom} {
-		for i := range q.retries[kind].len {
-			if r := q.retries[kind].at(i); r.at <= now {
+		for i := range q.retries[kind] {
+			if r := q.retries[kind][i]; r.at <= now {
 				look(r.task)
 			}
 		}
@@ -197,8 +197,8 @@ func (q *queue) tryNow() {
 	q.notBefore = 0 // guard 18.6
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
-		for i := range h.len {
-			h.at(i).at = atOnce // guard 18.7
+		for i := range *h {
+			(*h)[i].at = atOnce // guard 18.7
 		}
 		heap.Init(h)
 	}

@@ -2,6 +2,7 @@ package flush
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/fence"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // sendAttempt is one write on its way upstream: in a slot, and behind a fence where its namespace has
@@ -28,7 +30,7 @@ type sendAttempt struct {
 	conditions *fence.Conditions // of a write through; nil for a pending write
 	over       journal.Base      // that the conditions were held against
 	alone      bool              // nothing of the entry was pending when they were
-	slot       *held             // nil while it has none
+	slot       *slot             // nil while it has none
 	fenced     bool              // it is compared
 
 	asked          time.Time // when upstream was last asked; zero if it was not
@@ -379,4 +381,49 @@ func (s *sendAttempt) ends(end fence.Outcome) {
 	if s.f.opts.OnFence != nil && s.conditions == nil && (s.fenced || s.f.exact) {
 		s.f.opts.OnFence(end.String(), s.requests)
 	}
+}
+
+// slot makes the requests about a write, one after the other in a slot of the limit.
+type slot struct {
+	*limit.Slot
+	engine upstream.Engine
+}
+
+// hold waits for a slot. The caller releases it. A request that gets no slot before ctx ends is not sent.
+func (f *Flusher) hold(ctx context.Context, namespace string) (*slot, *upstream.Error) {
+	got, err := f.opts.Slots.Acquire(ctx, limit.Writes, namespace)
+	if err != nil {
+		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
+	}
+	return &slot{got, f.opts.Engine}, nil
+}
+
+func (s *slot) do(ctx context.Context, request func() error) error {
+	s.Begin()
+	err := request()
+	if err == nil || ctx.Err() == nil {
+		failed := upstream.ErrorOf(err)
+		s.Ended(failed.PushesBack(), failed.Says())
+	}
+	return err
+}
+
+func (s *slot) get(ctx context.Context, id journal.ID) (v upstream.Version, err error) {
+	err = s.do(ctx, func() error {
+		v, err = s.engine.Get(ctx, id)
+		return err
+	})
+	return v, err
+}
+
+// swap carries a write out. A conflict is an answer of upstream's, and no failure.
+func (s *slot) swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, conflict *upstream.Conflict, err error) {
+	err = s.do(ctx, func() error {
+		v, err = s.engine.Swap(ctx, p)
+		if errors.As(err, &conflict) {
+			return nil
+		}
+		return err
+	})
+	return v, conflict, err
 }

@@ -64,8 +64,8 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 // has no request under way has to do: pick passes over no more queues than requests.
 func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	var passed []*queue
-	for h.len > 0 && q == nil {
-		if q = h.at(0); !does(q) {
+	for len(*h) > 0 && q == nil {
+		if q = (*h)[0]; !does(q) {
 			heap.Remove(h, q.index)
 			passed = append(passed, q)
 			q = nil

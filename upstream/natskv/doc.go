@@ -20,13 +20,11 @@
 //	connect.go   the connection, its TLS and its credentials
 //	bucket.go    the bucket: making it, and checking how it was made
 //	message.go   entries as messages: subjects, headers, bodies
-//	request.go   one request each: version, swap, list
+//	request.go   one request each: version, swap, list, revisions
 //	failure.go   what NATS' errors mean: verdicts and reasons
-//	revisions.go the versions that the bucket keeps of an entry
-//	index.go     all entries without their values, in memory
+//	index.go     all entries without their values, in memory, and the latest time of a write
 //	shelf.go     the order of a namespace's entries
 //	vanish.go    entries that upstream has forgotten
-//	hybrid.go    the latest time of a write that was seen
 //	view.go      what the engine shows of the index
 //	watch.go     what keeps the index up to date, and says whether it is
 //	session.go   the stream's messages, from a revision on

@@ -3,11 +3,7 @@ package natskv
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +11,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// Options configures an engine.
+// Options configures an engine. Open does not check them: package config does.
 type Options struct {
 	// Servers are NATS URLs, without credentials in them.
 	Servers []string
@@ -44,8 +40,6 @@ type Options struct {
 	// the order of an entry's revisions. A reader of the index waits until it returns, and sees the
 	// version then. So it must be quick, and must not call the engine.
 	OnChange func(id journal.ID, now upstream.Version)
-	// OnSound, if not nil, is called when the watch becomes sound and when it no longer is.
-	OnSound func(sound bool, why string)
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
@@ -104,70 +98,24 @@ type Engine struct {
 
 var _ upstream.Engine = (*Engine)(nil)
 
-// maxHistory is how many versions of an entry NATS keeps at most in a key-value bucket.
-const maxHistory = 64
-
 // Open returns an engine. The servers need not be there: its requests fail as Unsent until they are.
-// Open fails only where waiting would not help. ctx bounds Open alone.
+// Open fails only where waiting would not help: a file of Access or the mark cannot be read. ctx bounds
+// Open alone.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
-	if err := opts.check(); err != nil {
-		return nil, err
-	}
-	var err error
 	background, stop := context.WithCancel(context.Background())
 	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
 	e.bucket = &bucket{e: e}
-	if e.watch, err = newWatch(e); err != nil {
-		stop()
-		return nil, err
+	var err error
+	if e.watch, err = newWatch(e); err == nil {
+		e.link, err = connect(ctx, background, opts, e.watch.stir, e.watch.disconnected)
 	}
-	link, err := connect(ctx, background, opts, e.watch.stir, e.watch.disconnected)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	e.link = link
 	e.background.Go(func() { e.watch.run(background) })
 	return e, nil
 }
-
-// check finds what makes no sense.
-func (o *Options) check() error {
-	if len(o.Servers) == 0 {
-		return errors.New("connect to NATS: no server is named")
-	}
-	for _, server := range o.Servers {
-		u, err := url.Parse(server)
-		if err != nil || u.Host == "" {
-			return errors.New("connect to NATS: a server's address is no URL such as nats://host:4222")
-		}
-		if u.User != nil {
-			return fmt.Errorf("connect to NATS: the address of %s has credentials in it: they belong into settings of their own", u.Host)
-		}
-	}
-	if !isToken(o.Bucket) {
-		return fmt.Errorf("connect to NATS: %q is not the name of a bucket: use letters, digits, - and _", o.Bucket)
-	}
-	if !isHost(o.Host) {
-		return fmt.Errorf("connect to NATS: %q is not the name of a host's writes: use up to %d letters, digits, - and _", o.Host, maxHost)
-	}
-	if o.Replicas < 1 || o.History < 1 || o.History > maxHistory {
-		return fmt.Errorf("connect to NATS: a bucket has replicas, and a history of 1 to %d: not %d and %d", maxHistory, o.Replicas, o.History)
-	}
-	if o.Timeout <= 0 {
-		return errors.New("connect to NATS: no time is left for a request")
-	}
-	return nil
-}
-
-// isToken reports whether a name can be a part of a subject and the text of a header.
-func isToken(s string) bool {
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	return s != "" && strings.Trim(s, allowed) == ""
-}
-
-// isHost reports whether a name can be that of a host's writes.
-func isHost(s string) bool { return isToken(s) && len(s) <= maxHost }
 
 // Close ends the connection and all that the engine does by itself. Requests that are under way
 // fail. Nothing may be called after it.

@@ -52,6 +52,12 @@ const maxLifetime = time.Duration(1 << 62)
 // maxHost bounds the name of a writer's host, which the index keeps: a longer one is no host's.
 const maxHost = 64
 
+// isHost reports whether a name can be that of a host's writes.
+func isHost(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && len(s) <= maxHost && strings.Trim(s, allowed) == ""
+}
+
 // subjectPrefix is what the subjects of all entries of a bucket begin with.
 func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
 

@@ -247,18 +247,11 @@ func (p *progress) forget() {
 	p.position, p.caught, p.checks, p.confirmed = 0, 0, nil, time.Time{}
 }
 
-// expired reports whether the view was sound, and the last good comparison is too old.
-func (p *progress) expired(now time.Time) bool {
+// stale reports whether the last good comparison is too old, and whether the view was sound by it.
+func (p *progress) stale(now time.Time) (stale, wasSound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sound && sinceThen(p.confirmed, now) > soundFor
-}
-
-// stale reports whether the last good comparison is too old.
-func (p *progress) stale(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return sinceThen(p.confirmed, now) > soundFor
+	return sinceThen(p.confirmed, now) > soundFor, p.sound
 }
 
 // blame notes why the view is not sound, if it is not.

@@ -168,8 +168,11 @@ func TestProgressExpires(t *testing.T) {
 		t.Error("sound for too long")
 	}
 	asleep := asked.Round(0).Add(time.Hour) // only the wall clock has gone on: the machine slept
-	if _, _, ok := s.isSound(asleep); ok || !s.expired(asleep) {
+	if _, _, ok := s.isSound(asleep); ok {
 		t.Error("sound after the machine has slept for an hour")
+	}
+	if stale, wasSound := s.stale(asleep); !stale || !wasSound {
+		t.Errorf("after the machine has slept for an hour: stale %v, was sound %v", stale, wasSound)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,15 +134,6 @@ func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstre
 	return &v
 }
 
-// origin is the origin of a version: which of this host's writes it is.
-func (e *Engine) origin(v *upstream.Version) journal.Origin {
-	o := journal.Origin{At: v.WrittenAt}
-	if v.Writer.Host == e.opts.Host {
-		o.Seq = v.Writer.Seq
-	}
-	return o
-}
-
 // List implements [upstream.Engine]: all keys of the namespace, the newest first. It shows all
 // writes that the servers had confirmed when it was called.
 func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
@@ -150,14 +142,34 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	if err := e.watch.barrier(ctx); err != nil { // the index has all that the servers held
 		return nil, false, err
 	}
-	found, _, loaded := e.index.rows(namespace, math.MaxInt)
-	if !loaded {
+	rows, _, known := e.Newest(namespace, math.MaxInt)
+	if !known {
 		return nil, false, &upstream.Error{Verdict: upstream.Transient, Reason: "botwired has not read the bucket yet"}
 	}
-	rows = make([]journal.Row, 0, len(found))
-	for i := range found {
-		r := &found[i]
-		rows = append(rows, journal.Row{Key: r.Key, ListBytes: r.ListBytes, UpdatedAt: r.WrittenAt, Origin: e.origin(&r.Version)})
-	}
 	return rows, true, nil
+}
+
+// Revisions returns the versions of an entry that the bucket keeps, with values, the newest first:
+// tombstones are among them. It takes no longer than Options.Timeout. Errors are *[upstream.Error].
+func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
+	defer cancel()
+	one, stream, failed := e.begin(ctx, readSubject)
+	if failed != nil {
+		return nil, failed
+	}
+	defer one.end()
+	var versions []upstream.Version
+	for next := uint64(1); ; {
+		m, err := stream.GetMsg(one.ctx, next, jetstream.WithGetMsgSubject(subjectOf(e.opts.Bucket, id)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			slices.Reverse(versions)
+			return versions, nil
+		}
+		if err != nil {
+			return nil, e.failure(one, err)
+		}
+		versions = append(versions, decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time}))
+		next = m.Sequence + 1
+	}
 }

@@ -42,7 +42,11 @@ func (e *Engine) Newest(namespace string, most int) (rows []journal.Row, total i
 }
 
 func (e *Engine) row(key string, v upstream.Version) journal.Row {
-	return journal.Row{Key: key, ListBytes: v.ListBytes, UpdatedAt: v.WrittenAt, Origin: e.origin(&v)}
+	r := journal.Row{Key: key, ListBytes: v.ListBytes, UpdatedAt: v.WrittenAt, Origin: journal.Origin{At: v.WrittenAt}}
+	if v.Writer.Host == e.opts.Host {
+		r.Origin.Seq = v.Writer.Seq
+	}
+	return r
 }
 
 // NotBefore returns a time, in Unix seconds, that the time of a new write to an entry has to be

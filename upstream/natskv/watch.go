@@ -30,7 +30,6 @@ const mendedWithin = 250 * time.Millisecond
 type watch struct {
 	e        *Engine
 	bucket   string
-	onSound  func(bool, string)
 	log      *slog.Logger
 	keeper   *keeper
 	index    *index
@@ -58,7 +57,7 @@ func newWatch(e *Engine) (*watch, error) {
 		return nil, err
 	}
 	w := &watch{
-		e: e, bucket: e.opts.Bucket, onSound: e.opts.OnSound, log: e.opts.Logger, keeper: k, index: e.index,
+		e: e, bucket: e.opts.Bucket, log: e.opts.Logger, keeper: k, index: e.index,
 		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan struct{}, 1),
 	}
 	w.progress.since, w.progress.why = time.Now(), "there was no connection yet"
@@ -133,7 +132,7 @@ func (w *watch) run(ctx context.Context) {
 // advance notes how far the index is complete.
 func (w *watch) advance() {
 	if !w.progress.promote() {
-		if w.progress.expired(time.Now()) {
+		if stale, wasSound := w.progress.stale(time.Now()); stale && wasSound {
 			w.becomes(false, "the watch of the bucket does not keep up with it")
 		}
 		return
@@ -141,10 +140,9 @@ func (w *watch) advance() {
 	if s := w.session; s != nil && s.loading {
 		w.loaded(s)
 	}
-	if w.progress.stale(time.Now()) {
-		return // the answer has come too late
+	if stale, _ := w.progress.stale(time.Now()); !stale { // else the answer has come too late
+		w.becomes(true, "")
 	}
-	w.becomes(true, "")
 }
 
 // loaded ends a reading of the whole bucket: entries of which it has shown nothing are no more.
@@ -173,9 +171,6 @@ func (w *watch) becomes(sound bool, why string) {
 		w.log.Info("upstream's changes are watched: copies need not be asked for", "bucket", w.bucket)
 	} else {
 		w.log.Warn("upstream's changes are not watched: copies are fresh by their age", "bucket", w.bucket, "reason", why)
-	}
-	if w.onSound != nil {
-		w.onSound(sound, why)
 	}
 }
 
