@@ -24,7 +24,8 @@ type Question struct {
 	// write is a copy of an older state, or from before this host was in doubt about itself.
 	LosesTies bool
 	// OldBefore is the time, in Unix seconds by the clock of Now's time, before which a state is old: if
-	// this host knew nothing of the entry, to take its place is no conflict. Minus infinity if there is none.
+	// this host knew nothing of the entry, to take its place is no conflict. Minus infinity if there is
+	// none.
 	OldBefore float64
 
 	Exactly    *Exactly    // for an exact engine

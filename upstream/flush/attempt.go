@@ -31,8 +31,7 @@ type attempt struct {
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
 
-// newerWrite takes in a write that the journal announces during the attempt. The caller
-// holds mu.
+// newerWrite notes a write that comes during the attempt. The caller holds mu.
 func (a *attempt) newerWrite(position uint64, now instant) {
 	if a.newer == 0 {
 		a.newer = position
@@ -40,7 +39,7 @@ func (a *attempt) newerWrite(position uint64, now instant) {
 	}
 }
 
-// run makes the attempt. Its errors are the journal's.
+// run returns only the journal's errors.
 func (a *attempt) run(ctx context.Context) error {
 	defer a.f.signal()
 	if a.through != nil {
@@ -103,7 +102,7 @@ func (a *attempt) unmark() error {
 	return a.f.opts.Journal.UnmarkSent(a.id())
 }
 
-// sending notes that w is sent now, so that only a newer write is left to send.
+// sending notes that w is sent now: only a newer write is left to send.
 func (a *attempt) sending(w journal.Write) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -128,8 +127,8 @@ func (a *attempt) vanished() error {
 	return nil
 }
 
-// staysPending ends the attempt if its confirmed write is not to settle yet: upstream may
-// still carry out an older request over it.
+// staysPending ends the attempt without settling its confirmed write if upstream may still carry out an
+// older request over it.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d := a.task.doubt()
 	a.f.mu.Lock()
@@ -198,7 +197,6 @@ func (a *attempt) read(ctx context.Context) (upstream.Version, *upstream.Error) 
 	return v, upstream.ErrorOf(err)
 }
 
-// sendAgain puts the task in line to send its newest write.
 func (a *attempt) sendAgain() {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -206,7 +204,7 @@ func (a *attempt) sendAgain() {
 	a.stop(backingOff, atOnce)
 }
 
-// notRead ends an attempt that could not read what upstream holds. what says what for.
+// notRead ends an attempt that could not read the entry upstream. what begins the reason.
 func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Error) {
 	if ctx.Err() != nil {
 		a.putBack()
@@ -225,7 +223,7 @@ func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Err
 	}
 }
 
-// settle ends a write that upstream has confirmed, and still held when it was last asked.
+// settle ends a write that upstream has confirmed, and that it still held when last asked.
 func (a *attempt) settle(w journal.Write) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
@@ -238,8 +236,8 @@ func (a *attempt) settle(w journal.Write) error {
 	return nil
 }
 
-// overtaken ends a write that upstream has confirmed, and that another host has overwritten since
-// with o, nil if it has deleted the entry. Readers see o from then on.
+// overtaken ends a confirmed write that another host has overwritten with o since; nil is a delete.
+// Readers see o from then on.
 func (a *attempt) overtaken(w journal.Write, o *journal.Observation) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
@@ -254,7 +252,6 @@ func (a *attempt) overtaken(w journal.Write, o *journal.Observation) error {
 	return nil
 }
 
-// endDoubt notes that nothing can land any more.
 func (a *attempt) endDoubt() {
 	if a.task.retry != nil {
 		a.f.mu.Lock()
@@ -263,7 +260,7 @@ func (a *attempt) endDoubt() {
 	}
 }
 
-// finish ends a task whose writes up to seq are done with, unless a newer write has come.
+// finish ends the attempt, with the task's writes up to seq. A newer write begins anew.
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -276,8 +273,8 @@ func (a *attempt) finish(seq uint64, dead bool) {
 	}
 }
 
-// beginAnew puts a stopped task in line for its newer write, or to wait for the end of a doubt.
-// The caller holds mu.
+// beginAnew puts a stopped task in line for its newer write, or for the end of its doubt. The caller holds
+// mu.
 func (a *attempt) beginAnew() {
 	doubt := a.task.doubt()
 	a.task.retry = nil

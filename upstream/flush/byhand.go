@@ -6,9 +6,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// claim begins an attempt at an entry's pending write that sends nothing: a person decides about the write.
-// While a request of the entry is under way, claim waits for its end (contract 12). The errors are
-// [journal.ErrNotPending] and ctx's.
+// claim begins an attempt that sends nothing: a person decides about the write. While a request of the
+// entry is under way, claim waits for its end (contract 12). Errors: [journal.ErrNotPending] and ctx's.
 func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return nil, err
@@ -29,8 +28,8 @@ func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	}
 }
 
-// tryClaim returns the attempt, or a channel that is closed when a request of the entry that
-// is under way is over, or neither if nothing is pending.
+// tryClaim returns the attempt, or a channel that closes with the request under way, or neither if
+// nothing is pending.
 func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,9 +11,8 @@ type Result struct {
 	Settled, Dead, Pending int
 }
 
-// callers are the calls that wait for writes to be done with. A wait for a namespace is
-// three numbers, however many entries it is about, and costs an attempt that ends one
-// comparison. callers is not safe for concurrent use.
+// callers are the calls that wait for writes to settle or die. A wait for a namespace is a few numbers,
+// however many entries it is about. callers is not safe for concurrent use.
 type callers struct {
 	flushes map[string][]*flushWait // by namespace; "" is all
 	entries map[journal.ID][]*entryWait
@@ -39,7 +38,6 @@ func newCallers() *callers {
 	return &callers{flushes: make(map[string][]*flushWait), entries: make(map[journal.ID][]*entryWait)}
 }
 
-// flush adds a wait for a number of entries; upTo is the position of the newest write.
 func (cs *callers) flush(namespace string, upTo uint64, entries int) *flushWait {
 	w := &flushWait{namespace: namespace, upTo: upTo, result: Result{Pending: entries}, done: make(chan struct{})}
 	if entries == 0 {
@@ -50,18 +48,17 @@ func (cs *callers) flush(namespace string, upTo uint64, entries int) *flushWait 
 	return w
 }
 
-// entry adds a wait for one write.
 func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
 	w := &entryWait{id: id, seq: seq, done: make(chan struct{})}
 	cs.entries[id] = append(cs.entries[id], w)
 	return w
 }
 
-// waitFor reports whether a caller waits for the entry by its name.
+// waitFor reports whether a caller waits for this entry alone.
 func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 }
 
-// completed tells the callers that an entry's writes up to seq are done with, and that
-// its oldest pending write, which had the position from, has the position to now.
+// completed tells the callers that an entry's writes up to seq are done with. The position of its oldest
+// pending write was from, and is to now.
 func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool) {
 	cs.completedIn(id.Namespace, from, to, dead)
 	cs.completedIn("", from, to, dead)

@@ -2,8 +2,7 @@ package flush
 
 import "time"
 
-// instant is a time on the flusher's own monotonic clock, always above zero: a third of
-// the size of a time.Time.
+// instant is a time on the flusher's own monotonic clock, always above zero: a third of a time.Time.
 type instant time.Duration
 
 // clock tells instants. No jump of the wall clock moves it (contract 19).
@@ -13,7 +12,7 @@ type clock struct {
 
 func (c clock) now() instant { return c.instant(time.Now()) }
 
-// instant is a time on this clock; 0 stays 0.
+// instant returns t on this clock; zero stays 0.
 func (c clock) instant(t time.Time) instant {
 	if t.IsZero() {
 		return 0
@@ -21,7 +20,7 @@ func (c clock) instant(t time.Time) instant {
 	return max(1, instant(t.Sub(c.epoch))+1)
 }
 
-// wall is the time of an instant on the wall clock; 0 stays 0.
+// wall returns an instant on the wall clock; 0 stays zero.
 func (c clock) wall(at instant) time.Time {
 	if at == 0 {
 		return time.Time{}

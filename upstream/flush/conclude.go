@@ -17,7 +17,7 @@ const (
 	reasonContended = "other hosts write the entry faster than this one gets its write in"
 )
 
-// conclude ends the attempt at a pending write as its send attempt has ended.
+// conclude ends the attempt at a pending write by the end of its send attempt.
 func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error {
 	if end.requested {
 		return a.requested(ctx, s, end)
@@ -103,8 +103,7 @@ func (a *attempt) held(s *sendAttempt, v upstream.Version) error {
 	return a.settle(s.write)
 }
 
-// heard records that upstream gave an answer, if it was asked: what the engine knows without asking says
-// nothing of upstream's health.
+// heard records that upstream has answered, if it was asked at all.
 func (a *attempt) heard(s *sendAttempt) {
 	if s.asked.IsZero() && s.sent.IsZero() {
 		a.f.health.Release(a.probe)
@@ -113,7 +112,7 @@ func (a *attempt) heard(s *sendAttempt) {
 	a.answered(false)
 }
 
-// keepOverwritten keeps another host's earlier state, which a write is about to overwrite.
+// keepOverwritten keeps another host's earlier state as a dead letter before w overwrites it.
 func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err error) {
 	if v.Deleted {
 		err = f.fences.journal.KeepOverwrittenDelete(w, v.WrittenAt, reasonWon)
@@ -155,8 +154,8 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (err error) {
 	return a.f.fences.guard(a.f.opts.Journal, w, v)
 }
 
-// mayStillLand returns what unanswered requests may leave that could still be carried out when upstream
-// was asked, and forgets the others.
+// mayStillLand returns the contents of the unanswered requests that upstream could still carry out when it
+// was asked, and forgets the other requests.
 func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -168,7 +167,6 @@ func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
 	return a.task.doubt().contents()
 }
 
-// wallOf is a time of the journal's, for the log.
 func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
 
 // FenceAll has every write that was acknowledged before the call compared with upstream before

@@ -48,11 +48,11 @@
 //
 // # Versions
 //
-// An engine may be exact ([upstream.Engine.Exact]), and so is a fence then: it compares the write with the entry's
-// last version, and [upstream.Engine.Swap] carries the write out only if that is still the last one. Else the
-// write is judged again. A version's time is that of its write in the
-// journal, and the journal gives a write a time later than all that this host knew. So of two versions the
-// later one wins everywhere, and the times of an entry grow with its revisions:
+// An engine may be exact ([upstream.Engine.Exact]), and so is a fence then: it compares the write with
+// the entry's last version, and [upstream.Engine.Swap] carries the write out only if that is still the
+// last one. Else the write is judged again. A version's time is that of its write in the journal, and
+// the journal gives a write a time later than all that this host knew. So of two versions the later one
+// wins everywhere, and the times of an entry grow with its revisions:
 //
 //   - the version is this very write: it settles;
 //   - it is what the write was made on, or an older write of this host's: the write takes its place;

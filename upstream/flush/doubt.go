@@ -9,25 +9,22 @@ import (
 // doubt describes an entry's requests that were sent and not answered. Upstream may still
 // carry out each of them until its late window has passed (contract 14).
 type doubt struct {
-	// landings are the states that those requests would leave upstream, without the values.
 	landings []landing
-	// unknownUntil is when requests can no longer land of which nobody knows what they would
-	// leave; 0 if there are none. Nothing is sent before: a read-back could not tell a late
-	// arrival from another host's answer to the newest write, and would repair both. Such
-	// requests are those of a process of an older format, or from before a recovery.
+	// unknownUntil is set if the journal does not say what the requests would leave (after an older
+	// format, or a recovery): they can land until then. Nothing is sent before: a read-back could not tell
+	// a late arrival from another host's answer to the newest write, and would repair both.
 	unknownUntil instant
-	// confirmed is the write that upstream has confirmed since, nil before. The flusher
-	// reads it back when nothing can land any more.
+	// confirmed is the write that upstream has confirmed since; nil before. It is read back once nothing
+	// can land any more.
 	confirmed *confirmation
 }
 
-// landing is an unanswered request.
+// landing is an unanswered request, by the content that it would leave.
 type landing struct {
 	content journal.Content
 	until   instant // it cannot land any more from then on
 }
 
-// confirmation is a write that upstream has confirmed.
 type confirmation struct {
 	seq     uint64
 	content journal.Content
@@ -35,8 +32,7 @@ type confirmation struct {
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
 
-// add records one more unanswered request, which may land over the write that upstream has
-// confirmed before.
+// add records one more unanswered request. It may land over the write that upstream has confirmed.
 func (d *doubt) add(c journal.Content, until instant) {
 	// An outage of days sends the same content again and again.
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
@@ -44,7 +40,7 @@ func (d *doubt) add(c journal.Content, until instant) {
 	d.confirmed = nil
 }
 
-// recalled is the doubt that an earlier process has left.
+// recalled returns the doubt that an earlier process has left.
 func recalled(left journal.Doubtful, until instant) *doubt {
 	if len(left.Contents) == 0 {
 		return &doubt{unknownUntil: until}
@@ -56,7 +52,6 @@ func recalled(left journal.Doubtful, until instant) *doubt {
 	return d
 }
 
-// contents are the states that the unanswered requests may leave.
 func (d *doubt) contents() (all []journal.Content) {
 	if d == nil {
 		return nil
@@ -67,8 +62,7 @@ func (d *doubt) contents() (all []journal.Content) {
 	return all
 }
 
-// sentAt forgets the requests that could no longer land when a newer one was sent: the
-// newer one came after them.
+// sentAt forgets the requests that could no longer land when a newer one was sent.
 func (d *doubt) sentAt(at instant) {
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at }) // guard 18.5
 	if d.unknownUntil <= at {
@@ -76,11 +70,11 @@ func (d *doubt) sentAt(at instant) {
 	}
 }
 
-// over reports whether nothing can land any more. A request that would leave the state that
-// upstream already holds counts, too: a newer write may come before it lands.
+// over reports whether nothing can land any more. A request for the state that upstream already holds
+// counts, too: a newer write may come before it lands.
 func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 } // guard 14.1
 
-// until is when nothing can land any more.
+// until returns the end of the last late window.
 func (d *doubt) until() instant {
 	at := d.unknownUntil
 	for _, l := range d.landings {
@@ -89,12 +83,11 @@ func (d *doubt) until() instant {
 	return at
 }
 
-// verifying reports whether an entry's newest write needs nothing but to be read back.
+// verifying reports whether the newest write only has to be read back.
 func (d *doubt) verifying(newest uint64) bool {
 	return d != nil && d.confirmed != nil && d.confirmed.seq >= newest
 }
 
-// mayLeave reports whether one of the unanswered requests can have left c.
 func (d *doubt) mayLeave(c journal.Content) bool {
 	return slices.ContainsFunc(d.landings, func(l landing) bool { return l.content == c }) // guard 18.4
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// fullDiskRetry is how long a task waits when the disk is too full to flush.
+// fullDiskRetry is the wait of a task after a full disk.
 const fullDiskRetry = time.Second
 
-// stop ends the attempt and puts its task back in line, where it waits until at, if at is
-// not 0. The caller holds mu.
+// stop ends the attempt and puts its task back in line, to wait until at; 0 is not at all. The caller
+// holds mu.
 func (a *attempt) stop(why waiting, at instant) {
 	a.task.removes = a.task.removes || a.removes
 	a.f.schedule.stop(a, a.f.now())
@@ -53,7 +53,7 @@ func (a *attempt) resume() {
 	a.stop(why, at)
 }
 
-// putBack ends an attempt that shows nothing of upstream, and puts its task back in line.
+// putBack ends an attempt that has shown nothing of upstream. Its task is due at once.
 func (a *attempt) putBack() {
 	a.f.health.Release(a.probe)
 	a.f.mu.Lock()
@@ -67,8 +67,7 @@ func (a *attempt) unmade() {
 	a.f.health.Release(a.probe)
 }
 
-// waitForRoom ends an attempt that was not made, as the disk has no room for the record of
-// its outcome.
+// waitForRoom ends an attempt that was not made: the disk has no room for the record of its outcome.
 func (a *attempt) waitForRoom() {
 	a.unmade()
 	a.f.mu.Lock()
@@ -80,7 +79,7 @@ func (a *attempt) waitForRoom() {
 	a.stop(noRoom, a.f.now()+instant(fullDiskRetry))
 }
 
-// failed ends an attempt that has failed, and notes why. The caller holds mu.
+// failed ends a failed attempt. The caller holds mu.
 func (a *attempt) failed(failed *upstream.Error, why waiting, retryAt instant) {
 	if a.through != nil {
 		a.resume()
@@ -92,8 +91,7 @@ func (a *attempt) failed(failed *upstream.Error, why waiting, retryAt instant) {
 	a.stop(why, retryAt)
 }
 
-// answered records that upstream gave a verdict. through says that upstream lets the
-// namespace in.
+// answered records that upstream gave a verdict. If it carried a write out, through is true.
 func (a *attempt) answered(through bool) {
 	a.f.health.Success(a.id(), a.probe)
 	a.f.mu.Lock()
@@ -116,8 +114,7 @@ func (a *attempt) answered(through bool) {
 	}
 }
 
-// keepWaiting makes a throttled or paused namespace wait. If upstream itself has said so,
-// it is well.
+// keepWaiting makes a throttled or paused namespace wait.
 func (a *attempt) keepWaiting(failed *upstream.Error) {
 	a.f.opts.namespaceFull(a.queue.Key(), failed)
 	if failed.Says() {
@@ -166,8 +163,8 @@ func (a *attempt) throttle(failed *upstream.Error) {
 	}
 }
 
-// pause makes the namespace wait for a person, with one attempt every BackoffMax. Another
-// task makes each of them, as upstream may refuse this entry alone. The caller holds mu.
+// pause makes the namespace wait for a person, with one attempt every BackoffMax, each by another task:
+// upstream may refuse this entry alone. The caller holds mu.
 func (a *attempt) pause(failed *upstream.Error) {
 	q := a.queue
 	begins := q.paused == ""
@@ -194,14 +191,14 @@ func (a *attempt) block(wait time.Duration, failed *upstream.Error, retryAt inst
 	a.failed(failed, backingOff, retryAt)
 }
 
-// mayHold notes that upstream may hold what a request would leave. The next write that is confirmed ends that.
+// mayHold notes that upstream may hold c, until it confirms the next write.
 func (a *attempt) mayHold(c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	retryOf(a.task).mayHold(c)
 }
 
-// noteDoubt puts the entry in doubt: upstream may carry out a request which would leave c for a late window.
+// noteDoubt puts the entry in doubt: for a late window, upstream may carry out a request that leaves c.
 // The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) noteDoubt(c journal.Content) {
 	if a.f.exact {
@@ -217,8 +214,7 @@ func (a *attempt) noteDoubt(c journal.Content) {
 	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
 }
 
-// tryAgain makes the task wait: by its own backoff when it alone has failed, and by the
-// probes' when upstream is down for all.
+// tryAgain makes the task wait by its own backoff, or by the probes' while upstream is down.
 func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()

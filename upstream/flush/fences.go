@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// mostLinger bounds how long upstream's confirmation of an entry stands for a fence where the
-	// linger is long: as long, another host may write unseen.
+	// mostLinger bounds how long a confirmation of the entry stands for a fence: as long, another host may
+	// write unseen.
 	mostLinger = 250 * time.Millisecond
-	// mostLately bounds the entries whose last writes are remembered.
+	// mostLately bounds the remembered writes.
 	mostLately = 4096
 )
 
-// fences decide which writes are compared with upstream before they are sent, and remember the
-// last writes that upstream has confirmed. Its methods may be called concurrently.
+// fences decides which writes are compared with upstream before they are sent, and remembers the last
+// confirmed writes. Its methods may be called concurrently.
 type fences struct {
 	journal *journal.Fence // nil: there are no fences
 	exact   bool           // a fence costs no request
@@ -36,7 +36,7 @@ type fences struct {
 	next   int
 }
 
-// landed is a write of an entry that upstream has confirmed.
+// landed is an entry's last confirmed write.
 type landed struct {
 	seq            uint64
 	content        journal.Content
@@ -50,9 +50,9 @@ func newFences(opts *Options) *fences {
 	}
 }
 
-// applies reports whether a write has to be compared with upstream. Where that costs a request, it need
-// not be if upstream has confirmed the entry a moment ago: within its linger, or the time of an attempt,
-// each within bounds. Where another host writes within that moment, its state is overwritten unseen.
+// applies reports whether a write has to be compared with upstream. Where that costs a request, it is
+// not if upstream has confirmed the entry a moment ago: within its linger, or the time of an attempt,
+// each within bounds. A write of another host in that moment is overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
 		return false
@@ -76,7 +76,6 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	return !known || apart(time.Now(), last.received) > lately // guard 17.25
 }
 
-// confirmed remembers that upstream has carried out a write.
 func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 	if s.journal == nil {
 		return
@@ -95,7 +94,6 @@ func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 	s.landed[w.ID] = landed{w.Seq, contentOf(w), sent, received}
 }
 
-// last is the last write of an entry that upstream has confirmed, if it is remembered.
 func (s *fences) last(id journal.ID) (landed, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +101,7 @@ func (s *fences) last(id journal.ID) (landed, bool) {
 	return last, ok && !last.received.IsZero()
 }
 
-// forget is for an entry that upstream holds another host's state of. Its place in the ring stays.
+// forget drops an entry's write, as upstream holds another host's state. Its place in the ring stays.
 func (s *fences) forget(id journal.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +110,7 @@ func (s *fences) forget(id journal.ID) {
 	}
 }
 
-// all has the writes up to one fenced, and takes nothing that was sent before for confirmed lately.
-// What this host has left upstream stays known.
+// all fences the writes up to one, and no longer counts earlier confirmations as recent.
 func (s *fences) all(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +118,7 @@ func (s *fences) all(upTo uint64) {
 	s.since = time.Now()
 }
 
-// doubted reports whether a write is from before this host was in doubt about itself.
+// doubted reports whether a write is older than the last doubt about this host itself.
 func (s *fences) doubted(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,10 +135,9 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 	return max(0, at)
 }
 
-// guard journals another host's state that has just won as a pending copy of it. An unanswered
-// request of this host may still land over that state: the copy is then read back, and repairs it.
-// The copy loses to anything later. Readers see it with the later time of the state and of the write
-// that has lost: upstream may keep the state as it is, and no later reader is to see an earlier time
+// guard journals a pending copy of another host's state that has just won. An unanswered request of this host
+// may still land over that state: the copy is read back, and repairs that. It loses to anything later.
+// Its time is the later one of the state's and the losing write's, as no reader may see time go back
 // (contract 19).
 func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) error {
 	const earlier = 1 // second: the state itself counts as later, even if the clocks drift

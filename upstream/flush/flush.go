@@ -28,7 +28,7 @@ func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, p
 	return r.Settled, r.Dead, r.Pending, err
 }
 
-// rebuilt waits until the journal has announced all that an earlier process left pending.
+// rebuilt waits until the journal has announced all pending writes of an earlier process.
 func (f *Flusher) rebuilt(ctx context.Context) error {
 	select {
 	case <-f.opts.Journal.Rebuilt():
@@ -44,8 +44,7 @@ func (f *Flusher) pending() int {
 	return f.schedule.pending
 }
 
-// expedite makes the pending writes of a namespace, or of all, wait for nothing but
-// upstream, and returns a wait for them.
+// expedite ends the linger of the pending writes of a namespace, or of all, and returns a wait for them.
 func (f *Flusher) expedite(namespace string) *flushWait {
 	if namespace != "" {
 		return f.expediteNamespace(namespace)
@@ -57,7 +56,7 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 	return w
 }
 
-// queuesAtOnce is how many queues are visited under one hold of the lock.
+// queuesAtOnce bounds the queues that are visited under one hold of the lock.
 const queuesAtOnce = 128
 
 // eachQueue visits all queues. The schedule may change between some of them and the next.
@@ -82,7 +81,6 @@ func (f *Flusher) expediteNamespace(namespace string) *flushWait {
 	return f.callers.flush(namespace, s.announced, q.pending)
 }
 
-// leave ends a wait and returns what it has counted.
 func (f *Flusher) leave(w *flushWait) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +108,8 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	return w.settled
 }
 
-// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if
-// the entry has nothing pending any more.
+// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if nothing of it is
+// pending any more.
 func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +121,6 @@ func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 	return f.callers.entry(id, seq)
 }
 
-// drain is a flush at the end of the process.
 type drain struct {
 	since    time.Time
 	deadline instant // 0 if there is none

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// Journal is what the flusher needs of the journal, which explains each method.
+// Journal has the methods of the journal that the flusher calls. See there.
 type Journal interface {
 	Rebuilt() <-chan struct{}
 	Newest(journal.ID) (w journal.Write, ok bool, err error)
@@ -143,7 +143,6 @@ func (f *Flusher) Changed(c journal.Change) {
 	f.schedule.written(c, linger, now)
 }
 
-// signal wakes the dispatcher.
 func (f *Flusher) signal() {
 	select {
 	case f.wake <- struct{}{}:
@@ -165,11 +164,10 @@ func (f *Flusher) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// recallChunk is how many entries are put in doubt under one hold of the lock.
+// recallChunk bounds the entries that are put in doubt under one hold of the lock.
 const recallChunk = 128
 
-// recallDoubts puts in doubt the entries of which an earlier process did not see an
-// answer.
+// recallDoubts puts in doubt the entries whose requests an earlier process has left unanswered.
 func (f *Flusher) recallDoubts() error {
 	entries, err := f.opts.Journal.InDoubt()
 	if err != nil {
@@ -199,8 +197,7 @@ func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
 	return nil
 }
 
-// sleep returns when a task may have become due: at that time, if it is not zero, or
-// when signalled, or at the end of ctx.
+// sleep returns at a time, if that is not zero, when signalled, or at the end of ctx.
 func (f *Flusher) sleep(ctx context.Context, at instant) {
 	var due <-chan time.Time
 	if at != 0 {
@@ -215,7 +212,7 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 	}
 }
 
-// take returns an attempt to be made now, or the time to ask again; 0 means when signalled.
+// take returns an attempt to make now, or the time to ask again; 0 is when signalled.
 func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -237,9 +234,8 @@ func (f *Flusher) take() (*attempt, instant) {
 	return nil, at
 }
 
-// begin starts an attempt of the queue whose turn it is, if upstream's health admits one,
-// or else of a queue that is hopeful. If it starts none, it says when to ask again. The
-// caller holds mu.
+// begin starts an attempt of the queue that is next, if upstream's health admits one, or else of a hopeful
+// queue. If it starts none, it returns when to ask again. The caller holds mu.
 func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	s := f.schedule
 	q, at := s.next(now)
@@ -261,10 +257,9 @@ func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	return s.hoping, 0
 }
 
-// Attempts says how many requests for an entry's pending write failed since the last
-// success, why the last one failed, and when the next is due at the earliest: zero while
-// one is under way, never in the past, and not before the end of what EntryWaits tells. All
-// results are zero for an entry with nothing pending.
+// Attempts returns how many requests for an entry's pending write failed since the last success, why the
+// last one failed, and the earliest time of the next: zero while one is under way, never in the past, and
+// not before the time of EntryWaits. For an entry with nothing pending, all results are zero.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
 	v := f.health.View()
 	f.mu.Lock()
@@ -284,22 +279,22 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 	return count, last, next
 }
 
-// Saved is how many writes since the start needed no request upstream, as a newer one to their
-// entry took their place before they were sent.
+// Saved counts the writes since the start that needed no request upstream: a newer write to their entry
+// came before they were sent.
 func (f *Flusher) Saved() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.schedule.saved
 }
 
-// usualTrip is how long a write usually takes, with its fence.
+// usualTrip returns the usual time of a write, with its fence.
 func (f *Flusher) usualTrip() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.schedule.roundTrip)
 }
 
-// tookTrip takes in how long a write took that upstream carried out, with its fence.
+// tookTrip takes in the time of a write that upstream carried out, with its fence.
 func (f *Flusher) tookTrip(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

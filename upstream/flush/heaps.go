@@ -18,14 +18,12 @@ func (h heapOf[T]) Swap(i, j int) {
 	h[j].placed(j)
 }
 
-// Push adds an element at the end.
 func (h *heapOf[T]) Push(added any) {
 	x := added.(T)
 	x.placed(len(*h))
 	*h = append(*h, x)
 }
 
-// Pop takes out the element at the end.
 func (h *heapOf[T]) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]

@@ -58,7 +58,7 @@ func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), K
 
 func (q *queue) isUrgent(t *task) bool { return t.through || t.urgent || t.first <= q.urgentUpTo }
 
-// leave takes a task out of its place. It must not be running.
+// leave takes a task that is not running out of its place.
 func (q *queue) leave(t *task) {
 	switch {
 	case t.retrying():
@@ -72,7 +72,7 @@ func (q *queue) leave(t *task) {
 	}
 }
 
-// due is when the task is due by what it waits for itself; it must not be running.
+// due returns when a task that is not running is due, but for the quota.
 func (q *queue) due(t *task) instant {
 	switch {
 	case t.retrying():
@@ -85,16 +85,15 @@ func (q *queue) due(t *task) instant {
 	return q.pace.widened(t.writtenAt, q.linger)
 }
 
-// ready is when the task is due and its namespace's quota lets it go.
+// ready returns when the task is due and its namespace's quota lets it go.
 func (q *queue) ready(t *task) instant { return max(q.due(t), q.turnOf(t)) }
 
-// untried is the first task that stands in a line and not among the retries; nil if there
-// is none.
+// untried returns the first task that is not among the retries; nil if there is none.
 func (q *queue) untried() *task {
 	return q.firstIn(q.urgent, q.removing, q.lingering)
 }
 
-// firstIn is the task of some lines that is ready first; nil if there is none.
+// firstIn returns the task of some lines that is ready first; nil if there is none.
 func (q *queue) firstIn(lines ...line) (first *task) {
 	for _, l := range lines {
 		t := l.front
@@ -105,12 +104,11 @@ func (q *queue) firstIn(lines ...line) (first *task) {
 	return first
 }
 
-// first is the task that is ready first; nil if none waits, or only silent ones while
-// another silent one is tried.
+// first returns the task that is ready first; nil if none waits, or only silent ones while another silent
+// one is tried.
 func (q *queue) first() *task { return q.orRetry(q.untried()) }
 
-// orRetry is the first of the retries if that is ready before a task, or else the task, which may
-// be nil.
+// orRetry returns the first of the retries if it is ready before t, or else t, which may be nil.
 func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
 		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
@@ -124,9 +122,9 @@ func (q *queue) orRetry(t *task) *task {
 	return t
 }
 
-// firstOf is the task of some retries that is ready first. The retries are in the order in
-// which they are due. Where a quota is short, the first of them may wait for its turn, and
-// one behind it that need not is looked for: such a namespace sends little, and so has few.
+// firstOf returns the task of some retries that is ready first. They are in the order in which they are
+// due. Where a quota is short, the first may wait for its turn, and one behind it need not: all are
+// looked at, as such a namespace has few.
 func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 	first := (*retries)[0].task
 	if !q.pace.spread {
@@ -140,12 +138,12 @@ func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 	return first
 }
 
-// oldestOf is the most entries of a namespace among which the oldest write is looked for. With
-// more, the entry goes first that has been due longest.
+// oldestOf bounds the entries of a namespace that go oldest first. With more, the entry goes first that
+// has been due longest.
 const oldestOf = 1000
 
-// choose returns the task to be sent now; q.first() must be ready. An entry for which a caller
-// waits goes before all others, but only every other time: callers do not hold up the others either.
+// choose returns the task to send now; q.first() must be ready. An entry for which a caller waits goes
+// before the others, but only every other time.
 func (q *queue) choose(now instant) *task {
 	t := q.first()
 	if t.urgent { // guard 10.20
@@ -163,9 +161,9 @@ func (q *queue) choose(now instant) *task {
 	return q.oldest(t, now)
 }
 
-// oldest returns, of the tasks that are ready, the one whose newest write is the oldest: upstream
-// lists the entries in the order in which it gets them. Writes that come to the first task while
-// others go before it do not change its place: a busy key would never be sent.
+// oldest returns the ready task with the oldest newest write: upstream lists the entries in the order in
+// which it gets them. Writes that come to the first task while others go before it do not change its
+// place: a busy key would never be sent.
 func (q *queue) oldest(first *task, now instant) *task {
 	if q.passed != first.first {
 		q.passed, q.passedAs = first.first, first.seq
@@ -204,7 +202,6 @@ func (q *queue) tryNow() {
 	}
 }
 
-// before is by ready time, then by turns.
 func (q *queue) before(other *queue) bool {
 	if q.readyAt == other.readyAt {
 		return q.served < other.served

@@ -7,31 +7,27 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// A write that upstream refuses for good becomes a dead letter, and its value can no longer
-// be read. When upstream refuses one write after another, upstream itself, or somebody who
-// speaks in its name, is more likely to be wrong than all the writes.
+// A write that upstream refuses for good becomes a dead letter, and readers no longer see it. When
+// upstream refuses one write after another, upstream itself, or a gateway, is more likely to be wrong
+// than all the writes.
 const (
-	// refusalsAllowed is how many writes of a namespace become dead letters within
-	// refusalSpan. A person can look through so few, and an agent that repeats a mistake
-	// is seldom faster. The next refusal pauses the namespace.
+	// refusalsAllowed bounds the writes of a namespace that become dead letters within refusalSpan: a
+	// person can look through so few. The next refusal pauses the namespace.
 	refusalsAllowed = 5
 	refusalSpan     = time.Minute
-	// refusalBelieved is how long upstream has to refuse a write of a namespace that is
-	// paused so, until the write becomes a dead letter all the same: the others would wait
-	// for ever if the writes were wrong after all.
+	// refusalBelieved is how long upstream has to refuse a write of such a paused namespace until the
+	// write becomes a dead letter all the same. Without it, the others would wait for ever.
 	refusalBelieved = time.Hour
 )
 
-// refusals counts the refused writes of a namespace since a time.
 type refusals struct {
 	since instant
 	count int
 }
 
-// refusalsOf are the refusals by namespace.
 type refusalsOf map[string]refusals
 
-// mayKill counts a refusal, and reports whether its write may become a dead letter.
+// mayKill counts a refusal, and reports whether the write may become a dead letter.
 func (all refusalsOf) mayKill(namespace string, now instant) bool {
 	r, ok := all[namespace]
 	if !ok || now-r.since >= instant(refusalSpan) {
@@ -42,12 +38,11 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 	return r.count <= refusalsAllowed // guard 15.6
 }
 
-// refused ends an attempt whose write upstream refuses for good: the write becomes a dead
-// letter, or waits if there are too many of them. Unanswered requests from before it stay
-// in doubt, for the write that may follow.
+// refused ends an attempt whose write upstream refuses for good: the write becomes a dead letter, or waits
+// if there are too many of them. Earlier unanswered requests stay in doubt.
 //
-// A confirmed write that waits to be read back does not settle in its place: an older one
-// may have landed over it. The next read asks upstream.
+// A confirmed write that waits to be read back does not settle in its place: an older one may have landed
+// over it. The next read asks upstream.
 func (a *attempt) refused(w journal.Write, failed *upstream.Error) error {
 	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
 	a.answered(false)
@@ -68,16 +63,14 @@ func (a *attempt) refused(w journal.Write, failed *upstream.Error) error {
 	return nil
 }
 
-// namespaceFull passes on that upstream calls the namespace full, if it does.
 func (o *Options) namespaceFull(namespace string, failed *upstream.Error) {
 	if failed.NamespaceFull && o.OnNamespaceFull != nil {
 		o.OnNamespaceFull(namespace)
 	}
 }
 
-// tooMany ends the attempt if its write is not to become a dead letter, as upstream refuses
-// one write of the namespace after another: the namespace is paused then. Another of its
-// writes is tried every BackoffMax, and the first that upstream takes ends the pause.
+// tooMany pauses the namespace, and ends the attempt, if upstream refuses one of its writes after another.
+// Another write is tried every BackoffMax, and the first that upstream takes ends the pause.
 func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -102,8 +95,8 @@ func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
 	return true
 }
 
-// superseded ends the attempt if its refused write became no dead letter, because a newer
-// write to the entry was pending: callers wait for that one.
+// superseded ends the attempt if its refused write became no dead letter, as a newer write to the entry
+// is pending: callers wait for that one.
 func (a *attempt) superseded(w journal.Write) (bool, error) {
 	a.f.mu.Lock()
 	newer := a.task.seq > w.Seq

@@ -9,29 +9,27 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// probeMax bounds the wait between two probes while upstream may be down for all, so
-// that upstream holds the newest writes within 5 s of its return. Such a probe is one
-// request, and costs upstream next to nothing.
+// probeMax bounds the wait between two probes while upstream may be down, so that upstream holds
+// the newest writes within 5 s of its return.
 const probeMax = 4 * time.Second
 
-// atOnce is the time of a retry that waits only for its namespace: before all that
-// lingers there.
+// atOnce is the time of a retry that waits only for its namespace. It goes before all that lingers there.
 const atOnce instant = 1
 
-// waiting is what a task among its queue's retries waits for.
+// waiting names the reason for which a task is among its queue's retries.
 type waiting uint8
 
 const (
 	backingOff waiting = iota // the end of its backoff
-	// silent is the same for an entry of which a request hung. Of a queue's silent tasks one
-	// is tried at a time: the next request may hang as long.
+	// silent is the same after a request that hung. A queue tries one silent task at a time: the next
+	// request may hang as long.
 	silent
 	doubting // the end of the late windows of its requests
 	noRoom   // room on the disk
 	waitings
 )
 
-// retryState holds the fields that a task needs only once something went wrong.
+// retryState has the fields of a task that something went wrong with.
 type retryState struct {
 	task     *task
 	at       instant           // nothing is sent before; 0 if there is no such time
@@ -49,7 +47,6 @@ type retryState struct {
 	refusedAt  instant // when upstream first did
 }
 
-// retryOf returns the task's retry state, made if need be.
 func retryOf(t *task) *retryState {
 	if t.retry == nil {
 		t.retry = &retryState{task: t, index: -1}
@@ -57,7 +54,7 @@ func retryOf(t *task) *retryState {
 	return t.retry
 }
 
-// doubt is nil when every request was answered.
+// doubt returns nil if every request was answered.
 func (t *task) doubt() *doubt {
 	if t.retry == nil {
 		return nil
@@ -65,19 +62,18 @@ func (t *task) doubt() *doubt {
 	return t.retry.doubt
 }
 
-// mayHaveLanded reports whether upstream may hold a write to the entry that has not
-// settled: one that was not answered, one that is being read back, or one that upstream
-// failed over, and nobody knows how far that got.
+// mayHaveLanded reports whether upstream may hold a write that has not settled: it was not answered, is
+// being read back, or upstream failed over it.
 func (t *task) mayHaveLanded() bool {
 	return t.retry != nil && (t.retry.doubt != nil || len(t.retry.arrived) > 0)
 }
 
-// mostOwn bounds the states of an entry's own requests that are told from those of other hosts.
-// Without it, an outage of days would make ever longer sent marks of a busy entry.
+// mostOwn bounds the states that count as this host's own. Without it, the sent marks of a busy entry
+// would grow through an outage of days.
 const mostOwn = 64
 
-// own are the states that this host's requests may have left upstream since the entry last
-// settled, or may yet leave, the latest last.
+// own returns the states that this host's requests may have left upstream since the entry last settled,
+// or may yet leave, the latest last.
 func (t *task) own() (all []journal.Content) {
 	if t.retry == nil {
 		return nil
@@ -89,19 +85,17 @@ func (t *task) own() (all []journal.Content) {
 	return all[max(0, len(all)-mostOwn):]
 }
 
-// mayHold notes that upstream may hold a state of one of the task's requests.
 func (r *retryState) mayHold(c journal.Content) {
 	r.arrived = append(slices.DeleteFunc(r.arrived, func(other journal.Content) bool { return other == c }), c)
 	r.arrived = r.arrived[max(0, len(r.arrived)-mostOwn):]
 }
 
-// retrying reports whether the task stands among its queue's retries.
+// retrying reports whether the task is among its queue's retries.
 func (t *task) retrying() bool { return t.retry != nil && t.retry.index >= 0 }
 
 // isSilent reports whether the task waits after a request that hung.
 func (t *task) isSilent() bool { return t.retrying() && t.retry.waiting == silent }
 
-// before is by time, then by age.
 func (r *retryState) before(other *retryState) bool {
 	if r.at == other.at {
 		return r.task.first < other.task.first

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// noPosition is behind all writes that are ever announced.
+// noPosition is behind all announced writes.
 const noPosition = math.MaxUint64
 
 // schedule decides which task comes next. Each namespace has a queue in order of due
@@ -58,8 +58,7 @@ func (s *schedule) find(id journal.ID) (*queue, *task) {
 	return q, q.tasks.Get(id.Key)
 }
 
-// ensure returns the entry's task and its queue. A task that was made has to be put in
-// line.
+// ensure returns the entry's task and its queue. The caller puts a task that was made in line.
 func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 	if q = s.queues.Get(id.Namespace); q == nil {
 		q = &queue{index: -1}
@@ -149,9 +148,10 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful notes that an earlier process did not see the answers to some of an entry's requests, which may
-// land until a time. The entry's task waits for that if nothing of it is pending, or if nobody knows what the
-// requests would leave. In front of an exact engine the next write of the entry ends the doubt: nothing waits.
+// doubtful notes that an earlier process has left requests of an entry unanswered, which may land until
+// a time. The task waits for that if nothing is pending, or if the journal does not say what the
+// requests would leave. In front of an exact engine the entry's next write ends the doubt: nothing
+// waits.
 func (s *schedule) doubtful(left journal.Doubtful, exact bool, until, now instant) {
 	q, t, made := s.ensure(left.ID)
 	if !made {
@@ -194,8 +194,8 @@ func (s *schedule) expediteTask(q *queue, t *task) {
 	}
 }
 
-// start takes a task that is due out of its line in a queue. For a probe it takes a task
-// that has not failed, if one is due in any queue.
+// start begins an attempt at a task of the queue that is due. A probe takes a task that has not failed, if
+// one is due in any queue.
 func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
@@ -266,9 +266,8 @@ func (s *schedule) stop(a *attempt, now instant) {
 	s.place(q)
 }
 
-// complete notes that a stopped task's writes up to seq are done with. It returns the
-// range of positions that this takes out of the pending ones, and reports whether there is
-// more to do for the task: then it has to be put in line.
+// complete notes that a stopped task's writes up to seq are done with. It returns the range of positions
+// that are no longer pending. If left, there is more to do for the task, and the caller puts it in line.
 func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
@@ -294,7 +293,7 @@ func (s *schedule) drop(q *queue, t *task) {
 	s.discard(q)
 }
 
-// discard forgets a queue when there is nothing to remember of its namespace.
+// discard forgets an empty queue, unless its namespace is blocked.
 func (s *schedule) discard(q *queue) {
 	if q.tasks.Len() > 0 {
 		return
@@ -321,9 +320,8 @@ func (s *schedule) unblock(q *queue) {
 	s.place(q)
 }
 
-// place puts a queue where its next task belongs. A queue that was just served comes
-// after those that were not: its position is when it was served, not how long its next
-// task has been due.
+// place puts a queue in its place among the turns. A queue that was just served comes after the others,
+// however long its next task has been due.
 func (s *schedule) place(q *queue) {
 	h := &s.turns.well
 	if q.failing {

@@ -14,22 +14,21 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// sendAttempt is one write on its way upstream: in a slot, and behind a fence where its namespace has
-// one. The fence compares the entry upstream with what is known here, and decides whether the write
-// goes (contract 17).
+// sendAttempt takes one write upstream: in a slot, and behind a fence where its namespace has one. The
+// fence compares the entry upstream with what is known here, and decides whether the write goes
+// (contract 17).
 //
-// In front of an exact engine the write takes the place of the version that it was judged against, or of
-// none: if another host is faster, it is judged again. So no version is overwritten unseen, and no request can land
-// later over a confirmed write. In front of any other engine the fence's request and the write's follow
-// each other in one slot, so that no more than about one round trip remains in which another host may
-// write unseen.
+// In front of an exact engine the write replaces the very version that it was judged against: if another
+// host is faster, it is judged again. So no version is overwritten unseen, and no request can land later
+// over a confirmed write. In front of any other engine the fence's request and the write's share a slot,
+// so that another host may write unseen for about one round trip only.
 type sendAttempt struct {
 	f          *Flusher
 	a          *attempt // that makes it
 	write      journal.Write
 	conditions *fence.Conditions // of a write through; nil for a pending write
-	over       journal.Base      // that the conditions were held against
-	alone      bool              // nothing of the entry was pending when they were
+	over       journal.Base      // the conditions were judged by it
+	alone      bool              // nothing of the entry was pending then
 	slot       *slot             // nil while it has none
 	fenced     bool              // it is compared
 
@@ -41,7 +40,7 @@ type sendAttempt struct {
 	proposedAt     int64 // the write's time, in microseconds, when it was last proposed
 }
 
-// sent is what has become of a send attempt.
+// sent is the end of a send attempt.
 type sent struct {
 	// end is fence.Own or fence.Held if upstream holds the write, fence.Lost if another host's state
 	// stays, fence.Conflict if other hosts were always faster, and fence.Failed if upstream could not be
@@ -68,23 +67,21 @@ type sighting struct {
 }
 
 const (
-	// mostProposals bounds how often one attempt proposes a write. Where other hosts write the entry
-	// faster than that, the task backs off like one that has failed.
+	// mostProposals bounds how often one attempt proposes a write. After that, the task backs off.
 	mostProposals = 20
-	// The pause after a conflict of which nobody knows who has won, with full jitter. Without it, the
-	// hosts that write one entry keep each other from writing it.
+	// The pause after a conflict without a known winner, with full jitter. Without it, the hosts that
+	// write one entry keep each other from writing it.
 	conflictPauseLeast = 2 * time.Millisecond
 	conflictPauseMost  = 200 * time.Millisecond
-	// fenceAge is how old the answer of a fence may be when the write leaves. It is more if the
-	// process or the machine has stood still meanwhile; then upstream is asked once more.
+	// fenceAge bounds the age of a fence's answer when the write leaves. If the process or the machine has
+	// stood still longer, upstream is asked once more.
 	fenceAge = 2 * time.Second
-	// fenceTries bounds how often a fence asks. An upstream that takes longer than fenceAge would
-	// never get a write otherwise.
+	// fenceTries bounds how often a fence asks: an upstream slower than fenceAge would never get a write.
 	fenceTries = 5
-	// fencePause is how long a fence that is undecided waits. The Date of an answer that is made
-	// later within its second says more.
+	// fencePause is the wait of an undecided fence. The Date of an answer made later in its second says
+	// more.
 	fencePause = 300 * time.Millisecond
-	// sharp is an estimate of the offset that another Date makes no better, in seconds.
+	// sharp is a width of the offset's estimate that another Date does not narrow, in seconds.
 	sharp = 0.25
 	// timeTick is the least difference between two times of upstream's, in seconds.
 	timeTick = 1e-6
@@ -138,7 +135,6 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 	return sent{end: fence.Conflict}, nil
 }
 
-// enter waits for a slot.
 func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
 	if s.slot == nil {
 		s.slot, failed = s.f.hold(ctx, s.write.Namespace)
@@ -146,7 +142,6 @@ func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
 	return failed
 }
 
-// leave gives the slot back.
 func (s *sendAttempt) leave() {
 	if s.slot != nil {
 		s.slot.Release()
@@ -154,7 +149,7 @@ func (s *sendAttempt) leave() {
 	}
 }
 
-// look finds out whether the write is compared, and what the engine knows of its entry without asking.
+// look decides whether the write is compared, and takes the version that the engine knows without asking.
 func (s *sendAttempt) look(seen *sighting) {
 	if s.f.opts.BeforeSend != nil {
 		s.f.opts.BeforeSend()
@@ -168,8 +163,8 @@ func (s *sendAttempt) look(seen *sighting) {
 	}
 }
 
-// ask is the fence's request. If upstream refuses for good to say, it refuses the write, too, and says
-// why.
+// ask makes the fence's request. If upstream refuses the read for good, it refuses the write, too, and
+// says why.
 func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	s.requests++
 	s.asked = time.Now()
@@ -198,7 +193,7 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 	return nil
 }
 
-// judge decides whether the write goes, and keeps the state aside that it is about to overwrite.
+// judge decides whether the write goes, and keeps another host's state that it is about to overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known {
 		return fence.Unchanged, nil // it is not compared
@@ -214,7 +209,6 @@ func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	return end, err
 }
 
-// question is the question that a version asks.
 func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	fences, w := s.f.fences, s.write
 	q := &fence.Question{
@@ -246,7 +240,7 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	return q, nil
 }
 
-// time adds what is known of upstream's clock. It learns from the answer, too: an entry that nobody has
+// time adds the estimate of upstream's clock. It learns from the answer, too: an entry that nobody has
 // changed has the time of this host's last write.
 func (s *sendAttempt) time(q *fence.Question) {
 	fences, d := s.f.fences, s.a.task.doubt()
@@ -266,21 +260,20 @@ func (s *sendAttempt) time(q *fence.Question) {
 	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
 }
 
-// outdated reports whether the fence's answer is too old to go by, and upstream is to be asked once
-// more: the process or the machine has stood still since, or upstream takes long. It does not matter to an
-// exact engine.
+// outdated reports whether the fence's answer is too old, and upstream is asked once more. An exact engine
+// notices by itself.
 func (s *sendAttempt) outdated(now time.Time) bool {
 	return s.fenced && !s.f.exact && s.requests < fenceTries && apart(now, s.asked) > fenceAge
 }
 
-// apart is the time between two moments of this host's, by that of its clocks by which it is
-// longer: the monotonic one may stand still while the machine is suspended.
+// apart returns the time between two moments by the clock that shows more: the monotonic one may stand
+// still while the machine is suspended.
 func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// propose has upstream carry the write out in the place of a version. The write becomes later than that:
-// an entry's times grow with its revisions, whatever the clocks say.
+// propose has upstream replace a version by the write, which becomes later: an entry's times grow with its
+// revisions.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
 	// guard 18.14b
@@ -301,9 +294,8 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	return now, conflict, upstream.ErrorOf(err)
 }
 
-// announce says that the request of a pending write leaves now. The journal announces a newer write
-// before anybody is told that it supersedes this one, and waits for the lock to do so: nobody is told
-// that a superseded write is sent.
+// announce calls OnSend for a pending write. It holds the lock, which a newer write needs: no superseded
+// write is announced.
 func (s *sendAttempt) announce() {
 	if s.f.opts.OnSend == nil || s.conditions != nil {
 		return
@@ -315,8 +307,8 @@ func (s *sendAttempt) announce() {
 	}
 }
 
-// yield finds the version that has won a conflict. If upstream does not name it, several hosts write
-// the entry, and this one waits a moment, without its slot.
+// yield finds the version that has won a conflict. If upstream does not name it, several hosts write the
+// entry, and this one waits a moment without its slot.
 func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *sighting) *upstream.Error {
 	s.requests = 0 // they are reported
 	if conflict.Now != nil {
@@ -332,8 +324,8 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 	return nil
 }
 
-// carriedOut notes what is known of the write now that upstream has carried it out. In front of an
-// engine that is not exact, it asks upstream when that was if the answer would tell much of the offset.
+// carriedOut notes when upstream has carried the write out. In front of an engine that is not exact, it
+// asks for that time if the offset's estimate needs it.
 func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	fences := s.f.fences
 	switch {
@@ -355,9 +347,8 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	s.write.SentAfter = fences.sentAfter(s.sent) // by what is known now
 }
 
-// is notes which version the write has become. In front of an exact engine its copy has the version's
-// times, also where the version is earlier than a write that says the same, and no version from before
-// it counts any more (contract 7).
+// is notes which version the write has become. In front of an exact engine its copy takes the version's
+// times, even earlier ones, and no older version counts any more (contract 7).
 func (s *sendAttempt) is(v upstream.Version) {
 	if v.Revision == 0 {
 		return
@@ -368,7 +359,7 @@ func (s *sendAttempt) is(v upstream.Version) {
 	}
 }
 
-// unasked is the end of an attempt that could not ask upstream: nothing of the write was sent.
+// unasked ends an attempt that could not ask upstream: nothing of the write was sent.
 func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent {
 	if ctx.Err() == nil {
 		s.ends(fence.Failed)
@@ -376,7 +367,7 @@ func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent 
 	return sent{end: fence.Failed, failed: failed}
 }
 
-// ends reports how the fence of a pending write has ended.
+// ends reports the end of a pending write's fence.
 func (s *sendAttempt) ends(end fence.Outcome) {
 	if s.f.opts.OnFence != nil && s.conditions == nil && (s.fenced || s.f.exact) {
 		s.f.opts.OnFence(end.String(), s.requests)

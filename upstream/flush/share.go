@@ -30,7 +30,7 @@ const (
 	roundTripWeight = 8
 )
 
-// patience is how long a request may take before others need not wait for it.
+// patience returns the time after which a request counts as hanging.
 func (s *schedule) patience() instant { return max(instant(hangsAfter), hangsTrips*s.roundTrip) }
 
 // hung reports whether an attempt has taken longer than patience.
@@ -39,9 +39,8 @@ func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt >
 // turns are the queues that wait for their turn, the failing ones apart.
 type turns struct{ well, failing heapOf[*queue] }
 
-// next returns the queue whose turn it is now, of those that do not hold their part of the
-// slots already, or else when to ask again: 0 is when a request has ended or something has
-// changed.
+// next returns the queue that goes now and does not hold its part of the slots already, or else when to
+// ask again; 0 is after a change.
 func (s *schedule) next(now instant) (q *queue, at instant) {
 	heaps := []*heapOf[*queue]{&s.turns.well, &s.turns.failing}
 	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) { // guard 16.21
@@ -60,8 +59,8 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 	return q, at
 }
 
-// pick returns the first queue of a heap that will do; nil if there is none. Every queue that
-// has no request under way has to do: pick passes over no more queues than requests.
+// pick returns the first queue of a heap that will do; nil if there is none. Every queue without a request
+// under way has to do: so pick passes over few.
 func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	var passed []*queue
 	for len(*h) > 0 && q == nil {
@@ -77,8 +76,7 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	return q
 }
 
-// over reports whether a queue holds its part of the slots already. A silent task beside
-// the others does not count, as its request may hang.
+// over reports whether a queue holds its part of the slots already. A silent task does not count.
 func (s *schedule) over(q *queue, now instant) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
 	if q.failing || active == 0 { // guard 16.22
@@ -94,14 +92,13 @@ func (s *schedule) over(q *queue, now instant) bool {
 	return active >= part/quarters // guard 16.20
 }
 
-// soloPart is how many slots the writes of one namespace may have at most. Should they hang,
-// there is one for the writes of another namespace, and one for reads if any are kept for them.
+// soloPart returns how many slots the writes of one namespace may have. Should they hang, one is left
+// for the writes of another, and one for reads if any are kept for them.
 func soloPart(total int) int {
 	return max(1, min(limit.MostOf(total), total-1-min(1, total-limit.MostOf(total))))
 }
 
-// fails notes whether the last answer to a request of a queue, or its lack, blames
-// upstream.
+// fails notes whether the last request of a queue blames upstream.
 func (s *schedule) fails(q *queue, failing bool) {
 	if q.failing == failing {
 		return
@@ -115,11 +112,9 @@ func (s *schedule) fails(q *queue, failing bool) {
 	s.place(q)
 }
 
-// hopeful returns a queue that may send a request beside a probe that hangs, or while
-// probes are known to hang: a queue whose last request did not fail, or else one with a
-// task that has failed quickly. One such request at a time keeps a namespace that is well,
-// or well again, from waiting for the others. at is when to ask again; 0 is when something
-// has changed.
+// hopeful returns a queue that may send a request while probes hang: its last request did not fail, or
+// else its next task has failed quickly. One such request at a time keeps a healthy namespace from
+// waiting for the others. at is when to ask again; 0 is after a change.
 func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 	if s.hoping != nil || s.probing == nil && !s.hanging { // guard 16.24
 		return nil, 0
@@ -152,7 +147,7 @@ func (q *queue) hopes() bool {
 	return !t.isSilent()
 }
 
-// sooner is the earlier of two times, of which 0 is none.
+// sooner returns the earlier of two times; 0 is none.
 func sooner(a, b instant) instant {
 	if a == 0 || b != 0 && b < a {
 		return b

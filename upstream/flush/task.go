@@ -7,12 +7,12 @@ import (
 	"github.com/botwired/botwired/internal/hashtable"
 )
 
-// lingerCap is how many lingers an entry's oldest unsent write waits at most for newer
-// ones. Without it a busy entry would postpone itself for ever.
+// lingerCap bounds the wait of an entry's oldest unsent write, in lingers. Without it a busy entry would
+// postpone itself for ever.
 const lingerCap = 10
 
-// task is an entry with a pending write, as the schedule sees it. There may be a million
-// of them: a task takes 80 bytes, and the fields that few tasks need are behind one pointer.
+// task is an entry with a pending write. There may be a million: a task takes 80 bytes, and retry has the
+// fields that few tasks need.
 type task struct {
 	hashtable.Node[task] // in its queue's table, by the entry's key
 
@@ -31,7 +31,7 @@ type task struct {
 	removes   bool        // one of its unsent writes is a delete, and there is a quota, or the namespace is full
 }
 
-// waitedFor is how long the oldest unsent write has waited.
+// waitedFor returns the wait of the oldest unsent write.
 func (t *task) waitedFor(now instant) instant {
 	return instant(time.Duration(t.waited)*time.Millisecond) + now - t.writtenAt
 }
@@ -79,7 +79,7 @@ func (l *line) remove(t *task) {
 	t.prev, t.next = nil, nil
 }
 
-// take moves all tasks of another line behind those of this one.
+// take appends all tasks of another line.
 func (l *line) take(other *line) {
 	switch {
 	case other.front == nil:

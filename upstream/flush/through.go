@@ -136,7 +136,7 @@ func (f *Flusher) WriteThrough(
 	return w.written, w.settled, w.err
 }
 
-// enter puts the write in line, or says why it makes no sense to.
+// enter puts the write in line, or returns why it could not be sent.
 func (w *through) enter(f *Flusher) (refusal error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,8 +165,7 @@ func (w *through) enter(f *Flusher) (refusal error) {
 	return nil
 }
 
-// withdraw takes the write out of line, and says why its turn has not come; nil if it has. The
-// caller does not hold mu.
+// withdraw takes the write out of line, and returns why its turn has not come; nil if it has.
 func (w *through) withdraw(f *Flusher) (refusal error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +189,8 @@ func (w *through) withdraw(f *Flusher) (refusal error) {
 	return refusal
 }
 
-// refusal says why the write cannot be sent now; nil if it can when its turn comes. The caller
-// holds mu.
+// refusal returns why the write cannot be sent now; nil if it waits for its turn only. The caller holds
+// mu.
 func (w *through) refusal(f *Flusher, q *queue) error {
 	now := f.now()
 	until := func(at instant) time.Duration { return time.Duration(at - now) }
@@ -212,8 +211,7 @@ func (w *through) refusal(f *Flusher, q *queue) error {
 	return nil
 }
 
-// tooEarly says that the entry is in doubt since an earlier process: nothing is sent before the
-// doubt is over.
+// tooEarly refuses the write if an earlier process has left the entry in doubt, which ends first.
 func (w *through) tooEarly(now instant) error {
 	d := w.task.doubt()
 	if d == nil || d.unknownUntil <= now {
@@ -223,7 +221,7 @@ func (w *through) tooEarly(now instant) error {
 		time.Duration(d.unknownUntil-now), statusUnavailable)
 }
 
-// run makes the request in the entry's turn. Its error is the journal's.
+// run makes the request in the entry's turn. It returns only the journal's errors.
 func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	defer func() {
 		if err != nil {
@@ -265,8 +263,8 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	return w.conclude(ctx, s, end)
 }
 
-// decide asks ready whether the write is sent. In front of an exact engine it notes what this host knew
-// when ready looked: an answer of upstream's that comes later shows a state that ready has not judged.
+// decide asks ready whether the write is sent. In front of an exact engine it notes the base that ready
+// has judged: a later answer of upstream's may show another state.
 func (w *through) decide(f *Flusher) (err error) {
 	if !f.exact || f.fences.journal == nil {
 		w.write.If, err = w.ready()
@@ -385,8 +383,8 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	return a.settle(written)
 }
 
-// noRoom ends an attempt whose write upstream holds, and for which the journal has no room
-// any more. The journal forgets the copy, which is older.
+// noRoom ends an attempt whose write upstream holds, and the journal has no room for. The journal
+// forgets its copy, which is older.
 func (w *through) noRoom(a *attempt) error {
 	if a.task.doubt() != nil { // an earlier write may land over it, and it could not be sent again
 		w.err = &NotWritten{
@@ -405,7 +403,7 @@ func (w *through) noRoom(a *attempt) error {
 	return nil
 }
 
-// failed ends a write whose request has failed, or its fence's.
+// failed ends a write whose request, or whose fence's request, has failed.
 func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
 	a, failed := s.a, end.failed
 	if !end.requested && failed.Verdict.BlamesUpstream() {
@@ -453,8 +451,8 @@ func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
 	return nil
 }
 
-// mayHaveArrived ends an attempt of which nobody knows how far it got. A request that was not answered
-// puts the entry in doubt; nothing more will come of one that upstream failed over.
+// mayHaveArrived ends an attempt that upstream may have carried out. An unanswered request puts the
+// entry in doubt; one that upstream failed over does nothing later.
 func (w *through) mayHaveArrived(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
 	a := s.a
 	a.f.mu.Lock()

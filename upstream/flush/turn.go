@@ -7,8 +7,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// pace is when a queue's tasks may be sent by its namespace's quota. The zero value lets
-// them go as if there were none.
+// pace says when a namespace's quota lets tasks go. The zero value is no quota.
 type pace struct {
 	limited bool // there is a quota
 	spread  bool // its writes are spread over the window
@@ -19,7 +18,7 @@ type pace struct {
 	endsAt                           instant // when the window ends
 }
 
-// renew brings the pace up to date. The queue has to be put in its place again.
+// renew brings the pace up to date. The caller places the queue anew.
 func (q *queue) renew(qs *quota.Quotas, now instant) {
 	if qs == nil {
 		return
@@ -43,8 +42,7 @@ func (q *queue) renew(qs *quota.Quotas, now instant) {
 	}
 }
 
-// widened is when the linger of a task is over. The next window has quota again, so that no
-// longer linger than flush.linger goes on into it.
+// widened returns when the linger of a task is over. A linger beyond flush.linger ends with the window.
 func (p *pace) widened(writtenAt, linger instant) instant {
 	if p.linger <= linger {
 		return writtenAt + linger
@@ -52,7 +50,6 @@ func (p *pace) widened(writtenAt, linger instant) instant {
 	return min(writtenAt+p.linger, max(writtenAt+linger, p.endsAt))
 }
 
-// kindOf says how urgently a task is to go.
 func (q *queue) kindOf(t *task) quota.Kind {
 	switch {
 	case t.through:
@@ -65,8 +62,8 @@ func (q *queue) kindOf(t *task) quota.Kind {
 	return quota.Ordinary
 }
 
-// turnOf is when the quota lets a task go. To read a write back costs nothing, nor does the end
-// of a doubt.
+// turnOf returns when the quota lets a task go. To read a write back costs nothing, nor does the end of a
+// doubt.
 func (q *queue) turnOf(t *task) instant {
 	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
 		return 0
@@ -74,7 +71,6 @@ func (q *queue) turnOf(t *task) instant {
 	return [...]instant{quota.Ordinary: q.pace.ordinaryAt, quota.Prompt: q.pace.promptAt, quota.Demanded: q.pace.demandedAt}[q.kindOf(t)]
 }
 
-// waits says what a task waits for whose turn has not come.
 func (p *pace) waits() string {
 	if p.demandedAt > 0 {
 		return "quota: used up"
@@ -82,7 +78,7 @@ func (p *pace) waits() string {
 	return "quota: spread over the window"
 }
 
-// charge is one request's part of a quota.
+// charge is one attempt's request on a quota.
 type charge struct {
 	quotas    *quota.Quotas
 	namespace string
@@ -103,7 +99,7 @@ func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	return c
 }
 
-// takeBack is for a request that upstream has not counted.
+// takeBack takes back a request that upstream has not counted.
 func (c *charge) takeBack() {
 	if c.made {
 		c.made = false
@@ -126,9 +122,8 @@ func (c *charge) end() {
 	}
 }
 
-// saves reports whether a write to the task's entry, which has just come, takes the place of
-// one that was never sent. last is the newest one before it. The task's attempt is nil if there
-// is none.
+// saves reports whether a new write to the task's entry replaces one that was never sent. last is the
+// newest one before it; running is nil if there is no attempt.
 func (t *task) saves(running *attempt, last uint64) bool {
 	if running != nil {
 		return running.newer != 0
@@ -136,8 +131,7 @@ func (t *task) saves(running *attempt, last uint64) bool {
 	return t.first != 0 && t.untried() && !t.doubt().verifying(last) // guard 18.26
 }
 
-// renewEvery is how often the paces are brought up to date where nothing happens: the wall
-// clock may have jumped.
+// renewEvery is the time between two renewals of all paces: the wall clock may jump.
 const renewEvery = time.Minute
 
 func (f *Flusher) renewPaces(ctx context.Context) error {

@@ -55,7 +55,7 @@ func (q *queue) entryWaits(t *task, now instant, seen upstream.View) (why string
 	return why, until
 }
 
-// waits says why the whole namespace waits; until is 0 while it is tried again.
+// waits says why the whole namespace waits; until is 0 during a trial.
 func (q *queue) waits(now instant) (why string, until instant) {
 	switch {
 	case !q.blocked:
@@ -71,8 +71,7 @@ func (q *queue) waits(now instant) (why string, until instant) {
 	return why, until
 }
 
-// taskWaits says why a task that is not running waits, and until when. For a nil task both
-// results are zero.
+// taskWaits says why a task that is not running waits, and until when; t may be nil.
 func (q *queue) taskWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
 	switch {
 	case t == nil:
@@ -87,7 +86,6 @@ func (q *queue) taskWaits(t *task, now instant, seen upstream.View) (why string,
 	return "", 0
 }
 
-// waits says what the task waits for.
 func (r *retryState) waits() string {
 	switch {
 	case r.waiting == noRoom:

@@ -75,7 +75,8 @@ func (s *Slots) Concurrency() Concurrency {
 	return s.window.concurrency(time.Now())
 }
 
-// Acquire waits for a slot for a first request. The caller releases it once. The errors are ctx's and [ErrBusy].
+// Acquire waits for a slot for a first request. The caller releases it once. The errors are ctx's and
+// [ErrBusy].
 func (s *Slots) Acquire(ctx context.Context, l Lane, namespace string) (*Slot, error) {
 	r := &Slot{slots: s, lane: l, namespace: namespace, granted: make(chan struct{})}
 	s.mu.Lock()

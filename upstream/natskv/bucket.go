@@ -24,7 +24,7 @@ type bucket struct {
 	warnings []string
 }
 
-// warns returns what to say of the bucket's settings.
+// warns returns how the bucket's settings endanger what it holds.
 func (b *bucket) warns() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +64,6 @@ func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 	return nil, neverSent(b.e.failure(one, err))
 }
 
-// config is how botwired makes a bucket.
 func (b *bucket) config() jetstream.StreamConfig {
 	opts := &b.e.opts
 	return jetstream.StreamConfig{
@@ -102,8 +101,8 @@ func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	return nil
 }
 
-// wrongWith says which setting of a stream makes it lose or misreport entries, and what to do; ""
-// if none does.
+// wrongWith names a setting by which a stream loses or misreports entries, and the remedy; "" if there
+// is none.
 func wrongWith(c jetstream.StreamConfig, bucket string) string {
 	edit := func(flag string) string { return ": run \"nats stream edit " + c.Name + " " + flag + "\"" }
 	const another = ": it cannot be changed, use another bucket"
@@ -134,7 +133,7 @@ func wrongWith(c jetstream.StreamConfig, bucket string) string {
 	return ""
 }
 
-// dubious lists what of a stream's settings endangers the memory's durability or its upkeep.
+// dubious lists the settings of a stream that endanger the memory's durability or its upkeep.
 func dubious(c jetstream.StreamConfig, replicas int) []string {
 	var warnings []string
 	if c.Replicas < replicas {

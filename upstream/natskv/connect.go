@@ -23,7 +23,7 @@ const (
 	dialTimeout = 2 * time.Second
 	// firstDial bounds how long Open waits for a connection: the daemon starts without one, too.
 	firstDial = time.Second
-	// pingInterval and maxPings say when a connection that carries nothing counts as broken.
+	// pingInterval and maxPings find a silent connection broken.
 	pingInterval, maxPings = 2 * time.Second, 2
 	// writeTimeout bounds one write to the connection. nats.go holds up all requests during one.
 	writeTimeout = 5 * time.Second
@@ -31,10 +31,10 @@ const (
 	reconnectFirst, reconnectMax = 100 * time.Millisecond, 2 * time.Second
 )
 
-// errBroken is why a request ends whose connection has ended.
+// errBroken ends a request whose connection has ended.
 var errBroken = errors.New("the connection broke before the answer")
 
-// deniedError is why a request ends that the servers do not permit.
+// deniedError ends a request that the servers do not permit.
 type deniedError struct{ text string }
 
 func (d *deniedError) Error() string { return d.text }
@@ -74,8 +74,8 @@ type call struct {
 	link    *connection
 }
 
-// connect begins to connect, and returns when the first attempt is over or takes long. It fails only
-// if the options make no sense.
+// connect begins to connect, and returns when the first attempt is over or takes long. It fails only if
+// the options cannot be used.
 func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect func()) (*connection, error) {
 	c := &connection{
 		servers: strings.Join(opts.Servers, ","), inbox: strings.ToLower(cmp.Or(opts.Access.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
@@ -100,7 +100,6 @@ func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect
 	return c, nil
 }
 
-// settings are nats.go's.
 func (c *connection) settings(opts Options) (nats.Options, error) {
 	settings := nats.GetDefaultOptions()
 	settings.Servers = opts.Servers
@@ -138,18 +137,16 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 	return settings, nil
 }
 
-// dialFunc makes the connections.
 type dialFunc func(network, address string) (net.Conn, error)
 
 func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// dial makes connections until ctx ends.
 func dial(ctx context.Context) dialFunc {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return func(network, address string) (net.Conn, error) { return dialer.DialContext(ctx, network, address) }
 }
 
-// reconnectDelay is how long to wait after all servers have been tried in vain so many times.
+// reconnectDelay returns the wait after so many rounds over all servers.
 func (c *connection) reconnectDelay(rounds int) time.Duration {
 	c.mu.Lock()
 	nc := c.nc
@@ -161,7 +158,7 @@ func (c *connection) reconnectDelay(rounds int) time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// begins takes over what nats.go has made of the first attempt.
+// begins takes the result of nats.go's first attempt.
 func (c *connection) begins(nc *nats.Conn, err error) {
 	if err != nil {
 		c.note(err)
@@ -182,8 +179,7 @@ func (c *connection) begins(nc *nats.Conn, err error) {
 	}
 }
 
-// close ends the connection and waits for its end. The context that connect was given as closing
-// has ended.
+// close ends the connection and waits for its end. The context closing has ended.
 func (c *connection) close() {
 	c.mu.Lock()
 	nc := c.nc
@@ -203,7 +199,7 @@ func (c *connection) connected(nc *nats.Conn) {
 	c.onConnect()
 }
 
-// disconnected ends all requests: the answers to them are lost with the connection.
+// disconnected ends all requests: their answers are lost with the connection.
 func (c *connection) disconnected(err error) {
 	if err == nil {
 		err = errors.New("the connection was closed")
@@ -218,7 +214,6 @@ func (c *connection) disconnected(err error) {
 	}
 }
 
-// note remembers why there is no connection.
 func (c *connection) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,8 +222,8 @@ func (c *connection) note(err error) {
 	}
 }
 
-// complains takes in what a server says outside of any answer. A request that it does not permit
-// gets no answer at all.
+// complains takes in an error that a server sends outside of any answer: so it refuses a request that it
+// does not permit.
 func (c *connection) complains(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		c.note(err)
@@ -246,7 +241,7 @@ func (c *connection) complains(err error) {
 	})
 }
 
-// cancel ends the requests of which is true.
+// cancel ends the requests that is picks.
 func (c *connection) cancel(why error, is func(*call) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +252,8 @@ func (c *connection) cancel(why error, is func(*call) bool) {
 	}
 }
 
-// call begins a request that publishes to subjects which begin with subject. Its context ends with
-// ctx, and with the connection. It fails as Unsent if there is none.
+// call begins a request that publishes to subjects which begin with subject. Its context ends with ctx
+// and with the connection. It fails as Unsent without a connection.
 func (c *connection) call(ctx context.Context, subject string) (*call, *upstream.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +269,6 @@ func (c *connection) call(ctx context.Context, subject string) (*call, *upstream
 	return one, nil
 }
 
-// end ends the request.
 func (one *call) end() {
 	one.cancel(nil)
 	one.link.mu.Lock()
@@ -282,7 +276,7 @@ func (one *call) end() {
 	delete(one.link.calls, one)
 }
 
-// absent is the failure of a request without a connection. The caller holds mu.
+// absent returns the failure of a request without a connection. The caller holds mu.
 func (c *connection) absent() *upstream.Error {
 	reason := "no connection to " + c.servers
 	if c.lastErr != nil {
@@ -291,14 +285,14 @@ func (c *connection) absent() *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: reason}
 }
 
-// missing is the failure of a request that finds no connection.
+// missing is absent for a caller that does not hold mu.
 func (c *connection) missing() *upstream.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.absent()
 }
 
-// jetStream is the way to the servers; nil while there is no connection.
+// jetStream returns nil while there is no connection.
 func (c *connection) jetStream() jetstream.JetStream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,14 +302,14 @@ func (c *connection) jetStream() jetstream.JetStream {
 	return c.js
 }
 
-// connectedTo is the address of the server that the connection leads to; "" if there is none.
+// connectedTo returns the address of the connection's server; "" if there is none.
 func (c *connection) connectedTo() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server
 }
 
-// maxPayload is how many bytes a message may have, its headers included.
+// maxPayload returns how many bytes a message may have, its headers included.
 func (c *connection) maxPayload() int64 {
 	c.mu.Lock()
 	nc := c.nc

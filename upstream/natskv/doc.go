@@ -23,14 +23,14 @@
 //	request.go   one request each: version, swap, list, revisions
 //	failure.go   what NATS' errors mean: verdicts and reasons
 //	index.go     all entries without their values, in memory, and the latest time of a write
-//	shelf.go     the order of a namespace's entries
+//	shelf.go     the rows of a namespace in order
 //	vanish.go    entries that upstream has forgotten
-//	view.go      what the engine shows of the index
-//	watch.go     what keeps the index up to date, and says whether it is
+//	view.go      the engine's methods that read the index
+//	watch.go     keeps the index up to date, and knows whether it is
 //	session.go   the stream's messages, from a revision on
 //	look.go      the question for the stream's state
 //	progress.go  how far the watch has come, and whether the index is complete
-//	mark.go      what a stream was when it was last seen: one that went back has lost writes
+//	mark.go      the stream as it was last seen: one that went back has lost writes
 //	sweep.go     the end of old tombstones
-//	examine.go   the servers and the bucket, as a person wants to know about them
+//	examine.go   the servers and the bucket, for botwired doctor
 package natskv

@@ -17,8 +17,8 @@ type Options struct {
 	Servers []string
 	// Bucket is the name of the key-value bucket.
 	Bucket string
-	// Replicas and History are those of a bucket that Open makes: on how many servers it lies, and
-	// how many versions of an entry it keeps. Create lets Open make it if there is none.
+	// Replicas and History say on how many servers a bucket lies that the engine makes, and how many
+	// versions of an entry it keeps. Create lets it make the bucket if there is none.
 	Replicas, History int
 	Create            bool
 	// TLS, if not nil, is demanded of every server; TLSFirst, before the server says anything.
@@ -30,11 +30,11 @@ type Options struct {
 	Timeout time.Duration
 	// Host names this host's writes: see [upstream.Writer].
 	Host string
-	// Name is what the servers call this client.
+	// Name names this client to the servers.
 	Name string
 	// TombstonesFor is how long the tombstone of a delete is kept; 0 is for ever.
 	TombstonesFor time.Duration
-	// Marks remembers what the bucket was across restarts; nil: nothing does.
+	// Marks remembers the bucket across restarts; nil: nothing does.
 	Marks Marks
 	// OnChange, if not nil, is called for each version that becomes known, own or another host's, in
 	// the order of an entry's revisions. A reader of the index waits until it returns, and sees the
@@ -55,7 +55,7 @@ type Access struct {
 	InboxPrefix string
 }
 
-// Mark is what a bucket was when it was last seen.
+// Mark identifies a bucket as it was last seen.
 type Mark struct {
 	Created  time.Time `json:"created"`  // when its stream was made
 	Revision uint64    `json:"revision"` // the highest one that was seen

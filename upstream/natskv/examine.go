@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Examination is what Examine has found on the way to a bucket, step by step. The fields of the
-// steps after a failed one are zero.
+// Examination has the findings of Examine, step by step. The fields of the steps after a failed one are
+// zero.
 type Examination struct {
 	Connect error // why no server lets this client in
 	Server  string
@@ -27,13 +27,12 @@ type Examination struct {
 	Asked, ServerTime, Answered time.Time
 }
 
-// explained is a failure to connect, in words for people.
+// explained puts a failure to connect into words for people.
 type explained struct{ err error }
 
 func (e explained) Error() string { return explain(e.err) }
 func (e explained) Unwrap() error { return e.err }
 
-// examineTrips is how many round trips Examine measures.
 const examineTrips = 5
 
 // Examine looks at the servers and the bucket over a connection of its own, and changes nothing. It
@@ -109,14 +108,13 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	}
 }
 
-// Refuses reports whether an error of Examine's says that the servers are there and do not let this
-// client in.
+// Refuses reports whether an error of Examine's means that the servers do not let this client in.
 func Refuses(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrPermissionViolation)
 }
 
-// access says who this client is, and how the connection is secured.
+// access returns the options that sign in and secure the connection.
 func access(opts Options) ([]nats.Option, error) {
 	var options []nats.Option
 	if opts.TLS != nil {

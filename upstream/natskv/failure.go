@@ -14,8 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// The codes of a server's errors that mean something of their own here. NATS lists all of them in
-// its errors.json.
+// The codes of a server's errors that are told apart here. NATS lists all in its errors.json.
 const (
 	codeAccountFull     = 10002 // the account's limit
 	codeResources       = 10023 // the server cannot take it now
@@ -34,7 +33,7 @@ const (
 	codeNoPeers         = 10005
 )
 
-// failure says what the error of a request means, which ended with the call's context or by itself.
+// failure gives the error of a request its verdict.
 func (e *Engine) failure(one *call, err error) *upstream.Error {
 	var denied *deniedError
 	var answer *jetstream.APIError
@@ -62,13 +61,13 @@ func (e *Engine) failure(one *call, err error) *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unanswered, Reason: explain(err)}
 }
 
-// refusal is the failure of a request that upstream itself has answered, and will answer so again.
+// refusal is the failure of a request that upstream itself refuses.
 func refusal(verdict upstream.Verdict, reason string) *upstream.Error {
 	return &upstream.Error{Verdict: verdict, Answered: true, Reason: reason}
 }
 
-// answered says what a server's error means. An error that only a person can end pauses the namespace;
-// others come with a change of leaders or with much to do, and end by themselves.
+// answered gives a server's error its verdict. An error that only a person can end pauses the namespace;
+// others come with a change of leaders or with load, and end by themselves.
 func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	failed := &upstream.Error{
 		Verdict: upstream.Transient, Answered: true, Status: int(answer.ErrorCode),

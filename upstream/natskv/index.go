@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// tombstoneSize is what a row has in place of a size if it is a tombstone.
+// tombstoneSize is the size of a tombstone's row.
 const tombstoneSize = -1
 
 // row is an entry's last version without its value. A bucket may hold millions, so a row has no
@@ -25,7 +25,6 @@ type row struct {
 
 func (r *row) deleted() bool { return r.size == tombstoneSize }
 
-// namespace is what the index has of one namespace.
 type namespace struct {
 	rows   hashtable.Table[row, *row] // by key, with the tombstones
 	newest shelf                      // without them
@@ -71,15 +70,14 @@ type expiry struct {
 	at       time.Time
 }
 
-// newIndex returns an empty index. onChange, if not nil, is called for each change, in the order of an
-// entry's revisions, before any reader sees the change. It must be quick, and must not call the index.
+// newIndex returns an empty index. onChange is [Options.OnChange].
 func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 	x := &index{onChange: onChange, foreign: make(map[string]bool)}
 	x.clear()
 	return x
 }
 
-// clear forgets all rows, and returns what had them.
+// clear forgets all rows, and returns an index that has them.
 func (x *index) clear() (before *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,9 +88,9 @@ func (x *index) clear() (before *index) {
 	return before
 }
 
-// apply takes in an entry's version. It does nothing if the index has that version or a later one. Another
-// program may replace a version by one whose time is earlier: copies of the replaced one would pass for
-// newer, so such a version gets the least later time.
+// apply takes in an entry's version, unless the index has it or a later one. Another program may replace
+// a version by one with an earlier time: copies of the replaced one would pass for newer, so it gets the
+// least later time.
 func (x *index) apply(id journal.ID, v upstream.Version) {
 	ahead := x.latest.see(v, time.Now())
 	if ahead > 0 && x.onAhead != nil {
@@ -108,7 +106,6 @@ func (x *index) apply(id journal.ID, v upstream.Version) {
 	}
 }
 
-// tell calls onChange. The caller holds mu.
 func (x *index) tell(id journal.ID, v upstream.Version) {
 	if x.onChange != nil {
 		v.Value = ""
@@ -116,7 +113,7 @@ func (x *index) tell(id journal.ID, v upstream.Version) {
 	}
 }
 
-// put takes in a version that is later than the known one. The caller holds mu.
+// put takes in a version if it is later than the known one. The caller holds mu.
 func (x *index) put(id journal.ID, v upstream.Version) bool {
 	x.revision = max(x.revision, v.Revision)
 	ns := x.namespaces[id.Namespace]
@@ -170,8 +167,8 @@ func (x *index) number(host string) uint32 {
 	return n
 }
 
-// later reports whether a is the later one of two rows of a namespace, by the order that decides
-// between two hosts' writes, and by the key.
+// later reports whether a is later than b, by the order that decides between two hosts' writes, and by
+// the key.
 func (x *index) later(a, b *row) bool {
 	switch {
 	case a.written != b.written:
@@ -193,8 +190,8 @@ func (x *index) version(r *row) upstream.Version {
 	return v
 }
 
-// get returns an entry's last version, without its value. known is false until all that the bucket
-// held has been read once.
+// get returns an entry's last version, without its value. known is false until the whole bucket has been
+// read once.
 func (x *index) get(id journal.ID) (v upstream.Version, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -231,7 +228,7 @@ func (x *index) rows(name string, most int) (rows []indexRow, total int, known b
 	return rows, ns.newest.len, x.loaded
 }
 
-// figures are the index's for a report.
+// figures are the index's numbers for a report.
 type figures struct {
 	entries, subjects int
 	foreign           int // subjects that are no entries; more of them may exist at mostForeign
@@ -239,11 +236,11 @@ type figures struct {
 	memory            int64 // about the bytes that it takes
 }
 
-// A row's bytes beside those of its key: itself, its bucket in the table, its place in the order,
-// and what the allocator adds to a key.
+// rowMemory is a row's bytes without its key: itself, its bucket in the table, its place in the order, and
+// the allocator's rounding of the key.
 const rowMemory = 64 + 8 + 10 + 8
 
-// namespaceMemory is about what a namespace takes beside its rows.
+// namespaceMemory is about the bytes of a namespace without its rows.
 const namespaceMemory = 300
 
 func (x *index) figures() figures {
@@ -269,29 +266,28 @@ func (x *index) forgetForeign() {
 	clear(x.foreign)
 }
 
-// setLoaded notes that all that the bucket held has been read.
+// setLoaded notes that the whole bucket has been read.
 func (x *index) setLoaded() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.loaded = true
 }
 
-// clocksApart is how far another host's clock may be ahead of this machine's, before its times no
-// longer move those of this host's writes to other entries.
+// clocksApart bounds how far ahead another host's clock may be before its times no longer move those of
+// this host's writes to other entries.
 const clocksApart = time.Minute
 
-// latest is the latest time of a write that was seen. A new write's time is later, whatever this
-// machine's clock shows: it was made after this host had seen the other one. Its methods may be
-// called concurrently.
+// latest has the latest time of a write that was seen: a hybrid clock. A new write's time is later, as
+// it was made after this host had seen the other one. Its methods may be called concurrently.
 type latest struct {
 	mu     sync.Mutex
 	micros int64 // since 1970
 	ahead  map[string]bool
 }
 
-// see takes a version's time in. It returns by how much the writer's clock is ahead, once for each host
-// whose clock is far ahead; else 0. Such a time does not count: one wrong clock would push all writes
-// of all hosts into the future.
+// see takes in a version's time. It returns how far ahead the writer's clock is, once for each host that
+// is far ahead; else 0. Such a time does not count: one wrong clock would push all hosts' writes into
+// the future.
 func (l *latest) see(v upstream.Version, now time.Time) time.Duration {
 	at := upstream.Micros(v.WrittenAt)
 	ahead := time.Duration(at-now.UnixMicro()) * time.Microsecond

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// look is what the leader of the bucket's stream says of it.
+// look has the answer of the leader of the bucket's stream.
 type look struct {
 	check
 	connection int // that it was asked by
@@ -68,8 +68,8 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 	return l
 }
 
-// take asks for the stream's state. It has the bucket made if there was none, and returns nil if there
-// is no answer.
+// take asks for the stream's state, and makes the bucket if there was none before. It returns nil
+// without an answer.
 func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	l.asked = time.Now()
 	one, failed := w.e.link.call(ctx, "$JS.API.STREAM.")
@@ -103,7 +103,7 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	return stream
 }
 
-// neverSent is the failure of a request that waits for a look, and has not been sent itself.
+// neverSent turns the failure of a look into that of the requests that wait for it.
 func neverSent(failed *upstream.Error) *upstream.Error {
 	if failed.Verdict == upstream.Unanswered {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
@@ -111,11 +111,11 @@ func neverSent(failed *upstream.Error) *upstream.Error {
 	return failed
 }
 
-// never is the age of what a leader has not heard at all.
+// never is the age of a server that the leader has not heard at all.
 const never = 24 * time.Hour
 
-// quorumAge is how long ago a leader has last heard from so many servers that with it they are a
-// majority. Up to then it was the leader.
+// quorumAge returns how long ago the leader has last heard from a majority of servers, itself included.
+// Up to then it was the leader.
 func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 	if cluster == nil || len(cluster.Replicas) == 0 {
 		return 0

@@ -9,18 +9,18 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// certainAfter is how long a bucket has to look as if it had lost writes, before that is believed: a
-// leader that was deposed answers for a moment more, and a new one shows old writes one after another.
+// certainAfter is how long a bucket has to look as if it had lost writes before that is believed: a
+// deposed leader answers for a moment more, and a new one shows old writes one after another.
 const certainAfter = quorumFor + time.Second
 
-// goneAfter is that for a bucket that does not exist: servers that start may not know of it yet.
+// goneAfter is the same for a bucket that does not exist: servers that start may not know it yet.
 const goneAfter = 5 * time.Second
 
 // saveEvery bounds how often the mark is saved.
 const saveEvery = time.Second
 
-// keeper compares the bucket with what it was when it was last seen. It lets no request through to
-// a bucket that has lost writes which it had confirmed. Its methods may be called concurrently.
+// keeper compares the bucket with its mark, and lets no request through to a bucket that has lost
+// confirmed writes. Its methods may be called concurrently.
 type keeper struct {
 	bucket string
 	marks  Marks // nil: only this process remembers
@@ -35,8 +35,8 @@ type keeper struct {
 	there     Mark // as it was last looked at
 	doubtedAt time.Time
 	lost      string
-	// connection counts those that were made, and what was accepted. looked says that the bucket was looked
-	// at since.
+	// connection counts the connections, and the buckets that were accepted. looked: the bucket was
+	// looked at since.
 	connection int
 	looked     bool
 	failed     *upstream.Error // why looking has failed
@@ -44,7 +44,7 @@ type keeper struct {
 	settled    chan struct{}   // closed with each decision, and made anew
 }
 
-// newKeeper reads what the bucket was.
+// newKeeper reads the mark.
 func newKeeper(opts Options) (*keeper, error) {
 	k := &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, settled: make(chan struct{})}
 	if k.marks == nil {
@@ -58,8 +58,8 @@ func newKeeper(opts Options) (*keeper, error) {
 	return k, nil
 }
 
-// latest is the latest time of a write that an earlier process has seen; 0 if it is not to be
-// trusted, as it is far ahead of this machine's clock.
+// latest returns the latest time of a write that an earlier process has seen; 0 if that is far ahead of
+// this machine's clock.
 func (k *keeper) latest(now time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,8 +70,8 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
-// judge compares the bucket as it is now, by its leader's word, with the mark. connection is the one by
-// which the leader was asked. It reports whether the bucket is the one that it was.
+// judge compares the bucket, by its leader's answer over a connection, with the mark. It reports whether
+// it is the same bucket.
 func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	same, say := k.compare(there, now)
 	if say != nil {
@@ -91,9 +91,9 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	return true
 }
 
-// lags reports whether the leader's last revision is lower than one that was known before it was asked: a
-// server may show a write before the leader has taken it in. If that is so twice in a row, the bucket has
-// lost that write: then the revision belongs to the mark, and judge finds out.
+// lags reports whether the leader's last revision is lower than one that was seen before it was asked: a
+// server may show a write before the leader has taken it in. The second time in a row, the bucket has
+// lost that write: the revision joins the mark, and judge finds out.
 func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +119,7 @@ func (k *keeper) fails(why *upstream.Error, unfit bool, connection int) {
 	}
 }
 
-// compare returns what is to be logged, too.
+// compare also returns a function that logs the change, or nil.
 func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -156,7 +156,7 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	return false, say
 }
 
-// differs says of the bucket why it cannot be the one of the mark; "" if it can. The caller holds mu.
+// differs says why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
 func (k *keeper) differs(there Mark) string {
 	switch {
 	case k.mark.Created.IsZero():
@@ -170,8 +170,8 @@ func (k *keeper) differs(there Mark) string {
 	return ""
 }
 
-// save makes the mark durable: the first one before any request, later ones not more often than
-// saveEvery, unless now is all the time that there is.
+// save makes the mark durable: the first one before any request, later ones at most every saveEvery, and
+// the last one.
 func (k *keeper) save(now time.Time, last bool) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -196,13 +196,13 @@ func (k *keeper) save(now time.Time, last bool) {
 	}
 }
 
-// wake lets those go on who wait in admit. The caller holds mu.
+// wake ends the waits in [watch.admit]. The caller holds mu.
 func (k *keeper) wake() {
 	close(k.settled)
 	k.settled = make(chan struct{})
 }
 
-// disconnected notes that the bucket has to be looked at again.
+// disconnected has the bucket looked at again.
 func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,7 +210,6 @@ func (k *keeper) disconnected() {
 	k.looked, k.lagged, k.failed = false, false, nil
 }
 
-// current is the number of the connection.
 func (k *keeper) current() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +223,7 @@ func (k *keeper) knew() bool {
 	return !k.mark.Created.IsZero()
 }
 
-// refuses says why no request may be made; nil if it may.
+// refuses returns why no request may be made; nil if it may.
 func (k *keeper) refuses() *upstream.Error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,8 +240,7 @@ func (k *keeper) refuses() *upstream.Error {
 	return nil
 }
 
-// accept takes the bucket that is there for the one that is to be. It returns false if there is
-// nothing to accept.
+// accept makes the present bucket the mark. It returns false if no bucket is refused.
 func (k *keeper) accept() (bool, error) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -265,15 +263,15 @@ func (k *keeper) accept() (bool, error) {
 	return true, nil
 }
 
-// lostWhy says why the bucket is not believed; "" if it is.
+// lostWhy returns why the bucket is not believed; "" if it is.
 func (k *keeper) lostWhy() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lost
 }
 
-// deciding returns a channel that is closed when the bucket has next been looked at, if requests wait
-// for that; else nil. failed says that the bucket could not be looked at before.
+// deciding returns a channel that closes with the next look at the bucket, if requests wait for that;
+// else nil. failed: the last look has failed.
 func (k *keeper) deciding() (next <-chan struct{}, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

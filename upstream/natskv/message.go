@@ -32,7 +32,7 @@ const (
 	headerSize      = "Nats-Msg-Size"      // of the body, in bytes, where only headers are asked for
 )
 
-// message is what a stream holds of one version.
+// message is one version in the stream.
 type message struct {
 	Revision uint64
 	Header   nats.Header
@@ -41,35 +41,33 @@ type message struct {
 	At       time.Time // when the stream took it
 }
 
-// latestTime is the last moment that a header may name, in microseconds since 1970: it is in the year
-// 2106. A later one is nobody's clock, and no write could beat it: later times in seconds are too coarse
-// for a tick.
+// latestTime bounds the times in headers, in microseconds since 1970: the year 2106. No write could beat
+// a later one: its seconds are too coarse for a tick.
 const latestTime = 1<<32*1_000_000 - 1
 
-// maxLifetime is for ever: the end of a longer time is no time.
+// maxLifetime is for ever: a longer time overflows.
 const maxLifetime = time.Duration(1 << 62)
 
-// maxHost bounds the name of a writer's host, which the index keeps: a longer one is no host's.
+// maxHost bounds the name of a writer's host, which the index keeps.
 const maxHost = 64
 
-// isHost reports whether a name can be that of a host's writes.
+// isHost reports whether a name can be a host's.
 func isHost(s string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	return s != "" && len(s) <= maxHost && strings.Trim(s, allowed) == ""
 }
 
-// subjectPrefix is what the subjects of all entries of a bucket begin with.
+// subjectPrefix begins the subjects of all entries of a bucket.
 func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
 
-// streamName is the name of the stream that a bucket is.
 func streamName(bucket string) string { return "KV_" + bucket }
 
-// subjectOf is the subject of an entry, whose names are as BotWire allows them: no "=" is in them.
+// subjectOf returns the subject of an entry. BotWire allows no "=" in names.
 func subjectOf(bucket string, id journal.ID) string {
 	return subjectPrefix(bucket) + id.Namespace + "." + strings.ReplaceAll(id.Key, ".", "=")
 }
 
-// idOf is the entry of a subject; ok is false if the subject is no entry's.
+// idOf returns the entry of a subject; ok is false if it is no entry's.
 func idOf(bucket, subject string) (id journal.ID, ok bool) {
 	names, ok := strings.CutPrefix(subject, subjectPrefix(bucket))
 	if !ok {
@@ -86,7 +84,7 @@ func idOf(bucket, subject string) (id journal.ID, ok bool) {
 	return journal.ID{Namespace: namespace, Key: key}, true
 }
 
-// becomes is the version that a proposal becomes, without its revision.
+// becomes returns the version that a proposal becomes, without its revision.
 func becomes(p upstream.Proposal) upstream.Version {
 	v := upstream.Version{
 		Deleted: p.Op == journal.Delete, WrittenAt: seconds(upstream.Micros(p.WrittenAt)), Writer: p.Writer,
@@ -101,7 +99,6 @@ func becomes(p upstream.Proposal) upstream.Version {
 	return v
 }
 
-// encode is a version as a message.
 func encode(subject string, v upstream.Version) *nats.Msg {
 	m := nats.NewMsg(subject)
 	m.Header.Set(headerCreated, strconv.FormatInt(upstream.Micros(v.CreatedAt), 10))
@@ -121,8 +118,8 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 	return m
 }
 
-// decode is the version that a message holds. Another program's message lacks this package's
-// headers: its times are the message's own, and its writer is unknown.
+// decode reads a version. Another program's message lacks this package's headers: its times are the
+// message's own, and its writer is unknown.
 func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
 	received := max(0, min(m.At.UnixMicro(), latestTime))
@@ -142,13 +139,13 @@ func decode(m message) upstream.Version {
 	return v
 }
 
-// ends reports whether a message says that the entry is no longer there.
+// ends reports whether a message ends its entry.
 func ends(h nats.Header) bool {
 	operation := h.Get(headerOperation)
 	return operation == operationDelete || operation == operationPurge || h.Get(headerMarker) != ""
 }
 
-// lifetime is after which time a message goes by itself; ends is false if it stays.
+// lifetime returns the time after which a message goes by itself; ends is false if it stays.
 func lifetime(h nats.Header) (stays time.Duration, ends bool) {
 	text := h.Get(jetstream.MsgTTLHeader)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -158,8 +155,8 @@ func lifetime(h nats.Header) (stays time.Duration, ends bool) {
 	return min(stays, maxLifetime), err == nil && stays > 0
 }
 
-// sizeIn is the size that a listing shows of a value. Of another program's value whose body is not
-// at hand, that is the number of its bytes.
+// sizeIn returns the size that a listing shows. For another program's message without its body, that is
+// the number of bytes.
 func sizeIn(m message, value string) int {
 	if n, err := strconv.Atoi(m.Header.Get(headerBytes)); err == nil && n >= 0 {
 		return min(n, math.MaxInt32) // as the index has it
@@ -171,7 +168,7 @@ func sizeIn(m message, value string) int {
 	return max(n, 0)
 }
 
-// timeIn is the time that a header names, in microseconds; otherwise if it names none.
+// timeIn returns a header's time in microseconds, or otherwise if there is none.
 func timeIn(h nats.Header, name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(h.Get(name), 10, 64)
 	if err != nil || n < 0 || n > latestTime {
@@ -180,5 +177,4 @@ func timeIn(h nats.Header, name string, otherwise int64) int64 {
 	return n
 }
 
-// seconds is a time in seconds, of one in microseconds.
 func seconds(micros int64) float64 { return float64(micros) / 1e6 }

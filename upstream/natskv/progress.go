@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// checkEvery is how often the watch compares itself with the stream.
+	// checkEvery is the time between two comparisons with the stream.
 	checkEvery = time.Second
 	// checkTimeout bounds one comparison.
 	checkTimeout = time.Second
-	// soundFor is how long a good comparison stands.
+	// soundFor is how long a good comparison counts.
 	soundFor = 3 * time.Second
-	// quorumFor is how long ago a leader may have heard from a majority of the bucket's servers. A
-	// leader that has not may have been deposed, and know nothing of it.
+	// quorumFor bounds how long ago the leader has heard from a majority of the bucket's servers: else it
+	// may have been deposed without knowing.
 	quorumFor = 3 * time.Second
 	// mostChecks bounds how many comparisons wait for the watch to catch up.
 	mostChecks = 8
@@ -27,13 +27,13 @@ type check struct {
 	reached time.Time     // when the watch had passed last; zero until then
 }
 
-// progress is how far the watch has come, and whether that is far enough. Its methods may be called
-// concurrently.
+// progress knows how far the watch has come, and up to when the index is complete. Its methods may be
+// called concurrently.
 //
-// A position alone proves little: where a version was replaced before the watch came to it, the stream
-// may have no trace of it any more, and the watch knows of neither until it comes to the later one.
-// So the index is complete up to a position only if nothing followed it when the watch was there
-// (caught), or once the watch has passed what the stream held at that time.
+// A position alone proves little: if a version was replaced before the watch came to it, the stream may
+// have no trace of it any more, and the watch knows of neither until it comes to the later one. So the
+// index is complete up to a position only if nothing followed it when the watch was there (caught), or
+// once the watch has passed the revision that the stream had at that time.
 type progress struct {
 	mu       sync.Mutex
 	position uint64 // the highest revision that the watch has come to
@@ -49,12 +49,12 @@ type progress struct {
 	confirmed time.Time // when the last good check was asked
 	asOf      time.Time
 	sound     bool
-	told      bool // somebody has heard whether it is
+	told      bool // the log says whether it is
 	since     time.Time
 	why       string
 }
 
-// begin starts a session.
+// begin starts a session, and returns the revision that it resumes behind.
 func (p *progress) begin(loading bool, last uint64) (after uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,8 +81,8 @@ func (p *progress) ended() {
 	p.live = false
 }
 
-// event notes that the index has taken in a revision; pending is how many follow as far as the server
-// knows. It reports whether [progress.promote] may now have an answer.
+// event notes that the index has taken in a revision, which pending others follow as far as the server
+// knows. It reports whether [progress.promote] may succeed now.
 func (p *progress) event(revision, pending uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,7 @@ func (p *progress) event(revision, pending uint64) bool {
 	return p.promotable() >= 0
 }
 
-// nothingAfter notes that the stream, whose last revision is given, has no version after the one
-// given: what was between them has been removed.
+// nothingAfter notes that the stream has removed all versions after existing, up to its last revision.
 func (p *progress) nothingAfter(existing, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +157,8 @@ func (p *progress) compare(c check) {
 	p.step()
 }
 
-// promote returns whether the index is known to be complete up to a moment that is later than the one
-// before, and notes it.
+// promote notes the latest check that the index is complete up to. It returns false if there is no new
+// one.
 func (p *progress) promote() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,8 +173,7 @@ func (p *progress) promote() bool {
 	return true
 }
 
-// promotable returns the place of the last check up to which the index is complete; -1 if there is none.
-// The caller holds mu.
+// promotable returns the place of that check; -1 if there is none. The caller holds mu.
 func (p *progress) promotable() int {
 	if !p.live {
 		return -1
@@ -188,7 +186,7 @@ func (p *progress) promotable() int {
 	return -1
 }
 
-// passed reports whether the watch has passed a check, and then what the stream held at a later one.
+// passed reports whether the watch has passed a check, and after that a later one.
 func (p *progress) passed(c check, later []check) bool {
 	for _, l := range later {
 		if !c.reached.IsZero() && !l.reached.IsZero() && !l.asked.Before(c.reached) {
@@ -198,15 +196,14 @@ func (p *progress) passed(c check, later []check) bool {
 	return false
 }
 
-// asleep reports whether the watch has not come to what the stream held at an earlier comparison,
-// and is not busy coming there.
+// asleep reports whether the watch is still behind an earlier comparison, and is not catching up.
 func (p *progress) asleep(before check, events int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.live && p.began.Before(before.asked) && p.position < before.last && p.events-events < busy
 }
 
-// busy is how many events in a second show that a watch which is behind is awake.
+// busy is the number of events a second by which a watch that is behind catches up.
 const busy = 100
 
 func (p *progress) counted() int {
@@ -215,14 +212,12 @@ func (p *progress) counted() int {
 	return p.events
 }
 
-// at is the highest revision that the watch has come to.
 func (p *progress) at() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.position
 }
 
-// loaded notes that the whole bucket has been read.
 func (p *progress) loaded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,21 +265,21 @@ func (p *progress) state() (since time.Time, why string) {
 	return p.since, p.why
 }
 
-// becomes notes whether the view is sound. It reports whether that is news: so it also is of a view that
-// was never sound, once it should have been.
-func (p *progress) becomes(sound bool, why string) (news bool) {
+// becomes notes whether the view is sound. It reports whether to log that: on a change, and once for a
+// view that did not become sound in time.
+func (p *progress) becomes(sound bool, why string) (logs bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := p.sound != sound
-	news = changed || !p.told && time.Since(p.since) > soundFor
+	logs = changed || !p.told && time.Since(p.since) > soundFor
 	if changed {
 		p.since = time.Now()
 		if sound {
 			p.since = p.asOf // all that upstream held then has been told
 		}
 	}
-	p.sound, p.why, p.told = sound, why, p.told || news
-	return news
+	p.sound, p.why, p.told = sound, why, p.told || logs
+	return logs
 }
 
 // isSound is [Engine.CaughtUp] for a connection that is there.
@@ -294,8 +289,8 @@ func (p *progress) isSound(now time.Time) (asOf, since time.Time, ok bool) {
 	return p.asOf, p.since, p.sound && sinceThen(p.confirmed, now) <= soundFor
 }
 
-// sinceThen is how long ago a moment was, by the clock that shows more: the monotonic clock stands while
-// a machine sleeps, and the wall clock may be set back.
+// sinceThen returns the time since then by the clock that shows more: the monotonic clock stands while a
+// machine sleeps, and the wall clock may be set back.
 func sinceThen(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }

@@ -58,7 +58,7 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	return e.learn(id, m), nil
 }
 
-// learn decodes an answer, and shows it to the index, whose time of the version counts.
+// learn decodes an answer, shows it to the index, and takes the index's time for it.
 func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
@@ -97,7 +97,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 	return v, nil
 }
 
-// unswapped is why a swap has failed.
+// unswapped returns why a swap has failed.
 func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err error) error {
 	var answer *jetstream.APIError
 	if errors.As(err, &answer) {
@@ -111,8 +111,8 @@ func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err er
 	return e.failure(one, err)
 }
 
-// winner asks for the version that the servers name as the last one in the text of a refusal. It is
-// nil if they give no answer: then nothing is known but that there is one.
+// winner asks for the version that the text of a refusal names as the last one. It returns nil without
+// an answer.
 func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstream.Version {
 	one, stream, failed := e.begin(ctx, readSubject)
 	if failed != nil {

@@ -13,15 +13,15 @@ import (
 const (
 	// openTimeout bounds the making of a session's consumer.
 	openTimeout = 5 * time.Second
-	// heartbeat is how often a server says that there is nothing new.
+	// heartbeat is the time between two signs of life of an idle server.
 	heartbeat = time.Second
-	// fetch is how many messages the servers may send before the session asks for more.
+	// fetch bounds the messages that the servers send before the session asks for more.
 	fetch = 5000
 	// consumerFor is how long servers keep the consumer of a session that is gone.
 	consumerFor = time.Minute
 )
 
-// session brings the messages of the stream to the index, in their order and without a gap.
+// session feeds the index with the stream's messages, in order and without a gap.
 type session struct {
 	w       *watch
 	loading bool   // belongs to run: it shows the whole bucket first
@@ -34,8 +34,8 @@ type session struct {
 	shown []uint64 // the revisions up to last, while loading
 }
 
-// begin starts a session. It resumes behind the last revision that the watch has come to, unless
-// the watch was away for too long.
+// begin starts a session. It resumes behind the watch's last revision, unless the watch was away for too
+// long.
 func (w *watch) begin(ctx context.Context, l look) {
 	loading := w.progress.hasToLoad(time.Now())
 	after := w.progress.begin(loading, l.last)
@@ -97,7 +97,7 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	return s.follow(ctx, messages, loading)
 }
 
-// remove removes the consumer of a session that has ended. The servers would, too, in time.
+// remove removes the consumer of a session that has ended, which the servers would keep for consumerFor.
 func (w *watch) remove(js jetstream.JetStream, consumer string) {
 	if w.e.link.jetStream() == nil {
 		return
@@ -160,7 +160,6 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 	}
 }
 
-// takeShown returns the revisions that were shown, in ascending order.
 func (s *session) takeShown() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ type shelf struct {
 // The order that a caller passes must be the same each time, and total.
 type order func(a, b *row) bool
 
-// block returns the place of the last block whose first row does not come after r; 0 if none does.
+// block returns the place of the last block whose first row does not come after r, or else 0.
 func (s *shelf) block(r *row, before order) int {
 	after := sort.Search(len(s.blocks), func(i int) bool { return before(r, s.blocks[i][0]) })
 	return max(after-1, 0)

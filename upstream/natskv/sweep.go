@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// purgedFor is how long the last trace of a deleted entry stays, once its tombstone was old enough
-	// to go. Until then each watch has heard of it.
+	// purgedFor is how long the last trace of a deleted entry stays after its tombstone was removed, so
+	// that each watch comes to it.
 	purgedFor = time.Hour
-	// expiryMargin is what the clocks of servers and hosts may differ by when that time is over.
+	// expiryMargin bounds how far the clocks of servers and hosts are apart.
 	expiryMargin = time.Minute
 	// sweepEvery is the usual time between two sweeps.
 	sweepEvery = time.Hour
 )
 
-// sweep ends tombstones that are older than Options.TombstonesFor, and forgets what has expired, until
-// ctx ends.
+// sweep removes tombstones older than Options.TombstonesFor, and forgets expired versions, until ctx ends.
 func (w *watch) sweep(ctx context.Context) {
 	expiry, timer := time.NewTicker(expiryMargin), time.NewTimer(w.untilSweep())
 	defer expiry.Stop()
@@ -40,8 +39,7 @@ func (w *watch) sweep(ctx context.Context) {
 	}
 }
 
-// untilSweep returns how long to wait for the next sweep. Chance is in it, so that hosts do not sweep
-// at once.
+// untilSweep returns the wait for the next sweep, with jitter.
 func (w *watch) untilSweep() time.Duration {
 	every := sweepEvery
 	if keepFor := w.e.opts.TombstonesFor; keepFor > 0 {
@@ -76,8 +74,7 @@ func (w *watch) endTombstones(ctx context.Context) {
 	}
 }
 
-// purge replaces all that the stream has of an entry, whose last version is a tombstone, by a message
-// that goes by itself.
+// purge replaces all versions of a deleted entry by a message that goes by itself.
 func (w *watch) purge(ctx context.Context, t tombstone) error {
 	js := w.e.link.jetStream()
 	if js == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// walkStep is how many rows a walk visits before it lets others go on.
+// walkStep bounds the rows that a walk visits under one hold of the lock.
 const walkStep = 1000
 
 // walk visits all rows. A row that is changed meanwhile may be visited twice.
@@ -38,9 +38,9 @@ func (x *index) walkPart(name string, cursor int, visit func(id journal.ID, r *r
 	})
 }
 
-// vanished takes out the rows of which a reading of the whole bucket has shown nothing: upstream has
-// removed them without a trace. shown has the revisions that it has shown, in ascending order; it was
-// complete up to the revision upTo. Entries among them are told as deleted.
+// vanished takes out the rows that a reading of the whole bucket has not shown: upstream has removed
+// them without a trace. shown has the revisions of the reading in ascending order, complete up to upTo.
+// Entries among the rows are told as deleted.
 func (x *index) vanished(shown []uint64, upTo uint64) int {
 	var gone []expiry
 	x.walk(func(id journal.ID, r *row) {
@@ -54,7 +54,7 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 	return len(gone)
 }
 
-// tellMissing tells the entries of an earlier index as deleted that this one has not.
+// tellMissing tells the entries of an earlier index that this one lacks as deleted.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {
 		x.mu.Lock()
@@ -87,13 +87,13 @@ func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	}
 }
 
-// goneSince is what is told of an entry of which upstream has nothing any more. Nobody has written that
-// version: it is the least one that is later than the row.
+// goneSince makes the version by which a vanished entry is told as deleted: the least one later than its
+// row.
 func goneSince(r *row, revision uint64) upstream.Version {
 	return upstream.Version{Revision: revision, Deleted: true, WrittenAt: seconds(r.written + 1)}
 }
 
-// expires notes that upstream forgets a version at a time, and the entry with it.
+// expires notes when upstream forgets a version, and the entry with it.
 func (x *index) expires(id journal.ID, revision uint64, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,7 +117,7 @@ func (x *index) expire(now time.Time) {
 	}
 }
 
-// mayVanish is how many rows upstream may have forgotten by itself.
+// mayVanish counts the rows that upstream may have forgotten by itself.
 func (x *index) mayVanish(now time.Time) uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -130,7 +130,7 @@ func (x *index) mayVanish(now time.Time) uint64 {
 	return uint64(len(due))
 }
 
-// tombstones returns those of writes before a time, in microseconds since 1970, with their versions.
+// tombstones returns the tombstones written before a time, in microseconds since 1970.
 func (x *index) tombstones(before int64) []tombstone {
 	marked := make(map[expiry]bool)
 	x.mu.RLock()

@@ -49,9 +49,9 @@ func (e *Engine) row(key string, v upstream.Version) journal.Row {
 	return r
 }
 
-// NotBefore returns a time, in Unix seconds, that the time of a new write to an entry has to be
-// later than: that of the entry's version that is known, and of any write that was seen. Times more than
-// a minute ahead of this machine's clock count for their own entries only.
+// NotBefore returns the time, in Unix seconds, that a new write to an entry has to be later than: that
+// of the entry's known version, and of any write that was seen. Times more than a minute ahead of this
+// machine's clock count for their own entries only.
 func (e *Engine) NotBefore(id journal.ID) float64 {
 	v, _ := e.index.get(id)
 	return max(v.WrittenAt, seconds(e.index.latest.get()))

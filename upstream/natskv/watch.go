@@ -21,7 +21,7 @@ const (
 	rereadEvery = 10 * time.Minute
 )
 
-// mendedWithin is how long a request waits to hear that what was wrong with the bucket is mended.
+// mendedWithin is how long a request waits for a better look after a failed one.
 const mendedWithin = 250 * time.Millisecond
 
 // watch keeps the index up to date, and says whether it is. One session at a time brings the stream's
@@ -50,7 +50,6 @@ type watch struct {
 	work     sync.WaitGroup // the sweeps, and what sessions that have ended leave to do
 }
 
-// newWatch returns a watch that feeds the engine's index. run does its work.
 func newWatch(e *Engine) (*watch, error) {
 	k, err := newKeeper(e.opts)
 	if err != nil {
@@ -69,7 +68,7 @@ func newWatch(e *Engine) (*watch, error) {
 	return w, nil
 }
 
-// stir has the watch see what has changed.
+// stir has run look at the state.
 func (w *watch) stir() {
 	select {
 	case w.stirred <- struct{}{}:
@@ -77,7 +76,6 @@ func (w *watch) stir() {
 	}
 }
 
-// disconnected notes that it is lost.
 func (w *watch) disconnected() {
 	w.keeper.disconnected()
 	w.stir()
@@ -129,7 +127,6 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// advance notes how far the index is complete.
 func (w *watch) advance() {
 	if !w.progress.promote() {
 		if stale, wasSound := w.progress.stale(time.Now()); stale && wasSound {
@@ -145,7 +142,7 @@ func (w *watch) advance() {
 	}
 }
 
-// loaded ends a reading of the whole bucket: entries of which it has shown nothing are no more.
+// loaded ends a reading of the whole bucket: entries that it has not shown are gone.
 func (w *watch) loaded(s *session) {
 	s.loading = false
 	shown := s.takeShown()
@@ -162,7 +159,6 @@ func (w *watch) loaded(s *session) {
 		"took", time.Since(s.began).Round(time.Millisecond).String())
 }
 
-// becomes notes and tells whether the view is sound.
 func (w *watch) becomes(sound bool, why string) {
 	if !w.progress.becomes(sound, why) {
 		return
@@ -174,7 +170,7 @@ func (w *watch) becomes(sound bool, why string) {
 	}
 }
 
-// compare takes in what the stream's leader has said.
+// compare takes in the leader's answer.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
 		if l.err != nil {
@@ -225,8 +221,8 @@ func (w *watch) compare(ctx context.Context, l look) {
 	w.progress.compare(l.check)
 }
 
-// miscounts reports whether the stream has more or fewer subjects than the index has rows, though
-// the index is complete. It counts twice before it believes it.
+// miscounts reports whether a complete index has another number of rows than the stream has subjects,
+// twice in a row.
 func (w *watch) miscounts(l look) bool {
 	f := w.index.figures()
 	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
@@ -240,7 +236,7 @@ func (w *watch) miscounts(l look) bool {
 	return w.odd > 1
 }
 
-// ask has the leader asked, if it is not being asked.
+// ask has the leader asked, unless it is being asked.
 func (w *watch) ask(ctx context.Context) {
 	if w.asking {
 		return
@@ -321,7 +317,6 @@ func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
 	return l.last, nil
 }
 
-// accept has the watch go on with the bucket that is there.
 func (w *watch) accept() error {
 	accepted, err := w.keeper.accept()
 	if err != nil || !accepted {

@@ -174,8 +174,8 @@ func (qs *Quotas) Short() (spread, usedUp int) {
 	return spread, usedUp
 }
 
-// LeastLeft returns the smallest part of its quota that a namespace has left, from 0 to 1; 1 if no namespace
-// has used any.
+// LeastLeft returns the smallest part of its quota that a namespace has left, from 0 to 1; 1 if no
+// namespace has used any.
 func (qs *Quotas) LeastLeft() float64 {
 	least := 1.0
 	for _, r := range qs.Reports() {
