@@ -26,10 +26,6 @@ type copies struct {
 	// lock changes the namespace's copies and listing.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
-	// dropping is set while [evictor.dropAll] removes copies, and fresh holds the copies that
-	// arrive meanwhile. The store's order guards both.
-	dropping bool
-	fresh    map[ID]bool
 	// notDurable has an open channel for each entry (or, with an empty key, listing)
 	// whose settled copy was replaced and is not durable yet. Readers wait for it, so
 	// that no answer shows a state that a power cut could take back (contract 7).
@@ -195,9 +191,6 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
 	value := record.EncodeSettled(key, o, confirmedAt)
 	tx.Set(key, value)
 	c.written.Add(int64(len(key) + len(value)))
-	if c.dropping {
-		c.fresh[id] = true
-	}
 }
 
 // hide makes readers of entries and listings wait until the caller calls the returned

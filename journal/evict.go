@@ -183,62 +183,99 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
+// removal removes some settled copies, or one listing. Their entries go on counting.
+type removal struct {
+	*evictor
+	of     []copyOnDisk
+	unlock func() // releases the copies lock, if it is a listing
+	byHand bool   // a person has asked for it: suspect namespaces too
+
+	removed int
+	bytes   int64
+}
+
+// Fill leaves what is kept of suspect namespaces, and the copies of entries with a pending write,
+// which takes its created_at from the copy.
+func (r *removal) Fill(tx *store.Tx) error {
+	r.pending.readers.RLock()
+	defer r.pending.readers.RUnlock()
+	for _, c := range r.of {
+		switch {
+		// guard 9.56
+		case !r.byHand && r.copies.trust.isSuspect(c.id.Namespace): // nobody else may have it
+			continue
+		case c.id.Key == "":
+			dropListing(tx, c.id.Namespace)
+		case r.pending.waits(c.id): // guard 19.10
+			continue
+		default:
+			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
+		}
+		r.copies.sizes.forgot(c.id.Namespace) // guard 18.23
+		r.removed, r.bytes = r.removed+1, r.bytes+c.size
+	}
+	return nil
+}
+
+// Applied releases the copies lock: its next holder, which may bring the listing forward, finds it
+// gone.
+func (r *removal) Applied() { r.unlock() }
+
+// Durable has nothing left to show.
+func (*removal) Durable() {}
+
 // dropAll removes all settled copies but those of suspect namespaces and of entries with a pending
 // write. It removes neighbours as one range: under disk pressure, a record for each would take too
-// much room. Copies that arrive meanwhile stay.
-func (e *evictor) dropAll(ctx context.Context) (err error) {
-	e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = true, make(map[ID]bool) })
-	defer e.copies.store.InOrder(func(record.Totals) { e.copies.dropping, e.copies.fresh = false, nil })
-	snapshot := e.copies.store.Snapshot()
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return e.visitSettled(ctx, snapshot, func(chunk []copyOnDisk) error {
-		return e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			e.drop(tx, chunk)
-			return nil
+// much room.
+func (e *evictor) dropAll(ctx context.Context) error {
+	for from := []byte(record.SettledPrefix); from != nil; {
+		err := e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) (err error) {
+			from, err = e.drop(tx, from)
+			return err
 		}))
-	})
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// drop removes some copies that follow each other.
-func (e *evictor) drop(tx *store.Tx, chunk []copyOnDisk) {
+// drop removes some copies from a key on. It returns the key from which to go on, or nil.
+func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
+	r, err := tx.Reader()
+	if err != nil {
+		return nil, err
+	}
+	var keys [][]byte
+	err = store.Each(r, from, record.After([]byte(record.SettledPrefix)), func(key, _ []byte) error {
+		if len(keys) == droppedAtOnce {
+			next = bytes.Clone(key)
+			return errEnough
+		}
+		keys = append(keys, bytes.Clone(key))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
 	e.pending.readers.RLock()
 	defer e.pending.readers.RUnlock()
-	var from, to []byte // the range that grows
-	end := func() {
-		if from != nil {
-			tx.DeleteSpan(from, to)
-		}
-		from, to = nil, nil
-	}
-	stay := e.copies.freshAmong(chunk)
-	for _, c := range chunk {
-		key := record.EntryKey(record.SettledPrefix, c.id)
-		for len(stay) > 0 && bytes.Compare(stay[0], key) <= 0 { // guard 19.12
-			end()
-			stay = stay[1:]
-		}
-		if e.copies.fresh[c.id] || e.pending.waits(c.id) || e.copies.trust.isSuspect(c.id.Namespace) { // guard 19.11, 9.57
-			end()
+	for begin, end := 0, 0; end <= len(keys); end++ {
+		if end < len(keys) && !e.stays(keys[end]) {
 			continue
 		}
-		if from == nil {
-			from = key
+		if begin < end {
+			tx.DeleteSpan(keys[begin], append(keys[end-1], 0))
 		}
-		to = append(bytes.Clone(key), 0)
+		begin = end + 1
 	}
-	end()
+	return next, nil
 }
 
-// freshAmong returns the keys of the copies in a chunk that arrived since dropAll began.
-func (c *copies) freshAmong(chunk []copyOnDisk) (keys [][]byte) {
-	last := record.EntryKey(record.SettledPrefix, chunk[len(chunk)-1].id)
-	for id := range c.fresh {
-		if key := record.EntryKey(record.SettledPrefix, id); bytes.Compare(key, last) <= 0 {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	return keys
+// stays reports whether dropAll leaves a copy. The caller holds the readers' lock.
+func (e *evictor) stays(key []byte) bool {
+	id, err := record.ParseEntryKey(record.SettledPrefix, key)
+	return err == nil && (e.pending.waits(id) || e.copies.trust.isSuspect(id.Namespace)) // guard 19.11, 9.57
 }
 
 // waits reports whether the entry has a pending write. The caller holds the readers' lock.
