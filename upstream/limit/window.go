@@ -60,9 +60,7 @@ func newWindow(most int) *window {
 func (w *window) takeIn(r *Slot, pushed, answered bool, now time.Time) {
 	switch {
 	case pushed:
-		if len(w.failing) < mostFailing {
-			w.failing[r.origin()] = true
-		}
+		w.failed(r.origin())
 	case answered:
 		delete(w.failing, r.origin())
 	default:
@@ -88,6 +86,17 @@ func (w *window) takeIn(r *Slot, pushed, answered bool, now time.Time) {
 		w.size = min(w.size+1, w.most) // guard 16.9
 	}
 	w.ended, w.refused = 0, 0
+}
+
+// failed remembers an origin, in the place of any other if there are too many.
+func (w *window) failed(o origin) {
+	if !w.failing[o] && len(w.failing) >= mostFailing {
+		for other := range w.failing {
+			delete(w.failing, other)
+			break
+		}
+	}
+	w.failing[o] = true
 }
 
 func (w *window) concurrency(now time.Time) Concurrency {

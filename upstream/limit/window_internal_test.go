@@ -64,3 +64,24 @@ func TestWhatSaysNothingOfTheWindow(t *testing.T) {
 		t.Errorf("the window is %d, want 8", w.size)
 	}
 }
+
+// A namespace that goes on failing is known, however many others have failed before it.
+func TestTheFailingAreBounded(t *testing.T) {
+	w, now := newWindow(16), time.Unix(1, 0)
+	fail := func(namespace string) {
+		r := &Slot{namespace: namespace, sent: now}
+		r.failing = w.failing[r.origin()]
+		w.takeIn(r, true, false, now)
+		now = now.Add(time.Second / 100)
+	}
+	for n := range 2 * mostFailing {
+		fail(fmt.Sprint(n))
+	}
+	w.size = w.most
+	for range 100 {
+		fail("late")
+	}
+	if len(w.failing) > mostFailing || w.size < w.most/2 {
+		t.Errorf("it knows %d that fail, and the window is %d", len(w.failing), w.size)
+	}
+}
