@@ -179,7 +179,7 @@ func (t *Trust) NeedsProof(id ID) (bool, error) {
 	}
 	h, ok, err := readHeader(c.store.DB(), id.Namespace)
 	if err != nil || !ok {
-		return !store.IsDamage(err) && err == nil, ignoreDamage(err)
+		return err == nil, ignoreDamage(err)
 	}
 	at := max(h.FetchedAt, c.seen.get(ID{Namespace: id.Namespace}).confirmedAt)
 	if h.Complete || age(at) > checkedFor { // guard 9.39
