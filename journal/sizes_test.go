@@ -349,6 +349,23 @@ func TestPendingWritesCountOnceNearTheLimit(t *testing.T) {
 	}
 }
 
+// Far from the limit, a put counts beside what it replaces, which the journal does not look up, until it
+// settles.
+func TestAPutCountsAsNewFarFromTheLimit(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	show(t, j, key("a"), 100)
+	show(t, j, key("b"), 50)
+	no(t, tryPut(j, key("a"), 90))
+	sized(t, sizes, 240)
+	no(t, tryPut(j, key("b"), 40)) // holds a quarter with that
+	sized(t, sizes, 230)
+	settle(t, j, key("a"))
+	sized(t, sizes, 130)
+	settle(t, j, key("b"))
+	sized(t, sizes, 130)
+}
+
 // The count is right in the end, though writes come, settle and are measured at the same time.
 func TestSizesUnderLoad(t *testing.T) {
 	sizes, with := limited(20_000)
