@@ -18,10 +18,14 @@ type Socket struct {
 // remove the name of a Unix socket, which is the manager's. Its errors say what the socket is instead.
 func (s *Socket) Listener() (net.Listener, error) {
 	defer s.Close()
-	if err := listens(s.file); err != nil {
-		return nil, fmt.Errorf("the service manager has passed %q: %w", s.Name, err)
+	is, err := listens(s.file)
+	if err == nil && !is {
+		err = errors.New("this is no listening stream socket: the socket's unit needs ListenStream=, and Accept=no")
 	}
-	l, err := net.FileListener(s.file)
+	var l net.Listener
+	if err == nil {
+		l, err = net.FileListener(s.file)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the service manager has passed %q: %w", s.Name, err)
 	}
@@ -30,5 +34,3 @@ func (s *Socket) Listener() (net.Listener, error) {
 
 // Close closes a socket that is not used.
 func (s *Socket) Close() { _ = s.file.Close() } // nothing was written to it
-
-var errNoListener = errors.New("this is no listening stream socket: the socket's unit needs ListenStream=, and Accept=no")

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// listens fails if a file is not a stream socket that takes connections.
-func listens(f *os.File) error {
+// listens reports whether a file is a stream socket that takes connections.
+func listens(f *os.File) (bool, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return false, err
 	}
 	var kind, accepts int
 	var kindErr, acceptsErr error
@@ -19,11 +19,5 @@ func listens(f *os.File) error {
 		kind, kindErr = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TYPE)
 		accepts, acceptsErr = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
 	})
-	if err != nil {
-		return err
-	}
-	if kindErr != nil || acceptsErr != nil || kind != syscall.SOCK_STREAM || accepts == 0 {
-		return errNoListener
-	}
-	return nil
+	return err == nil && kindErr == nil && acceptsErr == nil && kind == syscall.SOCK_STREAM && accepts != 0, err
 }
