@@ -55,12 +55,10 @@ type Slots struct {
 
 // Slot is a request in line, or with its slot.
 type Slot struct {
-	slots     *Slots
-	lane      Lane
-	namespace string
-	granted   chan struct{} // closed when it has its slot
-	sent      time.Time     // when its request began
-	failing   bool          // upstream pushed back on its namespace before
+	slots   *Slots
+	lane    Lane
+	granted chan struct{} // closed when it has its slot
+	request
 }
 
 // NewSlots returns a number of slots, at least one.
@@ -78,7 +76,7 @@ func (s *Slots) Concurrency() Concurrency {
 // Acquire waits for a slot for a first request. The caller releases it once. The errors are ctx's and
 // [ErrBusy].
 func (s *Slots) Acquire(ctx context.Context, l Lane, namespace string) (*Slot, error) {
-	r := &Slot{slots: s, lane: l, namespace: namespace, granted: make(chan struct{})}
+	r := &Slot{slots: s, lane: l, granted: make(chan struct{}), request: request{origin: origin{l.part(), namespace}}}
 	s.mu.Lock()
 	if l == Refreshes && len(s.waiting[l]) >= refreshesWaiting {
 		s.mu.Unlock()
@@ -126,14 +124,14 @@ func (r *Slot) Begin() {
 }
 
 // note is called when a request begins. The caller holds mu.
-func (r *Slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin()] }
+func (r *Slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin] }
 
 // Ended takes in how the slot's request has ended: whether upstream pushed back, and whether it
 // answered for itself. It is not called for a request that was not made, or that its caller has given up.
 func (r *Slot) Ended(pushedBack, answered bool) {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	r.slots.window.takeIn(r, pushedBack, answered, time.Now())
+	r.slots.window.takeIn(&r.request, pushedBack, answered, time.Now())
 }
 
 // use counts a slot that a request has got, or given back. The caller holds mu.

@@ -44,25 +44,30 @@ type Concurrency struct {
 	Reason string // why that is less, for people; empty if upstream has not pushed back lately
 }
 
-// origin is where requests come from.
+// origin is a namespace's reads, or its writes.
 type origin struct {
 	part      int
 	namespace string
 }
 
-func (r *Slot) origin() origin { return origin{r.lane.part(), r.namespace} }
+// request is the present request of a slot.
+type request struct {
+	origin
+	sent    time.Time // when it began
+	failing bool      // upstream pushed back on its origin before
+}
 
 func newWindow(most int) *window {
 	most = max(1, most)
 	return &window{most: most, size: most, failing: make(map[origin]bool)}
 }
 
-func (w *window) takeIn(r *Slot, pushed, answered bool, now time.Time) {
+func (w *window) takeIn(r *request, pushed, answered bool, now time.Time) {
 	switch {
 	case pushed:
-		w.failed(r.origin())
+		w.failed(r.origin)
 	case answered:
-		delete(w.failing, r.origin())
+		delete(w.failing, r.origin)
 	default:
 		return
 	}

@@ -36,7 +36,7 @@ func TestTheWindow(t *testing.T) {
 			w, now, n := newWindow(16), time.Unix(1, 0), 0
 			for _, e := range c.ends {
 				for range e.times {
-					r := &Slot{namespace: fmt.Sprint(n), sent: now}
+					r := &request{origin: origin{namespace: fmt.Sprint(n)}, sent: now}
 					now = now.Add(time.Second / 10)
 					w.takeIn(r, e.pushed, e.answered, now)
 					n++
@@ -54,11 +54,11 @@ func TestTheWindow(t *testing.T) {
 func TestWhatSaysNothingOfTheWindow(t *testing.T) {
 	w, now := newWindow(16), time.Unix(1, 0)
 	for range 100 { // all sent at once
-		w.takeIn(&Slot{sent: time.Unix(0, 0)}, true, false, now)
+		w.takeIn(&request{sent: time.Unix(0, 0)}, true, false, now)
 	}
 	for range 100 { // and again
 		now = now.Add(time.Second / 100)
-		w.takeIn(&Slot{sent: now, failing: w.failing[origin{}]}, true, false, now)
+		w.takeIn(&request{sent: now, failing: w.failing[origin{}]}, true, false, now)
 	}
 	if w.size != 8 {
 		t.Errorf("the window is %d, want 8", w.size)
@@ -69,8 +69,8 @@ func TestWhatSaysNothingOfTheWindow(t *testing.T) {
 func TestTheFailingAreBounded(t *testing.T) {
 	w, now := newWindow(16), time.Unix(1, 0)
 	fail := func(namespace string) {
-		r := &Slot{namespace: namespace, sent: now}
-		r.failing = w.failing[r.origin()]
+		r := &request{origin: origin{namespace: namespace}, sent: now}
+		r.failing = w.failing[r.origin]
 		w.takeIn(r, true, false, now)
 		now = now.Add(time.Second / 100)
 	}
