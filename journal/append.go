@@ -44,7 +44,9 @@ func (a *appending) run() (err error) {
 // follow makes the write follow the entry's settled copy. The caller holds the copies lock.
 func (a *appending) follow() error {
 	copied, err := a.copies.head(a.ID)
-	a.notBefore, a.base = copied.UpdatedAt, copied.ListBytes
+	if a.notBefore = copied.UpdatedAt; !a.looked {
+		a.base = copied.ListBytes
+	}
 	return err
 }
 

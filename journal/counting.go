@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// prepare looks up the entry of a put to a namespace that is not far from its limit.
+// prepare looks up the entry of a write to a namespace that is not far from its limit.
 func (c *copies) prepare(a *appending) error {
 	s := c.sizes
 	if s == nil {
@@ -20,7 +20,7 @@ func (c *copies) prepare(a *appending) error {
 	s.mu.Lock()
 	r := s.spaces[a.Namespace].report(a.limit)
 	s.mu.Unlock()
-	if a.anySize || a.Op != Put || !r.holds(lookFrom, int64(a.ListBytes)) { // guard 18.18
+	if !r.holds(lookFrom, putSize(a.Op, a.ListBytes)) { // guard 18.18
 		return nil
 	}
 	return c.look(a)
@@ -72,6 +72,7 @@ func (c *copies) countSizes(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	_, err = c.giveUp(c.addUp(ctx, snapshot))
+	c.sizes.allCounted()
 	return err
 }
 
@@ -117,13 +118,21 @@ func (c *copies) addUp(ctx context.Context, r pebble.Reader) error {
 
 // count counts an entry on the disk. A pending write of an earlier process replaces it, if there is one.
 func (c *copies) count(id ID, bytes int64) {
-	replaced := int64(0)
-	if c.pending.isPending(id) {
-		c.readers.Lock()
-		if e := c.pending.index.Get(id); e != nil && e.Replaces == 0 {
-			e.Replaces, replaced = int32(bytes), bytes
-		}
-		c.readers.Unlock()
+	c.sizes.counted(id.Namespace, bytes, c.replaced(id, bytes))
+}
+
+// replaced notes that an entry's pending write replaces so many bytes, and returns them. It returns 0 if
+// there is no such write, or if that is known.
+func (c *copies) replaced(id ID, bytes int64) int64 {
+	if !c.pending.isPending(id) {
+		return 0
 	}
-	c.sizes.counted(id.Namespace, bytes, replaced)
+	c.readers.Lock()
+	defer c.readers.Unlock()
+	e := c.pending.index.Get(id)
+	if e == nil || e.Replaces != 0 {
+		return 0
+	}
+	e.Replaces = int32(bytes)
+	return bytes
 }

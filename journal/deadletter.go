@@ -140,7 +140,9 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite && isNewer(&settled, &l, last) {
 		return Write{}, ErrNewer
 	}
-	r.notBefore, r.base = settled.UpdatedAt, settled.ListBytes
+	if r.notBefore = settled.UpdatedAt; !r.looked {
+		r.base = settled.ListBytes
+	}
 	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}

@@ -23,6 +23,7 @@ type listed struct {
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
 	added   []ID     // entries that the listing before did not show
+	written []Row    // of entries with a pending write
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
 	past    Suspect // before this listing
@@ -60,8 +61,11 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	l.damaged = damaged
 	l.header.Newest = inOrder(now)
-	for _, row := range now {
+	for name, row := range now {
 		l.counts.all += int64(row.ListBytes)
+		if id := (ID{Namespace: namespace, Key: name}); l.pending.isPending(id) {
+			l.written = append(l.written, row)
+		}
 	}
 	l.compare(past.Rows, now)
 	if ok {
@@ -201,6 +205,9 @@ func (l *listed) Fill(tx *store.Tx) error {
 	namespace := l.fill.namespace
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
+	}
+	for _, row := range l.written {
+		l.counts.replaced += l.replaced(ID{Namespace: namespace, Key: row.Key}, int64(row.ListBytes)) // guard 18.33
 	}
 	l.sizes.relisted(namespace, l.counts, l.header.Complete)
 	if l.same { // guard 3.23

@@ -45,11 +45,12 @@ type SizesOptions struct {
 // The count changes by what each write, answer of upstream and listing adds to what is known of an
 // entry. A complete listing replaces it. It is approximate:
 //
-//   - A put counts as new until it settles, unless its namespace holds lookFrom percent of its
-//     limit: then the journal looks up what the put replaces.
+//   - A put counts as new until it settles, or a listing shows what it replaces, unless its namespace
+//     holds lookFrom percent of its limit: then the journal looks that up.
 //   - An entry counts on when its copy goes for want of room. Once a namespace has such entries,
 //     what upstream shows of an entry of which nothing is known counts nothing, as it may count
 //     already, and a delete of it takes off the largest entry that has settled. A put counts as new.
+//     The rows of a listing are the least that the namespace holds.
 //
 // The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
 // the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
@@ -60,6 +61,7 @@ type Sizes struct {
 	mu     sync.Mutex // guards the fields below
 	spaces map[string]*size
 	near   map[string]*size // the spaces that were nearly full when they last changed
+	read   bool             // what is on the disk counts
 }
 
 // size is the estimate for one namespace.
@@ -134,12 +136,13 @@ func (e *NamespaceFullError) Error() string {
 		e.Namespace, e.Bytes, e.Grows, e.Limit)
 }
 
-// report returns the size and its limit; limit is the setting's, 0 for none. The caller holds mu.
+// report returns the size and its limit; limit is the setting's, 0 for none. The count may be
+// negative, for want of what is on the disk or of what nobody here has seen. The caller holds mu.
 func (sp *size) report(limit int64) NamespaceSize {
 	if sp == nil {
 		return NamespaceSize{Limit: limit}
 	}
-	r := NamespaceSize{Bytes: max(0, sp.settled+sp.pending), Limit: limit} // the disk may not be counted yet
+	r := NamespaceSize{Bytes: sp.settled + sp.pending, Limit: limit}
 	if sp.learned == nil {
 		return r
 	}
@@ -152,6 +155,12 @@ func (sp *size) report(limit int64) NamespaceSize {
 	return r
 }
 
+// shown is what others see of the size.
+func (r NamespaceSize) shown() NamespaceSize {
+	r.Bytes = max(0, r.Bytes)
+	return r
+}
+
 // Of returns the size of a namespace.
 func (s *Sizes) Of(namespace string) NamespaceSize {
 	if s == nil {
@@ -160,7 +169,7 @@ func (s *Sizes) Of(namespace string) NamespaceSize {
 	limit := s.opts.Limit(namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.spaces[namespace].report(limit)
+	return s.spaces[namespace].report(limit).shown()
 }
 
 // NearlyFull returns, by name, the namespaces that hold 80 % of their limit and more.
@@ -185,7 +194,8 @@ func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 // or an unknown entry is deleted.
 func (s *Sizes) Learn(namespace string) {
 	s.change(namespace, func(sp *size) {
-		sp.learned = &learnedLimit{max(0, sp.settled+sp.pending), time.Now()} // guard 18.22
+		sp.settled = max(sp.settled, -sp.pending)
+		sp.learned = &learnedLimit{sp.settled + sp.pending, time.Now()} // guard 18.22
 		sp.refused = true
 	})
 }
@@ -215,6 +225,7 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 		sp = &size{}
 		s.spaces[namespace] = sp
 	}
+	sp.calm(sp.report(limit))
 	by(sp)
 	r, now := sp.report(limit), notFull
 	switch {
@@ -222,8 +233,8 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 		now, sp.refused = full, false
 	case r.holds(nearFull, 0):
 		now = nearlyFull
-	case !r.holds(nearFullNoMore, 0) && time.Since(sp.loggedAt) >= logAgain:
-		sp.logged = notFull
+	default:
+		sp.calm(r)
 	}
 	if r.holds(nearFull, 0) {
 		s.near[namespace] = sp
@@ -233,6 +244,13 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 	if now > sp.logged {
 		sp.logged, sp.loggedAt = now, time.Now()
 		s.log(namespace, now, r)
+	}
+}
+
+// calm has the log speak again of a namespace that has been well below its limit for a while.
+func (sp *size) calm(r NamespaceSize) {
+	if sp.logged != notFull && !r.holds(nearFullNoMore, 0) && time.Since(sp.loggedAt) >= logAgain {
+		sp.logged = notFull
 	}
 }
 
@@ -279,7 +297,7 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 		case !a.anySize && r.crossedBy(now-was): // guard 18.15
 			if look = !exists && !a.looked; !look { // guard 18.17
 				sp.refused = r.Bytes > 0
-				err = &NamespaceFullError{Namespace: a.Namespace, Grows: now - was, NamespaceSize: r}
+				err = &NamespaceFullError{Namespace: a.Namespace, Grows: now - was, NamespaceSize: r.shown()}
 			}
 		case a.trial:
 		default:
@@ -341,7 +359,7 @@ func (s *Sizes) resized(namespace string, c resizing) {
 		switch {
 		case c.from.known || !sp.unknown:
 		case !c.confirmed: // it may be an entry that counts
-			from = c.to // guard 18.32
+			from = min(max(0, sp.settled), c.to) // guard 18.32
 		case c.to == 0: // guard 18.28
 			from = min(sp.settled, sp.largest)
 		}
@@ -370,20 +388,23 @@ func (s *Sizes) forgotAny() {
 
 // relisting is the difference between a listing and what was known.
 type relisting struct {
-	all   int64 // in all rows
-	grown int64 // of the entries that were known
-	found int64 // in rows of entries that were not known
+	all      int64 // in all rows
+	grown    int64 // of the entries that were known
+	found    int64 // in rows of entries that were not known
+	replaced int64 // in rows of entries with a pending write, for which nothing was taken off yet
 }
 
-// relisted counts a listing. A complete one replaces the count.
+// relisted counts a listing. A complete one replaces the count, and the count is no less than what any
+// one shows. Until the disk is counted, only the difference counts: the rest comes with the disk.
 func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
 	s.change(namespace, func(sp *size) {
 		if sp.settled += r.grown; !sp.unknown {
 			sp.settled += r.found
 		}
-		if complete {
+		if s.read && (complete || sp.settled < r.all) {
 			sp.settled = r.all // guard 18.20
 		}
+		sp.pending -= r.replaced
 		sp.unknown = !complete // upstream does not list the others any more
 	})
 }
@@ -404,4 +425,18 @@ func (s *Sizes) counted(namespace string, bytes, replaced int64) {
 		sp.pending -= replaced
 		sp.largest = max(sp.largest, bytes)
 	})
+}
+
+// allCounted notes that what is on the disk counts. Limits that upstream has shown before were the count
+// of what was written since the start.
+func (s *Sizes) allCounted() {
+	s.mu.Lock()
+	s.read = true
+	for _, sp := range s.spaces {
+		if sp.learned != nil {
+			sp.learned.limit = max(0, sp.settled+sp.pending)
+		}
+	}
+	s.mu.Unlock()
+	s.Changed()
 }

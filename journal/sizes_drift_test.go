@@ -1,0 +1,105 @@
+package journal_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+func row(key string, bytes int) journal.Row {
+	return journal.Row{Key: key, ListBytes: bytes, UpdatedAt: 1}
+}
+
+// In a full namespace, a delete makes room before it settles, also of an entry that only the listing shows.
+func TestAPendingDeleteMakesRoom(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	list(t, j, true, row("a", 600), row("b", 350))
+	refusedAsFull(t, tryPut(j, key("c"), 100))
+	remove(t, j, key("b"))
+	no(t, tryPut(j, key("c"), 100))
+	sized(t, sizes, 700)
+	settle(t, j, key("b"))
+	sized(t, sizes, 700)
+}
+
+// What pending writes replace counts once, also if a listing shows it only after they were made.
+func TestAListingShowsWhatPendingWritesReplace(t *testing.T) {
+	sizes, with := limited(1000)
+	j := open(t, vfs.NewMem(), with)
+	no(t, tryPut(j, key("a"), 400))
+	no(t, tryPut(j, key("b"), 310))
+	list(t, j, true, row("a", 400), row("b", 300), row("c", 100))
+	sized(t, sizes, 810)
+	list(t, j, true, row("a", 400), row("b", 300), row("c", 100))
+	sized(t, sizes, 810)
+	no(t, tryPut(j, key("d"), 190))
+	for _, name := range []string{"a", "b", "d"} {
+		settle(t, j, key("%s", name))
+		sized(t, sizes, 1000)
+	}
+}
+
+// Entries that others write and this host deletes do not draw the count below what is there, in a namespace that
+// upstream cannot list whole.
+func TestDeletesOfOthersEntriesDoNotDrawTheCountDown(t *testing.T) {
+	sizes, with := limited(2000)
+	j := open(t, vfs.NewMem(), with)
+	rows := []journal.Row{row("a", 400), row("b", 400), row("c", 200)}
+	list(t, j, false, rows...)
+	sized(t, sizes, 1000)
+	for i := range 100 {
+		id := key("job%d", i)
+		show(t, j, id, 100)
+		remove(t, j, id)
+		settle(t, j, id)
+	}
+	list(t, j, false, rows...)
+	sized(t, sizes, 1000)
+	refusedAsFull(t, tryPut(j, key("new"), 1001))
+}
+
+// After upstream's refusal, deletes make as much room as they free, though the count knows too little.
+func TestDeletesMakeRoomAfterUpstreamsRefusal(t *testing.T) {
+	sizes, with := limited(0)
+	j := open(t, vfs.NewMem(), with)
+	list(t, j, false, row("a", 100), row("b", 100))
+	for i := range 5 { // others' entries, which upstream did not list before
+		show(t, j, key("%d", i), 100)
+	}
+	for _, name := range []string{"a", "b", "0", "1"} {
+		remove(t, j, key("%s", name))
+		settle(t, j, key("%s", name))
+	}
+	sizes.Learn("ns")
+	refusedAsFull(t, tryPut(j, key("new"), 1))
+	remove(t, j, key("3"))
+	settle(t, j, key("3"))
+	refusedAsFull(t, tryPut(j, key("new"), 101))
+	no(t, tryPut(j, key("new"), 100))
+}
+
+// A refusal of upstream's that comes before the disk is counted is a limit with what is on the disk.
+func TestUpstreamsRefusalBeforeTheDiskIsCounted(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	_, with := limited(0)
+	j := open(t, fs, with)
+	no(t, tryPut(j, key("settled"), 500))
+	settle(t, j, key("settled"))
+	no(t, tryPut(j, key("pending"), 200))
+
+	sizes, with := limited(0)
+	j = reopen(t, crash(fs), with)
+	if _, ok, err := j.Newest(key("pending")); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	sizes.Learn("ns")
+	no(t, j.Run(t.Context()))
+	if got := sizes.Of("ns"); got.Bytes != 700 || got.Limit != 700 {
+		t.Errorf("the size is %+v, want 700 bytes of 700", got)
+	}
+	remove(t, j, key("settled"))
+	no(t, tryPut(j, key("new"), 500))
+}
