@@ -48,7 +48,8 @@ const NotReady = "not ready: "
 
 // Flush has the daemon carry every write acknowledged so far upstream, those of a namespace if it is not
 // empty, and returns when all are settled or dead, or when the time is up: then some are still
-// pending. With now, the daemon also tries what waits for a time.
+// pending. With now, the daemon also tries what waits for a time. It is an error if the daemon does not
+// know yet what is pending.
 func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
@@ -71,7 +72,9 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 	if json.Unmarshal(answer.Body, &flushed) != nil || flushed.Pending == nil { // something between may answer with 504, too
 		return nil, cmp.Or(err, c.explain(r, ErrForeign))
 	}
-	flushed.Flushed.Pending = *flushed.Pending
+	if flushed.Flushed.Pending = *flushed.Pending; *flushed.Pending == 0 && err != nil {
+		return nil, fmt.Errorf("after %s the daemon has not read its journal yet, and does not know what is pending", timeout)
+	}
 	return &flushed.Flushed, nil
 }
 

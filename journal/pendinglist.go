@@ -2,7 +2,7 @@ package journal
 
 import (
 	"cmp"
-	"container/heap"
+	"math"
 	"slices"
 
 	"github.com/botwired/botwired/journal/internal/pending"
@@ -63,14 +63,38 @@ func pendingOf(e *pending.Entry) Pending {
 // namespace or, with "", of all. While the index is being rebuilt, the list may lack
 // some. Of many namespaces, PendingList walks over those only whose writes can be in the list.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
-	longest := &waiters{limit: limit, held: make(map[ID]bool)}
+	if limit <= 0 {
+		return nil
+	}
+	var all []Pending
+	last := math.Inf(1) // a write that has waited since later is not in the list
+	cut := func() {
+		slices.SortFunc(all, olderFirst)
+		held := make(map[ID]bool, len(all)) // a walk may visit an entry twice
+		all = slices.DeleteFunc(all, func(p Pending) bool {
+			twice := held[p.ID]
+			held[p.ID] = true
+			return twice
+		})
+		if len(all) >= limit {
+			all, last = all[:limit], all[limit-1].Since
+		}
+	}
 	for _, space := range j.pending.longestWaiting(namespace) {
-		if longest.refuses(space.since) {
+		if space.since > last {
 			break // and all after it
 		}
-		j.pending.walk(space.Space, longest.offer)
+		j.pending.walk(space.Space, func(p Pending) {
+			if p.Since > last {
+				return
+			}
+			if all = append(all, p); len(all) >= 2*limit {
+				cut()
+			}
+		})
 	}
-	return slices.SortedFunc(slices.Values(longest.all), olderFirst)
+	cut()
+	return all
 }
 
 // waitingSpace is a share of the index. since is a lower bound for the start of its writes' waits.
@@ -115,39 +139,4 @@ func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 		p.readers.RUnlock()
 	}
 	return all
-}
-
-// waiters collects the longest waiting of the offered writes: a heap with the youngest on top.
-type waiters struct {
-	limit int
-	all   []Pending
-	held  map[ID]bool // a walk may offer an entry twice
-}
-
-// refuses says that waiters takes no write that has been waiting since then or later.
-func (w *waiters) refuses(since float64) bool {
-	return w.limit <= 0 || len(w.all) == w.limit && since > w.all[0].Since
-}
-
-func (w *waiters) offer(p Pending) {
-	full := len(w.all) == w.limit
-	if full && olderFirst(p, w.all[0]) >= 0 || w.held[p.ID] {
-		return
-	}
-	if full {
-		delete(w.held, heap.Pop(w).(Pending).ID)
-	}
-	w.held[p.ID] = true
-	heap.Push(w, p)
-}
-
-func (w *waiters) Len() int           { return len(w.all) }
-func (w *waiters) Less(i, k int) bool { return olderFirst(w.all[i], w.all[k]) > 0 }
-func (w *waiters) Swap(i, k int)      { w.all[i], w.all[k] = w.all[k], w.all[i] }
-func (w *waiters) Push(x any)         { w.all = append(w.all, x.(Pending)) }
-
-func (w *waiters) Pop() any {
-	last := w.all[len(w.all)-1]
-	w.all = w.all[:len(w.all)-1]
-	return last
 }

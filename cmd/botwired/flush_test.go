@@ -36,6 +36,7 @@ func TestFlushThatIsLate(t *testing.T) {
 		"POST /_botwired/flush?timeout=3s": {504, `{"detail":"gateway timeout"}`},
 		"POST /_botwired/flush?timeout=4s": {503, `{"detail":"closing"}`},
 		"POST /_botwired/flush?timeout=5s": {200, `{}`},
+		"POST /_botwired/flush?timeout=7s": {504, `{"settled":0,"dead":0,"pending":0}`},
 		"POST /_botwired/flush?timeout=6s": {504, `{"settled":0,"dead":0,"pending":1,"waits":[` +
 			`{"namespace":"a","why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"},{"namespace":"b","why":"upstream is down: x","until":null},` +
 			`{"namespace":"c","why":"w"},{"namespace":"d","why":"w"}]}`},
@@ -51,6 +52,7 @@ func TestFlushThatIsLate(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "3s"), cli.ExitError, "gateway timeout (HTTP 504)")
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "4s"), cli.ExitError, "closing (HTTP 503)")
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "5s"), cli.ExitError, "not one of botwired's")
+	wantFailure(t, at(t, d, nil, "flush", "--timeout", "7s"), cli.ExitError, "has not read its journal yet")
 }
 
 // On a terminal, every tick asks for the status until the answer to the flush comes.
