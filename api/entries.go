@@ -9,19 +9,19 @@ type Revisions struct {
 
 // Revision is one state of an entry.
 type Revision struct {
-	Revision  *uint64  `json:"revision"` // null of a pending write
+	Revision  *uint64  `json:"revision"` // null for a pending write
 	State     string   `json:"state"`    // "settled" or "pending"
 	Op        string   `json:"op"`
-	Value     *string  `json:"value"`      // null of a delete
+	Value     *string  `json:"value"`      // null for a delete
 	Bytes     int      `json:"bytes"`      // as BotWire counts them: characters
-	CreatedAt *float64 `json:"created_at"` // Unix seconds; null of a delete and of a pending write
-	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the clock of who wrote it
-	Host      string   `json:"host"`       // empty if nobody knows
+	CreatedAt *float64 `json:"created_at"` // Unix seconds; null for a delete and for a pending write
+	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the writer's clock
+	Host      string   `json:"host"`       // empty if unknown
 	Here      bool     `json:"here"`       // this daemon wrote it
 	Seq       *uint64  `json:"seq"`        // null if it has none
 }
 
-// Text returns the value, which is empty of a delete.
+// Text returns the value; empty for a delete.
 func (r *Revision) Text() string {
 	if r.Value == nil {
 		return ""
@@ -29,12 +29,12 @@ func (r *Revision) Text() string {
 	return *r.Value
 }
 
-// Undone is an entry whose earlier state was written anew: POST /_botwired/undo.
+// Undone is an entry whose earlier state was written again: POST /_botwired/undo.
 type Undone struct {
 	Namespace string   `json:"namespace"`
 	Key       string   `json:"key"`
 	Undone    Revision `json:"undone"` // as the entry was until now
-	Now       Revision `json:"now"`    // the earlier state that has been written anew
+	Now       Revision `json:"now"`    // the earlier state, which has been written again
 }
 
 // Entries is a page of the entries that the daemon knows of a namespace, by key: GET
@@ -64,13 +64,13 @@ type ExportEnd struct {
 // ExportCounts ends the export of a namespace.
 type ExportCounts struct {
 	Namespace string `json:"namespace"`
-	Entries   int    `json:"entries"`       // the lines before
-	Missing   int    `json:"missing"`       // keys whose values nobody could tell
-	Complete  bool   `json:"complete"`      // that is all
-	Why       string `json:"why,omitempty"` // it may not be all
+	Entries   int    `json:"entries"`       // in the lines before this one
+	Missing   int    `json:"missing"`       // keys whose values could not be read
+	Complete  bool   `json:"complete"`      // the export lacks nothing
+	Why       string `json:"why,omitempty"` // why it may lack something
 }
 
-// Imported says what has become of the lines of a request: POST /_botwired/import.
+// Imported says what happened to the lines of a request: POST /_botwired/import.
 type Imported struct {
 	Lines   int    `json:"lines"` // of the request, from the first on, that are done
 	Written int    `json:"written"`

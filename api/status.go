@@ -22,14 +22,14 @@ type Status struct {
 	PendingBytes         int64         `json:"pending_bytes"`
 	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
 	DeadLetters          int           `json:"dead_letters"`
-	OpenDeadLetters      int           `json:"open_dead_letters"` // of them, those that wait for a person to decide
+	OpenDeadLetters      int           `json:"open_dead_letters"` // those that wait for a person to decide
 	LastSeq              uint64        `json:"last_seq"`
-	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and knows only a part of what is pending
+	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and knows only some of the pending writes
 	DamagedCopies        int64         `json:"damaged_copies"` // found since the start
 	DamagedTables        int64         `json:"damaged_tables"`
 	Figures
 	Callers []Caller `json:"callers"` // of the memory API, the latest first
-	// NamespacesTotal counts the Namespaces that there are without the parameter namespaces.
+	// NamespacesTotal is the number of namespaces before the parameter namespaces limits them.
 	NamespacesTotal int               `json:"namespaces_total"`
 	Namespaces      []NamespaceStatus `json:"namespaces"`
 }
@@ -98,7 +98,7 @@ type WatchState struct {
 	Bytes    int64     `json:"bytes"` // of memory, about
 }
 
-// Identity says if the daemon still runs on the host and the data that it knew, and why it doubts
+// Identity says whether the daemon still runs on the same host with the same data, and why it doubts
 // that.
 type Identity struct {
 	Start  string `json:"start"` // "same", "new", "rebooted", "copied", "restored" or "unknown"
@@ -107,7 +107,7 @@ type Identity struct {
 	Doubts map[string]int `json:"doubts"`
 }
 
-// Doubt is an event after which the daemon takes what it knew for old.
+// Doubt is an event after which the daemon no longer treats its copies as fresh.
 type Doubt struct {
 	Reason string    `json:"reason"`
 	Detail string    `json:"detail"`
@@ -127,8 +127,8 @@ type Figures struct {
 // Reads counts answered GETs and LISTs.
 type Reads struct {
 	Total    int64 `json:"total"`
-	Hits     int64 `json:"hits"`     // of them, those for which nobody waited for upstream
-	Upstream int64 `json:"upstream"` // and the others
+	Hits     int64 `json:"hits"`     // answered without waiting for upstream
+	Upstream int64 `json:"upstream"` // answered after waiting for upstream
 }
 
 // Writes counts acknowledged writes, and the requests that they took.
@@ -173,14 +173,14 @@ type NamespaceStatus struct {
 	OlderAnswers int `json:"older_answers"`
 	// Quota is null if the namespace has none, or if nothing has happened to it yet.
 	Quota *Quota `json:"quota"`
-	// Bytes is how much the namespace holds, as far as is known. BytesLimit is null if there
-	// is no limit, and upstream has said it if there is a time until which it counts.
+	// Bytes is the size of the namespace, as far as it is known. BytesLimit is null if there is no
+	// limit. A limit that upstream has reported also has a time until which it applies.
 	Bytes             int64      `json:"bytes"`
 	BytesLimit        *int64     `json:"bytes_limit"`
 	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
 }
 
-// nearlyFullPercent is from how many percent of its limit on a namespace is nearly full.
+// nearlyFullPercent is the percentage of its limit at which a namespace counts as nearly full.
 const nearlyFullPercent = 80
 
 // IsFull reports whether the namespace has reached its limit: a write that makes it larger is refused.
@@ -191,7 +191,7 @@ func (n *NamespaceStatus) IsNearlyFull() bool {
 	return n.BytesLimit != nil && n.Bytes*100 >= *n.BytesLimit*nearlyFullPercent
 }
 
-// attention is higher the more urgently a person should look at the namespace.
+// attention returns a higher number the more urgently a person should look at the namespace.
 func (n *NamespaceStatus) attention() int {
 	switch {
 	case n.DataLoss != nil:
@@ -206,8 +206,8 @@ func (n *NamespaceStatus) attention() int {
 	return 0
 }
 
-// MostUrgent returns at most so many namespaces: those first that need attention, then those
-// with the most pending writes, then in their order. It sorts all of them.
+// MostUrgent returns up to most namespaces. Those that need attention come first, then those with the
+// most pending writes. It sorts all of them in place, and ties keep their order.
 func MostUrgent(all []NamespaceStatus, most int) []NamespaceStatus {
 	slices.SortStableFunc(all, func(a, b NamespaceStatus) int {
 		return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending, a.Pending))
@@ -242,16 +242,16 @@ type Quota struct {
 	Left          int       `json:"left"`
 	ResetsAt      time.Time `json:"resets_at"`
 	LingerSeconds float64   `json:"linger_seconds"` // how long a write waits now, about
-	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
-	// is; null if the quota lasts.
+	// RunsOutAt is the time when the quota runs out at the present pace, or since when it is used up;
+	// null if it lasts.
 	RunsOutAt *time.Time `json:"runs_out_at"`
 }
 
-// Namespace is a namespace some of whose entries the daemon knows: GET /_botwired/namespaces.
+// Namespace is a namespace with entries that the daemon knows: GET /_botwired/namespaces.
 type Namespace struct {
 	NamespaceStatus
 	Entries int `json:"entries"` // as far as is known here
-	// AtLeast says that there are more, which were not counted.
+	// AtLeast says that there are more entries than were counted.
 	AtLeast bool `json:"entries_at_least"`
 }
 
@@ -269,7 +269,7 @@ type History struct {
 	StepSeconds float64  `json:"step_seconds"` // between two points
 }
 
-// Point counts what has happened within one step, and what was pending at its end.
+// Point counts the events of one step, and what was pending at its end.
 type Point struct {
 	At          float64  `json:"at"` // its end, in Unix seconds
 	Reads       int64    `json:"reads"`

@@ -21,7 +21,7 @@ type PendingWrite struct {
 	Waits       *Wait      `json:"waits"`           // null if it waits for nothing
 }
 
-// Flushed counts what became of the writes acknowledged before a flush: POST /_botwired/flush.
+// Flushed counts the writes acknowledged before a flush, by what happened to them: POST /_botwired/flush.
 type Flushed struct {
 	Settled int             `json:"settled"`
 	Dead    int             `json:"dead"`
@@ -29,7 +29,7 @@ type Flushed struct {
 	Waits   []NamespaceWait `json:"waits,omitempty"` // of what is pending
 }
 
-// Receipt says what has become of a write: GET /_botwired/receipts/SEQ.
+// Receipt says what happened to a write: GET /_botwired/receipts/SEQ.
 type Receipt struct {
 	Seq       uint64   `json:"seq"`
 	Namespace string   `json:"namespace"`
@@ -60,7 +60,7 @@ type ListedDeadLetter struct {
 	Op           string  `json:"op"`
 	Status       int     `json:"status"`
 	Error        string  `json:"error"`
-	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the clock of who wrote it
+	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the writer's clock
 	RefusedAt    float64 `json:"refused_at"` // Unix seconds
 	Winner       *Winner `json:"winner,omitempty"`
 }
@@ -74,8 +74,8 @@ type DeadLetter struct {
 // Winner is the state that has beaten a superseded write.
 type Winner struct {
 	Host      string  `json:"host"`
-	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the clock of who wrote it
-	Value     *string `json:"value,omitempty"` // left out of the list, and of a delete
+	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the writer's clock
+	Value     *string `json:"value,omitempty"` // left out in the list, and for a delete
 }
 
 // Retried counts dead letters that were made pending again: POST /_botwired/dead-letters/retry.
@@ -93,8 +93,8 @@ type Dropped struct {
 	Seq       uint64 `json:"seq"`
 }
 
-// Restoration says how far the daemon is with giving upstream back what it has lost of a namespace:
-// POST /_botwired/restore.
+// Restoration says how far the daemon has come with restoring a namespace that upstream has lost: POST
+// /_botwired/restore.
 type Restoration struct {
 	Namespace string `json:"namespace"`
 	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
@@ -114,10 +114,10 @@ type RestoreCounts struct {
 // /_botwired/forget about all namespaces.
 type Accepted struct {
 	Lost       string   `json:"lost"`       // why upstream was not trusted; empty if it was
-	Namespaces []string `json:"namespaces"` // that upstream gets back, by name
+	Namespaces []string `json:"namespaces"` // to be restored upstream, by name
 }
 
-// Forgotten counts the copies that the daemon has dropped of a namespace with data loss: POST
+// Forgotten says how many copies of a namespace with data loss the daemon has dropped: POST
 // /_botwired/forget.
 type Forgotten struct {
 	Forgotten     int    `json:"forgotten"`
@@ -125,7 +125,7 @@ type Forgotten struct {
 	UpstreamHolds int    `json:"upstream_holds"`
 }
 
-// ForgottenEntry counts the copies of an entry that the daemon has dropped, 1 at most: POST
+// ForgottenEntry says how many copies of an entry the daemon has dropped, 1 at most: POST
 // /_botwired/forget with a key.
 type ForgottenEntry struct {
 	Forgotten int    `json:"forgotten"`

@@ -1,17 +1,16 @@
-// Package cache keeps answers in memory. It bounds them in bytes, judges their
-// freshness, and drops an answer that a write has overtaken.
+// Package cache keeps answers in memory. It bounds them in bytes, judges their freshness, and drops an
+// answer that a write has overtaken.
 //
-// Nothing may be proved by a cache: Ristretto drops Sets under load, may keep the older
-// of two quick Sets, and may show a value that was just deleted. The generation makes
-// it safe. Every change of a key advances the key's generation, Put stores an answer
-// with the generation that it was made from, and Get returns an answer only while its
-// generation is the present one. So an answer made before a write never outlives the
-// write, whatever Ristretto does (contracts 6 and 8).
+// Ristretto alone proves nothing: it drops Sets under load, may keep the older of two quick Sets, and
+// may show a value that was just deleted. The generation makes it safe. Every change of a key advances
+// the key's generation, Put stores an answer with the generation that it was made from, and Get returns
+// an answer only while its generation is the present one. So an answer made before a write never
+// outlives the write, no matter what Ristretto does (contracts 6 and 8).
 //
-// A generation is shared by many keys, so it may advance for another key. A [Lease]
-// tells exactly whether one key has changed.
+// Many keys share a generation, so it may advance for another key. A [Lease] tells exactly whether one
+// key has changed.
 //
-// The cache knows nothing of HTTP and nothing of durability.
+// The package knows nothing about HTTP or durability.
 package cache
 
 import (
@@ -99,7 +98,7 @@ func New(memory int64) (*Cache, error) {
 	return &Cache{items: items, seed: maphash.MakeSeed()}, nil
 }
 
-// Close ends the cache's goroutines. Nothing may be called after it.
+// Close stops the cache's goroutines. Call no other method after it.
 func (c *Cache) Close() { c.items.Close() }
 
 // Generation returns the present generation of a key. Take it before looking at the
@@ -116,8 +115,8 @@ func (c *Cache) Changed(namespace, key string) {
 	c.leases.revoke(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
 }
 
-// ChangedElsewhere does the same for a change that is known upstream and not here. It revokes no
-// lease: the answer to a request that was under way is what its reader asked for. If it were
+// ChangedElsewhere does the same for a change upstream that is not in the journal. It revokes no lease:
+// the answer to a request that was under way is the answer that its reader asked for. If it were
 // dropped, an entry that changes all the time could never be read.
 func (c *Cache) ChangedElsewhere(namespace, key string) {
 	if key != "" {
@@ -126,10 +125,9 @@ func (c *Cache) ChangedElsewhere(namespace, key string) {
 	c.slot(Key{Namespace: namespace}).Add(1)
 }
 
-// Get returns the answer stored under a key, if it was made from the key's present
-// state, and else nil. [Policy.Judge] says whether it is still fresh. The generation is
-// the key's present one, from before Get looked: with nil, a caller makes the answer
-// and hands both to [Cache.Put].
+// Get returns the answer stored under a key if it was made from the key's present state, and otherwise
+// nil. [Policy.Judge] says whether it is still fresh. Get takes the key's present generation before it
+// looks. A caller that gets nil makes the answer, and hands both to [Cache.Put].
 func (c *Cache) Get(k Key) (*Item, Generation) {
 	hash, slot := c.hash(k)
 	present := slot.Load()
@@ -164,7 +162,7 @@ func (c *Cache) Size() (used, budget int64) {
 }
 
 // hash returns where the answer to a key is, and the generation that it depends on.
-// Listings of a namespace share one, whatever their limits.
+// Listings of a namespace share one for all limits.
 func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -214,16 +212,16 @@ func (c *Cache) Lease(k Key) *Lease {
 // critical section that makes changes visible, the answer is exact.
 func (l *Lease) Revoked() bool { return l.Changes() > 0 }
 
-// Changes returns how often the key has changed since the lease was taken: its holder's own
-// change is one, and another is somebody else's.
+// Changes returns how often the key has changed since the lease was taken. The holder's own changes
+// count too.
 func (l *Lease) Changes() int64 { return l.changes.Load() }
 
 // Release ends the lease.
 func (l *Lease) Release() { l.leases.remove(l) }
 
-// leases holds all leases that have not been released. Changes are frequent and leases
-// are rare, so count lets a change go without the lock. A change that reads 0 is visible
-// before the holder of a lease that begins at the same time can look.
+// leases holds all leases that have not been released. Changes are frequent and leases are rare, so
+// count lets a change skip the lock. A change that reads 0 is visible before the holder of a lease that
+// begins at the same time can look.
 type leases struct {
 	count atomic.Int64
 	mu    sync.Mutex // guards byKey

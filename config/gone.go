@@ -25,5 +25,6 @@ func gone() map[string]string {
 	}
 }
 
-// isGone begins an [Error.Expected] that completes no "expected ...".
+// isGone is the prefix of an [Error.Expected] about a removed setting. Such a text does not complete
+// "expected ...".
 const isGone = "this setting no longer exists, remove it: "

@@ -13,7 +13,7 @@ const (
 	schemeTLS  = "tls://"
 	// portNATS is the usual port of a NATS server.
 	portNATS = "4222"
-	// bucketPrefix begins the identity of a bucket: see [Upstream.Identity].
+	// bucketPrefix is the prefix of a bucket's identity: see [Upstream.Identity].
 	bucketPrefix = "nats:"
 	// maxBucket bounds the name of a bucket, in bytes: the servers make a folder of it.
 	maxBucket = 64
@@ -24,8 +24,8 @@ const (
 // serverList is the form of a list of servers, for errors.
 const serverList = "nats://host[:port],host[:port] (or tls://), without user and path"
 
-// NATS says which bucket of a NATS cluster holds the memory, how botwired makes it, and how
-// botwired signs in. It counts only where the memory is in NATS.
+// NATS says which bucket of a NATS cluster holds the memory, how botwired makes it, and how botwired
+// signs in. It applies only if upstream is NATS.
 type NATS struct {
 	Bucket   string
 	Replicas int    // of a bucket that botwired makes; from 1 to 5
@@ -46,8 +46,8 @@ func (u *Upstream) Servers() []string {
 	return servers
 }
 
-// DemandsTLS reports whether botwired speaks to these servers by TLS only: the URL of one asks for it,
-// or one is not on this machine.
+// DemandsTLS reports whether botwired speaks to these servers over TLS only: the URL of one asks for
+// it, or one is not on this machine.
 func DemandsTLS(servers []string) bool {
 	return slices.ContainsFunc(servers, func(server string) bool {
 		u, err := url.Parse(server)
@@ -65,7 +65,7 @@ func cutScheme(text string) (scheme, hosts string, ok bool) {
 	return "", "", false
 }
 
-// ParseServers returns a list of NATS servers in its one spelling, as upstream.url has it. Its
+// ParseServers parses a list of NATS servers, and returns it in the canonical form of upstream.url. Its
 // error completes "expected …".
 func ParseServers(text string) (string, error) {
 	scheme, rest, ok := cutScheme(text)
@@ -95,7 +95,7 @@ func ParseServers(text string) (string, error) {
 	return scheme + strings.Join(hosts, ","), nil
 }
 
-// serverAddress returns a server's host and port in one spelling.
+// serverAddress returns a server's host and port in canonical form.
 func serverAddress(text string) (string, bool) {
 	u, err := url.Parse("nats://" + strings.TrimRight(text, "/"))
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "?#") || strings.HasSuffix(u.Host, ":") {
@@ -111,7 +111,7 @@ func serverAddress(text string) (string, bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// isBucket applies NATS' rule for the name of a bucket.
+// isBucket reports whether NATS accepts s as the name of a bucket.
 func isBucket(s string) bool {
 	return s != "" && len(s) <= maxBucket &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""

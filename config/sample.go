@@ -27,15 +27,15 @@ var intros = map[string]string{
 	"namespaces": "Settings of single namespaces.",
 }
 
-// DefaultFile returns the default place of the configuration file in an environment as of
-// os.Environ; "" if the user has no home.
+// DefaultFile returns the default place of the configuration file. environ has the form of os.Environ.
+// It returns "" if the user has no home.
 func DefaultFile(environ []string) string {
 	return placesOf(environ).configFile()
 }
 
-// Sample returns a configuration file that sets nothing: it has every setting, commented
-// out, with its meaning, its default and the values that it takes. "# " begins prose, and
-// "#" alone a setting. The file loads as it is, and with all its settings commented in.
+// Sample returns a configuration file that sets nothing: it has every setting, commented out, with its
+// meaning, its default and the values that it takes. Lines of prose begin with "# ", and settings with
+// "#" alone. The file loads as it is, and also with all its settings commented in.
 func Sample(environ []string) string {
 	w := &sampler{dataDir: DefaultDataDir(environ)}
 	if w.dataDir == "" {
@@ -108,7 +108,7 @@ func (w *sampler) setting(s Setting, name, value string) {
 	fmt.Fprintf(&w.text, "%s#%s: %s\n", w.indent, name, yamlValue(value))
 }
 
-// unmarked returns a line of Markdown without the marks of code.
+// unmarked returns a line of Markdown without its backticks.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // yamlValue quotes a text that YAML would read as something else.

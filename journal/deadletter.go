@@ -157,8 +157,8 @@ func budgeted(l *record.Dead) int64 {
 	return l.Size()
 }
 
-// isNewer reports whether a settled copy shows a write after last. Only the time says it of
-// another host's write.
+// isNewer reports whether a settled copy shows a write after last. For another host's write, only the
+// time tells.
 func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	if settled.Origin.Seq != 0 {
 		return settled.Origin.Seq > last // guard 13.12

@@ -10,8 +10,8 @@ import (
 
 // Fence compares writes with what other hosts have left upstream, and keeps the state that loses
 // (contract 17). The caller asks upstream whether another host has changed an entry since the write
-// was made, and decides which state is later. The methods may be called concurrently, but for one
-// entry one at a time.
+// was made, and decides which state is later. The methods may be called concurrently, but not for
+// the same entry.
 type Fence struct {
 	store   *store.Store
 	pending *pendingSet
@@ -25,7 +25,7 @@ type Fence struct {
 // writes keep losing still takes writes.
 const conflictShare = 8
 
-// Base is the state that upstream holds beneath the pending write, as far as the journal knows.
+// Base is the state that upstream holds until the pending write replaces it, as far as the journal knows.
 type Base struct {
 	Known   bool // else the fields below say nothing
 	Present bool
@@ -86,7 +86,7 @@ func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Cont
 	return f.lose(w, nil, at, reason, mayLand)
 }
 
-// lose handles another host's state that was written at a time; o is nil for a delete.
+// lose handles a state that another host wrote at the given time; o is nil for a delete.
 func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 		return nil, err
 	}
 	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
-		// A newer state has been known: no reader goes back behind that (contract 7).
+		// A newer state was known: no reader may see an older one again (contract 7).
 		f.copies.trust.heard(r.w.Namespace, 1)
 		return func(*store.Tx) {}, nil
 	}

@@ -33,7 +33,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 		return State{}, err
 	}
 	if j.pending.exact {
-		if err := j.pending.faultIn(id); err != nil { // Fill asks the index what is pending
+		if err := j.pending.faultIn(id); err != nil { // Fill looks for pending writes in the index
 			return State{}, err
 		}
 	}
@@ -109,7 +109,7 @@ type filling struct {
 	resized     *resizing // nil if the entry counts as before
 }
 
-// prepare compares the answer with what is kept. The caller holds the copies lock.
+// prepare compares the answer with the known state. The caller holds the copies lock.
 func (f *filling) prepare(o *Observation) error {
 	past, err := f.read(f.id)
 	if err != nil {

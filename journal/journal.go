@@ -32,9 +32,10 @@ type Options struct {
 	// version's time.
 	Exact bool
 	// NotBefore returns the time, in Unix seconds, of the latest state of an entry that upstream is
-	// known to have had; nil if nobody knows. A new write gets a time that is later by a microsecond at least. So a
-	// write that follows another host's is later, even if this host's clock is behind. The journal calls
-	// NotBefore in the order of all writes: it must be quick, and must not call the journal.
+	// known to have had; nil if nobody knows. A new write gets a time that is at least a microsecond
+	// later. So a write that follows another host's is later, even if this host's clock is behind. The
+	// journal calls NotBefore in the order of all writes: it must be quick, and must not call the
+	// journal.
 	NotBefore func(ID) float64
 	// Sizes bounds what namespaces hold; nil means no bound.
 	Sizes *Sizes
@@ -130,7 +131,7 @@ func (l *readersLock) changed(c Change) {
 	}
 }
 
-// Subscribe makes the journal call notify after every change to what is known of an entry, with the
+// Subscribe makes the journal call notify after every change to the known state of an entry, with the
 // readers' lock held: notify must be quick and must not call the journal. There is one subscriber,
 // which subscribes before any other method but [Journal.Holdings] is called, so that it misses no
 // change.

@@ -305,7 +305,7 @@ type restoring struct {
 	applied func()
 }
 
-// Applied notes the change before the copies lock is released.
+// Applied updates what is known in memory, and releases the copies lock.
 func (r *restoring) Applied() { r.applied() }
 
 // CopyHead is an entry's settled copy without its value.
@@ -335,7 +335,7 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []CopyHead, err 
 		o, _, err := record.DecodeSettledHead(body)
 		name := string(key[len(prefix):])
 		if err != nil || c.pending.isPending(ID{Namespace: namespace, Key: name}) {
-			return nil //nolint:nilerr // likewise
+			return nil //nolint:nilerr // as above
 		}
 		if kept = append(kept, CopyHead{name, o.UpdatedAt}); len(kept) == most {
 			return errEnough

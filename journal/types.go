@@ -186,7 +186,7 @@ type DeadLetter struct {
 	RefusedAt    float64 // Unix seconds
 }
 
-// Change tells the subscriber that what is known of an entry changed.
+// Change tells the subscriber that the known state of an entry has changed.
 type Change struct {
 	ID
 	Seq     uint64 // of the write concerned
@@ -218,7 +218,7 @@ var (
 	// written; the same write may be accepted later (contract 3).
 	ErrFull = errors.New("journal full")
 	// ErrChanged says that the condition of an [Journal.Append] no longer held, or that
-	// an answer of upstream's was overtaken: look again and decide anew.
+	// an answer of upstream was overtaken: look and decide again.
 	ErrChanged = errors.New("entry changed meanwhile")
 	// ErrInUse says that another process has the directory open.
 	ErrInUse = store.ErrInUse
@@ -238,7 +238,7 @@ var (
 	ErrNoReceipt = errors.New("the receipt is not kept any more")
 	// ErrRebuilding says that the journal does not know all pending writes yet.
 	ErrRebuilding = errors.New("the journal is still being read")
-	// ErrNotPending says that no such write to the entry is pending, or no longer.
+	// ErrNotPending says that no such write to the entry is pending, or not any more.
 	ErrNotPending = errors.New("no such write is pending")
 	// ErrNoDeadLetter says that no dead letter has this number.
 	ErrNoDeadLetter = errors.New("no such dead letter")

@@ -2,7 +2,7 @@
 // see it, and the daemon's own surface under /_botwired/.
 //
 // [Server] routes requests, checks names, values and conditions, and writes what proxy/memory decides: for
-// net/http, and for the simple requests of internal/fastpath. surface answers what is under /_botwired/.
+// net/http, and for the simple requests of internal/fastpath. surface answers the requests under /_botwired/.
 package proxy
 
 import (
@@ -24,8 +24,8 @@ import (
 // Options configures a server. Tasks and Bodies are the server's to set.
 type Options struct {
 	surface.Options
-	// Forward receives the requests that are neither the memory API's nor the daemon's own.
-	// It bounds their time itself, in both directions: an answer may be a stream.
+	// Forward handles the requests that are neither for the memory API nor for the daemon itself. It
+	// sets its own timeouts for reading and writing: an answer may be a stream.
 	Forward http.Handler
 	// Tracer makes spans of requests; nil makes none.
 	Tracer Tracer
@@ -66,12 +66,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Resume goes on with what a person has asked an earlier process for. It is called once the
-// journal is rebuilt.
+// Resume continues what a person has asked an earlier process for. Call it once the journal is rebuilt.
 func (s *Server) Resume() { s.memory.Restorer().Resume() }
 
-// BeginStop has readyz say 503, so that nobody sends more callers here.
-// Everybody else is answered as before.
+// BeginStop makes readyz answer 503, so that nobody sends more callers here. All other requests are
+// answered as before.
 func (s *Server) BeginStop() {
 	s.surface.BeginStop()
 }
@@ -88,22 +87,22 @@ func (s *Server) Close() { s.tasks.Close() }
 // Settled must be called for each write that upstream has confirmed.
 func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 
-// Changed must be called for each change of the journal, where it is announced.
+// Changed must be called for each change that the journal announces.
 func (s *Server) Changed(c journal.Change) { s.surface.Events.Changed(c) }
 
 // VersionSeen must be called for each version of an entry that the view takes in: see
-// [memory.VersionSeen]. Followers of the events hear of another host's.
+// [memory.VersionSeen]. Followers of the events are told of another host's versions.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.VersionSeen(id, own)
 	s.surface.VersionSeen(id, own)
 }
 
-// Sending must be called right before a request of a pending write leaves, and before it is known
-// that a newer one supersedes the write.
+// Sending must be called right before the request of a pending write leaves, but not for a write that a
+// newer one has superseded.
 func (s *Server) Sending(w journal.Write) { s.surface.Sending(w) }
 
 // UpstreamChanged must be called with each new state of upstream's.
 func (s *Server) UpstreamChanged(now api.UpstreamState) { s.surface.UpstreamChanged(now) }
 
-// DiskUsage returns what the journal takes on the disk, as of the last few seconds.
+// DiskUsage returns how much of the disk the journal uses. It may be a few seconds old.
 func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.DiskUsage() }

@@ -16,9 +16,9 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// AnswerSimple answers a simple request that the guard lets in, if it is a GET or a PUT
-// of an entry: at once from memory or with an acknowledgement, and else later. It leaves
-// any other to ServeHTTP, which answers all, these with the same bytes.
+// AnswerSimple answers a simple request that the guard lets in, if it is a GET or a PUT of an entry. It
+// answers at once if memory or an acknowledgement is enough, and otherwise returns later. It leaves any
+// other request to ServeHTTP. ServeHTTP answers every request, these with the same bytes.
 func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, later fastpath.Later) {
 	route := wire.ParseRoute(r.Path)
 	isPut := r.Method == http.MethodPut && r.JSON
@@ -59,11 +59,11 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 }
 
 // BodyMatters reports whether the answer to a simple request depends on its body. A PUT of
-// anything but an entry is refused whatever its body is.
+// anything but an entry is refused, no matter what its body is.
 func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
 
-// atOnce checks a request, in the order of [wire.Bodies.ReadPut], and has it carried out as far as
-// that is possible without waiting.
+// atOnce checks a request, in the order of [wire.Bodies.ReadPut], and carries it out as far as that is
+// possible without waiting.
 func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *surface.Observation) (result memory.Result, err error) {
 	defer tasks.RecoverPanic(s.logger, &err)
 	var refusal *wire.Refusal
@@ -80,7 +80,8 @@ func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *surface.Ob
 	return s.memory.Do(context.Background(), q)
 }
 
-// later answers a request that has to wait, that is refused, or whose answer is large.
+// later returns the function that answers a request that has to wait, was refused, or has a large
+// answer.
 func (s *Server) later(method, path string, c call, q memory.Request, result memory.Result, err error) fastpath.Later {
 	return func(ctx context.Context, w http.ResponseWriter) {
 		s.serve(ctx, w, method, path, &c, func(w http.ResponseWriter) error {

@@ -7,12 +7,12 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// answerKept bounds the answer of upstream's, in bytes, that the reads of a throttled
-// namespace are given without another request. A longer answer is left out.
+// answerKept bounds, in bytes, the answer of upstream that is repeated to the reads of a throttled
+// namespace. A longer answer is left out.
 const answerKept = 4 << 10
 
-// longestThrottle bounds the wait that upstream can ask of reads. A longer one is about the
-// quota of a day, which is one of writes.
+// longestThrottle bounds the wait that upstream can ask of reads. A longer one is about a daily quota,
+// which limits writes only.
 const longestThrottle = time.Hour
 
 // throttles are the namespaces whose reads wait because upstream said so. Its methods may
@@ -43,9 +43,9 @@ func (ts *throttles) refuses(namespace string) *Error {
 	return nil
 }
 
-// begin is refuses for a read that its caller makes at once if it may. trial says that this
-// read finds out whether the namespace is let in again. The caller must call end when a
-// read that it makes has ended.
+// begin does the same as refuses for a read that its caller makes at once if it may. trial says that
+// this read finds out whether the namespace is let in again. The caller must call end when a read that
+// it makes has ended.
 func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -60,8 +60,8 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	return nil, true
 }
 
-// end takes in how a read has ended. Only upstream's word to a trial ends the wait: the reads
-// that were under way when the namespace was throttled left before upstream said so.
+// end notes how a read has ended. Only upstream's answer to a trial ends the wait: the reads that were
+// under way when the namespace was throttled left before upstream said so.
 func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -99,7 +99,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 	t.said = &said
 }
 
-// refusal is upstream's answer with the wait that is left.
+// refusal returns upstream's answer with the rest of the wait.
 func (t *throttle) refusal() *Error {
 	again := *t.said
 	again.RetryAfter = max(0, time.Until(t.until))

@@ -23,10 +23,10 @@ import (
 // file, and a recovered journal still belongs to the same upstream.
 const upstreamFile = "UPSTREAM"
 
-// bindUpstream makes sure that the journal belongs to the configured upstream before the
-// daemon asks that anything. Otherwise the daemon would send the pending writes of one
-// service to another, and answer for one from copies of the other. bindUpstream binds an
-// empty journal, and one of a botwired that recorded no upstream, to the configured one.
+// bindUpstream makes sure that the journal belongs to the configured upstream before the daemon sends
+// it any request. Otherwise the daemon would send the pending writes of one service to another, and
+// answer for one from copies of the other. bindUpstream binds an empty journal, and one of a botwired
+// that recorded no upstream, to the configured one.
 func bindUpstream(c *config.Config, j *journal.Journal) error {
 	wanted := c.Upstream.Identity()
 	bound, err := readUpstream(c.DataDir)
@@ -71,8 +71,8 @@ func held(h journal.Holdings) string {
 	return strings.Join(all, ", ")
 }
 
-// saysMoved returns the command that tells botwired the new address of the directory's upstream: the
-// configured one. It needs no configuration file.
+// saysMoved returns the command that tells botwired the new address of the directory's upstream, which
+// is the configured one. The command needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
 	if c.Upstream.Servers() != nil {
@@ -90,8 +90,8 @@ type move struct {
 	Copies      bool   `json:"copies"`
 }
 
-// moveUpstream records that the directory's upstream has a new address: the configured one, where
-// former was. No daemon may use the directory meanwhile.
+// moveUpstream records that the directory's upstream has moved from the address former to the
+// configured one. No daemon may use the directory while it runs.
 func moveUpstream(c *config.Config, former string) (m move, err error) {
 	from, isOne := config.ParseIdentity(former)
 	if !isOne {

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/serverlog"
 )
 
-// reloader loads the configuration anew for a running daemon.
+// reloader reloads the configuration of a running daemon.
 type reloader struct {
 	load    func() (*config.Loaded, error)
 	running *config.Loaded
@@ -22,8 +22,7 @@ type reloader struct {
 	logger  *slog.Logger
 }
 
-// on reloads at each signal. The returned function waits for the reload under way and
-// ends this.
+// on reloads at each signal. The returned function stops that, and waits for a reload under way.
 func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -43,8 +42,8 @@ func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
 	}
 }
 
-// reload puts the settings in force that a running daemon can change, and logs which
-// others have another value now. If anything is wrong, all stays as it is.
+// reload applies the settings that a running daemon can change, and logs which other settings have
+// changed. If anything is wrong, it changes nothing.
 func (r *reloader) reload() {
 	defer r.unit.reloads()()
 	next, err := r.load()
@@ -77,7 +76,7 @@ func (r *reloader) reload() {
 	}
 }
 
-// door is the guard in force. It changes with the configuration.
+// door holds the guard in force, which changes with the configuration.
 type door struct{ now atomic.Pointer[guard.Guard] }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().ServeHTTP(w, r) }
@@ -85,9 +84,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().
 // Admits asks the guard in force.
 func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
 
-// configure puts a configuration in force: its token, and the settings that a running
-// daemon can change. newToken reports whether callers need a token now that they did not
-// need before. If the token cannot be read, nothing changes.
+// configure applies a configuration: its token, and the settings that a running daemon can change.
+// newToken reports whether callers need another token from now on. If the token cannot be read, nothing
+// changes.
 func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	token, err := c.Token()
 	if err != nil {

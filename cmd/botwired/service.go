@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// statusPause is the pause between two looks at what the service manager is to show.
+	// statusPause is the time between two checks of what the service manager should show.
 	statusPause = time.Second
-	// openingExtension is the time that the start gets with each look, until the daemon is ready:
-	// reading a large journal, or waiting for room on the disk, is no failure of the start.
+	// openingExtension is the extra time that each check asks for during the start. Reading a large
+	// journal, or waiting for room on the disk, does not make the start a failure.
 	openingExtension = 30 * time.Second
-	// stoppingMargin is the time that the stop gets beside flush.drain_timeout, to close the journal.
+	// stoppingMargin is the time that the stop gets beyond flush.drain_timeout, to close the journal.
 	stoppingMargin = 10 * time.Second
 )
 
-// unit is the daemon towards its service manager, such as systemd. It says when the daemon is
-// ready, reloads or stops, shows how it does in one sentence, and gives a sign of life as long as
-// the daemon is alive: it answers its own livez by its own listener, and no sync of its journal
-// takes longer than half the manager's patience. A full disk, an upstream that is down and a long
-// start are no reason to restart it.
+// unit reports the daemon's state to its service manager, such as systemd. It says when the daemon is
+// ready, reloads or stops, shows its state in one sentence, and gives signs of life while the daemon is
+// alive. The daemon is alive if it answers its own livez through its own listener, and if no sync of
+// its journal takes longer than half of the watchdog timeout. A full disk, an upstream that is down
+// and a long start are no reason to restart it.
 type unit struct {
 	notifier *service.Notifier
 	watchdog time.Duration
@@ -40,7 +40,7 @@ type unit struct {
 	crowded  func() bool // callers wait for others' answers
 	client   *api.Client
 
-	mu       sync.Mutex // guards what follows, and the order of what is told
+	mu       sync.Mutex // guards the fields below, and the order of the messages
 	ready    bool
 	stopping bool
 	shown    string // the sentence that the manager shows
@@ -70,8 +70,8 @@ func newUnit(ctx context.Context, in *inherited, d *sidecar, listener net.Listen
 	}
 }
 
-// attend keeps the service manager informed, and begins with the signs of life once the daemon is
-// ready: before, the manager waits for none.
+// attend keeps the service manager informed. It gives signs of life once the daemon is ready: before
+// that, the manager expects none.
 func (u *unit) attend(ctx context.Context) {
 	tick := time.NewTicker(statusPause)
 	defer tick.Stop()
@@ -92,7 +92,7 @@ func (u *unit) attend(ctx context.Context) {
 	}
 }
 
-// look tells what has changed, and reports whether the daemon is ready or has been.
+// look tells the service manager what has changed, and reports whether the daemon is or was ready.
 func (u *unit) look() (ready bool) {
 	if !u.notifier.Active() {
 		return false
@@ -120,8 +120,8 @@ func (u *unit) look() (ready bool) {
 	return u.ready
 }
 
-// state is how the daemon does in one sentence, and whether it is ready as readyz says. The
-// sentence has no figures: it changes only in kind.
+// state describes the daemon's state in one sentence, and reports whether it is ready as readyz says.
+// The sentence has no figures, so that it does not change all the time.
 func (u *unit) state() (sentence string, ready bool) {
 	if !u.sidecar.opened.Load() {
 		if o := u.sidecar.opening.Load(); o != nil && o.full.Load() != nil {
@@ -144,7 +144,8 @@ func (u *unit) state() (sentence string, ready bool) {
 	return "Ready.", true
 }
 
-// reloads tells that the configuration is being loaded anew; the returned function tells the end.
+// reloads tells the service manager that the daemon is reloading the configuration. The returned
+// function tells it that the reload is over.
 func (u *unit) reloads() (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,7 +162,7 @@ func (u *unit) reloads() (done func()) {
 	}
 }
 
-// stops tells that the daemon is about to end, and how long it may take.
+// stops tells the service manager that the daemon is about to end, and how long that may take.
 func (u *unit) stops() {
 	drain := u.sidecar.config.Load().Flush.DrainTimeout
 	u.mu.Lock()
@@ -171,7 +172,8 @@ func (u *unit) stops() {
 		service.Status("Stopping: botwired carries pending writes upstream; the rest stays on this disk."))
 }
 
-// alive fails if the daemon is not: see unit. While it stops, it has a time of its own.
+// alive returns an error if the daemon is not alive: see unit. While the daemon stops, alive checks
+// only the disk, because the stop has a time limit of its own.
 func (u *unit) alive(ctx context.Context) error {
 	if took := journal.SyncUnderWay(u.sidecar.journal); took > u.watchdog/2 { // guard 22.15
 		return fmt.Errorf("the disk has not finished one write of the journal within %s", config.FormatDuration(took.Round(time.Second)))
@@ -188,8 +190,8 @@ func (u *unit) alive(ctx context.Context) error {
 	return nil
 }
 
-// excused reports whether a probe has failed for want of what the daemon waits for, too, and gets:
-// a file descriptor, a port, memory of the kernel, or a place among the callers.
+// excused reports whether a probe failed because a resource is short for which the daemon waits as
+// well: a file descriptor, a port, memory of the kernel, or a place among the callers.
 func excused(err error, timedOut, crowded bool) bool {
 	for _, scarce := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, scarce) {

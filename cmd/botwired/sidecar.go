@@ -45,8 +45,8 @@ const (
 )
 
 const (
-	// insideConns is how many connections inside the process stay open for the next request of MCP,
-	// for insideIdle.
+	// insideConns is how many connections inside the process stay open for the next MCP request, each
+	// for up to insideIdle.
 	insideConns = 16
 	insideIdle  = time.Minute
 )
@@ -61,30 +61,30 @@ type sidecar struct {
 	slots   *limit.Slots
 	offset  *fence.Offset  // of upstream's clock
 	cluster *natskv.Engine // nil unless upstream is NATS
-	host    string         // by which the cluster knows this data directory
+	host    string         // names this data directory in the cluster
 	flusher *flush.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
-	opened  atomic.Bool // all of the above is there
+	opened  atomic.Bool // the fields above are set
 	opening atomic.Pointer[opening]
-	sent    atomic.Int64 // writes that upstream was sent
-	address string       // that the listener has; "" before it listens
+	sent    atomic.Int64 // writes sent upstream
+	address string       // of the listener; "" before it listens
 	chain   *via.Chain
 	metrics *metrics.Metrics
 
 	config   inForce // see configure
 	hasToken atomic.Bool
 	token    string // of configure's caller
-	readmit  func() // has the server ask the guard anew about callers that it knows
-	// outlived says that the service manager has a copy of the listener, which goes on taking
-	// callers after the daemon's end; endConnections has each of them hear that its connection ends.
+	readmit  func() // makes the server ask the guard again about callers that it knows
+	// outlived says that the service manager has a copy of the listener, which still takes callers
+	// after the daemon's end. endConnections tells each of them that its connection ends.
 	outlived       bool
 	endConnections func()
-	requota        func() // has the flusher go by other quotas
-	// setHeaders gives the requests upstream other headers.
+	requota        func() // makes the flusher use the new quotas
+	// setHeaders changes the headers of the requests upstream.
 	setHeaders func(http.Header)
-	// onVersion hears of each version that the cluster has; nil at first.
+	// onVersion is called for each new version in the cluster; nil at first.
 	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
 	isRead  func()               // the journal is read; may be nil
@@ -93,8 +93,8 @@ type sidecar struct {
 	closers []func() error // in the order of opening
 }
 
-// open opens every part and starts none. When it fails, it closes again what it has
-// opened. awaitRoom is the journal's.
+// open opens every part and starts none. When it fails, it closes what it has opened. awaitRoom is
+// passed on to the journal.
 func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -238,8 +238,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	return err
 }
 
-// guardOptions lets probes, which cannot send a token, ask whether the daemon lives, and a link
-// lead to the dashboard.
+// guardOptions exempts the probes from the token, because they cannot send one, and lets a link lead to
+// the dashboard.
 func guardOptions(c *config.Config, token string) guard.Options {
 	_, socket := c.Socket()
 	return guard.Options{
@@ -251,7 +251,7 @@ func guardOptions(c *config.Config, token string) guard.Options {
 	}
 }
 
-// upstreamState says how upstream does.
+// upstreamState returns the health of upstream for the status.
 func (d *sidecar) upstreamState() api.UpstreamState {
 	now := upstreamStateOf(d.health.Report())
 	now.Concurrency = api.Concurrency(d.slots.Concurrency())

@@ -19,7 +19,7 @@ import (
 const (
 	// attachPause is the pause between two looks for a daemon.
 	attachPause = 50 * time.Millisecond
-	// attachSilence is how long a command waits for a daemon before it says so.
+	// attachSilence is how long a command waits for a daemon before it says that it waits.
 	attachSilence = 2 * time.Second
 	// cutsAllowed bounds how often in a row a connection may be cut: a daemon that ends does
 	// that once, another program may do it for ever.
@@ -31,22 +31,22 @@ type Options struct {
 	Name    string // of the program, for messages, such as "botwired run"
 	Loaded  *config.Loaded
 	Version string // of this program
-	// Serve are the arguments by which this program is a daemon that ends with its last user.
+	// Serve holds the arguments that make this program run as a daemon that ends with its last user.
 	Serve    []string
 	Terminal *term.Terminal
-	Ignored  []os.Signal // by whoever has started this process
-	// Waiting is told why the program waits, once it has waited for long.
+	Ignored  []os.Signal // when this process was started
+	// Waiting is called with the reason why the program waits, once it has waited for a while.
 	Waiting func(reason string)
 }
 
-// look is a program's look for the daemon of its configuration.
+// look is a program's search for the daemon of its configuration.
 type look struct {
 	Options
 	client *Client
 
 	began  time.Time
 	reason string // why the command waits
-	said   string // the reason that waiting was told last
+	said   string // the last reason given to Waiting
 	cuts   int    // connections cut in a row
 }
 
@@ -55,7 +55,7 @@ func newLook(o Options) (look, error) {
 	return look{Options: o, client: client}, err
 }
 
-// begin begins to wait anew.
+// begin restarts the wait.
 func (l *look) begin() { l.began, l.reason, l.said, l.cuts = time.Now(), "", "", 0 }
 
 // checkPort refuses an address that nobody but the daemon itself knows.
@@ -113,12 +113,12 @@ func (l *look) checkUpstream(has string) error {
 		want, source, l.client.Listen, term.Printable(has))
 }
 
-// isNotReady reports whether a daemon that is opening its journal has refused a request.
+// isNotReady reports whether a daemon refused a request because it is still opening its journal.
 func isNotReady(err error) bool {
 	return api.IsRefused(err, http.StatusServiceUnavailable) && strings.HasPrefix(detailOf(err), api.NotReady)
 }
 
-// detailOf returns the daemon's own words of a refusal.
+// detailOf returns the detail of a daemon's refusal; "" for any other error.
 func detailOf(err error) string {
 	if refused, ok := errors.AsType[*api.Refused](err); ok {
 		return refused.Detail()
@@ -126,7 +126,7 @@ func detailOf(err error) string {
 	return ""
 }
 
-// waitFor notes why the command waits, and tells it once that has lasted.
+// waitFor notes why the command waits, and tells the user once the wait has lasted for attachSilence.
 func (l *look) waitFor(reason string) {
 	l.reason = reason
 	if time.Since(l.began) < attachSilence || l.said == reason {

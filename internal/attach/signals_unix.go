@@ -16,14 +16,14 @@ var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// signals are those that came for a command.
+// signals catches the signals that are meant for a command.
 type signals struct {
 	caught   chan os.Signal
 	terminal *os.File // nil if the process has none
 }
 
-// catchSignals begins to catch them, but for those that nohup, or a script that runs botwired in
-// the background, had it ignore: the command ignores them too.
+// catchSignals begins to catch them. It leaves out the signals that nohup, or a script that runs
+// botwired in the background, has made it ignore: the command ignores them too.
 func catchSignals(ignored []os.Signal) *signals {
 	s := &signals{caught: make(chan os.Signal, 64)}
 	for _, each := range passedOn {
@@ -33,8 +33,8 @@ func catchSignals(ignored []os.Signal) *signals {
 		}
 		signal.Notify(s.caught, each)
 	}
-	// A reader of stderr that goes away must not end run before its command. The command
-	// gets the default again, which a signal that is ignored would keep.
+	// When the reader of stderr goes away, run must not end before its command. Notify leaves the
+	// command the default action of the signal, and Ignore would not.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0); err == nil {
 		s.terminal = tty
@@ -42,8 +42,8 @@ func catchSignals(ignored []os.Signal) *signals {
 	return s
 }
 
-// reached reports whether a signal has reached the command by itself. A terminal sends its
-// signals to the whole foreground group, to which run and its command both belong.
+// reached reports whether the command has received a signal directly. A terminal sends its signals to
+// the whole foreground group, to which run and its command both belong.
 func (s *signals) reached(sig os.Signal) bool {
 	if s.terminal == nil {
 		return false
@@ -58,7 +58,7 @@ func (s *signals) reached(sig os.Signal) bool {
 	return false
 }
 
-// asksToEnd reports whether a signal ends a process that does nothing about it.
+// asksToEnd reports whether sig asks a process to end.
 func asksToEnd(sig os.Signal) bool {
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
@@ -67,13 +67,13 @@ func asksToEnd(sig os.Signal) bool {
 	return false
 }
 
-// signalStatus is the exit code of a process that a signal has ended.
+// signalStatus returns the exit code for a process that a signal has ended.
 func signalStatus(sig os.Signal) int {
 	number, _ := sig.(syscall.Signal)
 	return ExitSignal + int(number)
 }
 
-// statusOf is the exit code of a command that has ended, as shells have it.
+// statusOf returns the exit code of a command that has ended, as a shell reports it.
 func statusOf(state *os.ProcessState) int {
 	if ended, ok := state.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
 		return signalStatus(ended.Signal())

@@ -11,10 +11,11 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// ExitCodesName is the topic of the help that is no command.
+// ExitCodesName is the name of the help topic about exit codes. No command has this name.
 const ExitCodesName = "exit-codes"
 
-// newHelpCommand fails for a command that does not exist.
+// newHelpCommand returns the help command. Unlike cobra's own, it fails for a command that does not
+// exist.
 func newHelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "help [COMMAND] [--all]",
@@ -92,7 +93,8 @@ func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 	})
 }
 
-// allName is the flag that has the help show all, and allUsage tells it from a command's own.
+// allName is the flag that makes the help show everything, and allUsage tells it from a command's own
+// flag of that name.
 const (
 	allName  = "all"
 	allUsage = "with --help: show all commands, or the flags of all settings"
@@ -140,7 +142,7 @@ func setCompletion(root *cobra.Command, settings *Settings) {
 	}
 }
 
-// EachCommand visits a command and all beneath it.
+// EachCommand visits a command and all commands below it.
 func EachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 	visit(cmd)
 	for _, sub := range cmd.Commands() {
@@ -236,7 +238,7 @@ type Group struct {
 	Commands []*cobra.Command
 }
 
-// GroupsOf returns the commands beneath a command in their groups, without those that are hidden.
+// GroupsOf returns the commands below a command in their groups, without the hidden ones.
 func GroupsOf(cmd *cobra.Command) (groups []Group) {
 	titles := append(cmd.Groups(), &cobra.Group{Title: "Commands"})
 	for _, group := range titles {

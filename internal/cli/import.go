@@ -95,7 +95,7 @@ func newImportCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// openImport opens the file to be imported. It holds in memory a file that can be read only once.
+// openImport opens the file to be imported. It reads a file that can be read only once into memory.
 func (p *Program) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
 	if len(args) == 0 || args[0] == "-" {
 		if file, err = inMemory(p.Stdin); err != nil {
@@ -129,8 +129,8 @@ func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
 	}{bytes.NewReader(text), io.NopCloser(nil)}, err
 }
 
-// linesOf yields the lines of a file, each with its end and valid until the next one, or at last an error:
-// bufio.ErrBufferFull if a line is longer than any entry.
+// linesOf yields the lines of a file, each with its end and valid until the next one. After the last
+// line it yields an error, if there was one: bufio.ErrBufferFull if a line is longer than any entry.
 func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		in := bufio.NewReaderSize(file, api.MaxLine+len("\r\n"))
@@ -214,7 +214,7 @@ const (
 	importPatience = 30 * time.Second
 )
 
-// importCounts say what has become of entries.
+// importCounts counts entries by their outcome.
 type importCounts struct {
 	Written int `json:"written"`
 	Same    int `json:"same"`
@@ -230,8 +230,8 @@ type importing struct {
 	query   url.Values
 	entries int // of the file
 	done    importCounts
-	shown   bool // the line on the terminal
-	told    bool // that it waits, where there is none
+	shown   bool // the terminal shows a line
+	told    bool // without a terminal, it has said that it waits
 }
 
 // run sends the file in parts.
@@ -261,7 +261,7 @@ func (x *importing) run(ctx context.Context, file io.Reader) error {
 	return nil
 }
 
-// send sends lines until all of them are done. Their numbers in the file begin with first.
+// send sends lines until all of them are done. first is the number of the first line in the file.
 func (x *importing) send(ctx context.Context, text []byte, first int) error {
 	for len(text) > 0 {
 		r := api.Request{Method: http.MethodPost, Path: api.Surface("import"), Query: x.query, Body: text, Within: api.FirstByte + importPatience}

@@ -63,7 +63,7 @@ type monitoring struct {
 	asJSON  bool
 }
 
-// opened prints the header of a screen.
+// opened prints the header of the table on a screen.
 func (m *monitoring) opened() {
 	if s, ok := m.out.(*term.Screen); ok && !m.asJSON {
 		fmt.Fprintf(s, "%s\n", s.Bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
@@ -98,7 +98,7 @@ func (m *monitoring) visit(event api.Event) error {
 	return err
 }
 
-// fields are for programs.
+// fields returns a request for programs, with a tab between two fields.
 func fields(r *api.AnsweredRequest) string {
 	age := "-"
 	if r.AgeSeconds != nil {
@@ -109,7 +109,8 @@ func fields(r *api.AnsweredRequest) string {
 		term.Printable(cmp.Or(r.Answered, "-")), age, r.Microseconds, r.Bytes)
 }
 
-// requestLine is for a person. Columns of one width come first: names are of any length.
+// requestLine returns a request for a person. The columns of fixed width come first, because names have
+// any length.
 func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
 	target := joined(r.Namespace, r.Key)
 	if r.Namespace == "" {
@@ -125,7 +126,7 @@ func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
 	return line + s.Dim("  "+term.Size(int64(r.Bytes)))
 }
 
-// microseconds is a duration in microseconds, or from 10 ms on in milliseconds.
+// microseconds formats a duration in microseconds, or from 10 ms on in milliseconds.
 func microseconds(us int64) string {
 	if us >= 10_000 {
 		return fmt.Sprintf("%.1fms", float64(us)/1000)
@@ -133,7 +134,7 @@ func microseconds(us int64) string {
 	return fmt.Sprintf("%dµs", us)
 }
 
-// statusIn colours an HTTP status by what it says.
+// statusIn colours an HTTP status by its class.
 func statusIn(p term.Palette, status int) string {
 	text := fmt.Sprintf("%4d", status)
 	switch status / 100 {
@@ -145,7 +146,7 @@ func statusIn(p term.Palette, status int) string {
 	return p.Red(text)
 }
 
-// sourceIn colours from where an answer came: what asked upstream stands out.
+// sourceIn colours the source of an answer. Answers for which upstream was asked stand out.
 func sourceIn(p term.Palette, answered string) string {
 	if strings.HasPrefix(answered, "upstream") || strings.HasPrefix(answered, "stale") {
 		return p.Yellow(answered)

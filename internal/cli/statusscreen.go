@@ -41,7 +41,7 @@ func printSummary(w io.Writer, said *api.Summary) error {
 	return err
 }
 
-// levelIn colours a text as bad as the level says.
+// levelIn colours a text by its level.
 func levelIn(p term.Palette, level api.Level, text string) string {
 	switch level {
 	case api.LevelOK:
@@ -52,7 +52,7 @@ func levelIn(p term.Palette, level api.Level, text string) string {
 	return p.Yellow(text)
 }
 
-// facts are the status line by line: first what needs somebody.
+// facts returns the status line by line. The lines that need a person's attention come first.
 func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	add := func(name, text string) {
 		if text != "" {
@@ -195,7 +195,8 @@ func printNote(w io.Writer, lines []string) error {
 	return err
 }
 
-// attention is 1 for a namespace that waits for something, is nearly full or has data loss, and else 0.
+// attention returns 1 for a namespace that waits for something, is nearly full or has data loss, and
+// otherwise 0.
 func attention(n *api.NamespaceStatus) int {
 	if reason(n) != "" || n.IsNearlyFull() || n.DataLoss != nil {
 		return 1

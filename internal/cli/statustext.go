@@ -23,7 +23,7 @@ func refusesWrites(w io.Writer, j *api.JournalState) string {
 	return "refused " + term.Since(w, *j.Since) + ": " + j.Reason
 }
 
-// fullness returns how full a namespace is, and what follows; empty if it is not nearly full.
+// fullness returns how full a namespace is, and what happens next; empty if it is not nearly full.
 func fullness(w io.Writer, n *api.NamespaceStatus) string {
 	if !n.IsNearlyFull() {
 		return ""
@@ -39,7 +39,8 @@ func fullness(w io.Writer, n *api.NamespaceStatus) string {
 	return text + ": a write that makes it larger is refused with 413 until entries are deleted"
 }
 
-// quotaUse returns how much of its quota a namespace has used, and how long a write waits for its sake.
+// quotaUse returns how much of its quota a namespace has used, and how long a write waits because of
+// the quota.
 func quotaUse(w io.Writer, q *api.Quota) string {
 	if q == nil {
 		return ""
@@ -123,7 +124,7 @@ func readsText(r *api.Reads) string {
 	return text
 }
 
-// saved returns what the daemon has spared upstream and its callers.
+// saved returns how many requests to upstream and how much waiting the daemon has saved.
 func saved(f *api.Figures) string {
 	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
 	if f.TimeSaved != nil && *f.TimeSaved != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flagError says in the field's words what is wrong with a flag.
+// flagError returns an error that says what is wrong with a flag, and what it expects instead.
 func (p *Program) flagError(cmd *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var malformed *pflag.InvalidValueError
@@ -43,8 +43,8 @@ func expectedOf(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
-// unknownFlag tells of the flags that there are. Where the command takes arguments, the
-// unknown flag may be one that begins with a dash.
+// unknownFlag returns an error that says which flags there are. Where the command takes arguments, the
+// unknown flag may be an argument that begins with a dash.
 func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	given := "-" + unknown.GetSpecifiedShortnames()
 	hint := ""
@@ -208,8 +208,8 @@ func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// mayAsk is a usage error where a command has to ask first and nobody can reply: without --yes and without
-// a terminal. does says why it asks.
+// mayAsk returns a usage error if a command has to ask first and nobody can reply: without --yes and
+// without a terminal. does says why it asks.
 func (p *Program) mayAsk(yes bool, does string) error {
 	if yes || p.IsTerminal(p.Stdin) && p.IsTerminal(p.Stderr) {
 		return nil

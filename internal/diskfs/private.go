@@ -22,11 +22,11 @@ func Private(fs vfs.FS) vfs.FS { return privateFS{fs} }
 
 func (p privateFS) MkdirAll(dir string, _ fs.FileMode) error { return p.FS.MkdirAll(dir, DirMode) }
 
-// Unwrap lets Pebble find the file system beneath.
+// Unwrap returns the file system below this one, for Pebble.
 func (p privateFS) Unwrap() vfs.FS { return p.FS }
 
-// fileMode keeps other users out of a file beside the journal's directory: others may use the folder
-// that both are in.
+// fileMode keeps other users out of a file next to the journal's directory, whose folder they may be
+// able to read.
 const fileMode = 0o600
 
 // CreatePrivate makes a file that only its owner may read, on a volume that has modes.

@@ -31,13 +31,13 @@ type Finding struct {
 // check looks at one thing, or at several that depend on each other.
 type check struct {
 	name string
-	// run returns what it finds. It should return at the end of ctx. It may still be at work when
-	// runAll has returned: a disk that hangs lets nobody go.
+	// run returns what it finds. It should return when ctx ends. It may still be running when runAll
+	// has returned: nothing interrupts a call to a disk that hangs.
 	run func(ctx context.Context) []Finding
 }
 
-// runAll runs the checks side by side, each for no longer than limit, and returns what they find in
-// the order of the checks.
+// runAll runs the checks concurrently, each for no longer than limit, and returns their findings in the
+// order of the checks.
 func runAll(ctx context.Context, checks []check, limit time.Duration) []Finding {
 	found := make([][]Finding, len(checks))
 	var all sync.WaitGroup

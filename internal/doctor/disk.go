@@ -17,10 +17,11 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// ownPrefix begins the name of the file by which doctor tries a directory: one of botwired's own.
+// ownPrefix is the prefix of the file with which doctor tests a directory. It marks the file as one of
+// botwired's own.
 const ownPrefix = "run.doctor-"
 
-// nearReserve is how many times journal.disk_reserve is little room.
+// nearReserve is the multiple of journal.disk_reserve below which doctor warns about the room.
 const nearReserve = 4
 
 // nearestTo returns a data directory, or the nearest directory above it that exists.
@@ -65,7 +66,8 @@ func (e *examination) dataDir(c *config.Config) Finding {
 	return good(name, "%s, for this user only", dir)
 }
 
-// remedyOfUnwritable returns the remedy where [canWrite] fails: a new owner helps only against a refusal.
+// remedyOfUnwritable returns the remedy if [canWrite] fails. A new owner helps only if permission was
+// denied.
 func remedyOfUnwritable(dir string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "sudo chown -R $(id -un) " + attach.ShellWord(dir)
@@ -111,7 +113,8 @@ func (e *examination) tokenFile(context.Context) Finding {
 	return good(name, "%s", file)
 }
 
-// disk checks what the data directory lies on, and that there is room for the pending writes of an outage.
+// disk checks the file system of the data directory, and that there is room for the pending writes of
+// an outage.
 func (e *examination) disk(c *config.Config) Finding {
 	const name = "disk"
 	dir := nearestTo(c.DataDir)

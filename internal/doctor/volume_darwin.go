@@ -2,7 +2,7 @@ package doctor
 
 import "syscall"
 
-// Look tells the file system of a directory.
+// Look returns the file system that a directory is on.
 func Look(dir string) (Volume, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

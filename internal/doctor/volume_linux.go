@@ -14,7 +14,7 @@ var magics = map[uint32]string{
 	0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x2fc12fc1: "zfs", 0xf2f52010: "f2fs", 0xca451a4e: "bcachefs",
 }
 
-// Look tells the file system of a directory.
+// Look returns the file system that a directory is on.
 func Look(dir string) (Volume, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

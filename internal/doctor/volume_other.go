@@ -4,5 +4,5 @@ package doctor
 
 import "errors"
 
-// Look tells the file system of a directory; errors.ErrUnsupported where it cannot.
+// Look returns the file system that a directory is on, or errors.ErrUnsupported.
 func Look(string) (Volume, error) { return Volume{}, errors.ErrUnsupported }

@@ -1,12 +1,12 @@
-// Package drill rehearses an outage: clients write, read back and delete through a daemon
-// while its upstream fails in one way after another, and while the daemon itself is killed.
-// The drill keeps the books. Every acknowledged write has a receipt, which says settled,
-// superseded, pending or dead; every answer to a read is one that may be true; and at the end
-// upstream holds what was acknowledged last.
+// Package drill rehearses an outage: clients write, read back and delete through a daemon while its
+// upstream fails in one way after another, and while the daemon itself is killed. The drill records
+// every operation and checks three things. Every acknowledged write has a receipt, which says settled,
+// superseded, pending or dead. Every answer to a read can be true. At the end, upstream holds what was
+// acknowledged last.
 //
-// The package does not know how a daemon is started, nor how upstream is made to fail: see
-// [Rig]. The clients' operations and their order depend on the seed only; how long each takes,
-// and so what upstream has by then, is the machine's.
+// The package does not know how a daemon is started, nor how upstream is made to fail: see [Rig]. The
+// clients' operations and their order depend on the seed only. How long each takes, and so what
+// upstream has by then, depends on the machine.
 package drill
 
 import (
@@ -21,7 +21,7 @@ import (
 type Rig interface {
 	// Restart kills the daemon, as a crash does, starts it again, and returns when it listens.
 	Restart(ctx context.Context) error
-	// Be makes upstream fail in a way, until the next call.
+	// Be makes upstream fail in the given way until the next call.
 	Be(m faulty.Mode) error
 	// Plant gives upstream an entry that the daemon does not know.
 	Plant(ctx context.Context, namespace, key, value string) error
@@ -32,24 +32,24 @@ type Rig interface {
 // Options configures a drill. Its Rig is healthy, and the daemon runs.
 type Options struct {
 	Rig Rig
-	// Daemon asks the daemon, also after a restart. It may wait for an answer as long as the daemon
-	// for a receipt: [FirstByte].
+	// Daemon talks to the daemon, also after a restart. It may wait for an answer as long as the daemon
+	// waits for a receipt: [FirstByte].
 	Daemon *api.Client
 	// Seed decides what the clients do.
 	Seed uint64
-	// Lasts is about how long the phases take together. A client pauses for about Gap between two
+	// Lasts is about how long all phases take together. A client pauses for about Gap between two
 	// operations.
 	Lasts, Gap time.Duration
 	// SettleWithin bounds the wait for upstream to have everything, once all is well.
 	SettleWithin time.Duration
-	// Progress is told what happens, a line for people at a time; nil drops it.
+	// Progress is called with what happens, one line for people at a time; nil drops the lines.
 	Progress func(line string)
 }
 
 // FirstByte is how long the daemon may take until an answer begins.
 const FirstByte = time.Minute
 
-// clients is how many write at once, to keys keys each, in the namespace of that name.
+// The number of clients that write at once, the number of keys that each writes, and their namespace.
 const (
 	clients   = 3
 	keys      = 3
@@ -61,12 +61,12 @@ type step struct {
 	name string
 	mode faulty.Mode
 	says string // what happens to upstream, for people
-	// kills has the daemon killed amid the phase, and started again.
+	// kills says that the daemon is killed and started again during the phase.
 	kills bool
 }
 
-// steps are the phases. Requests that nobody answers come first: the daemon may settle what they
-// were about only once upstream.late_window is over.
+// steps are the phases. Those in which upstream leaves requests unanswered come first: the daemon may
+// settle such writes only once upstream.late_window is over.
 var steps = []step{
 	{name: "healthy", mode: faulty.Healthy, says: "answers"},
 	{name: "times out", mode: faulty.Hangs, says: "never answers; carries half of the requests out, late"},

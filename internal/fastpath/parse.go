@@ -9,11 +9,12 @@ const (
 	// maxBody bounds the body of a simple request, in bytes, and so what the buffers of
 	// all connections can take together. net/http reads a larger one.
 	maxBody = 32 << 10
-	// prefix begins the path of a simple request.
+	// prefix is the beginning of the path of a simple request.
 	prefix = "/memory/"
 	// version ends the first line of a request.
 	version = " HTTP/1.1"
-	// tlsHandshake is the byte that TLS begins with (RFC 8446, section 5.1), and no request.
+	// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No request begins
+	// with it.
 	tlsHandshake = 0x16
 )
 
@@ -114,7 +115,7 @@ func parse(input []byte, r *Request) (size int, p part) {
 	return size, whole
 }
 
-// cutLine takes the first line off b. In a simple request, no line feed comes alone.
+// cutLine takes the first line off b. In a simple request, every line ends with CR LF.
 func cutLine(b []byte) (line, rest []byte, p part) {
 	i := bytes.IndexByte(b, '\n')
 	switch {
@@ -270,7 +271,7 @@ func (c class) without(b byte) class {
 	return c
 }
 
-// classOf is the class of the ASCII letters, the digits and the others.
+// classOf returns the class of the ASCII letters, the digits and the others.
 func classOf(others string) (c class) {
 	for _, b := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + others {
 		c[b] = true

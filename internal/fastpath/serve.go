@@ -98,7 +98,7 @@ func (c *conn) admit() bool {
 	return true
 }
 
-// answerLater has the answer made that may take a while.
+// answerLater calls later, which may take a while, and sends its answer.
 func (c *conn) answerLater(size int, later Later) next {
 	ctx, cancel := context.WithCancel(c.server.base())
 	defer cancel()
@@ -120,7 +120,7 @@ func (c *conn) answerLater(size int, later Later) next {
 	return goOn
 }
 
-// lend has net/http answer the request that in begins with, and takes the connection back.
+// lend lets net/http answer the request that in begins with, and takes the connection back.
 func (c *conn) lend(size int) next {
 	have := min(size, len(c.in))
 	b := &borrowed{read: withWholeEscapes(c.in[:have]), left: size - have, ahead: c.in[have:len(c.in):len(c.in)]}
@@ -138,7 +138,7 @@ func (c *conn) lend(size int) next {
 	return goOn
 }
 
-// give has net/http serve the connection, and returns when that is over; false if net/http
+// give lets net/http serve the connection, and returns when that is over. It returns false if net/http
 // is closed.
 func (c *conn) give(b *borrowed) bool {
 	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})

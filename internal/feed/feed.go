@@ -20,10 +20,10 @@ var ErrTooMany = errors.New("too many readers")
 type Options struct {
 	// Size is the number of records that are kept.
 	Size int
-	// Readers is the most that may read at a time.
+	// Readers is the maximum number of readers at a time.
 	Readers int
-	// Keeps is how long records are still taken after the last reader has left, for one that
-	// comes back.
+	// Keeps is how long the feed still takes records after the last reader has left, in case it comes
+	// back.
 	Keeps time.Duration
 	// Burst, if not 0, bounds the records that are taken between two reads of any reader. Further ones
 	// are only counted, which costs two atomic additions and no lock.
@@ -56,8 +56,8 @@ func New[T any](opts Options) *Feed[T] {
 	return &Feed[T]{opts: opts, readers: make(map[*Reader[T]]struct{})}
 }
 
-// Wanted reports whether a record would be taken. It is one atomic load: a writer for whom a
-// record is work asks before.
+// Wanted reports whether a record would be taken. It is one atomic load: a writer asks first if its
+// records are expensive to make.
 func (f *Feed[T]) Wanted() bool { return f.wanted.Load() }
 
 // Add takes a record, if it is wanted.
@@ -159,7 +159,7 @@ func (f *Feed[T]) stop() {
 	f.last.Add(1) // guard 13.33
 }
 
-// at returns a record in the ring. The caller holds mu.
+// at returns the place in the ring of the i-th record that was taken. The caller holds mu.
 func (f *Feed[T]) at(i uint64) *Record[T] { return &f.ring[i%uint64(len(f.ring))] }
 
 // Reader follows a feed. One goroutine uses it.
@@ -219,7 +219,7 @@ func (r *Reader[T]) Read(records []Record[T]) (n int, missed uint64) {
 	return n, missed
 }
 
-// Skip leaves out everything until now, and returns the number of the last record.
+// Skip skips everything until now, and returns the number of the last record.
 func (r *Reader[T]) Skip() (last uint64) {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()
@@ -234,5 +234,5 @@ func (r *Reader[T]) Seen() uint64 {
 	return r.seen
 }
 
-// Close ends the reading. It may be called again.
+// Close removes the reader from the feed. It may be called again.
 func (r *Reader[T]) Close() { r.feed.leave(r) }

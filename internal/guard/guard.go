@@ -53,7 +53,7 @@ func New(o Options, next http.Handler) *Guard {
 	}
 }
 
-// Guard is a handler that passes on to another the requests that it lets in.
+// Guard is a handler that passes the requests that it lets in to another handler.
 type Guard struct {
 	hosts   hosts
 	origins origins
@@ -147,7 +147,7 @@ func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
 }
 
 // isOwn reports whether o is a web origin that names the listener: with the port in Host, and with the
-// name in Host if every Host is accepted, else with any accepted name.
+// name in Host if every Host is accepted, and otherwise with any accepted name.
 func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
 		return false
@@ -172,7 +172,7 @@ func refuse(w http.ResponseWriter, status int, why reason) {
 	_ = enc.Encode(map[string]string{"detail": string(why)}) // strings always marshal
 }
 
-// answerPreflight answers as BotWire does, but for the headers that would allow anything.
+// answerPreflight answers as BotWire does, but without the headers that would allow something.
 func answerPreflight(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("OK"))

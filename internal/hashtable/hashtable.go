@@ -4,7 +4,7 @@
 // (go test ./internal/hashtable -bench AMillion -benchtime 1x).
 //
 // A [Table] hashes linearly (Litwin, 1980): an insertion splits at most one bucket, so no
-// caller ever waits for a whole table to be hashed anew. Chains run through the elements,
+// caller ever waits for a whole table to be hashed again. Chains run through the elements,
 // which embed a [Node]. Tables do not shrink; an empty one is to be dropped by its owner.
 package hashtable
 
@@ -16,7 +16,7 @@ type Node[E any] struct {
 	next *E
 }
 
-// Key is the name under which the element was inserted.
+// Key returns the key under which the element was inserted.
 func (n *Node[E]) Key() string { return n.key }
 
 func (n *Node[E]) node() *Node[E] { return n }
@@ -42,7 +42,7 @@ type Table[E any, P Element[E]] struct {
 	count       int
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t *Table[E, P]) Len() int { return t.count }
 
 // Get returns the element of a key, nil if there is none.
@@ -112,7 +112,7 @@ func (t *Table[E, P]) Walk(cursor, n int, visit func(P)) (next int, done bool) {
 	return cursor, cursor >= buckets
 }
 
-// bucket is where the chain of a key begins.
+// bucket returns the bucket of a key, which is the head of its chain.
 func (t *Table[E, P]) bucket(key string) *P {
 	hash := maphash.String(t.seed, key)
 	i := hash & (2*t.base - 1)
@@ -124,8 +124,8 @@ func (t *Table[E, P]) bucket(key string) *P {
 
 func (t *Table[E, P]) at(i uint64) *P { return &t.segments[i/segmentSize][i%segmentSize] }
 
-// splitBucket adds a bucket and moves into it what belongs there of the bucket whose turn
-// it is. An element only ever moves to a higher bucket: [Table.Walk] relies on that.
+// splitBucket adds a bucket, and moves elements into it from the bucket whose turn it is. An element
+// only ever moves to a higher bucket: [Table.Walk] relies on that.
 func (t *Table[E, P]) splitBucket() {
 	t.grow()
 	from := t.at(t.split)

@@ -26,7 +26,8 @@ type record struct {
 	Seq uint64 `json:"seq"`
 	// Barrier is a time in Unix microseconds: nothing that was confirmed earlier is fresh. 0 means no barrier.
 	Barrier int64 `json:"barrier,omitempty"`
-	// Fence means that writes from before the barrier may be pending, which have to be compared with upstream.
+	// Fence says that writes from before the barrier may be pending, and must be compared with
+	// upstream.
 	Fence bool `json:"fence,omitempty"`
 }
 
@@ -43,7 +44,7 @@ const (
 	Unknown  Kind = "unknown"  // it has no record
 )
 
-// compare returns what has happened to the directory since the record was written, and how that shows.
+// compare returns what has happened to the directory since the record was written, and what shows it.
 // own is the record's file.
 func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 	sameBoot := r.Boot == now.Boot
@@ -86,8 +87,8 @@ func read(dir string) (*record, File, error) {
 	return r, own, nil
 }
 
-// write makes the file anew, durably: after a power cut there is this one or the one from
-// before. It sets Self and Stamp.
+// write replaces the file durably: after a power cut, the file is the old one or the new one. It sets
+// Self and Stamp.
 func (r *record) write(dir string) (err error) {
 	name := filepath.Join(dir, FileName)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

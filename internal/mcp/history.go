@@ -103,8 +103,8 @@ func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
 	return out, nil
 }
 
-// newestWrite is the number of the write that has made the present state: the version has it, and
-// of a delete what is known of the key.
+// newestWrite returns the number of the write that has made the present state. A value has it in its
+// version. For a delete, newestWrite asks the daemon.
 func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64, error) {
 	number, _, _ := strings.Cut(of.Version, "-")
 	if seq, err := strconv.ParseUint(number, 10, 64); err == nil {

@@ -6,14 +6,14 @@ import (
 	"runtime"
 )
 
-// The ways in which clients read their files again.
+// The ways to make a client read its file again.
 const (
 	restart    = "restart it"
 	newSession = "start a new session"
 	byItself   = "it reads the file by itself"
 )
 
-// clients follow each client's own documentation.
+// clients lists the known clients, according to each one's own documentation.
 var clients = []*Client{
 	{
 		// https://modelcontextprotocol.io/docs/develop/connect-local-servers
@@ -90,8 +90,8 @@ var clients = []*Client{
 	},
 }
 
-// below is a file below the user's home directory, or below the one in which the platform keeps
-// configuration.
+// below finds a file below the user's home directory, or below the directory in which the platform
+// keeps configuration.
 func below(configured bool, names ...string) func(home, config string) string {
 	return func(home, config string) string {
 		if configured {
@@ -101,7 +101,8 @@ func below(configured bool, names ...string) func(home, config string) string {
 	}
 }
 
-// moved is a file in a directory of the home, or in the one that a variable names.
+// moved finds a file in a directory of the home, or in the directory that an environment variable
+// names.
 func moved(variable, dir, name string) func(home, config string) string {
 	return func(home, _ string) string {
 		if at := os.Getenv(variable); filepath.IsAbs(at) {

@@ -77,7 +77,7 @@ func (s *Series) Distribution() (d Distribution) {
 	return d
 }
 
-// Plus returns the requests of two distributions.
+// Plus returns the sum of two distributions.
 func (d Distribution) Plus(other Distribution) Distribution {
 	for i, n := range other.within {
 		d.within[i] += n
@@ -86,8 +86,8 @@ func (d Distribution) Plus(other Distribution) Distribution {
 	return d
 }
 
-// Since returns the requests that have come after an earlier state. If a histogram has begun anew
-// meanwhile, all its requests have come after that state.
+// Since returns the requests that have been measured since past. If a histogram has begun anew
+// meanwhile, all its requests count.
 func (d Distribution) Since(past Distribution) Distribution {
 	later := d
 	later.total -= past.total
@@ -100,8 +100,8 @@ func (d Distribution) Since(past Distribution) Distribution {
 	return later
 }
 
-// Quantile estimates a quantile, in seconds, as Prometheus does: evenly within a bucket. Of what took
-// longer than the last bound, it knows no more than that. It is false if nothing was measured.
+// Quantile estimates a quantile, in seconds, as Prometheus does: evenly within a bucket. For requests
+// that took longer than the last bound, it returns that bound. ok is false if nothing was measured.
 func (d *Distribution) Quantile(q float64) (seconds float64, ok bool) {
 	if d.total == 0 {
 		return 0, false

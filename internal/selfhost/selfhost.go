@@ -48,8 +48,8 @@ type Server struct {
 	bodies  *wire.Bodies
 }
 
-// Open opens or creates the database. Its errors name the file; a file that is no database is
-// [ErrNotDatabase], a database laid out otherwise is [ErrLayout], and neither is modified.
+// Open opens or creates the database. Its errors name the file: [ErrNotDatabase] for a file that is no
+// database, and [ErrLayout] for a database with another layout. It modifies neither.
 func Open(ctx context.Context, opts Options) (*Server, error) {
 	store, err := openStore(ctx, opts.Path)
 	if err != nil {

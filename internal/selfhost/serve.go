@@ -60,13 +60,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cancelled answers a request whose context has ended, in case somebody listens still: never with a
-// success, which would confirm a write that may not have been made.
+// cancelled answers a request whose context has ended, in case its caller still listens. It never
+// reports success, which would confirm a write that may not have been made.
 func cancelled() *wire.Refusal {
 	return wire.Detail(http.StatusServiceUnavailable, "The request was cancelled.")
 }
 
-// redirect is where a request with slashes at its end is sent.
+// redirect returns where a request with slashes at its end is sent.
 func redirect(r *http.Request) (target string, ok bool) {
 	path := r.URL.Path
 	trimmed := strings.TrimRight(path, "/")
@@ -155,8 +155,8 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 	return listing.AppendJSON(nil), err
 }
 
-// refusal turns an error into an answer. A failure of the database is logged here, and told to the
-// caller without its particulars.
+// refusal turns an error into an answer. It logs a failure of the database, and tells the caller no
+// details of it.
 func (s *Server) refusal(err error) *wire.Refusal {
 	var refusal *wire.Refusal
 	if errors.As(err, &refusal) {
@@ -179,7 +179,7 @@ func (s *Server) refusal(err error) *wire.Refusal {
 	return wire.Detail(http.StatusInternalServerError, "The database failed.")
 }
 
-// code is SQLite's primary result code, or 0.
+// code returns SQLite's primary result code, or 0.
 func code(err error) int {
 	var failure *sqlite.Error
 	if errors.As(err, &failure) {

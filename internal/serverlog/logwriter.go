@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// logBacklog bounds the lines, in bytes, that wait for the log's reader. A burst of
-	// 10,000 lines fits.
+	// logBacklog is the most, in bytes, that may wait for the log's reader. A burst of 10,000 lines
+	// fits.
 	logBacklog = 4 << 20
 	// LogDrain is how long a process that ends waits for its log's reader.
 	LogDrain = time.Second
@@ -17,18 +17,17 @@ const (
 	FatalDrain = 500 * time.Millisecond
 )
 
-// Writer stands between a server and its log, so that nobody waits for the log's
-// reader: a pipe whose reader has stopped takes nothing more, for ever. It keeps the order
-// of the lines, and writes each whole. Lines for which there is no room are dropped, and
-// one line in their place says how many. Each call of Write is one line. All methods may
-// be called concurrently.
+// Writer stands between a server and its log, so that nobody waits for the log's reader: a pipe whose
+// reader has stopped blocks for ever. It keeps the order of the lines, and writes each whole. If there
+// is no room for a line, Writer drops it, and writes one line in place of the dropped ones that says
+// how many they are. Each call of Write is one line. All methods may be called concurrently.
 type Writer struct {
 	out    io.Writer
 	notice func(dropped int) []byte // the line that stands for those that were dropped
 	torn   bool                     // the last write ended within a line; of the goroutine
 	done   chan struct{}            // closed when the goroutine has ended
 
-	mu      sync.Mutex // guards what follows, and is never held during a write to out
+	mu      sync.Mutex // guards the fields below; never held during a write to out
 	wake    sync.Cond  // backlog or ending has changed
 	backlog []byte     // whole lines
 	dropped int        // lines that came after the backlog
@@ -58,8 +57,8 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Last takes a line that says why the process ends: there is always room for it, after the
-// end of the log, too.
+// Last takes a line that says why the process ends. There is always room for it, even when the log has
+// ended.
 func (w *Writer) Last(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

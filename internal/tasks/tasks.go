@@ -1,5 +1,5 @@
-// Package tasks counts what is under way in a server, its callers and its requests upstream, so that it
-// ends only when all of that has ended. It also makes errors of panics.
+// Package tasks counts the callers and the requests upstream of a server, so that the server ends only
+// when all of them have ended. It also turns panics into errors.
 package tasks
 
 import (
@@ -31,7 +31,7 @@ type Tasks struct {
 // closed makes the number of tasks negative.
 const closed = math.MinInt64
 
-// New returns no tasks.
+// New returns an empty count.
 func New() *Tasks {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Tasks{detached: func() context.Context { return ctx }, endWaits: cancel, over: make(chan struct{})}
@@ -84,15 +84,14 @@ func (t *Tasks) Close() {
 // and net/http would log the value of a panic in a caller's request.
 var ErrPanicked = errors.New("panic")
 
-// Recovered calls f and makes an error of a panic.
+// Recovered calls f and turns a panic into an error.
 func Recovered(logger *slog.Logger, f func() error) (err error) {
 	defer RecoverPanic(logger, &err)
 	return f()
 }
 
-// RecoverPanic makes an error of a panic. The value of a panic may hold an entry's
-// value, so it is logged only if the runtime made it. http.ErrAbortHandler is no fault:
-// it cuts a connection.
+// RecoverPanic turns a panic into an error. The value of a panic may hold an entry's value, so it is
+// logged only if the runtime made it. http.ErrAbortHandler is no fault: it cuts a connection.
 func RecoverPanic(logger *slog.Logger, err *error) {
 	p := recover()
 	if p == nil {

@@ -26,8 +26,8 @@ func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	return f, err
 }
 
-// lookUp is findEntry for a write: it always looks into the journal, and also says which write is pending, 0
-// if none is.
+// lookUp does the same as findEntry for a write. It always looks into the journal, and also returns the
+// number of the pending write, 0 if there is none.
 func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err error) {
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)
@@ -52,9 +52,9 @@ func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err e
 	return state.Seq, f, nil
 }
 
-// newest returns the newer of a journal's state and a cached answer; nil if neither answers. The journal keeps
-// no absence that upstream has told of: it may be newer than the listing that says the same, unless a
-// listing has shown the entry since.
+// newest returns the newer of a journal's state and a cached answer; nil if neither answers. The
+// journal does not keep upstream's 404s. So a cached 404 may be newer than a listing without the entry,
+// unless a later listing has shown the entry.
 func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
 	made, ok := entryItem(id, *state)
 	switch {
@@ -83,14 +83,14 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
 }
 
-// entry is a resource: one entry of which no write was pending under a generation.
+// entry is a resource: one entry that had no pending write at a generation.
 type entry struct {
 	m          *Memory
 	id         journal.ID
 	generation cache.Generation
 	unkept     bool // no copy is to be made of the answer
-	// shown is the time of upstream's version as the view had it when the request was wanted, in
-	// microseconds; 0 if there is no view. An older answer is none.
+	// shown is the time of upstream's version in the view when the request was wanted, in microseconds;
+	// 0 if there is no view. An older answer does not count.
 	shown int64
 }
 
@@ -100,8 +100,8 @@ func newEntry(m *Memory, id journal.ID, generation cache.Generation, unkept bool
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
 
-// name keeps readers whose answer is not to be kept apart from the others, and those who know of a
-// version from a request that began before it was known (contract 7).
+// name separates readers whose answer makes no copy from the others. It also separates readers that know
+// of a version from a request that began before the version was known (contract 7).
 func (e *entry) name() string {
 	name := e.id.String()
 	if e.shown != 0 {
@@ -178,8 +178,9 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 	return seen, err
 }
 
-// checkList takes upstream's list in before it believes a 404 for an entry that upstream has confirmed. All who
-// need the list share it. It returns true if that was necessary.
+// checkList gets upstream's list if a 404 is for an entry that upstream has confirmed: the list shows
+// whether to believe it. All readers that need the list share the request. checkList returns true if it
+// got the list.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil || !unproven { // guard 9.34
@@ -189,8 +190,8 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// acceptListed accepts a 404 once upstream's list is known. If that shows the entry all the same, upstream
-// contradicts itself, and what is known here is the answer.
+// acceptListed accepts a 404 once upstream's list is known. If the list shows the entry all the same,
+// upstream contradicts itself, and the answer is the local state.
 func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil {
@@ -212,9 +213,9 @@ func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, erro
 	return e.known(state, generation), nil
 }
 
-// known answers with what is known here, as upstream's answer did not count. The generation is
-// the entry's from before the state was looked up. Ristretto has to have taken the answer from
-// before, or it may keep that one.
+// known answers with the local state, because upstream's answer did not count. The generation is from
+// before the state was looked up. Ristretto must have stored the earlier answer first, or it may keep
+// that one.
 func (e *entry) known(state journal.State, generation cache.Generation) fetched {
 	item, _ := entryItem(e.id, state)
 	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Rejection)
@@ -262,8 +263,9 @@ func (e *entry) isOutdated(seen *journal.Observation) bool {
 	return seen != nil && micros(seen.UpdatedAt) < e.m.view.versionOf(e.id)
 }
 
-// overtaken answers with what is known here instead of with an answer that was asked for at some moment: a
-// pending write is newer, and a copy confirmed since is as good. So a busy entry cannot keep its readers waiting.
+// overtaken answers with the local state instead of an answer that was asked for at some moment: a
+// pending write is newer, and a copy confirmed since is as good. So a busy entry cannot keep its
+// readers waiting.
 func (e *entry) overtaken(asked time.Time) (fetched, error) {
 	now, err := e.m.findEntry(e.id, AnyAge)
 	if err != nil {

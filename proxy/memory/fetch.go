@@ -17,34 +17,33 @@ import (
 
 // resource is what a read is for: an entry or a listing.
 type resource interface {
-	// key is where the reader's answer is cached.
+	// key returns the cache key of the reader's answer.
 	key() cache.Key
-	// name names the resource among all. Listings of a namespace have one name: upstream
-	// is always asked for all keys that it lists.
+	// name identifies the resource. All listings of a namespace have one name, because upstream is
+	// always asked for all keys that it lists.
 	name() string
-	// ask asks upstream. The function that it returns takes upstream's answer into the
-	// journal, and must be called. Its error is errOvertaken if a write came in between
-	// and left nothing here that could answer instead.
+	// ask asks upstream. The caller must call the function that it returns, which stores upstream's
+	// answer in the journal. That function's error is errOvertaken if a write came in between and left
+	// nothing here that could answer instead.
 	ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error)
 }
 
 // errOvertaken says that a write came in while upstream was asked: ask again.
 var errOvertaken = errors.New("overtaken by a write")
 
-// fetched is what a request upstream has led to, for all who waited.
+// fetched is the result of a request upstream, for all readers that waited for it.
 type fetched struct {
-	// item is the answer to the reader of a key: readers of one listing may want different
-	// limits.
+	// item returns the answer for a reader's key: readers of one listing may want different limits.
 	item func(cache.Key) *cache.Item
-	// overtaken says that a write overtook upstream's answer: the item is what is known
-	// here, and newer.
+	// overtaken says that a write overtook upstream's answer: the item is the local state, which is
+	// newer.
 	overtaken bool
-	// doubt says why upstream's answer did not count: the item is what is known here.
+	// doubt says why upstream's answer did not count: the item is the local state.
 	doubt journal.Rejection
 }
 
-// fetches are the requests upstream for reads. All who want the same thing share one.
-// It does not depend on any one of them: when a caller goes, the request goes on.
+// fetches makes the requests upstream for reads. All readers that want the same thing share one
+// request. It does not depend on any one of them: when a caller goes, the request goes on.
 type fetches struct {
 	upstream Upstream
 	tasks    *tasks.Tasks
@@ -53,7 +52,7 @@ type fetches struct {
 	began    sync.Map // name of a fetch under way → time.Time
 }
 
-// patience returns how long a caller to whom nothing else can be given waits for an answer.
+// patience returns how long a caller waits for upstream when there is no other answer to give.
 func (f *fetches) patience(from resource) time.Duration {
 	key := from.key()
 	return f.upstream.Patience(journal.ID{Namespace: key.Namespace, Key: key.Key})

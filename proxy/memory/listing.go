@@ -31,7 +31,7 @@ func (m *Memory) findListing(namespace string, limit int, d Directives) (found, 
 	return f, nil
 }
 
-// list makes a listing of what is known here; nil if upstream was never asked for it.
+// list makes a listing from the local state; nil if upstream was never asked for it.
 func (m *Memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
 	unchanged := func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
@@ -47,13 +47,13 @@ func (m *Memory) list(namespace string, limit int, generation cache.Generation) 
 	return l, err
 }
 
-// localListing is a namespace's listing, of which each reader takes as much as it wants.
+// localListing is a namespace's listing. Each reader takes as much of it as it wants.
 type localListing struct {
 	namespace   string
 	items       []wire.Item // newest first; all, or as many as the limit that it was made for
 	complete    bool
 	confirmedAt time.Time
-	checked     int64 // as of cache.Item
+	checked     int64 // see cache.Item
 	dataLoss    bool  // it has entries that upstream does not show any more
 }
 
@@ -80,11 +80,11 @@ type listing struct {
 
 func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Limit: l.limit} }
 
-// name cannot be an entry's: no key is empty.
+// name returns a name that no entry has, because no key is empty.
 func (l *listing) name() string { return l.namespace + "/" }
 
-// ask begins the fill before it asks, so that the journal lays over upstream's listing
-// the writes that settle meanwhile (contract 8).
+// ask begins the fill before it asks upstream. So the journal lays the writes that settle meanwhile over
+// upstream's listing (contract 8).
 func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked, epoch := time.Now(), l.m.identity.Epoch()
 	fill := l.m.journal.BeginListing(l.namespace)
@@ -109,8 +109,7 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (f
 	}, nil
 }
 
-// accept makes the answer of what is known here once the journal has upstream's listing,
-// or a newer one.
+// accept makes the answer from the local state, once the journal has upstream's listing or a newer one.
 func (l *listing) accept(fill *journal.ListingFill, rows []journal.Row, complete bool, asked time.Time) (fetched, error) {
 	err := fill.Commit(rows, complete)
 	overtaken := errors.Is(err, journal.ErrChanged)

@@ -16,14 +16,13 @@ type lister interface {
 	Lookup(id journal.ID) (journal.State, error)
 }
 
-// list lays a namespace's pending writes over its settled rows, and returns up to limit
-// items; nil if there is no settled listing.
+// list lays a namespace's pending writes over its settled rows, and returns up to limit items; nil if
+// there is no settled listing.
 //
-// A row may be shown only if what is pending of its entry was looked up before the row
-// was read: else a tombstone that settled in between would be in neither, and a deleted
-// key would come back. So the rows are read again after the visit, unless nothing has
-// changed since before the first reading. An entry whose put settles during all this is
-// in the second reading, or the visit has seen its put.
+// A row may be shown only if the entry's pending write was looked up before the row was read. Otherwise
+// a tombstone that settled in between would be in neither, and a deleted key would come back. So list
+// reads the rows again after the visit, unless nothing has changed since before the first reading. An
+// entry whose put settles during all this is in the second reading, or the visit has seen its put.
 func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
 	most := maxListLimit + sparePuts
 	if isTimed(from) {
@@ -37,8 +36,9 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 	}
 }
 
-// listNewest is list with the newest rows only: there may be many. cut says that there are more, which the listing
-// lacks if pending writes have hidden some of the rows.
+// listNewest does the same as list, but with the newest rows only, because there may be many. cut says
+// that it left rows out. The listing may then be too short if pending writes have hidden some of its
+// rows.
 func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok { // guard 9.3
@@ -67,8 +67,8 @@ func listNewest(from lister, namespace string, limit, most int, unchanged func()
 	}, settled.Cut, nil
 }
 
-// visitPending visits a namespace's pending writes. Entries that are deleted during the
-// visit may leave fewer puts than the limit: then it needs more to spare.
+// visitPending visits a namespace's pending writes. If deletes during the visit leave fewer puts than
+// the limit, it visits them again and keeps more puts.
 func visitPending(from lister, namespace string, limit int, rows []journal.Row) (*overlay, error) {
 	for keep := limit + sparePuts; ; keep *= 2 {
 		o := newOverlay(rows, keep)
@@ -110,8 +110,8 @@ func readAgain(from lister, namespace string, most int, o *overlay) (settled jou
 	return from.Listing(namespace, most) // guard 6.5
 }
 
-// pendingOf is the pending write that a state is. The visit may have missed it, as the entry
-// was written again after the visit had passed its place.
+// pendingOf returns the pending write that a state shows. The visit may have missed it, because the
+// entry was written again after the visit had passed its place.
 func pendingOf(key string, state *journal.State) journal.Pending {
 	op := journal.Delete
 	if state.Kind == journal.Value {
@@ -122,17 +122,17 @@ func pendingOf(key string, state *journal.State) journal.Pending {
 	}
 }
 
-// sparePuts is how many puts more than the limit a visit keeps, for those whose entries
-// are deleted during the visit.
+// sparePuts is how many puts a visit keeps beyond the limit, in case entries are deleted during the
+// visit.
 const sparePuts = 100
 
-// overlay is what a listing needs to know of the pending writes. It keeps little,
-// however many there are: the newest puts, and of each settled row the newest write.
+// overlay holds the pending writes that a listing needs. It stays small, however many there are: it has
+// the newest puts, and the newest write to each settled row.
 type overlay struct {
 	keep   int
 	newest map[string]newestWrite // by key, of the entries with a settled row
 
-	recent []journal.Pending // the newest puts, and what was visited since the last sort
+	recent []journal.Pending // the newest puts, and all visited since the last sort
 	oldest uint64            // puts of a lower number have been dropped; 0 if none was
 	floor  float64           // the newest time of a dropped put
 }
@@ -171,7 +171,8 @@ func (o *overlay) drop(p journal.Pending) {
 	}
 }
 
-// sort leaves the newest puts, newest first, one for each entry.
+// sort sorts the recent puts, newest first. It keeps only the newest one of each entry, and no more
+// than keep in all.
 func (o *overlay) sort() {
 	slices.SortFunc(o.recent, func(a, b journal.Pending) int { return cmp.Compare(b.Seq, a.Seq) })
 	seen := make(map[string]bool, len(o.recent))
@@ -198,10 +199,10 @@ func (o *overlay) lacks(limit int) bool { return o.oldest > 0 && len(o.recent) <
 // over lays the pending writes over settled rows: tombstones hide, puts replace and add.
 //
 // The writes of this journal come in their order, pending or settled: upstream may have
-// received them in another order. A pending write is newer than all rows of other writers, whatever
-// the times say: upstream's times are those of arrival, and an entry that was written here
-// before another may have reached upstream after the other was written. A write is shown
-// with no older time than what is listed below it.
+// received them in another order. A pending write is newer than all rows of other writers, even if
+// the times say otherwise: upstream's times are times of arrival, and an entry that was written here
+// before another may have reached upstream after the other was written. The time shown for
+// a write is never older than the times below it.
 func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	written := make(map[string]*journal.Pending, len(o.recent))
 	for i := range o.recent {
@@ -230,15 +231,15 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	return newestFirst(lines, limit)
 }
 
-// isTimed reports whether the times of rows are those of the writes, as upstream keeps them. Else they
-// are upstream's own times of arrival.
+// isTimed reports whether the rows have the times of the writes. Otherwise they have the times at which
+// upstream received them.
 func isTimed(from lister) bool {
 	_, timed := from.(*viewLister)
 	return timed
 }
 
-// overTimed is over for an upstream that orders versions by the times of the writes: a pending write
-// has the time that it will have upstream, and its place.
+// overTimed does the same as over for an upstream that orders versions by the times of the writes: a
+// pending write has the time, and so the place, that it will have upstream.
 func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
 	lines := make([]line, 0, len(o.recent)+len(rows))
 	for _, row := range rows {

@@ -16,7 +16,7 @@ const fallbackAfter = time.Second
 
 var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
 
-// found is what is known here, and what that is good for.
+// found is the local answer to a read, and how far it may be used.
 type found struct {
 	item       *cache.Item      // nil if nothing is known
 	generation cache.Generation // of the key, from before the look
@@ -24,10 +24,10 @@ type found struct {
 	age        time.Duration
 	excluded   bool // a directive of the caller's keeps the item from being the answer
 	disk       bool // the journal had the item, and the cache had not
-	mayExist   bool // nothing is known, but that upstream holds the entry, or may
+	mayExist   bool // nothing is known except that upstream holds, or may hold, the entry
 }
 
-// assess says what an item is good for that was found under a generation; nil is no item.
+// assess judges an item that was found under a generation; item may be nil.
 func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
@@ -51,10 +51,11 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }
 
-// doubted are the sources of answers in whose place upstream has given another one.
+// doubted has the source of the answer that is given when an answer of upstream does not count, by the
+// reason.
 var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
-// answer returns the item as a read's result without a status, for which upstream was not asked.
+// answer returns the item as the result of a read that did not ask upstream, without a status.
 func (f found) answer() Result {
 	r := Result{Read: true, Source: FromCache, Age: f.age, fromDisk: f.disk, item: f.item}
 	switch {
@@ -67,8 +68,8 @@ func (f found) answer() Result {
 	return r
 }
 
-// askUpstream answers a read for which what was found here is not fresh: a stale answer while
-// upstream is asked in the background, else upstream's answer, else an old one.
+// askUpstream answers a read that has no fresh local answer. It returns a stale answer and asks
+// upstream in the background. If there is none, it returns upstream's answer, or else an old one.
 func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, error) {
 	r := found.answer()
 	switch {
@@ -128,7 +129,7 @@ func (f found) askedBecause() Source {
 	return FromExpired
 }
 
-// isNoAnswer tells upstream's silence from an error of this daemon's.
+// isNoAnswer reports whether err means that upstream did not answer, and not that this daemon failed.
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {

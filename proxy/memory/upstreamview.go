@@ -30,16 +30,16 @@ import (
 // [View]. The view tells since when it is complete, and may show more: so where it is broken, a
 // listing that is younger than that time does not outdo it.
 
-// upstreamView compares what is known here with what upstream is known to hold.
+// upstreamView compares the local state with the state that upstream is known to hold.
 type upstreamView struct {
 	upstream View // nil if upstream does not tell of changes
 	journal  *journal.Journal
 }
 
-// viewed is what is known of an entry once upstream's version is laid over it.
+// viewed is the answer for an entry after the local state was compared with upstream's version.
 type viewed struct {
 	item     *cache.Item // nil if nothing can be answered
-	mayExist bool        // nothing is known, but that upstream holds the entry, or may
+	mayExist bool        // nothing is known except that upstream holds, or may hold, the entry
 	present  bool        // a view that has caught up shows that upstream holds a value, which is not here
 	deleted  bool        // the item is an absence that is later than a copy here: see dropDeleted
 }
@@ -85,7 +85,7 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 	return confirm(cache.Item{ConfirmedAt: asOf})
 }
 
-// outdated is an answer that upstream is known, or is likely, not to hold any more. Its age is unknown: see
+// outdated marks an answer that upstream certainly or probably no longer holds. Its age is unknown: see
 // [cache.Age].
 func outdated(made cache.Item) viewed {
 	made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
@@ -115,8 +115,8 @@ func isAbsentSince(cached *cache.Item, at time.Time) bool {
 	return cached != nil && cached.Body == nil && cached.ConfirmedAt.After(at)
 }
 
-// confirmedAt is when upstream was last known to hold what an answer shows, and holds says that it
-// still is: the view has been caught up since the answer was made.
+// confirmedAt returns when upstream was last known to hold an answer. holds says that it still does:
+// the view has been caught up since the answer was made.
 func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 	if item.Checked == 0 {
 		return item.ConfirmedAt, false
@@ -137,7 +137,7 @@ func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	return caughtUp && since.UnixNano() != item.Checked
 }
 
-// isDeletedUpstream reports whether upstream no longer holds an entry of which there is a copy here.
+// isDeletedUpstream reports whether upstream no longer holds an entry that has a copy here.
 func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.Generation) bool {
 	if m.view.upstream == nil {
 		return false
@@ -158,7 +158,8 @@ func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	return caughtUp && known && present, caughtUp && known && !present && row.UpdatedAt != 0
 }
 
-// listed is [journal.Listings.Shows] by the view, if that is known.
+// listed does the same as [journal.Listings.Shows], but answers from the view if the view knows the
+// entry.
 func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
 	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return l, listed, ok, err
@@ -171,8 +172,9 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
 }
 
-// versionOf returns the time of the version that the view shows of an entry, in microseconds; 0 for none. In a
-// namespace with data loss it counts for nothing: the copies here are to replace it.
+// versionOf returns the time of the version that the view shows of an entry, in microseconds; 0 if it
+// shows none. In a namespace with data loss it is 0 too: the copies here are to replace upstream's
+// version.
 func (c *upstreamView) versionOf(id journal.ID) int64 {
 	if c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return 0
@@ -186,7 +188,7 @@ func (c *upstreamView) hasDataLoss(namespace string) bool {
 	return suspect
 }
 
-// micros is a time in Unix seconds as the whole microseconds that versions are ordered by.
+// micros converts Unix seconds to whole microseconds, by which versions are ordered.
 func micros(at float64) int64 { return int64(math.Round(at * 1e6)) }
 
 func laterTime(a, b time.Time) time.Time {
@@ -201,7 +203,7 @@ type olderAnswer struct{}
 
 func (olderAnswer) Error() string { return "upstream answers with an older state than it has shown" }
 
-// RetryAfter is about how long a cluster needs to agree on who leads.
+// RetryAfter returns about how long a cluster needs to agree on a leader.
 func (olderAnswer) RetryAfter() time.Duration { return time.Second }
 
 var errOlderAnswer error = olderAnswer{}

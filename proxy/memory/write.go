@@ -64,7 +64,7 @@ func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 }
 
 // await waits until upstream has confirmed or refused a write, for as long as its caller prefers, and
-// returns what has become of the write by then.
+// returns the state of the write by then.
 func (m *Memory) await(caller context.Context, q *Request, written *journal.Write) string {
 	if q.Wait == 0 {
 		return "pending"
@@ -84,9 +84,9 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 	return "dead"
 }
 
-// storeIf journals a write if the entry is as the caller's conditions, if any, want it.
-// Nothing comes between the look at the entry and the write: so of all callers who want to
-// replace one state, one does (contract 5).
+// storeIf journals a write if the entry meets the caller's conditions, if there are any. No other write
+// comes between the check and the write: of all callers who want to replace the same state, only one
+// does (contract 5).
 func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (written journal.Write, err error) {
 	if !c.given() {
 		return m.store(w)
@@ -105,7 +105,8 @@ func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) 
 	return written, err
 }
 
-// unlessOvertaken repeats a try that decides on one look at an entry, as long as another write is faster.
+// unlessOvertaken calls try again for as long as another write overtakes it. Each try looks at the
+// entry once and decides by that.
 func unlessOvertaken(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -123,8 +124,8 @@ func isOvertaken(err error) bool {
 	return errors.Is(err, journal.ErrChanged) || errors.Is(err, errOvertaken)
 }
 
-// meets refuses a write if the entry is not as the conditions want it. It returns the entry's
-// newest pending write, 0 if there is none, and how many changes of the entry the look has made.
+// meets refuses a write if the entry does not meet the conditions. It returns the entry's newest
+// pending write, 0 if there is none, and how many changes of the entry the check itself has made.
 func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
 	seq, item, changes, err := m.present(w.ID)
 	if err != nil {
@@ -137,8 +138,9 @@ func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes in
 	return seq, changes, c.refuseWrite(item)
 }
 
-// present returns an entry's newest pending write, the state that a GET would be answered with, which may have
-// to be asked for, and how many changes of the entry that has made: the journal takes upstream's answer in.
+// present returns an entry's newest pending write, and the state with which a GET would be answered. It
+// asks upstream for that state if it has to. The journal then stores upstream's answer: changes counts
+// such changes of the entry.
 func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
 	seq, found, err := m.lookUp(id, AnyAge)
 	if err != nil {

@@ -97,8 +97,8 @@ func endingName(end *journal.Ending) string {
 	return eventDead
 }
 
-// Sending must be called right before a request of a pending write leaves, and before it is known
-// that a newer one supersedes the write.
+// Sending must be called right before the request of a pending write leaves, but not for a write that a
+// newer one has superseded.
 func (s *Surface) Sending(w journal.Write) {
 	s.Events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// mostLinger bounds how long a confirmation of the entry stands for a fence: as long, another host may
-	// write unseen.
+	// mostLinger bounds how long the last confirmation of an entry replaces a fence. During that time,
+	// another host may write unseen.
 	mostLinger = 250 * time.Millisecond
 	// mostLately bounds the remembered writes.
 	mostLately = 4096
@@ -29,8 +29,8 @@ type fences struct {
 	offset  *fence.Offset
 
 	mu     sync.Mutex // guards the fields below
-	upTo   uint64     // writes up to this one are fenced, whatever the settings
-	since  time.Time  // when that was said: what was sent before counts as confirmed long ago
+	upTo   uint64     // writes up to this one are fenced, even if the settings say no
+	since  time.Time  // when upTo was set: a write sent before counts as confirmed long ago
 	landed map[journal.ID]landed
 	ring   []journal.ID // the entries of landed, in the order in which they came, from next on
 	next   int
@@ -50,9 +50,10 @@ func newFences(opts *Options) *fences {
 	}
 }
 
-// applies reports whether a write has to be compared with upstream. Where that costs a request, it is
-// not if upstream has confirmed the entry a moment ago: within its linger, or the time of an attempt,
-// each within bounds. A write of another host in that moment is overwritten unseen.
+// applies reports whether a write has to be compared with upstream. If that costs a request and only
+// the settings ask for it, applies returns false for an entry that upstream has just confirmed: within
+// its linger, or the time of an attempt, both bounded. A write of another host in that time is
+// overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
 		return false
@@ -110,7 +111,7 @@ func (s *fences) forget(id journal.ID) {
 	}
 }
 
-// all fences the writes up to one, and no longer counts earlier confirmations as recent.
+// all fences every write up to upTo, and no longer counts earlier confirmations as recent.
 func (s *fences) all(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

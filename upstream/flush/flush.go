@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Flush returns when every write that was acknowledged before the call, of one namespace
-// or, with "", of all, has settled or is dead: with no linger, but at upstream's pace.
-// When ctx ends first, its error comes with what is left. It counts entries.
+// Flush returns when every write that was acknowledged before the call has settled or is dead: the
+// writes of one namespace or, with "", of all. It skips the linger, but keeps to upstream's pace. When
+// ctx ends first, Flush returns its error and what is left. The counts are of entries.
 func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return 0, 0, f.pending(), err
@@ -59,7 +59,8 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 // queuesAtOnce bounds the queues that are visited under one hold of the lock.
 const queuesAtOnce = 128
 
-// eachQueue visits all queues. The schedule may change between some of them and the next.
+// eachQueue visits all queues. It releases the lock now and then, so the schedule may change between
+// two visits.
 func (f *Flusher) eachQueue(visit func(*queue)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
@@ -88,9 +89,9 @@ func (f *Flusher) leave(w *flushWait) Result {
 	return w.result
 }
 
-// Await sends an entry's pending write without linger, and returns when the write of that
-// sequence number, or a newer one to the entry, has settled. It is false when ctx ends
-// first, or when the write is a dead letter.
+// Await sends an entry's pending write without linger, and returns when the write of that sequence
+// number, or a newer one to the entry, has settled. It returns false when ctx ends first, or when the
+// write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
 	w := f.awaitEntry(id, seq)
 	if w == nil {

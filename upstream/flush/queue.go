@@ -37,7 +37,7 @@ type queue struct {
 	notBefore instant // the namespace waits: it is throttled or paused
 	blocked   bool    // one request at a time until one goes through
 	paused    string  // why the namespace is paused; empty if it is not
-	throttled string  // likewise
+	throttled string  // why it is throttled; empty if it is not
 	full      bool    // it is paused because upstream has no room for more in it
 	refusing  bool    // it is paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
@@ -72,7 +72,7 @@ func (q *queue) leave(t *task) {
 	}
 }
 
-// due returns when a task that is not running is due, but for the quota.
+// due returns when a task that is not running is due, regardless of the quota.
 func (q *queue) due(t *task) instant {
 	switch {
 	case t.retrying():
@@ -138,8 +138,8 @@ func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 	return first
 }
 
-// oldestOf bounds the entries of a namespace that go oldest first. With more, the entry goes first that
-// has been due longest.
+// oldestOf bounds the entries of a namespace that are sent oldest first. With more entries, the one
+// that has been due longest goes first.
 const oldestOf = 1000
 
 // choose returns the task to send now; q.first() must be ready. An entry for which a caller waits goes

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// noPosition is behind all announced writes.
+// noPosition is a position after all announced writes.
 const noPosition = math.MaxUint64
 
 // schedule decides which task comes next. Each namespace has a queue in order of due
@@ -71,7 +71,7 @@ func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 	return q, t, made
 }
 
-// written takes in a write that the journal announces.
+// written schedules a write that the journal has announced.
 func (s *schedule) written(c journal.Change, linger, now instant) {
 	q, t, made := s.ensure(c.ID)
 	if c.Seq < t.seq { // guard 12.4
@@ -219,7 +219,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	return a
 }
 
-// begin notes that an attempt begins, whose task is in no line.
+// begin notes the start of an attempt. Its task is in no line.
 func (s *schedule) begin(a *attempt) {
 	q := a.queue
 	a.task.running = true
@@ -320,8 +320,8 @@ func (s *schedule) unblock(q *queue) {
 	s.place(q)
 }
 
-// place puts a queue in its place among the turns. A queue that was just served comes after the others,
-// however long its next task has been due.
+// place updates a queue's place in the order of turns. A queue that was just served comes after the
+// others, however long its next task has been due.
 func (s *schedule) place(q *queue) {
 	h := &s.turns.well
 	if q.failing {

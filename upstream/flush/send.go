@@ -15,7 +15,7 @@ import (
 )
 
 // sendAttempt takes one write upstream: in a slot, and behind a fence where its namespace has one. The
-// fence compares the entry upstream with what is known here, and decides whether the write goes
+// fence compares the entry upstream with the state known here, and decides whether the write is sent
 // (contract 17).
 //
 // In front of an exact engine the write replaces the very version that it was judged against: if another
@@ -40,7 +40,7 @@ type sendAttempt struct {
 	proposedAt     int64 // the write's time, in microseconds, when it was last proposed
 }
 
-// sent is the end of a send attempt.
+// sent is the result of a send attempt.
 type sent struct {
 	// end is fence.Own or fence.Held if upstream holds the write, fence.Lost if another host's state
 	// stays, fence.Conflict if other hosts were always faster, and fence.Failed if upstream could not be
@@ -78,8 +78,8 @@ const (
 	fenceAge = 2 * time.Second
 	// fenceTries bounds how often a fence asks: an upstream slower than fenceAge would never get a write.
 	fenceTries = 5
-	// fencePause is the wait of an undecided fence. The Date of an answer made later in its second says
-	// more.
+	// fencePause is how long an undecided fence waits. The Date of an answer made later in the same
+	// second says more.
 	fencePause = 300 * time.Millisecond
 	// sharp is a width of the offset's estimate that another Date does not narrow, in seconds.
 	sharp = 0.25
@@ -179,8 +179,8 @@ func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	return failed
 }
 
-// askAgain asks for the value of a version, or, where that is known, waits until another answer says
-// more of the offset.
+// askAgain asks for the value of a version. If that is known, it waits until another answer says more
+// about the offset.
 func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Error {
 	if !seen.valued {
 		return s.ask(ctx, seen)
@@ -234,7 +234,7 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	}
 	if c := s.conditions; c != nil && c.OnBase {
 		if q.Base = s.over; s.alone {
-			q.Own = nil // what was not confirmed is not part of the base
+			q.Own = nil // a write that was not confirmed is not part of the base
 		}
 	}
 	return q, nil
@@ -260,8 +260,8 @@ func (s *sendAttempt) time(q *fence.Question) {
 	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
 }
 
-// outdated reports whether the fence's answer is too old, and upstream is asked once more. An exact engine
-// notices by itself.
+// outdated reports whether the fence's answer is too old, so that upstream has to be asked again. An
+// exact engine notices an outdated answer by itself.
 func (s *sendAttempt) outdated(now time.Time) bool {
 	return s.fenced && !s.f.exact && s.requests < fenceTries && apart(now, s.asked) > fenceAge
 }
@@ -272,12 +272,12 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// propose has upstream replace a version by the write, which becomes later: an entry's times grow with its
-// revisions.
+// propose asks upstream to replace a version by the write. The write gets a later time than the
+// version: an entry's times grow with its revisions.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
 	// guard 18.14b
-	s.f.opts.Quotas.Cover(w.Namespace) // anew: what came before may have lasted into the next window
+	s.f.opts.Quotas.Cover(w.Namespace) // again: the steps before may have lasted into the next window
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}

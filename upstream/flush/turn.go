@@ -18,7 +18,7 @@ type pace struct {
 	endsAt                           instant // when the window ends
 }
 
-// renew brings the pace up to date. The caller places the queue anew.
+// renew brings the pace up to date. The caller places the queue again.
 func (q *queue) renew(qs *quota.Quotas, now instant) {
 	if qs == nil {
 		return
@@ -62,8 +62,8 @@ func (q *queue) kindOf(t *task) quota.Kind {
 	return quota.Ordinary
 }
 
-// turnOf returns when the quota lets a task go. To read a write back costs nothing, nor does the end of a
-// doubt.
+// turnOf returns when the quota lets a task go. A task that only reads a write back, or waits for the
+// end of a doubt, costs nothing.
 func (q *queue) turnOf(t *task) instant {
 	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
 		return 0
@@ -86,7 +86,7 @@ type charge struct {
 	flying    bool // upstream counts the request; not one that reads back
 }
 
-// charged counts the attempt that is about to begin.
+// charged counts the request of an attempt that is about to begin.
 func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	q, t := a.queue, a.task
 	c := charge{quotas: qs, namespace: q.Key()}
@@ -99,7 +99,7 @@ func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	return c
 }
 
-// takeBack takes back a request that upstream has not counted.
+// takeBack takes a request that upstream has not counted off the quota.
 func (c *charge) takeBack() {
 	if c.made {
 		c.made = false

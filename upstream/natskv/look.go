@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// look has the answer of the leader of the bucket's stream.
+// look is the answer of the leader of the bucket's stream.
 type look struct {
 	check
 	connection int // that it was asked by
@@ -31,7 +31,7 @@ type look struct {
 	existing, before uint64
 }
 
-// unusable says why the view cannot be sound by it; "" if it can.
+// unusable returns why the view cannot rely on the answer; "" if it can.
 func (l *look) unusable() string {
 	switch {
 	case l.late:
@@ -103,7 +103,8 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	return stream
 }
 
-// neverSent turns the failure of a look into that of the requests that wait for it.
+// neverSent turns the failure of a look into the failure of the requests that waited for it and were
+// not sent.
 func neverSent(failed *upstream.Error) *upstream.Error {
 	if failed.Verdict == upstream.Unanswered {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
@@ -111,11 +112,11 @@ func neverSent(failed *upstream.Error) *upstream.Error {
 	return failed
 }
 
-// never is the age of a server that the leader has not heard at all.
+// never is the age of a server that the leader has never heard from.
 const never = 24 * time.Hour
 
-// quorumAge returns how long ago the leader has last heard from a majority of servers, itself included.
-// Up to then it was the leader.
+// quorumAge returns how long ago the leader last heard from a majority of servers, itself included.
+// Until then it was certainly the leader.
 func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 	if cluster == nil || len(cluster.Replicas) == 0 {
 		return 0

@@ -41,7 +41,7 @@ type keeper struct {
 	looked     bool
 	failed     *upstream.Error // why looking has failed
 	lagged     bool            // the leader's last revision was lower than one that was known before
-	settled    chan struct{}   // closed with each decision, and made anew
+	settled    chan struct{}   // closed at each decision, and replaced
 }
 
 // newKeeper reads the mark.
@@ -70,8 +70,8 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
-// judge compares the bucket, by its leader's answer over a connection, with the mark. It reports whether
-// it is the same bucket.
+// judge compares the leader's answer about the bucket with the mark. It returns false if the bucket is
+// not the same, or if the answer came over an earlier connection.
 func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	same, say := k.compare(there, now)
 	if say != nil {
@@ -119,7 +119,7 @@ func (k *keeper) fails(why *upstream.Error, unfit bool, connection int) {
 	}
 }
 
-// compare also returns a function that logs the change, or nil.
+// compare compares the bucket with the mark. say logs the change; nil if there is none.
 func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -202,7 +202,7 @@ func (k *keeper) wake() {
 	k.settled = make(chan struct{})
 }
 
-// disconnected has the bucket looked at again.
+// disconnected notes that the bucket has to be looked at again.
 func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,7 +258,7 @@ func (k *keeper) accept() (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
-	k.connection++ // an answer that is under way is compared with what was known of the other bucket
+	k.connection++ // an answer that is under way is compared with the mark of the other bucket
 	k.lagged = false
 	return true, nil
 }

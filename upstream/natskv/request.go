@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// readSubject begins the subjects of questions for messages.
+// readSubject is the prefix of the subjects that ask for a message.
 const readSubject = "$JS.API.STREAM.MSG.GET."
 
 // begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
@@ -58,7 +58,7 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	return e.learn(id, m), nil
 }
 
-// learn decodes an answer, shows it to the index, and takes the index's time for it.
+// learn decodes an answer, shows it to the index, and uses the index's time for it.
 func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
@@ -86,7 +86,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 	defer one.end()
 	v := becomes(p)
 	ack, err := one.js.PublishMsg(one.ctx, encode(subject, v),
-		jetstream.WithRetryAttempts(0), // what has become of an attempt is for the caller to judge
+		jetstream.WithRetryAttempts(0), // the caller judges how an attempt has ended
 		jetstream.WithExpectStream(streamName(e.opts.Bucket)),
 		jetstream.WithExpectLastSequencePerSubject(p.Over.Revision))
 	if err != nil {
@@ -149,8 +149,8 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, true, nil
 }
 
-// Revisions returns the versions of an entry that the bucket keeps, with values, the newest first:
-// tombstones are among them. It takes no longer than Options.Timeout. Errors are *[upstream.Error].
+// Revisions returns the versions of an entry that the bucket keeps, with values and the newest first.
+// Tombstones are versions too. It takes no longer than Options.Timeout. Errors are *[upstream.Error].
 func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()

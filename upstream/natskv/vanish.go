@@ -38,9 +38,9 @@ func (x *index) walkPart(name string, cursor int, visit func(id journal.ID, r *r
 	})
 }
 
-// vanished takes out the rows that a reading of the whole bucket has not shown: upstream has removed
-// them without a trace. shown has the revisions of the reading in ascending order, complete up to upTo.
-// Entries among the rows are told as deleted.
+// vanished removes the rows that a reading of the whole bucket has not shown: upstream has removed them
+// without a trace. shown has the revisions of the reading in ascending order, complete up to upTo.
+// vanished reports the entries among the rows as deleted.
 func (x *index) vanished(shown []uint64, upTo uint64) int {
 	var gone []expiry
 	x.walk(func(id journal.ID, r *row) {
@@ -54,7 +54,7 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 	return len(gone)
 }
 
-// tellMissing tells the entries of an earlier index that this one lacks as deleted.
+// tellMissing reports the entries as deleted that an earlier index has and this one lacks.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {
 		x.mu.Lock()
@@ -65,8 +65,8 @@ func (x *index) tellMissing(before *index, upTo uint64) {
 	})
 }
 
-// forget takes an entry's row out if its revision is the one given. If it is no tombstone, the entry
-// is told as deleted, with the revision upTo.
+// forget removes an entry's row if it has the given revision. If the row is no tombstone, forget
+// reports the entry as deleted, with the revision upTo.
 func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -87,8 +87,8 @@ func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	}
 }
 
-// goneSince makes the version by which a vanished entry is told as deleted: the least one later than its
-// row.
+// goneSince returns the version with which a vanished entry is reported as deleted: the least one later
+// than its row.
 func goneSince(r *row, revision uint64) upstream.Version {
 	return upstream.Version{Revision: revision, Deleted: true, WrittenAt: seconds(r.written + 1)}
 }

@@ -31,7 +31,7 @@ func (qs *Quotas) Cover(namespace string) {
 	}
 }
 
-// isShort is [budget.isShort] of a namespace.
+// isShort calls [budget.isShort] for a namespace.
 func (qs *Quotas) isShort(namespace string) (short bool) {
 	qs.with(namespace, func(b *budget, _ time.Time) { short = b.isShort(qs.short) })
 	return short
@@ -102,16 +102,16 @@ type Report struct {
 	Saved             int // writes that needed no request, as a newer one took their place
 	ResetsAt          time.Time
 	Linger            time.Duration // about how long a write waits now
-	// RunsOutAt is when nothing is left at the pace of the window so far, or since when nothing
-	// is left; zero if the quota lasts, or if too little of the window has passed to tell.
+	// RunsOutAt is the time when the quota runs out at the present pace, or since when it is used up.
+	// It is zero if the quota lasts, or if too little of the window has passed to tell.
 	RunsOutAt time.Time
 }
 
-// paceShown is how much of a window has to pass, 1 part in so many, before its pace means
-// something: a few writes at once, right after its beginning, are no pace.
+// paceShown is the divisor for the part of a window that has to pass before its pace means something: a
+// few writes at once, right after its beginning, are no pace.
 const paceShown = 100
 
-// runsOut is when nothing is left at the pace of the window so far: see [Report.RunsOutAt].
+// runsOut returns when the quota runs out at the present pace: see [Report.RunsOutAt].
 func (b *budget) runsOut(now time.Time) time.Time {
 	if b.noteEmpty(now); !b.emptyAt.IsZero() {
 		return b.emptyAt
@@ -138,8 +138,7 @@ func (b *budget) noteEmpty(now time.Time) {
 	}
 }
 
-// Reports returns the budgets, by namespace, of those that have spent, saved or pending writes
-// in this window.
+// Reports returns, by namespace, the budgets that have spent, saved or pending writes in this window.
 func (qs *Quotas) Reports() map[string]Report {
 	reports := make(map[string]Report)
 	qs.each(func(b *budget, now time.Time) {
@@ -186,10 +185,10 @@ func (qs *Quotas) LeastLeft() float64 {
 	return least
 }
 
-// Spent is how many requests were counted since the start.
+// Spent returns how many requests were counted since the start.
 func (qs *Quotas) Spent() int64 { return qs.spent.Load() }
 
-// Saved is how many writes needed no request since the start.
+// Saved returns how many writes needed no request since the start.
 func (qs *Quotas) Saved() int64 { return qs.saved.Load() }
 
 // eachChunk is how many budgets are visited under one hold of the lock.

@@ -38,14 +38,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Quotas are the budgets of the namespaces. A budget counts the requests upstream that may
-// have been counted there: each PUT and DELETE but those that were certainly not sent, and
-// those that upstream has answered with 429.
+// Quotas holds the budgets of the namespaces. A budget counts the requests that upstream may have
+// counted: each PUT and DELETE, except those that were certainly not sent and those that upstream has
+// answered with 429.
 //
-// The count survives the process. Before a request leaves, the ledger has a number that is
-// not below the count: a lease of some writes at once, so that few requests wait for a sync.
-// What is left of a lease after a crash counts as used. A nil *Quotas allows everything. The
-// methods may be called concurrently.
+// The count survives the process. Before a request leaves, the ledger has a number that is at least the
+// count: it leases several writes at once, so that few requests wait for a sync. After a crash, the
+// rest of a lease counts as used. A nil *Quotas allows everything. The methods may be called
+// concurrently.
 type Quotas struct {
 	opts         Options
 	spent, saved atomic.Int64
@@ -103,8 +103,8 @@ func New(opts Options) *Quotas {
 	return qs
 }
 
-// Changed has the flusher go by other quotas at once, which else takes up to a minute where
-// nothing happens. It does not wait.
+// Changed makes the flusher use the new quotas at once. Without it, that may take up to a minute.
+// Changed does not wait.
 func (qs *Quotas) Changed() {
 	select {
 	case qs.changed <- struct{}{}:
@@ -175,10 +175,10 @@ func (qs *Quotas) sweep(now time.Time) {
 	}
 }
 
-// number is that of the window of a time.
+// number returns the number of the window that a time is in.
 func (b *budget) number(at time.Time) int64 { return at.UnixNano() / int64(b.quota.Period) }
 
-// ends is when the window ends.
+// ends returns when the window ends.
 func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quota.Period)) }
 
 // begin begins a window. Upstream may count in it the requests that are under way.

@@ -14,16 +14,16 @@ const (
 	// tenth above ampleAbove is for the bursts of a namespace that has just begun.
 	ampleAbove  = 0.90
 	spreadBelow = 0.85
-	// reservePart is the part of a quota, 1 in so many, that a namespace keeps for writes that
-	// should not wait: deletes, and those for which a caller waits. The namespace gives the
-	// rest of it to all writes little by little, in line with the time that is left.
+	// reservePart is the divisor for the reserve: a namespace keeps 1/reservePart of its quota for
+	// deletes and for writes that a caller waits for. As the window passes, it gives the rest of the
+	// reserve to all writes little by little.
 	reservePart = 20
 	// nextWindow is how long a namespace that has used up its quota waits in the next window:
 	// a clock that is a little fast would send before it.
 	nextWindow = 100 * time.Millisecond
 )
 
-// supply is what a namespace has left of its quota at one moment.
+// supply is a namespace's remaining quota at one moment.
 type supply struct {
 	quota     Limit
 	left      int           // upstream writes in this window
@@ -49,10 +49,9 @@ type Terms struct {
 
 func reserveOf(writes int) int { return writes / reservePart }
 
-// termsOf finds the terms of a supply. It never lets the quota run dry for ordinary writes: the
-// less is left, the longer is the gap between two of them. Entries that are written all the
-// time then take turns, and each of their requests carries all that was written since the
-// last one.
+// termsOf returns the terms of a supply. It never lets the quota run dry for ordinary writes: the less
+// is left, the longer is the gap between two of them. Entries that are written all the time then take
+// turns, and each of their requests carries all that was written since the last one.
 func termsOf(s supply) Terms {
 	t := Terms{Limited: true, Linger: s.linger, Ends: s.timeLeft, MaxAge: s.quota.MaxAge}
 	if s.left < 1 {
@@ -86,8 +85,8 @@ func termsOf(s supply) Terms {
 	return t
 }
 
-// widened is a time between two others, nearer to the second the larger a share is. Each
-// step multiplies it, as the two may be far apart.
+// widened returns a time from from to to: the larger the share, the nearer to to. It multiplies instead
+// of adding, because the two may be far apart.
 func widened(from, to time.Duration, share float64) time.Duration {
 	if to <= from {
 		return from

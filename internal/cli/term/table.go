@@ -67,10 +67,10 @@ func EncodeJSON(w io.Writer, v any) error {
 // Unix returns the time of a number of Unix seconds.
 func Unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
 
-// Plain shows a time as RFC 3339 to the second and in UTC, which scripts compare.
+// Plain formats a time as RFC 3339, to the second and in UTC, so that scripts can compare it.
 func Plain(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Instant is Plain with milliseconds.
+// Instant does the same as Plain with milliseconds.
 func Instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.

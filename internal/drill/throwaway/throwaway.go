@@ -45,8 +45,8 @@ type throwaway struct {
 	program  string
 	dir      string
 	memory   *selfhost.Server
-	direct   *botwire.Client // which leads to memory past the faults
-	unserve  func() error    // ends what direct leads to
+	direct   *botwire.Client // reaches the memory without the faults
+	unserve  func() error    // stops the server that direct reaches
 	front    *faulty.Server
 	upstream string // the address of front
 
@@ -98,8 +98,8 @@ func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
 	return err
 }
 
-// start starts the daemon on its directory, at a port that is free. Its times are short, so
-// that a drill is.
+// start starts the daemon on its directory, at a free port and with short timeouts, so that the drill
+// is short.
 func (t *throwaway) start(ctx context.Context) (err error) {
 	t.daemon, err = childprocess.Start(ctx, t.dir, t.program,
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.dir, "data"), "--upstream-url", "http://"+t.upstream,

@@ -40,7 +40,7 @@ type Write struct {
 	next  *Write
 }
 
-// ID names the entry.
+// ID returns the entry's namespace and key.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
 // Visible returns the write that readers see; ok is false while there is none.
@@ -82,7 +82,7 @@ func (e *Entry) set(v record.Version) {
 	p.afterDelete, p.losesTies, p.fenced = v.AfterDelete, v.LosesTies, v.Fenced
 }
 
-// ensurePast returns the entry's past, made if need be from what is visible.
+// ensurePast returns the entry's past. If there is none yet, it makes one from the visible write.
 func (e *Entry) ensurePast() *past {
 	if e.past == nil {
 		e.past = &past{since: e.updatedAt, createdAt: e.updatedAt, writtenAt: e.updatedAt}

@@ -141,12 +141,12 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	return &t.report, swap(fsys, dir, madeName(dir))
 }
 
-// choose decides where the records come from, and sifts them. The source is Pebble's view
-// of the store, if it shows all that the newest state record counts. Else it is the records
-// found in the files, and those that only the view shows.
+// choose decides where the records come from, and sifts them. If Pebble's view of the store shows all
+// that the newest state record counts, the records come from the view. Otherwise they come from the
+// files, and from the view where only the view shows them.
 //
-// The state record counts pending writes and dead letters. Of a copy, only the view knows
-// which version is the newest, and only if it can read all of them and lacks no change.
+// The state record counts pending writes and dead letters, but no copies. Only the view knows which
+// version of a copy is the newest, and only if it can read all copies and lacks no change.
 func (t *task) choose(v *view) (*sifter, error) {
 	if v != nil {
 		totals, err := store.ReadTotals(v.db)

@@ -17,9 +17,8 @@ const ChunkHeader = 11 // checksum, length, kind, number of the log
 
 const (
 	syncedHeader = ChunkHeader + 8
-	// The kinds of chunks that begin with a number: a whole batch, the first part of one, a
-	// middle part, the last part. The synced ones have, too, the offset up to which the log
-	// was synced.
+	// The kinds of chunks that begin with the number of the log: a whole batch, or the first, a middle
+	// or the last part of one. A synced chunk also has the offset up to which the log was synced.
 	wholeChunk, lastChunk = 5, 8
 	wholeSynced           = 9
 )
@@ -33,8 +32,8 @@ type Chunk struct {
 	Synced      uint64 // the log was synced up to here when the chunk was written; 0 if it does not say
 }
 
-// ParseChunk parses the chunk that text, the rest of a block, begins with; ok says that it
-// looks like one of the log of this number.
+// ParseChunk parses the chunk that text, the rest of a block, begins with. ok reports whether it looks
+// like a chunk of the log with this number.
 func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 	if len(text) < ChunkHeader {
 		return Chunk{}, false

@@ -52,13 +52,13 @@ func (g *gauge) Pressure() bool { return g.below(g.reserve) }
 // not fit.
 func (g *gauge) Critical() bool { return g.below(g.reserve / criticalShare) }
 
-// mergeable reports whether tables may be merged. While they are, they take twice their
-// room: they leave half the reserve to what callers and the flusher write.
+// mergeable reports whether tables may be merged. During a merge they take twice their room, so a
+// merge must leave half the reserve to the writes of callers and of the flusher.
 func (g *gauge) mergeable() bool {
 	return g.Look() != nil || !g.below(g.reserve/2)
 }
 
-// forget makes the next caller look again: the free space has changed at once.
+// forget makes the next caller look again, because the free space has changed suddenly.
 func (g *gauge) forget() { g.checked.Store(0) }
 
 func (g *gauge) below(n int64) bool {

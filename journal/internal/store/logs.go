@@ -39,7 +39,7 @@ func listLogs(fsys vfs.FS, dir string) ([]logFile, error) {
 	return logs, nil
 }
 
-// newLogReader reads a log by the type that Pebble gives its number and hides.
+// newLogReader returns a reader of a log. Pebble hides the type N of the log's number.
 func newLogReader[N ~uint64](of func(io.Reader, N) *pebblelog.Reader, r io.Reader, number uint64) *pebblelog.Reader {
 	return of(r, N(number))
 }
@@ -69,15 +69,15 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 	}
 }
 
-// CheckLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records
-// and Pebble would not notice: Pebble takes a log that is cut between two records, or missing, for
-// one that ends there. The mark tells whether the end of the last log was cut off. The caller
-// checks the logs before Pebble opens the store and removes them.
+// CheckLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records and
+// Pebble would not notice: Pebble mistakes a log that is cut between two records, or missing, for one
+// that ends there. The mark tells whether the end of the last log was cut off. The caller checks the
+// logs before Pebble opens the store and removes them.
 //
-// Pebble begins a log in two ways. When it opens a store, it first writes all older logs into
-// tables. Later, it first ends the current log with a trailer, and syncs that. So every log but the
-// last has a trailer, and the numbers of the records continue from each log to the next. stated
-// says whether the logs hold a state record; newest is the last one.
+// Pebble begins a log in two ways. When it opens a store, it first writes all older logs into tables.
+// Later, it first ends the current log with a trailer, and syncs that. So every log but the last has a
+// trailer, and the numbers of the records continue from each log to the next. stated says whether the
+// logs hold a state record; newest is the last one.
 func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
@@ -134,10 +134,10 @@ func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
 	return nil // Pebble itself judges a log that cannot be read
 }
 
-// checkEnd checks the last log, in which a power cut may have torn what was not synced. Pebble
-// takes any damage in the last block for that, even if data behind it says that the damaged place
-// was synced. The log does not always say so, because Pebble underestimates what was synced. The
-// mark knows it exactly, markEvery later.
+// checkEnd checks the last log. A power cut may have torn the end that was not synced. Pebble takes any
+// damage in the last block for such a torn end, even if later data says that the damaged place was
+// synced. The log does not always say so, because Pebble underestimates what was synced. The mark says
+// it exactly, but up to markEvery later.
 func checkEnd(f vfs.File, end int64, log logFile) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -159,9 +159,9 @@ const (
 	trailerKind = 5 // a whole chunk, of a log that may be in its second use
 )
 
-// endsAt reports whether the trailer of a log is at an offset: an empty chunk without a
-// checksum, with the number after the log's. Pebble looks at the number only, and so takes
-// a chunk with one flipped bit for it.
+// endsAt reports whether the trailer of a log is at an offset: an empty chunk without a checksum, with
+// the number after the log's. Pebble looks at the number only, and so mistakes a chunk with one flipped
+// bit for a trailer.
 func endsAt(f io.ReaderAt, offset int64, number uint64) bool {
 	var found, want [trailerSize]byte
 	want[6] = trailerKind

@@ -49,9 +49,9 @@ func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err erro
 	return uint64(n), h.Sum32(), err
 }
 
-// check returns [record.ErrCorrupt] if the manifest does not begin as the mark says: Pebble takes a
-// damaged manifest for one that ends there, and then removes the tables that it does not name.
-// check ignores a manifest that came after the mark.
+// check returns [record.ErrCorrupt] if the manifest does not begin as the mark says: Pebble mistakes a
+// damaged manifest for one that ends there, and then removes the tables that it does not name. check
+// ignores a manifest that came after the mark.
 func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	number, err := manifestInForce(fsys, dir)
 	if err != nil || number > m.number {
@@ -78,8 +78,8 @@ func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// next returns the next mark's part about the manifest. If the manifest has grown since this mark,
-// next syncs it first: Pebble may not have done so yet.
+// next returns the manifest's part of the next mark. If the manifest has grown since this mark, next
+// syncs it first: Pebble may not have done so yet.
 func (m manifestMark) next(fsys vfs.FS, dir string) (now manifestMark, err error) {
 	if now.number, err = manifestInForce(fsys, dir); err != nil {
 		return manifestMark{}, err
@@ -148,8 +148,8 @@ func readLiveLogs(fsys vfs.FS, dir string) (live liveLogs, err error) {
 	return live, f.Close()
 }
 
-// take reads one record of the manifest. The first one repeats what an earlier manifest
-// said, beside the next file of its own time.
+// take reads one record of the manifest. The first one repeats what an earlier manifest said, except
+// for the next file, which is as of its own time.
 func (l *liveLogs) take(edit []byte, repeats bool) {
 	numbers := make(map[uint64]uint64)
 	readEdit(edit, func(tag, n uint64) { numbers[tag] = n })

@@ -32,9 +32,8 @@ func Create(opts Options) error {
 	return Finish(opts.FS, opts.Dir, Mark{})
 }
 
-// Open opens a store of the present format. It first looks for damage that Pebble does
-// not see, and would make worse: to open is to remove logs and tables. When it fails, the
-// caller keeps the lock.
+// Open opens a store of the present format. It first looks for damage that Pebble does not see and
+// would make worse, because opening removes logs and tables. When it fails, the caller keeps the lock.
 //
 // Errors: [record.ErrCorrupt] and those of the file system.
 func Open(opts Options) (*Store, error) {
@@ -68,9 +67,9 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-// Check looks, before Pebble opens the store, for damage that Pebble does not see, and
-// returns the mark. It changes nothing. When Pebble opens a store it removes the logs, with
-// everything in them behind the damage.
+// Check looks for damage that Pebble does not see, and returns the mark. It runs before Pebble opens
+// the store: opening removes the logs, and with them everything after the damage. Check changes
+// nothing.
 func Check(opts Options) (Mark, error) {
 	m, err := ReadMark(opts.FS, opts.Dir)
 	if err != nil {

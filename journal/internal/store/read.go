@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// DB reads the store as it is now. It is used between [Store.Acquire] and
+// DB returns a reader of the store as it is now. Use it only between [Store.Acquire] and
 // [Store.Release].
 func (s *Store) DB() pebble.Reader { return s.db }
 
