@@ -240,6 +240,9 @@ func (e *evictor) dropAll(ctx context.Context) error {
 	return nil
 }
 
+// droppedBytes bounds how much drop reads in the order of all writes: writers wait for that.
+const droppedBytes = 1 << 20
+
 // drop removes some copies from a key on. It returns the key from which to go on, or nil.
 func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
 	r, err := tx.Reader()
@@ -247,8 +250,9 @@ func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
 		return nil, err
 	}
 	var keys [][]byte
-	err = store.Each(r, from, record.After([]byte(record.SettledPrefix)), func(key, _ []byte) error {
-		if len(keys) == droppedAtOnce {
+	var read int
+	err = store.Each(r, from, record.After([]byte(record.SettledPrefix)), func(key, value []byte) error {
+		if read += len(value); len(keys) == droppedAtOnce || read > droppedBytes && len(keys) > 0 {
 			next = bytes.Clone(key)
 			return errEnough
 		}

@@ -66,8 +66,6 @@ type NewWrite struct {
 	// Fenced makes the flusher compare the write with upstream before it sends it, even where
 	// flush.fence is false.
 	Fenced bool
-	// Conditional makes an engine with versions carry the write out only over this host's base.
-	Conditional bool
 }
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.

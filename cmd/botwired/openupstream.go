@@ -107,7 +107,7 @@ func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 
 // describeCluster gives the proxy what a cluster has beyond another upstream.
 func (d *sidecar) describeCluster(opts *proxy.Options) {
-	opts.View, opts.Exact = d.cluster, true
+	opts.View = d.cluster
 	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, revisions{d.cluster.Revisions, d.host}
 	opts.WatchState = func() api.WatchState {
 		r := d.cluster.Report()

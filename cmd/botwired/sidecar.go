@@ -193,6 +193,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	opts := proxy.Options{Options: surface.Options{
 		Options: memory.Options{
 			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Identity: d.watch,
+			Exact:        engine.Exact(),
 			Policy:       d.config.cachePolicy,
 			WriteThrough: d.config.writeThrough,
 			Prefetch:     d.config.prefetch,

@@ -98,7 +98,7 @@ func (m *Memory) sendThrough(
 	written, settled, err = m.flusher.WriteThrough(ctx, write, p.ready)
 	switch {
 	case errors.Is(err, journal.ErrChanged):
-		if write.Conditional {
+		if m.exact && wanted.given() {
 			return written, false, errOtherWriter
 		}
 		return written, false, errNotAsMatched // a newer write undoes this one
@@ -177,19 +177,16 @@ func (p *throughWrite) absent() error {
 	return wire.NotFound(p.write.Namespace, p.write.Key)
 }
 
-// carriesThrough prepares a write, and returns true if upstream carries it out before it is acknowledged: as
-// its namespace is set so, or as its caller waits for a condition to hold there. applied is that wait, else negative.
-func (m *Memory) carriesThrough(write *journal.NewWrite, q *Request, wanted Conditions) (applied time.Duration, through bool) {
-	conditional := m.exact && wanted.given()
-	applied = -1
-	if !m.writesThrough(write.Namespace) {
-		if !conditional || !q.Waits || q.Wait == 0 {
-			return applied, false
-		}
-		applied = q.Wait
+// carriesThrough returns true if upstream carries a write out before it is acknowledged: because of the
+// namespace's settings, or because its caller waits for a condition to hold there. applied is that wait, else negative.
+func (m *Memory) carriesThrough(namespace string, q *Request, wanted Conditions) (applied time.Duration, through bool) {
+	if m.writesThrough(namespace) {
+		return -1, true
 	}
-	write.Conditional = conditional
-	return applied, true
+	if m.exact && wanted.given() && q.Waits && q.Wait != 0 {
+		return q.Wait, true
+	}
+	return -1, false
 }
 
 // errOtherWriter refuses a write whose condition held here and not upstream.

@@ -11,7 +11,7 @@ import (
 
 func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
 	m.lister.note(w.Namespace)
-	if applied, through := m.carriesThrough(&w, q, wanted); through {
+	if applied, through := m.carriesThrough(w.Namespace, q, wanted); through {
 		if q.AtOnce {
 			return Result{}, ErrWaits
 		}

@@ -259,7 +259,7 @@ func (k *keeper) accept() (bool, error) {
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
 	k.connection++ // an answer that is under way is compared with the mark of the other bucket
-	k.lagged = false
+	k.lagged, k.failed = false, nil
 	return true, nil
 }
 
