@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// A person gives a bucket that has lost everything what is here, one namespace after the other.
+// A user restores a bucket that has lost everything, one namespace after the other.
 func TestRestoreAllCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/restore?namespace=%2A":           {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
@@ -56,7 +56,7 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
 }
 
-// The status says how the watch does, and first of all what the bucket has lost.
+// The status shows the state of the watch, and before that what the bucket has lost.
 func TestStatusOfAWatch(t *testing.T) {
 	for watch, want := range map[string][]string{
 		"null": nil,

@@ -18,15 +18,14 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// upstreamFile holds, as text, the identity of the upstream that the journal beside
-// it belongs to. It is not in the journal itself: an older botwired ignores the
-// file, and a recovered journal still belongs to the same upstream.
+// upstreamFile holds, as text, the identity of the upstream that the journal belongs to. It is a
+// separate file: an older botwired ignores it, and it stays valid when the journal is recovered.
 const upstreamFile = "UPSTREAM"
 
 // bindUpstream makes sure that the journal belongs to the configured upstream before the daemon sends
-// it any request. Otherwise the daemon would send the pending writes of one service to another, and
-// answer for one from copies of the other. bindUpstream binds an empty journal, and one of a botwired
-// that recorded no upstream, to the configured one.
+// it any request. Otherwise the daemon would send one service's pending writes to another, and answer
+// for one from the other's copies. It binds an empty journal, or one without a recorded upstream, to
+// the configured one.
 func bindUpstream(c *config.Config, j *journal.Journal) error {
 	wanted := c.Upstream.Identity()
 	bound, err := readUpstream(c.DataDir)
@@ -45,7 +44,7 @@ func bindUpstream(c *config.Config, j *journal.Journal) error {
 	return writeUpstream(c.DataDir, wanted)
 }
 
-// otherUpstream returns the error that says what the directory holds and what to do.
+// otherUpstream returns an error that says what the directory holds and what to do.
 func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 	wanted := c.Upstream.Identity()
 	first := ""
@@ -53,7 +52,7 @@ func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 		first = "flush with upstream.url = " + bound + " first, then "
 	}
 	same := "if the same service has a new address"
-	if bound == config.Embedded { // most likely a trial's: its entries have no business in another service
+	if bound == config.Embedded { // most likely a trial: its entries do not belong in another service
 		same = "if botwired selfhost now serves the memory.db in it"
 	}
 	if isCluster(bound) != isCluster(wanted) {
@@ -71,8 +70,8 @@ func held(h journal.Holdings) string {
 	return strings.Join(all, ", ")
 }
 
-// saysMoved returns the command that tells botwired the new address of the directory's upstream, which
-// is the configured one. The command needs no configuration file.
+// saysMoved returns the command that tells botwired that the directory's upstream now has the
+// configured address. The command needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
 	if c.Upstream.Servers() != nil {
@@ -81,7 +80,7 @@ func saysMoved(c *config.Config, bound string) string {
 	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }
 
-// move is the report of recover once an upstream has moved.
+// move is the report of recover --moved-from.
 type move struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
@@ -90,8 +89,8 @@ type move struct {
 	Copies      bool   `json:"copies"`
 }
 
-// moveUpstream records that the directory's upstream has moved from the address former to the
-// configured one. No daemon may use the directory while it runs.
+// moveUpstream records that the directory's upstream has moved from former to the configured address.
+// No daemon may use the directory meanwhile.
 func moveUpstream(c *config.Config, former string) (m move, err error) {
 	from, isOne := config.ParseIdentity(former)
 	if !isOne {
@@ -131,7 +130,7 @@ func printMove(w io.Writer, dir string, m move) error {
 	return err
 }
 
-// isCluster reports whether an identity names a bucket.
+// isCluster reports whether an identity names a NATS bucket.
 func isCluster(identity string) bool { return strings.HasPrefix(identity, "nats:") }
 
 // readUpstream returns the recorded identity, or "" if there is none.

@@ -16,7 +16,6 @@ const (
 	newURL = "https://new.example/base"
 )
 
-// binding is a data directory with a journal in it.
 type binding struct {
 	t   *testing.T
 	dir string
@@ -38,12 +37,11 @@ func newBinding(t *testing.T) *binding {
 	return b
 }
 
-// to binds the directory to a URL.
 func (b *binding) to(url string) error {
 	return bindUpstream(&config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url}}, b.j)
 }
 
-// moved has recover say that the upstream of the directory has moved.
+// moved runs recover --moved-from.
 func (b *binding) moved(former string, flags ...string) outcome {
 	b.t.Helper()
 	check(b.t, b.j.Close())
@@ -91,8 +89,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// botwired gives nothing of one upstream to another: no pending write, no dead letter
-// and no copy.
+// botwired never gives one upstream's data to another: no pending write, dead letter or copy.
 func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		fill  func(*binding)
@@ -116,7 +113,7 @@ func TestDirectoryIsOfItsUpstream(t *testing.T) {
 			wantFailure(t, b.moved("", "--upstream-url", newURL), cli.ExitUsage, "--moved-from")
 			wantFailure(t, b.moved("old.example", "--upstream-url", newURL), cli.ExitUsage, `--moved-from = "old.example"`)
 			b.wantBound(oldURL)
-			for range 2 { // a script may say it again
+			for range 2 { // a script may run it twice
 				got := b.moved(oldURL+"/", "--upstream-url", newURL)
 				if got.code != cli.ExitOK || !strings.Contains(got.stdout, b.dir+" belongs to "+newURL+" from now on, with ") {
 					t.Errorf("%+v", got)
@@ -139,8 +136,7 @@ func TestEmptyDirectoryTakesAnyUpstream(t *testing.T) {
 	}
 }
 
-// A directory without a record, from an older botwired, is bound to the configured
-// upstream.
+// A directory without a recorded upstream, from an older botwired, is bound to the configured one.
 func TestOlderDirectoryIsBound(t *testing.T) {
 	b := newBinding(t)
 	b.write("k")
@@ -149,8 +145,8 @@ func TestOlderDirectoryIsBound(t *testing.T) {
 	b.wantRefused(b.to(newURL))
 }
 
-// A record that a power cut has left half written is no obstacle. A file that names no
-// upstream does not count as a missing one.
+// A record that a power cut left half written does no harm. A file that names no upstream is an error,
+// not a missing record.
 func TestRecordThatCannotBeRead(t *testing.T) {
 	b := newBinding(t)
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM.new"), []byte("https://torn"), 0o600))
@@ -162,10 +158,11 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 		b.wantRefused(b.to(oldURL), "UPSTREAM names no upstream", "damaged", "write into "+filepath.Join(b.dir, "UPSTREAM"), "upstream.url")
 	}
 	check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(strings.ToUpper(oldURL[:12])+oldURL[12:]+"/\n"), 0o600))
-	check(t, b.to(oldURL)) // as a person may write it
+	check(t, b.to(oldURL)) // as a user may write it
 }
 
-// The entries of a trial on the embedded upstream are not botwire.dev's: the error says which service may have them.
+// Entries of a trial on the embedded upstream do not belong to botwire.dev: the error says which
+// service may get them.
 func TestDirectoryOfATrial(t *testing.T) {
 	b := newBinding(t)
 	check(t, b.to(config.Embedded))
@@ -179,8 +176,8 @@ func TestDirectoryOfATrial(t *testing.T) {
 	check(t, b.to(newURL))
 }
 
-// A cluster is known by its bucket. Another kind of service holds none of the entries until somebody
-// carries them over.
+// A cluster is identified by its bucket. A service of another kind has none of the entries until
+// somebody copies them.
 func TestDirectoryOfACluster(t *testing.T) {
 	b := newBinding(t)
 	to := func(servers, bucket string) error {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// hostFile holds the name by which the writes of a data directory are known upstream. A copy
-	// of the directory has the name too: the engine tells such writes apart by time and content.
+	// hostFile holds the host name that marks a data directory's writes upstream. A copy of the
+	// directory has the same name: the engine tells their writes apart by time and content.
 	hostFile = "HOST"
-	// markFile holds what the bucket was when it was last seen.
+	// markFile holds the bucket's mark: its state when last seen.
 	markFile = "NATS"
 	// hostSize is the length of a host's name, in characters of 5 random bits each.
 	hostSize = 16
-	// smallFileLimit bounds how much botwired reads of such a file, in bytes.
+	// smallFileLimit is the largest such file that botwired reads, in bytes.
 	smallFileLimit = 4 << 10
 )
 
-// clusterHost returns the name of the host that a data directory is. It makes one for a new directory.
+// clusterHost returns the host name of a data directory. It creates one for a new directory.
 func clusterHost(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, hostFile)
 	text, err := readSmall(name)
@@ -44,10 +44,10 @@ func clusterHost(dataDir string) (string, error) {
 	return host, nil
 }
 
-// newHost returns a name that no other host has.
+// newHost returns a unique name.
 func newHost() string { return strings.ToLower(rand.Text()[:hostSize]) }
 
-// fileMarks keeps a mark in a file. It implements [natskv.Marks].
+// fileMarks stores the mark in a file. It implements [natskv.Marks].
 type fileMarks struct{ name string }
 
 // Load implements [natskv.Marks].
@@ -75,10 +75,11 @@ func (f fileMarks) Save(m natskv.Mark) error {
 	return writeDurably(f.name, string(text))
 }
 
-// errTooLarge says that a file is larger than those that botwired writes.
+// errTooLarge is the error for a file larger than any that botwired writes.
 var errTooLarge = fmt.Errorf("larger than %d bytes", smallFileLimit)
 
-// readSmall reads a file of a few lines. Its error is errTooLarge if there are more.
+// readSmall reads a file of a few lines. It returns errTooLarge if the file is larger than
+// smallFileLimit.
 func readSmall(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -90,7 +91,8 @@ func readSmall(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// writeDurably gives a file one line: after a power cut, the file holds this one or the one before.
+// writeDurably replaces a file with one line. After a power cut, the file holds either this line or the
+// previous one.
 func writeDurably(name, line string) error {
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// A data directory keeps its name, and no two have the same.
+// A data directory keeps its host name, and no two directories have the same one.
 func TestHostOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	first, err := clusterHost(dir)
@@ -33,7 +33,7 @@ func TestHostOfADirectory(t *testing.T) {
 	}
 }
 
-// A mark is read as it was written, and one that cannot be read is no missing one.
+// A saved mark is read back unchanged. A mark that cannot be read is an error, not a missing mark.
 func TestMarksInAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "NATS")
 	marks := fileMarks{name}

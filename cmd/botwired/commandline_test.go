@@ -76,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// A command or a flag that is gone says what takes its place.
+// A command or flag that no longer exists says what replaces it.
 func TestFormerCommands(t *testing.T) {
 	for name, instead := range cli.FormerCommands {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestFormerCommands(t *testing.T) {
 			if still := err == nil && len(rest) == 0; still && (!hasFlag || cmd.Flags().Lookup(flag) != nil) {
 				t.Fatal("it is still there")
 			}
-			if !hasFlag { // its flags are gone with it
+			if !hasFlag { // its flags are gone too
 				wantFailure(t, botwired(t, append(strings.Fields(name), "--gone")...), cli.ExitUsage, "any more: "+instead)
 			}
 			for _, before := range [][]string{nil, {"help"}} {
@@ -126,8 +126,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The root's help lists the commands of every day, with --all every command in its group, and no
-// settings. The help of serve has the settings that people set.
+// The root's help lists the everyday commands and no settings; with --all it lists every command in its
+// group. The help of serve lists the most used settings.
 func TestHelpOfTheRoot(t *testing.T) {
 	short := botwired(t, "--help").stdout
 	for _, name := range cli.EveryDay {
@@ -166,8 +166,8 @@ func TestHelpOfTheRoot(t *testing.T) {
 	}
 }
 
-// The help of a command shows its own flags first, then those of the settings that it reads, and
-// says where the others are.
+// The help of a command shows its own flags first, then the settings that it reads, and says where the
+// other settings are.
 func TestHelpOfACommand(t *testing.T) {
 	for command, settings := range map[string]string{
 		"version":            "",
@@ -231,7 +231,7 @@ func TestCommandsWithoutHome(t *testing.T) {
 	for _, command := range []string{"serve", "selfhost", "recover"} {
 		wantFailure(t, at(t, d, homeless, command), cli.ExitError, "set data_dir (--data-dir or BOTWIRED_DATA_DIR)")
 	}
-	// selfhost gets as far as the database: it needs no data directory.
+	// selfhost gets as far as opening the database: it needs no data directory.
 	missing := filepath.Join(t.TempDir(), "typo", "m.db")
 	closed := &daemon{address: closedAddress(t)}
 	wantFailure(t, at(t, closed, homeless, "selfhost", "--db", missing), cli.ExitError, missing, filepath.Dir(missing)+" does not exist")
@@ -335,5 +335,4 @@ func TestVersionCommand(t *testing.T) {
 	}
 }
 
-// shownSetting is a setting as botwired config --json shows it.
 type shownSetting struct{ Name, Value, Source string }

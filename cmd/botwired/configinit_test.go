@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// inHome runs the program in the home directory of newHome.
+// inHome runs the program in the home directory that newHome has set.
 func inHome(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -112,7 +112,6 @@ func TestConfigValidateShowsEveryError(t *testing.T) {
 	}
 }
 
-// validation is what botwired config validate --json prints.
 type validation struct {
 	Valid  bool
 	File   string

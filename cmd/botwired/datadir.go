@@ -13,16 +13,15 @@ import (
 // dirMode keeps other users out of the data directory.
 const dirMode = 0o700
 
-// ours are the names that botwired gives in a data directory. A file that belongs to one
-// of them has its name, a dot and more.
-var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // run.lock and others are "botwired run"'s
+// ours lists the names that botwired uses in a data directory. A related file has such a name plus a
+// dot and a suffix.
+var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // for run.lock and other files of "botwired run"
 
-// errShared says that other programs keep files in a data directory, too.
+// errShared says that other programs also keep files in a data directory.
 var errShared = errors.New("it holds other files too")
 
-// keepOthersOut gives dirMode to a data directory that existed before. botwired uses a
-// directory that it may not change, such as a mounted volume or /tmp, as it is: its own
-// files in it are private all the same.
+// keepOthersOut sets dirMode on an existing data directory. If botwired may not change the directory,
+// such as a mounted volume or /tmp, it uses it as it is: its own files in it are private all the same.
 func keepOthersOut(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm()&^dirMode == 0 {
@@ -40,9 +39,9 @@ func keepOthersOut(dir string, logger *slog.Logger) {
 	}
 }
 
-// onlyOurs returns an error if the directory holds anything but the journal, the copies
-// that recoveries and migrations keep beside it, the embedded upstream's database, and
-// the small files beside them.
+// onlyOurs returns an error if the directory holds anything other than botwired's files: the journal,
+// copies from recoveries and migrations, the embedded upstream's database, and the small files beside
+// them.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,11 +56,11 @@ func onlyOurs(dir string) error {
 	return nil
 }
 
-// journalIsGone reports whether a data directory was used before and has no journal now.
+// journalIsGone reports whether a data directory was used before but has no journal now.
 func journalIsGone(dir string) bool {
 	in, err := os.ReadDir(filepath.Join(dir, journalDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false // opening says what is wrong with it
+		return false // opening the journal reports the error
 	}
 	if slices.ContainsFunc(in, func(e os.DirEntry) bool { return e.Name() != "LOCK" }) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A data directory that existed before becomes private, unless other programs use it,
-// too: closing /tmp to everybody else would do its owner no service.
+// An existing data directory becomes private, unless other programs use it too: making /tmp private
+// would harm them.
 func TestKeepOthersOut(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean something else there")

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// A write that upstream refuses for good is in the log, in the status, and in the log of the
-// next start, until a later write to the key has settled.
+// A write that upstream refuses for good is in the log, in the status, and in the next start's log,
+// until a later write to the key has settled.
 func TestTheLifeOfADeadLetter(t *testing.T) {
 	newHome(t)
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "upstream.db")})
@@ -48,7 +48,7 @@ func TestTheLifeOfADeadLetter(t *testing.T) {
 	l.says("dead", "dead-letters", "show", "1")
 	l.end()
 
-	l = startLife(t, args...) // and the log says nothing of it any more
+	l = startLife(t, args...) // the log no longer mentions it
 	l.says("deleted 1 dead letter\n", "dead-letters", "delete", "--all", "--yes")
 	l.end()
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// remindEvery is how often the log says that dead letters wait for a person, beside the line
-// that it has for each new one: people see the end of a log.
+// remindEvery is how often the log repeats that dead letters need a decision. Each new one is also
+// logged once, but people look at the end of a log.
 const remindEvery = 24 * time.Hour
 
-// remindOfDeadLetters logs when there are open dead letters: once read is closed, and from then
-// on once a day.
+// remindOfDeadLetters logs a warning if there are open dead letters: once when read is closed, then
+// once a day.
 func remindOfDeadLetters(ctx context.Context, read <-chan struct{}, open func() int, logger *slog.Logger) error {
 	select {
 	case <-read:

@@ -60,7 +60,7 @@ func TestShowOfADeadLetter(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "dead-letters", "show"), cli.ExitUsage, "botwired dead-letters show ID")
 }
 
-// contract 17: of two hosts' writes, both values and both times are shown.
+// contract 17: for a conflict of two hosts, both values and both times are shown.
 func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/dead-letters/8": {200, `{"id":"8","kind":"superseded","host":"this","namespace":"ns","key":"k","op":"put","status":0,` +
@@ -105,14 +105,14 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 		"written  2023-11-14T22:13:20.500Z\n")
 }
 
-// letterOf is a dead letter as the daemon writes it, without its end.
+// letterOf returns the beginning of a dead letter's JSON, as the daemon writes it.
 func letterOf(id int, namespace string) string {
 	return fmt.Sprintf(`{"id":"%d","kind":"refused","host":"this","seq":%d,"namespace":"%s","key":"k","op":"put","status":413,"error":"Value too large",`+
 		`"written_at":1700000000,"refused_at":1700000060.5`, id, id, namespace)
 }
 
-// letters are a daemon's dead letters: the first page is full. Of each namespace, ns and
-// other, it has one more, and 1001 has been retried since the list.
+// letters returns a daemon's dead letters. The first page is full, and one more letter each in ns and
+// other follows. 1001 was retried after the list was made.
 func letters() map[string]answer {
 	var first []string
 	answers := make(map[string]answer)
@@ -181,7 +181,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 			t.Errorf("%q: exit code %d, stderr %q", no, got.code, got.stderr)
 		}
 	}
-	// A program may have one of the two streams only.
+	// A program may have only one of the two streams on a terminal.
 	for name, has := range map[string]func(p *cli.Program, stream any) bool{
 		"none": func(*cli.Program, any) bool { return false }, "stdin": func(p *cli.Program, stream any) bool { return stream == p.Stdin },
 		"stderr": func(p *cli.Program, stream any) bool { return stream == p.Stderr },
@@ -203,7 +203,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 	if diff := cmp.Diff([]string{"1002"}, deleted()); diff != "" {
 		t.Errorf("of one namespace (-want +got):\n%s", diff)
 	}
-	wantOutput(t, at(t, d, nil, append(all, "--yes")...), "deleted 1002 dead letters\n") // another had gone
+	wantOutput(t, at(t, d, nil, append(all, "--yes")...), "deleted 1002 dead letters\n") // another one was already gone
 	if ids := deleted(); len(ids) != 1003 {
 		t.Errorf("%d are deleted", len(ids))
 	}
@@ -211,7 +211,7 @@ func TestDeleteOfAllDeadLetters(t *testing.T) {
 	wantOutput(t, at(t, d, onTerminal, append(all, "--namespace", "none")...), "deleted 0 dead letters\n")
 }
 
-// An error ends the deletion, and what is done is said.
+// An error ends the deletion, and the output says what was deleted.
 func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 	d := newDaemon(t, letters())
 	d.answers["DELETE /_botwired/dead-letters/3"] = answer{503, `{"detail":"shutting down"}`}
@@ -222,7 +222,7 @@ func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), cli.ExitUsage, "--namespace is for --all")
 }
 
-// Ctrl-C ends the question, which a terminal would hold up.
+// Ctrl-C ends the question, although a read from the terminal would block.
 func TestQuestionIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, typed := io.Pipe()
@@ -232,7 +232,7 @@ func TestQuestionIsInterrupted(t *testing.T) {
 	if err := p.Confirm(ctx, "Delete?"); !errors.Is(err, context.Canceled) || stderr.String() != "Delete? [y/N] \n" {
 		t.Errorf("%v, %q", err, stderr.String())
 	}
-	typed.Close() // and the reader ends
+	typed.Close() // so that the reader ends
 }
 
 func TestRetryThatUndoesANewerWrite(t *testing.T) {
@@ -250,7 +250,7 @@ func TestRetryThatUndoesANewerWrite(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "dead-letters", "retry", "--force", "--all", "--yes"), cli.ExitUsage, "--force is for IDs")
 }
 
-// Nobody replies at the null device.
+// The null device does not count as a terminal.
 func TestTheNullDeviceIsNoTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -13,10 +13,9 @@ const (
 	journalDescriptors = 256 + 64
 )
 
-// connectionBound returns how many connections callers may hold, so that a crowd of them
-// leaves the descriptors that the journal and upstream need. A request that is passed on
-// has a connection upstream of its own. limit is the number of files that the process may
-// have open; 0 means that there is no such number.
+// connectionBound returns how many connections callers may hold, so that enough descriptors are left
+// for the journal and upstream. A forwarded request also takes a connection upstream. limit is the
+// process's limit of open files; 0 means no limit.
 func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
 	if limit == 0 { // guard 2.11
 		return maxConnections
@@ -36,13 +35,13 @@ func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
 	return bound
 }
 
-// reservedDescriptors are not for callers. Upstream has as many as are kept open there, idle
-// ones included.
+// reservedDescriptors returns how many descriptors are not for callers. Upstream gets one for each
+// connection that may be open, including idle ones.
 func reservedDescriptors(concurrency int) uint64 {
 	return uint64(journalDescriptors + 2*concurrency)
 }
 
-// enoughDescriptors is the limit below which the journal may have to wait for one.
+// enoughDescriptors returns the smallest limit at which the journal never has to wait for a descriptor.
 func enoughDescriptors(concurrency int) uint64 {
 	return reservedDescriptors(concurrency) + 2*minConnections
 }

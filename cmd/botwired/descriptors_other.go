@@ -2,5 +2,5 @@
 
 package main
 
-// openFilesLimit is 0: there is no such limit.
+// openFilesLimit returns 0: there is no such limit.
 func openFilesLimit() uint64 { return 0 }

@@ -4,8 +4,8 @@ package main
 
 import "syscall"
 
-// openFilesLimit returns how many files the process may have open. Before main, Go's runtime
-// has raised the soft limit to the hard one, or one less. Where the system does not say, it is 0.
+// openFilesLimit returns how many files the process may have open, or 0 if the system does not say.
+// Go's runtime has already raised the soft limit to the hard one, or one less.
 func openFilesLimit() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/internal/doctor"
 )
 
-// The command prints a line for each finding and one for each remedy, and its exit code is that
-// of the worst.
+// The command prints a line for each finding and one for each remedy. Its exit code is that of the
+// worst finding.
 func TestDoctorCommand(t *testing.T) {
 	d := newDaemon(t, nil)
 	dir := t.TempDir()
@@ -48,8 +48,8 @@ func wantLine(t *testing.T, text, line string) {
 	}
 }
 
-// The file by which doctor tries a directory belongs to botwired: a directory that has only such files is
-// made private.
+// The file that doctor writes to test a directory belongs to botwired: a directory with only such files
+// is made private.
 func TestDoctorsFileIsOurs(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "run.doctor-1"), nil, 0o600); err != nil {

@@ -12,7 +12,7 @@ func TestDrillRefuses(t *testing.T) {
 	wantFailure(t, at(t, newDaemon(t, nil), nil, "drill", "--for", "1s"), cli.ExitUsage, "--for", "5s", "1h")
 }
 
-// testDrill drills a throwaway daemon of the real program, and finds nothing.
+// testDrill runs the real program's drill, and wants no findings.
 func testDrill(t *testing.T, program string) {
 	cmd, stderr := command(t.Context(), t, program, "drill", "--for", "5s", "--json")
 	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())

@@ -45,7 +45,7 @@ func TestGet(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "get", "ns", "down"), cli.ExitError, "botwired: upstream is down (HTTP 503)\n")
 }
 
-// Keys that look like paths arrive as they are.
+// Keys that look like paths are sent unchanged.
 func TestKeysAreNotCleaned(t *testing.T) {
 	for key, target := range map[string]string{
 		"..": "/memory/ns/..", ".": "/memory/ns/.", "...": "/memory/ns/...", "a..b": "/memory/ns/a..b",
@@ -106,8 +106,8 @@ func TestSetRefuses(t *testing.T) {
 	wantFailure(t, at(t, d, broken, "set", "ns", "k"), cli.ExitError, "reading the value from standard input")
 }
 
-// A name with a slash in it is another path for BotWire: it is the name that is wrong, and no
-// key that is missing.
+// BotWire sees a name with a slash as another path. The error must say that the name is invalid, not
+// that the key is missing.
 func TestInvalidNames(t *testing.T) {
 	answers := map[string]answer{"PUT /memory/ns/k": {404, `{"detail":"Not Found"}`}}
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
@@ -150,7 +150,7 @@ func TestList(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "list", "bad"), cli.ExitError, "Invalid namespace (HTTP 400)")
 }
 
-// A list that may not be all says so, beside the list.
+// A list that may be incomplete says so, on stderr.
 func TestListTellsOfMore(t *testing.T) {
 	keys := func(n int) answer {
 		return answer{200, `{"keys":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, n), ",") + `]}`}
@@ -201,7 +201,7 @@ func TestUnreachable(t *testing.T) {
 	wantFailure(t, at(t, socket, nil, "status"), cli.ExitError, "cannot reach botwired at "+socket.address)
 }
 
-// Texts about the network name no calls of the system's, and say what to do.
+// Network errors name no system calls, and say what to do.
 func TestTextsOfTheNetwork(t *testing.T) {
 	speaks := func(said string) *daemon {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -243,8 +243,7 @@ func TestTextsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// A 401 tells somebody at a shell of the setting, not of HTTP's headers; upstream's own
-// stays as it is.
+// The error for a 401 names the setting, not HTTP headers. A 401 from upstream is shown unchanged.
 func TestTextsAboutTheToken(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("wrong"), 0o600); err != nil {
@@ -269,7 +268,7 @@ func TestTextsAboutTheToken(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "get", "up", "stream"), cli.ExitError, "botwired: upstream wants a key (HTTP 401)\n")
 }
 
-// The commands tell a memory service from a daemon in front of one.
+// The commands recognize a memory service where they expect a daemon.
 func TestTextsAboutAnotherProgram(t *testing.T) {
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "m.db")})
 	if err != nil {

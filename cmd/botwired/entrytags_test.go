@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// Of two who set what they have read, the second is told, and nothing is written.
+// If two callers set what both have read, the second gets an error, and nothing is written.
 func TestSetWithACondition(t *testing.T) {
 	newHome(t)
 	l := startLife(t, "--upstream", "embedded", "--embedded-latency", "0s", "--data-dir", t.TempDir())
@@ -26,7 +26,7 @@ func TestSetWithACondition(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &read); err != nil || read.Value != "first" || read.ETag == "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	unquoted := strings.Trim(read.ETag, `"`) // as a shell may leave it
+	unquoted := strings.Trim(read.ETag, `"`) // a shell may have stripped the quotes
 	wantOutput(t, command("set", "ns", "k", "mine", "--if-match", unquoted), "stored ns/k, 4 characters\n")
 	for _, tag := range []string{read.ETag, unquoted, ""} {
 		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), cli.ExitError, "it has changed, so read it again (HTTP 412)")

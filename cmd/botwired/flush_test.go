@@ -55,7 +55,7 @@ func TestFlushThatIsLate(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "flush", "--timeout", "7s"), cli.ExitError, "has not read its journal yet")
 }
 
-// On a terminal, every tick asks for the status until the answer to the flush comes.
+// On a terminal, every tick asks for the status until the flush is answered.
 func TestFlushShowsProgress(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -98,7 +98,7 @@ func TestFlushShowsProgress(t *testing.T) {
 	}
 }
 
-// writes passes every write on, as a string.
+// writes sends every write to the channel, as a string.
 type writes chan string
 
 func (w writes) Write(p []byte) (int, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// newTree returns the root of all commands, of a process without an environment.
+// newTree returns the root command of a process without an environment.
 func newTree() *cobra.Command {
 	return cli.NewRoot(newProcess(term.Terminal{
 		Stdout:     io.Discard,
@@ -25,7 +25,7 @@ func newTree() *cobra.Command {
 	}, nil, &service.Inherited{}))
 }
 
-// Every command shows two examples or more, and the command line of each parses.
+// Every command has at least two examples, and each example's command line parses.
 func TestExamplesParse(t *testing.T) {
 	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
 		if !cmd.Runnable() || cmd.Hidden {
@@ -41,7 +41,8 @@ func TestExamplesParse(t *testing.T) {
 				target := wantParses(t, line)
 				own = own || strings.HasPrefix(target, cmd.CommandPath())
 			}
-			// The default directory is for BotWire: after a trial in it, a daemon in front of BotWire refuses it.
+			// The default directory is for BotWire: after a trial in it, a daemon for BotWire refuses
+			// it.
 			if strings.Contains(example, "--upstream embedded") && !strings.Contains(example, "--data-dir") {
 				t.Errorf("%s: the trial %q has no directory of its own", cmd.CommandPath(), example)
 			}
@@ -55,10 +56,10 @@ func TestExamplesParse(t *testing.T) {
 	})
 }
 
-// word is a word of a command line, with its quotes.
+// word matches a word of a command line, with its quotes.
 var word = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
 
-// commandLines returns the arguments of each botwired in a shell's line.
+// commandLines returns the arguments of each botwired call in a line of shell.
 func commandLines(example string) (lines [][]string) {
 	example, _, _ = strings.Cut(example, " # ")
 	for _, simple := range regexp.MustCompile(`\|\||&&|[|<>()]`).Split(example, -1) {
@@ -74,10 +75,10 @@ func commandLines(example string) (lines [][]string) {
 	return lines
 }
 
-// wantParses returns the path of the command that a command line calls.
+// wantParses returns the path of the command that a command line runs.
 func wantParses(t *testing.T, line []string) string {
 	t.Helper()
-	cmd, rest, err := newTree().Find(line) // flags keep their values: each line has a tree of its own
+	cmd, rest, err := newTree().Find(line) // flags keep their values, so each line gets its own tree
 	if err == nil {
 		err = cmd.ParseFlags(rest)
 	}
@@ -91,10 +92,10 @@ func wantParses(t *testing.T, line []string) string {
 	return cmd.CommandPath()
 }
 
-// A command that has flags of settings reads the configuration: one that is not there fails it.
+// A command with flags for settings reads the configuration: it fails if the file does not exist.
 func TestCommandsReadTheirSettings(t *testing.T) {
 	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
-		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() || cmd.Name() == "doctor" { // which finds it
+		if cmd.Flags().Lookup("config") == nil || !cmd.HasParent() || cmd.Name() == "doctor" { // it reports it as a finding
 			return
 		}
 		line := append(strings.Fields(cmd.CommandPath())[1:], "--config=/nonexistent")
@@ -105,7 +106,7 @@ func TestCommandsReadTheirSettings(t *testing.T) {
 	})
 }
 
-// argumentsFor are those of the command's first example.
+// argumentsFor returns the arguments of the command's first example.
 func argumentsFor(cmd *cobra.Command) []string {
 	for _, example := range strings.Split(cmd.Example, "\n") {
 		for _, line := range commandLines(example) {
@@ -118,7 +119,7 @@ func argumentsFor(cmd *cobra.Command) []string {
 	return nil
 }
 
-// A setting's flag may stand before the command, and one that the command does not read fails it.
+// A setting's flag may come before the command. If the command does not read the setting, it fails.
 func TestFlagsBeforeTheCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/livez": {200, `{"status":"alive"}`}})
 	wantOutput(t, botwired(t, "--listen", d.address, "status", "--live"), "alive\n")
@@ -150,7 +151,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// The help fits a terminal of 80 columns, however long its texts are.
+// The help fits a terminal of 80 columns.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	var pages []string
 	cli.EachCommand(newTree(), func(cmd *cobra.Command) {
@@ -158,7 +159,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			pages = append(pages, strings.TrimPrefix(cmd.CommandPath(), "botwired"))
 		}
 	})
-	home := regexp.MustCompile(`\S*/\.local/state/botwired`) // of a test, which is long
+	home := regexp.MustCompile(`\S*/\.local/state/botwired`) // the test's own path is long
 	for _, page := range pages {
 		for line := range strings.Lines(botwired(t, append([]string{"help"}, strings.Fields(page)...)...).stdout) {
 			if n := len([]rune(strings.TrimSuffix(home.ReplaceAllString(line, ""), "\n"))); n > 80 {

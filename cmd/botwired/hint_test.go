@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// The line to copy has the daemon's address, and never its token.
+// The line to copy contains the daemon's address, and never its token.
 func TestExportLine(t *testing.T) {
 	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2689}
 	anywhere := &net.TCPAddr{IP: net.IPv4zero, Port: 2700}
@@ -34,7 +34,7 @@ func TestExportLine(t *testing.T) {
 	}
 }
 
-// A shell completes the namespaces and keys that the daemon knows.
+// The shell completes the namespaces and keys that the daemon knows.
 func TestCompletionOfNames(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/namespaces?limit=200&match=":                   {200, `{"namespaces":[{"namespace":"my-agent"},{"namespace":"other"}]}`},

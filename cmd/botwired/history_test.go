@@ -58,8 +58,8 @@ func TestUndoOfAScript(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--to", "0", "--yes"), cli.ExitUsage, "expected a revision")
 }
 
-// At a terminal the question shows both states, and the undo is on the condition that the first one
-// is still the newest.
+// On a terminal, the question shows both states, and the undo applies only if the first is still the
+// newest.
 func TestUndoAtATerminal(t *testing.T) {
 	var undone []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,7 @@ func TestUndoAtATerminal(t *testing.T) {
 	}
 }
 
-// An engine's versions and errors are the proxy's revisions and errors.
+// The proxy gets an engine's versions and errors as its own revisions and errors.
 func TestRevisionsOfAnEngine(t *testing.T) {
 	var fail error
 	r := revisions{host: "h1", ask: func(context.Context, journal.ID) ([]upstream.Version, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// identityFiles live as long as the journal, which writes its mark in place.
+// identityFiles are never replaced as long as the journal exists: the journal overwrites MARK in place.
 var identityFiles = []string{journalDir, filepath.Join(journalDir, "MARK")}
 
-// openIdentity finds out whether the data directory is the one that the last daemon left. The
-// journal is open and the flusher exists.
+// openIdentity checks whether the data directory is still the one that the last daemon left. It needs
+// the open journal and the flusher.
 func (d *sidecar) openIdentity(c *config.Config) {
 	d.watch = identity.Open(identity.Options{
 		Dir:      c.DataDir,

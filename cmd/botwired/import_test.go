@@ -26,7 +26,7 @@ const (
 	importedEnd = `{"end":{"namespace":"a","entries":2,"complete":true}}` + "\n"
 )
 
-// importFrom runs an import of a text from standard input.
+// importFrom runs an import of a text on standard input.
 func importFrom(t *testing.T, d *daemon, text string, args ...string) outcome {
 	t.Helper()
 	return at(t, d, func(p *cli.Program) { p.Stdin = strings.NewReader(text) }, append([]string{"import"}, args...)...)
@@ -58,7 +58,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// A file that is cut off, or has a line that is no entry, is imported not at all.
+// Nothing is imported from a file that is cut off or has an invalid line.
 func TestImportOfAFileThatIsNotWhole(t *testing.T) {
 	d := newDaemon(t, nil)
 	for text, want := range map[string]string{
@@ -100,10 +100,10 @@ func TestImportOfAFileThatIsCutInALine(t *testing.T) {
 	}
 }
 
-// Where there is no terminal, an import says once that it waits, and for what.
+// Without a terminal, an import says once that it waits, and for what.
 func TestImportSaysThatItWaits(t *testing.T) {
 	tick := make(chan time.Time)
-	close(tick) // no wait takes long
+	close(tick) // so no wait takes long
 	const why = "the import waits: upstream is down"
 	d := &slowDaemon{steps: []string{`503 {"lines":0,"detail":"` + why + `"}`, `503 {"lines":1,"written":1,"detail":"` + why + `"}`, `200 {"lines":2,"written":1}`}}
 	server := httptest.NewServer(d)
@@ -121,7 +121,7 @@ func linesIn(text []byte) int {
 	return len(slices.Collect(bytes.Lines(text)))
 }
 
-// A file is read twice, and never held whole; what can be read once only is.
+// A regular file is read twice and never held in memory. Other input can be read only once, and is held.
 func TestImportHoldsNoFileInMemory(t *testing.T) {
 	const entries = 1500
 	file := filepath.Join(t.TempDir(), "file.jsonl")
@@ -149,11 +149,11 @@ func TestImportHoldsNoFileInMemory(t *testing.T) {
 	}
 }
 
-// What changes under an import is not taken for all of it.
+// A file that changes during the import is reported, not taken as complete.
 func TestImportOfAFileThatChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file.jsonl")
 	many := strings.Repeat(importedA, 200)
-	// The last entry lies beyond what is read ahead.
+	// The last entry lies beyond the part that is read ahead.
 	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*api.MaxLine/1000)
 	no(t, os.WriteFile(file, []byte(many+padding+importedA), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +175,7 @@ type slowDaemon struct {
 
 func (d *slowDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := new(strings.Builder)
-	_ = r.Write(body) // a builder takes everything
+	_ = r.Write(body) // a builder never fails
 	_, lines, _ := strings.Cut(body.String(), "\r\n\r\n")
 	d.sent = append(d.sent, lines)
 	if len(d.steps) == 0 {
@@ -189,11 +189,11 @@ func (d *slowDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.steps = d.steps[1:]
 }
 
-// An import goes on with the lines that are left while the daemon waits for room or for upstream,
-// and says how far it has come when it stops.
+// While the daemon waits for room or for upstream, an import retries the remaining lines. When it
+// stops, it says how much is done.
 func TestImportThatWaits(t *testing.T) {
 	tick := make(chan time.Time)
-	close(tick) // no wait takes long
+	close(tick) // so no wait takes long
 	const all = importedA + importedB + importedEnd
 	for name, c := range map[string]struct {
 		steps []string
@@ -226,7 +226,7 @@ func TestImportThatWaits(t *testing.T) {
 				p.Stdin = strings.NewReader(all)
 				p.Ticks = func() (<-chan time.Time, func()) { return tick, func() {} }
 			}, "import")
-			server.Close() // and its last handler has ended
+			server.Close() // its last handler has ended
 			if got.code != c.code || !strings.Contains(got.stderr, c.text) {
 				t.Errorf("exit %d: %q", got.code, got.stderr)
 			}
@@ -237,7 +237,7 @@ func TestImportThatWaits(t *testing.T) {
 	}
 }
 
-// A long file is sent in parts of so many lines, and the line that is at fault is that of the file.
+// A long file is sent in parts. An error names the line's number in the file.
 func TestImportOfALongFile(t *testing.T) {
 	const n = 200 + 50
 	d := &slowDaemon{steps: []string{
@@ -247,7 +247,7 @@ func TestImportOfALongFile(t *testing.T) {
 	defer server.Close()
 	text := strings.Repeat(importedA, n) + fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, n)
 	got := importFrom(t, &daemon{address: server.Listener.Addr().String()}, text)
-	server.Close() // and its last handler has ended
+	server.Close() // its last handler has ended
 	wantFailure(t, got, cli.ExitError, fmt.Sprintf("after %d of %d entries", 200+7, n), fmt.Sprintf("line %d: the namespace is full", 200+8))
 	if len(d.sent) != 2 || strings.Count(d.sent[0], "\n") != 200 {
 		t.Errorf("%d parts were sent", len(d.sent))

@@ -14,17 +14,16 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// inherited holds what a service manager has given to the daemon: its notifications, and the socket of a
-// socket unit, if there is one. Without a socket, the daemon listens itself.
+// inherited holds what the service manager passed to the daemon: where to send notifications, and the
+// listening socket of a socket unit, if any. Without a socket, the daemon listens itself.
 type inherited struct {
 	manager  *service.Inherited
 	notifier *service.Notifier
-	passed   net.Listener // nil if there is none
+	passed   net.Listener // nil without a socket unit
 	socket   config.Socket
 }
 
-// inherit takes over the listener of the service manager. Its caller closes it if the daemon does
-// not begin.
+// inherit takes over the service manager's listener. The caller closes it if the daemon does not start.
 func inherit(manager *service.Inherited) (*inherited, error) {
 	in := &inherited{manager: manager}
 	if n := len(manager.Sockets); n > 1 {
@@ -46,7 +45,7 @@ func inherit(manager *service.Inherited) (*inherited, error) {
 	return in, nil
 }
 
-// listenSetting is the value of the setting listen that stands for an address.
+// listenSetting returns the value of the setting listen for an address.
 func listenSetting(at net.Addr) (string, error) {
 	switch at := at.(type) {
 	case *net.TCPAddr:
@@ -66,7 +65,8 @@ func (in *inherited) close() error {
 	return in.passed.Close()
 }
 
-// load loads the configuration, for which the manager's socket says where the daemon listens.
+// load loads the configuration and checks it with admits. The manager's socket, if any, sets the listen
+// address.
 func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*config.Loaded, error) {
 	loaded, err := load(in.socket)
 	if err == nil {
@@ -75,7 +75,7 @@ func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*co
 	return loaded, err
 }
 
-// notify has the daemon notify the manager.
+// notify starts notifications to the manager.
 func (in *inherited) notify(logger *slog.Logger) {
 	in.notifier = in.manager.Notifier(logger)
 	if err := in.manager.Complaint; err != nil {
@@ -83,12 +83,12 @@ func (in *inherited) notify(logger *slog.Logger) {
 	}
 }
 
-// othersMayWrite is the right of every user to connect to a Unix socket.
+// othersMayWrite is the mode bit that lets every user connect to a Unix socket.
 const othersMayWrite = 0o002
 
-// admits refuses a configuration without a token if every user of the machine can connect to the
-// manager's Unix socket: it made the socket with such a mode unless its unit says otherwise. A socket
-// that the daemon does not find may have its name in another mount namespace.
+// admits rejects a configuration without a token if every user of the machine can connect to the
+// manager's Unix socket. That is the socket's default mode, unless its unit sets another. The daemon
+// may not find the socket if it is in another mount namespace.
 func (in *inherited) admits(loaded *config.Loaded) error {
 	path, ok := loaded.Config.Socket()
 	if !ok || in.passed == nil || loaded.Config.Auth.TokenFile != "" {
@@ -108,8 +108,9 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 		path, info.Mode().Perm())
 }
 
-// listen returns the daemon's listener, and whether the service manager has a copy of it that
-// outlives the daemon.
+// listen returns the daemon's listener. outlives says that the service manager holds a copy of it,
+// which stays open when the daemon ends. A configured address must equal that of the manager's socket,
+// as text.
 func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listener net.Listener, outlives bool, err error) {
 	c := &loaded.Config
 	if in.passed == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// The known keys come page by page, past the 1,000 that BotWire lists.
+// list --prefix goes page by page, and beyond the 1,000 keys that BotWire lists.
 func TestListKnown(t *testing.T) {
 	first := `{"key":"user_1","state":"pending","op":"delete","list_bytes":0,"updated_at":1700000000.25,"seq":7}`
 	second := `{"key":"user_2","state":"settled","op":"put","list_bytes":12,"updated_at":1700000000,"seq":null}`
@@ -19,7 +19,7 @@ func TestListKnown(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_"), ""+
 		"KEY     BYTES  UPDATED               STATE\n"+
 		"user_1  0      2023-11-14T22:13:20Z  pending delete\n"+
-		"user_2  12  2023-11-14T22:13:20Z  settled\n") // each page is aligned by itself
+		"user_2  12  2023-11-14T22:13:20Z  settled\n") // each page is aligned separately
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_", "--json"), first+"\n"+second+"\n")
 	got := at(t, d, nil, "list", "ns", "--prefix", "", "--limit", "1")
 	if want := "these are the keys that botwired knows, and upstream may have more: it has not listed all of ns\n"; got.code != cli.ExitOK || got.stderr != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// life is a daemon inside this process, from its start to its end.
+// life is a daemon in this process, from start to end.
 type life struct {
 	t       *testing.T
 	address string
@@ -64,7 +64,7 @@ func startLife(t *testing.T, args ...string) *life {
 	return l
 }
 
-// put writes to an entry, waits for upstream, and returns what has become of the write.
+// put writes to an entry, waits for upstream, and returns the state of the write.
 func (l *life) put(value string) string {
 	l.t.Helper()
 	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPut, "http://"+l.address+"/memory/ns/k", strings.NewReader(`{"value":"`+value+`"}`))
@@ -77,7 +77,7 @@ func (l *life) put(value string) string {
 	return resp.Header.Get("Botwired-Write")
 }
 
-// says fails the test unless a command prints something.
+// says fails the test unless the command's output contains part.
 func (l *life) says(part string, args ...string) {
 	l.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -87,7 +87,7 @@ func (l *life) says(part string, args ...string) {
 	}
 }
 
-// logs fails the test unless this is the next warning or error.
+// logs fails the test unless the next warning or error contains part.
 func (l *life) logs(part string) {
 	l.t.Helper()
 	if line := <-l.log; !strings.Contains(line, part) {

@@ -26,7 +26,7 @@ const (
 		`"outages":[{"from":"2026-11-22T20:30:00Z","to":"2026-11-22T20:34:00Z","state":"down","reason":"no route"}]}`
 )
 
-// newLiveDaemon answers what the live commands ask for.
+// newLiveDaemon answers the requests of the live commands.
 func newLiveDaemon(t *testing.T) *daemon {
 	return newDaemon(t, map[string]answer{
 		"GET /_botwired/status":                {200, statusAnswer},
@@ -36,15 +36,14 @@ func newLiveDaemon(t *testing.T) *daemon {
 	})
 }
 
-// atNine makes stdout a terminal at nine o'clock.
+// atNine makes stdout a terminal, and the time nine o'clock.
 func atNine(p *cli.Program) {
 	p.IsTerminal = func(stream any) bool { return stream == p.Stdout }
 	p.Size = func(any) (int, int) { return 80, 24 }
 	p.Now = func() time.Time { return time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC) }
 }
 
-// The status of a terminal is one screen: the sentence first, then the figures, with times as
-// distances.
+// On a terminal, the status is one screen: the sentence first, then the figures. Times are relative.
 func TestStatusOnATerminal(t *testing.T) {
 	got := at(t, newLiveDaemon(t), atNine, "status")
 	wantOutput(t, got, `Everything is safe
@@ -70,8 +69,7 @@ throttled, paused or failed
 `)
 }
 
-// status --watch draws a frame at each tick, also when the daemon has gone, and leaves the
-// terminal as it was.
+// status --watch draws a frame at each tick, even when the daemon is gone, and restores the terminal.
 func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	gone := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -143,7 +141,7 @@ data: {"at":1795381199.123,"method":"PUT","path":"/memory/ns/k2","namespace":"ns
 
 `
 
-// newMonitored tells of monitoredRequests, and of no more.
+// newMonitored reports monitoredRequests and no others.
 func newMonitored(t *testing.T, asked chan<- string) (address string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +155,7 @@ func newMonitored(t *testing.T, asked chan<- string) (address string) {
 	return server.Listener.Addr().String()
 }
 
-// monitor runs the command until it has printed a number of lines.
+// monitor runs the command until it has printed the given number of lines.
 func monitor(t *testing.T, adjust func(*cli.Program), lines int, args ...string) (printed, stderr, target string) {
 	t.Helper()
 	asked := make(chan string, 1)
@@ -223,7 +221,7 @@ func TestMonitorForAPerson(t *testing.T) {
 	}
 }
 
-// retry --all asks, and without a terminal it needs --yes.
+// retry --all asks first; without a terminal it needs --yes.
 func TestRetryOfAllDeadLettersAsks(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"POST /_botwired/dead-letters/retry":                     {200, `{"retried":2,"skipped":0}`},

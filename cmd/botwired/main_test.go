@@ -24,7 +24,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A command that starts its own program as a daemon finds this one in a test: it must not run the tests again.
+	// A command that starts its own program as a daemon starts this test binary: it must not run the
+	// tests again.
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		fmt.Fprintln(os.Stderr, "this is no botwired, but its tests")
 		os.Exit(cli.ExitError)
@@ -37,7 +38,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newHome gives the program an empty home directory.
 func newHome(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -47,14 +47,13 @@ func newHome(t *testing.T) (home string) {
 	return home
 }
 
-// outcome holds the exit code and the output of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// botwired runs the program in an empty home directory, for no longer than any command
-// should take that ends by itself.
+// botwired runs the program in an empty home directory, with a time limit for commands that should end
+// by themselves.
 func botwired(t *testing.T, args ...string) outcome {
 	t.Helper()
 	newHome(t)
@@ -65,12 +64,12 @@ func botwired(t *testing.T, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// at runs the program against a daemon. It replaces the parts of the outside world that
-// a test needs.
+// at runs the program against a daemon. adjust replaces the parts of the outside world that a test
+// needs.
 func at(t *testing.T, d *daemon, adjust func(*cli.Program), args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if len(args) > 0 && args[0] != "version" && args[0] != "recover" && args[0] != "drill" { // which ask no daemon
+	if len(args) > 0 && args[0] != "version" && args[0] != "recover" && args[0] != "drill" { // they ask no daemon
 		args = append(args, "--listen", d.address)
 	}
 	p := newProcess(term.Terminal{
@@ -90,7 +89,7 @@ func at(t *testing.T, d *daemon, adjust func(*cli.Program), args ...string) outc
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// wantFailure checks that a command failed with one clear line and nothing else.
+// wantFailure checks that a command printed one clear error line and nothing else.
 func wantFailure(t *testing.T, got outcome, code int, parts ...string) {
 	t.Helper()
 	if got.code != code {
@@ -119,10 +118,10 @@ func wantOutput(t *testing.T, got outcome, stdout string) {
 	}
 }
 
-// daemon is a stand-in for a running botwired. It has one answer for each "METHOD
-// target", and remembers the requests.
+// daemon stands in for a running botwired. It has one answer for each "METHOD target", and records the
+// requests.
 type daemon struct {
-	address string // as the setting listen
+	address string // as in the setting listen
 	mu      sync.Mutex
 	answers map[string]answer
 	asked   []asked
@@ -134,7 +133,7 @@ type answer struct {
 }
 
 type asked struct {
-	Target        string // method and request target, as it came
+	Target        string // method and request target, as received
 	Host          string
 	Authorization string
 	Body          string
@@ -195,8 +194,7 @@ func (d *daemon) only(t *testing.T) asked {
 	return d.asked[0]
 }
 
-// closedAddress is a loopback address where nothing listens, and where the test may have
-// something listen.
+// closedAddress returns a loopback address where nothing listens, and on which the test may listen.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	address, err := loopback.FreeAddress(t.Context())

@@ -16,11 +16,12 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// manualPages is where the pages go for a package: the program itself has no use for what writes them.
+// manualPages is the directory for a package's manual pages. It is a test flag, so that the program
+// need not contain the code that writes them.
 var manualPages = flag.String("man", "", "write the manual pages into this directory")
 
-// Every command has a manual page with the texts of its help and all of its settings. The pages of
-// an archive are made on one platform and read on all: they name nothing of the machine that made them.
+// Every command has a manual page with its help and all its settings. The pages are made on one machine
+// and read on others, so they must name nothing of that machine.
 func TestManualPages(t *testing.T) {
 	dir := *manualPages
 	if dir == "" {

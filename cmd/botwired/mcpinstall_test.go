@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// installTest is a home directory for "botwired mcp install".
+// installTest has a home directory for "botwired mcp install".
 type installTest struct {
 	t    *testing.T
 	home string
@@ -59,7 +59,7 @@ func (i *installTest) write(text string, at ...string) string {
 	return file
 }
 
-// server is what a client's file says of a server.
+// server returns a server's entry in a client's file.
 func (i *installTest) server(file, name string) (command string, args []string) {
 	i.t.Helper()
 	text, err := os.ReadFile(file)
@@ -83,7 +83,7 @@ func TestMCPInstall(t *testing.T) {
 	command, args := i.server(file, "botwired")
 	self, err := os.Executable()
 	no(t, err)
-	dir, err := os.Getwd() // behind symbolic links
+	dir, err := os.Getwd() // with symbolic links resolved
 	no(t, err)
 	want := []string{
 		"mcp", "--namespace=team", "--read-only", "--config=" + filepath.Join(i.home, "c.yaml"),
@@ -109,7 +109,8 @@ func TestMCPInstall(t *testing.T) {
 	}
 }
 
-// A client starts its servers in a directory of its own: no path is relative. A name stays a name.
+// A client starts its servers in its own directory, so paths are made absolute. The name of a context
+// stays a name.
 func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 	i := newInstallTest(t)
 	file := filepath.Join(i.home, ".cursor", "mcp.json")
@@ -117,7 +118,7 @@ func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 	i.write("{}", ".config", "nats", "context", "ctx.json")
 	i.write("a-token-that-is-long-enough-for-botwired", "token")
 	t.Chdir(i.home)
-	dir, err := os.Getwd() // behind symbolic links
+	dir, err := os.Getwd() // with symbolic links resolved
 	no(t, err)
 	for given, want := range map[string]string{"./ctx.json": filepath.Join(dir, "ctx.json"), "ctx": "ctx"} {
 		got := i.run("--client", "cursor", "--auth-token-file", "token", "--upstream", "nats://localhost", "--upstream-nats-context", given)
@@ -128,7 +129,8 @@ func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 	}
 }
 
-// uvx and npx keep a program for a while: a client whose file names that one loses its server.
+// uvx and npx run programs from a cache: a client whose file names such a program loses its server when
+// the cache is emptied.
 func TestMCPInstallWarnsOfACache(t *testing.T) {
 	for program, want := range map[string]string{
 		"/home/ada/.cache/uv/archive-v0/mRvf/bin/botwired":                       "uv tool install botwired",
@@ -143,7 +145,7 @@ func TestMCPInstallWarnsOfACache(t *testing.T) {
 	}
 }
 
-// --print shows what to put in, and writes nothing.
+// --print shows the entry, and writes nothing.
 func TestMCPInstallPrints(t *testing.T) {
 	i := newInstallTest(t)
 	got := i.run("--client", "codex", "--print")

@@ -12,20 +12,20 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// measured is an engine whose requests are measured, and whose writes go on with their traces.
+// measured is an engine that measures its requests and passes each write's trace on.
 type measured struct {
 	engine   upstream.Engine
 	traces   *trace.Writes
 	requests *metrics.Times
-	tracer   *telemetry.Tracer // nil makes no spans
+	tracer   *telemetry.Tracer // nil: no spans
 }
 
 func measure(engine upstream.Engine, traces *trace.Writes, tracer *telemetry.Tracer, requests *metrics.Times) *measured {
 	return &measured{engine, traces, requests, tracer}
 }
 
-// do makes one request. waited says that the request was put off, and its caller has an answer. If
-// the request panics, there is nothing to measure.
+// do makes one request. waited says that the write waited in the journal, and its caller was answered
+// before. A request that panics is not measured.
 func (m *measured) do(
 	ctx context.Context, operation, namespace string, waited bool, request func(context.Context) error,
 ) error {
@@ -44,8 +44,8 @@ func (m *measured) do(
 	return err
 }
 
-// outcomeOf names the end of a request for the metrics: its verdict, as [upstream.Engine] defines it,
-// or that another version was there.
+// outcomeOf returns the outcome of a request for the metrics: its verdict, as [upstream.Engine] defines
+// it, or "conflict".
 func outcomeOf(err error) string {
 	if err == nil {
 		return upstream.Confirmed.String()
@@ -59,7 +59,7 @@ func outcomeOf(err error) string {
 	return upstream.Unanswered.String()
 }
 
-// traced makes a write a part of the trace of its caller.
+// traced adds the caller's trace to the context of a write, and reports whether the write waited.
 func (m *measured) traced(ctx context.Context, p *upstream.Proposal) (_ context.Context, waited bool) {
 	c, waited := m.traces.Of(p.String(), p.Writer.Seq)
 	return trace.With(ctx, c), waited

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// traceEngine notes the traces that its requests are a part of.
+// traceEngine records the traces of its requests.
 type traceEngine struct {
 	traces []trace.Context
 	err    error
@@ -42,8 +42,8 @@ func (e *traceEngine) Swap(ctx context.Context, p upstream.Proposal) (upstream.V
 	return upstream.Version{Revision: p.Over.Revision + 1}, e.note(ctx)
 }
 
-// Requests upstream are measured by what they mean, and a write that is still remembered goes on
-// with the trace of its caller.
+// Requests upstream are counted by outcome, and a write carries its caller's trace as long as that is
+// known.
 func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	times, traces, engine := metrics.New(metrics.Build{}).UpstreamRequests, trace.NewWrites(), &traceEngine{}
 	m, id := measure(engine, traces, nil, times), journal.ID{Namespace: "n", Key: "k"}
@@ -68,7 +68,7 @@ func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	requests()
 	engine.err = errors.New("of its own")
 	requests()
-	engine.err = &upstream.Conflict{} // which is no failure of upstream's
+	engine.err = &upstream.Conflict{} // not an upstream failure
 	requests()
 	if v, ok := m.Known(id); v.Revision != 7 || !ok || !m.Exact() {
 		t.Errorf("known: %+v, %v", v, ok)

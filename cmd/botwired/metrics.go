@@ -12,7 +12,7 @@ func newMetrics() *metrics.Metrics {
 	return metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
 }
 
-// readMetrics has the metrics read the parts of the daemon, which are open.
+// readMetrics lets the metrics read the state of the daemon's parts, which are open.
 func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() api.WatchState) {
 	from := metrics.Sources{
 		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,

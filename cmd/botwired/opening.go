@@ -18,22 +18,21 @@ import (
 )
 
 const (
-	// openingPatience is how long callers wait for a journal that is being opened. After
-	// that they are answered.
+	// openingPatience is how long callers wait for the journal to open. After that they get an answer.
 	openingPatience = 5 * time.Second
-	// roomPause is the pause between two looks at a disk that has no room for the journal.
+	// roomPause is the time between two checks for room on the disk.
 	roomPause = 500 * time.Millisecond
 )
 
-// opening answers callers while the daemon cannot open its journal, or needs long for it.
+// opening answers callers while the journal cannot be opened, or takes long to open.
 type opening struct {
 	logger *slog.Logger
 	dir    string
-	serve  func() // begins to serve, the first time
+	serve  func() // starts serving, once
 	full   atomic.Pointer[string]
 }
 
-// ServeHTTP says that the process lives, and refuses all else.
+// ServeHTTP answers livez, and refuses all else with 503.
 func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/_botwired/livez" {
 		(&wire.Refusal{Status: http.StatusOK, Body: []byte(`{"status":"alive"}`)}).Write(w)
@@ -47,8 +46,8 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)
 }
 
-// awaitRoom waits for room on the disk, until ctx ends. The journal calls it while it has too
-// little room to open, and with 0 once it has enough.
+// awaitRoom waits a moment for room on the disk, or until ctx ends. The journal calls it repeatedly
+// while it has too little room to open, and with 0 once it has enough.
 func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 	if needed == 0 {
 		if o.full.Swap(nil) != nil {
@@ -70,9 +69,9 @@ func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 	}
 }
 
-// openOrAnswer opens the daemon's parts. If the disk has no room for that, or it takes
-// long, callers are served meanwhile, by serve. The end of ctx ends the wait for room; any
-// other opening has the time then that the drain would have.
+// openOrAnswer opens the daemon's parts. If the disk has no room or opening takes long, it calls serve,
+// which answers callers meanwhile. If ctx ends, waiting for room ends at once; any other opening may
+// take flush.drain_timeout longer.
 func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func(error), serve func()) error {
 	token, err := c.Token()
 	if err != nil {
@@ -96,12 +95,12 @@ func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func
 		case <-stopped:
 			stopped, tooLate = nil, time.After(c.Flush.DrainTimeout)
 		case <-tooLate:
-			return context.Canceled // the process ends, and the journal is as a crash leaves it
+			return context.Canceled // the process ends, and leaves the journal as a crash would
 		}
 	}
 }
 
-// stoppedEarly is the outcome of a daemon that was not opened: a signal is no failure.
+// stoppedEarly returns the error of a daemon that did not open. A stop by a signal is no error.
 func (d *sidecar) stoppedEarly(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
@@ -110,7 +109,7 @@ func (d *sidecar) stoppedEarly(ctx context.Context, err error) error {
 	return nil
 }
 
-// answerSimple leaves the requests to the handler until the daemon is open.
+// answerSimple leaves requests to the handler until the daemon is open.
 func (d *sidecar) answerSimple(r *fastpath.Request, dst []byte) ([]byte, fastpath.Later) {
 	if !d.opened.Load() {
 		return nil, nil

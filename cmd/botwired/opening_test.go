@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// A daemon that waits for room begins to serve, says what it waits for, and ends when it
-// is told to (contract 3).
+// A daemon that waits for room serves, says what it waits for, and ends when stopped (contract 3).
 func TestADaemonThatWaitsForRoomAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -24,8 +24,8 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// openUpstream returns the engine that keeps the memory upstream, and what passes on the
-// requests that are not for the memory API.
+// openUpstream returns the engine for the memory upstream, and the handler that forwards requests
+// outside the memory API.
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
 	d.offset = fence.NewOffset()
 	if servers := c.Upstream.Servers(); servers != nil {
@@ -53,12 +53,12 @@ func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine up
 	return client, botwire.NewForwarder(client, d.hasToken.Load, d.logger), nil
 }
 
-// nothingElse answers what is no request of the memory API: a bucket has nothing but the memory.
+// nothingElse answers 404 to requests outside the memory API: a bucket has no other resources.
 func nothingElse(w http.ResponseWriter, _ *http.Request) {
 	wire.Detail(http.StatusNotFound, "Not Found").Write(w)
 }
 
-// openCluster opens the bucket that keeps the memory. Its servers need not be there.
+// openCluster opens the bucket that holds the memory. Its servers need not be reachable.
 func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []string) (err error) {
 	if d.host, err = clusterHost(c.DataDir); err != nil {
 		return err
@@ -74,12 +74,11 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 	return nil
 }
 
-// clusterTimeout bounds one attempt, even if upstream.timeout is longer: a
-// leader that dies with a request leaves it without an answer, and the servers soon have another one.
-// The daemon makes the next attempt by itself.
+// clusterTimeout limits one attempt, even if upstream.timeout is longer. A leader that dies during a
+// request leaves it unanswered, and the servers soon elect another. The daemon retries by itself.
 const clusterTimeout = 5 * time.Second
 
-// clusterOptions are the options of the daemon's engine.
+// clusterOptions returns the options of the daemon's engine.
 func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Options, error) {
 	opts, err := engines.Cluster(c, servers, d.host, d.logger)
 	opts.Timeout = min(opts.Timeout, clusterTimeout)
@@ -88,8 +87,8 @@ func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Opt
 	return opts, err
 }
 
-// notBefore is the journal's Options.NotBefore. The cluster, if there is one, is opened after the journal
-// and before its first write.
+// notBefore is the journal's Options.NotBefore. The cluster, if any, is opened after the journal but
+// before its first write.
 func (d *sidecar) notBefore(id journal.ID) float64 {
 	if d.cluster == nil {
 		return 0
@@ -97,15 +96,15 @@ func (d *sidecar) notBefore(id journal.ID) float64 {
 	return d.cluster.NotBefore(id)
 }
 
-// versionSeen passes on what the cluster tells. Before the proxy is there, nobody has asked for
-// anything yet.
+// versionSeen passes the cluster's new versions on to the proxy. It drops them until the proxy exists:
+// nobody has asked for anything yet.
 func (d *sidecar) versionSeen(id journal.ID, now upstream.Version) {
 	if tell := d.onVersion.Load(); tell != nil {
 		(*tell)(id, now.Writer.Host == d.host)
 	}
 }
 
-// describeCluster gives the proxy what a cluster has beyond another upstream.
+// describeCluster sets the proxy options that only a cluster has.
 func (d *sidecar) describeCluster(opts *proxy.Options) {
 	opts.View = d.cluster
 	opts.Loss, opts.Revisions = bucketLoss{d.cluster}, revisions{d.cluster.Revisions, d.host}
@@ -118,7 +117,7 @@ func (d *sidecar) describeCluster(opts *proxy.Options) {
 	}
 }
 
-// bucketLoss is [surface.Loss] over a cluster.
+// bucketLoss implements [surface.Loss] for a cluster.
 type bucketLoss struct{ *natskv.Engine }
 
 // Lost implements [surface.Loss].

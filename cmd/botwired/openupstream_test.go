@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/internal/engines"
 )
 
-// The daemon does not wait longer for a leader that is gone than the servers need to have another.
-// doctor makes no second attempt, and waits for as long as it may.
+// The daemon waits for a dead leader only as long as the servers need to elect another. doctor does not
+// retry, and waits the full timeout.
 func TestTimeOfARequestToACluster(t *testing.T) {
 	servers := []string{"nats://127.0.0.1:1"}
 	for timeout, want := range map[string]time.Duration{"10s": clusterTimeout, "2s": 2 * time.Second} {
@@ -35,7 +35,7 @@ func TestTimeOfARequestToACluster(t *testing.T) {
 	}
 }
 
-// contextFile is a context of NATS with such fields.
+// contextFile writes a NATS context with the given fields.
 func contextFile(t *testing.T, fields string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "memory.json")
@@ -43,8 +43,8 @@ func contextFile(t *testing.T, fields string) string {
 	return name
 }
 
-// A context that is not there, and one that names files which are not there or of another kind, fail the
-// start, with the context, the field and the file. The error shows nothing of any file's contents.
+// A missing context, or one that names missing or wrong files, fails the start. The error names the
+// context, the field and the file, but shows no file contents.
 func TestContextsOfNoUse(t *testing.T) {
 	newHome(t)
 	file := filepath.Join(t.TempDir(), "file")

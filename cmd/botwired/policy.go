@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// inForce is the configuration in force. Its methods translate the settings of a namespace for the parts
-// of the daemon, which ask anew each time.
+// inForce is the configuration in force. Its methods return a namespace's settings to the daemon's
+// parts, which ask each time because a reload may change them.
 type inForce struct{ atomic.Pointer[config.Config] }
 
 func (c *inForce) of(namespace string) config.Policy { return c.Load().For(namespace) }

@@ -14,14 +14,14 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 )
 
-// stream collects the names and data of a stream of the child's until it ends.
+// stream collects the names and data of one of the child's event streams until it ends.
 func (c *child) stream(ctx context.Context, target string) (told func() string, ended <-chan struct{}) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url("/_botwired/"+target), http.NoBody)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	resp, err := (&http.Client{Transport: c.client.Transport}).Do(req) // which has no limit
+	resp, err := (&http.Client{Transport: c.client.Transport}).Do(req) // no time limit
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -48,8 +48,7 @@ func (c *child) stream(ctx context.Context, target string) (told func() string, 
 	}, done
 }
 
-// The binary tells of writes, of upstream and of requests as they come, and keeps nobody who
-// listens when it stops.
+// The binary streams events about writes, upstream and requests. Open streams do not delay its stop.
 func testEventsAndMonitor(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())

@@ -20,12 +20,12 @@ func (c *child) statusCommand(program string, flags ...string) (code int, stdout
 	cmd, errs := command(ctx, c.t, program, append([]string{"status", "--listen", c.address}, flags...)...)
 	out := &safeBuffer{}
 	cmd.Stdout = out
-	_ = cmd.Run() // judged by its exit code
+	_ = cmd.Run() // the test checks the exit code
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// contract 3: while every write is refused, the status says so first, the daemon is not
-// ready, and the log has one line; and one more when that is over.
+// contract 3: while every write is refused, the status says so first, the daemon is not ready, and the
+// log has one line. It has another when that is over.
 func testFullJournalIsTold(t *testing.T, program string) {
 	service := newMemoryService(t)
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--journal-max-bytes", "4KiB")

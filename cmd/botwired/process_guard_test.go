@@ -15,7 +15,8 @@ import (
 
 var allMethods = []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"}
 
-// Trust: a page anywhere, and a name that resolves to loopback.
+// Requests from other sites' pages, and with a foreign host name that resolves to loopback, are
+// refused.
 func testForeign(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
@@ -54,7 +55,7 @@ func testAsterisk(t *testing.T, program string) {
 	}
 }
 
-// raw sends text as it is and returns the answer's status.
+// raw sends text as it is, and returns the status.
 func raw(t *testing.T, c *child, text string) int {
 	t.Helper()
 	conn := dial(t, c)
@@ -65,7 +66,7 @@ func raw(t *testing.T, c *child, text string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = resp.Body.Close() // the connection goes with it
+	_ = resp.Body.Close() // this also closes the connection
 	return resp.StatusCode
 }
 
@@ -82,9 +83,8 @@ func dial(t *testing.T, c *child) net.Conn {
 	return conn
 }
 
-// The daemon refuses a body that no valid request has before the caller has sent most
-// of it: with a length, when the headers are in, and otherwise when it has grown too
-// large.
+// The daemon refuses an oversized body early: with a length, when it has the headers, and without one,
+// when the body has grown too large.
 func testOversized(t *testing.T, program string) {
 	c := startChild(t, program, t.TempDir(), freeAddress(t), "http://"+freeAddress(t))
 	const head = "PUT /memory/n/k HTTP/1.1\r\nHost: localhost\r\n"
@@ -109,13 +109,13 @@ func testSlowHeaders(t *testing.T, program string) {
 	if _, err := io.WriteString(conn, "GET /memory/n/k HTTP/1.1\r\nHost: localhost\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := io.Copy(io.Discard, conn) // returns when the daemon has had enough
+	_, err := io.Copy(io.Discard, conn) // returns when the daemon closes the connection
 	if took := time.Since(began); err != nil || took > 40*time.Second {
 		t.Errorf("it waited %s for headers, %v", took, err)
 	}
 }
 
-// botwired does not repeat the headers by which upstream opens itself to all pages.
+// botwired does not pass on upstream's CORS headers, which open upstream to all pages.
 func testNoCORS(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
@@ -140,7 +140,7 @@ func testNoCORS(t *testing.T, program string) {
 	}
 }
 
-// Values and tokens reach no log, at any level and whatever becomes of them.
+// Values and tokens never get into the log, at any level.
 func testValuesStayOut(t *testing.T, program string) {
 	const value, token = "marker-of-a-value", "marker-of-a-token"
 	service := newMemoryService(t)

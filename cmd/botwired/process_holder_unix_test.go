@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lockHolder returns the number of the process that holds a lock on a file, and 0 if none does.
+// lockHolder returns the id of the process that holds a lock on a file, or 0 if there is none.
 func lockHolder(name string) (pid int, err error) {
 	f, err := os.Open(name)
 	if err != nil {

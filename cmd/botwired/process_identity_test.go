@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// identityTests are the part of TestProcess that is about a daemon's identity.
+// identityTests are the tests in TestProcess about a daemon's identity.
 var identityTests = map[string]func(*testing.T, string){
 	"copied while it runs":       testCopiedWhileItRuns,
 	"a backup comes back":        testBackupComesBack,
@@ -22,7 +22,7 @@ var identityTests = map[string]func(*testing.T, string){
 	"standing still with writes": testStandsStillWithPendingWrites,
 }
 
-// identityOf is what a daemon says of its identity.
+// identityOf is what a daemon reports about its identity.
 type identityOf struct {
 	Start  string
 	Newest *struct{ Reason, Detail string } `json:"newest_doubt"`
@@ -38,7 +38,7 @@ func (c *child) identity() (identityOf, error) {
 	return doc.Identity, err
 }
 
-// startsAs fails the test unless the daemon has found one of these at its start.
+// startsAs fails the test unless the daemon found one of these kinds at its start.
 func (c *child) startsAs(kinds ...string) {
 	c.t.Helper()
 	got, err := c.identity()
@@ -53,7 +53,7 @@ func (c *child) stop() {
 	c.wantExit(time.Minute, cli.ExitOK)
 }
 
-// copyTree copies a directory as a person would, times and all.
+// copyTree copies a directory with cp -a, including file times.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -61,8 +61,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// The data directory of a daemon that stands still is copied, and started a second time beside
-// the first: the copy knows that it is one, and the original is as before (contract 19).
+// The data directory of a stopped process is copied, and a second daemon starts on the copy. The copy
+// detects that it is a copy, and the original does not change (contract 19).
 func testCopiedWhileItRuns(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -89,14 +89,14 @@ func testCopiedWhileItRuns(t *testing.T, program string) {
 	original.stop()
 	startChild(t, program, dir, freeAddress(t), service.url()).startsAs("same")
 	again := startChild(t, program, dir+".copy", freeAddress(t), service.url())
-	again.startsAs("same") // where the copy has left it
+	again.startsAs("same") // the copy continues from here
 	if value, err := service.value("ns/pending"); err != nil || value != "v" {
 		t.Errorf("upstream holds %q, %v", value, err)
 	}
 }
 
-// A directory that was moved away and back is the same. A backup that is put in its place, or
-// over it, is not.
+// A directory that was moved away and back is the same one. A backup in its place, or copied over it,
+// is not.
 func testBackupComesBack(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -128,7 +128,7 @@ func testBackupComesBack(t *testing.T, program string) {
 	c.startsAs("same")
 }
 
-// A process that stood still knows it when it goes on.
+// A process that was stopped notices it when it continues.
 func testStandsStill(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--cache-fresh-for=1h")
@@ -144,7 +144,7 @@ func testStandsStill(t *testing.T, program string) {
 	other := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
 	no(t, other.put("ns/k", "second"))
 	other.stop()
-	time.Sleep(6 * time.Second) // the time is what this is about
+	time.Sleep(6 * time.Second) // the test is about this time
 	c.signal(signalContinue)
 	value, err := c.value("ns/k")
 	if err != nil || value != "second" {
@@ -155,7 +155,7 @@ func testStandsStill(t *testing.T, program string) {
 	}
 }
 
-// letter is what is kept of a state that has lost.
+// letter is a dead letter that keeps a losing write.
 type letter struct {
 	Key    string
 	Kind   string
@@ -163,7 +163,7 @@ type letter struct {
 	Winner *struct{ Value string }
 }
 
-// losers returns the dead letters of a daemon, whole.
+// losers returns a daemon's dead letters, with their values.
 func (c *child) losers() (out []letter, err error) {
 	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/dead-letters", nil)
 	var list struct {
@@ -186,7 +186,7 @@ func (c *child) losers() (out []letter, err error) {
 	return out, err
 }
 
-// drains ends the wait of pending writes.
+// drains flushes the pending writes.
 func (c *child) drains() {
 	c.t.Helper()
 	if status, _, text, err := c.exchange(http.MethodPost, "/_botwired/flush", nil); err != nil || status != http.StatusOK {
@@ -194,8 +194,8 @@ func (c *child) drains() {
 	}
 }
 
-// wantLost fails the test unless a daemon and upstream hold what has won, and the loser is
-// listed with both values.
+// wantLost fails the test unless the daemon and upstream hold the winner, and a dead letter has both
+// values.
 func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 	c.t.Helper()
 	c.drains()
@@ -211,9 +211,9 @@ func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 	}
 }
 
-// A process stands still with a pending write, and another host writes meanwhile. The test starts
-// a copy of its directory when upstream has that write. The later write stays, also where no setting asks for a fence
-// (contract 17, 19).
+// A process stops with a pending write, and another host writes meanwhile. When upstream has that
+// write, the test starts a daemon on a copy of the directory. The later write stays, even without the
+// setting fence (contract 17, 19).
 func testStandsStillWithPendingWrites(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -222,7 +222,7 @@ func testStandsStillWithPendingWrites(t *testing.T, program string) {
 	c.signal(signalStop)
 	copyTree(t, dir, dir+".copy")
 	other := startChild(t, program, t.TempDir(), freeAddress(t), service.url())
-	time.Sleep(7 * time.Second) // longer than a process that is only slow would take to look at its clocks
+	time.Sleep(7 * time.Second) // longer than the clock check of a process that is only slow
 	no(t, other.put("ns/k", "second"))
 	other.drains()
 	c.signal(signalContinue)

@@ -18,9 +18,8 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// writers write to keys of their own until the test stops them or the daemon is gone.
-// acknowledged holds the newest version of each key that got its 200; a write without
-// an answer may be stored all the same.
+// writers write to their own keys until the test stops them or the daemon is gone. acknowledged holds
+// the newest version of each key that got a 200. A write without an answer may be stored too.
 type writers struct {
 	mu           sync.Mutex
 	acknowledged map[string]int
@@ -32,7 +31,7 @@ func newWriters() *writers {
 	return &writers{acknowledged: make(map[string]int), attempted: make(map[string]int)}
 }
 
-// run lets n writers write, each to a few keys, until ctx ends or a write fails.
+// run starts n writers, each with a few keys, until ctx ends or a write fails.
 func (ws *writers) run(ctx context.Context, c *child, n int) {
 	for i := range n {
 		ws.wg.Go(func() {
@@ -62,8 +61,8 @@ func (ws *writers) total() (n int) {
 	return n
 }
 
-// check compares the entries with the acknowledgements: each key has its newest
-// acknowledged version, or one attempted after it.
+// check compares the entries with the acknowledgements: each key has its newest acknowledged version,
+// or a later attempted one.
 func (ws *writers) check(value func(string) (string, error)) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -78,7 +77,7 @@ func (ws *writers) check(value func(string) (string, error)) error {
 	return errors.Join(errs...)
 }
 
-// upTo waits until the daemon has acknowledged so many writes.
+// upTo waits until the daemon has acknowledged n writes.
 func (ws *writers) upTo(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -113,7 +112,7 @@ func testKilledUnderLoad(t *testing.T, program string) {
 		before := ws.total()
 		ws.run(ctx, c, 8)
 		ws.upTo(t, before+100)
-		c.kill() // with writes under way
+		c.kill() // while requests are in progress
 		stop()
 		ws.wg.Wait()
 	}
@@ -123,7 +122,7 @@ func testKilledUnderLoad(t *testing.T, program string) {
 	}
 	held := make(map[string]string)
 	for key := range maps.Keys(ws.acknowledged) {
-		held[key], _ = c.value(key) // checked just now
+		held[key], _ = c.value(key) // just checked
 	}
 	service.up()
 	wantNothingPending(t, c)
@@ -147,7 +146,7 @@ func testCoalesces(t *testing.T, program string) {
 			t.Fatal(err)
 		}
 		if time.Since(last) > linger/2 {
-			rests++ // the machine was busy: the write before may have gone
+			rests++ // the machine was busy: the previous write may have been sent
 		}
 		last = time.Now()
 	}
@@ -156,7 +155,7 @@ func testCoalesces(t *testing.T, program string) {
 	if got, err := service.value("n/k"); err != nil || got != "999" {
 		t.Errorf("upstream holds %q, %v", got, err)
 	}
-	// One a second while they come, as lingerCap allows, and the last.
+	// One a second while writes come, as lingerCap allows, and the last one.
 	if got, most := service.putsOf("n/k"), 2+int(took/time.Second)*2+rests; got > most {
 		t.Errorf("%d writes reached upstream in %s with %d rests, want at most %d", got, took, rests, most)
 	}
@@ -217,7 +216,7 @@ func wantStatus(t *testing.T, c *child, target string, want int) {
 	}
 }
 
-// wantUpstream compares what the status and the metrics say of upstream.
+// wantUpstream checks upstream's state in the status and in the metrics.
 func wantUpstream(t *testing.T, c *child, state, reason, metric string) {
 	t.Helper()
 	_, _, status, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
@@ -267,7 +266,7 @@ func testPreferWait(t *testing.T, program string) {
 	want(http.MethodPut, `{"value":"b"}`, "wait=1", "pending", "wait=1")
 }
 
-// Contract 22, with upstream up: the daemon carries everything there.
+// Contract 22, with upstream up: the daemon flushes everything.
 func testTermDrains(t *testing.T, program string) {
 	service, ws := newMemoryService(t).up(), newWriters()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h", "--flush-drain-timeout", "1m")
@@ -308,10 +307,10 @@ func testTermKeeps(t *testing.T, program string) {
 	}
 }
 
-// Contract 22: the daemon serves while it drains, and answers those who wait. Only readyz
-// sends new callers elsewhere.
+// Contract 22: the daemon serves while it drains, and answers waiting callers. Only readyz sends new
+// callers elsewhere.
 func testTermServes(t *testing.T, program string) {
-	// An upstream that never answers: the drain takes as long as it may.
+	// An upstream that never answers: the drain takes its full time.
 	release := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); upstream.Close() })
@@ -325,7 +324,7 @@ func testTermServes(t *testing.T, program string) {
 		status, header, err := c.ask(http.MethodPut, "/memory/n/waits", `{"value":"v"}`, "Prefer", "wait=60")
 		waited <- fmt.Sprintf("%d %s %v", status, header.Get("Botwired-Write"), err)
 	}()
-	eventually(t, func() error { // it is taken, and waits
+	eventually(t, func() error { // the write is accepted, and waits
 		_, err := c.value("n/waits")
 		return err
 	})
@@ -363,7 +362,7 @@ func testTermServes(t *testing.T, program string) {
 }
 
 func testSecondSignal(t *testing.T, program string) {
-	// An upstream that never answers: the drain is not over before the second signal.
+	// An upstream that never answers: the drain lasts beyond the second signal.
 	release := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release); upstream.Close() })
@@ -387,8 +386,8 @@ func testSecondSignal(t *testing.T, program string) {
 	}
 }
 
-// A request that would wait for an hour is answered when the daemon stops, and nothing
-// uses the closed journal.
+// A flush that would wait for an hour is answered when the daemon stops, and nothing uses the closed
+// journal.
 func testFlushAtShutdown(t *testing.T, program string) {
 	service := newMemoryService(t)
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-drain-timeout", "2s", "--flush-linger", "1h", "--log-level", "debug")
@@ -403,7 +402,7 @@ func testFlushAtShutdown(t *testing.T, program string) {
 		}
 		answered <- err
 	}()
-	eventually(t, func() error { // without the flush, nobody tries it for an hour
+	eventually(t, func() error { // without the flush, nothing would be sent for an hour
 		_, _, text, err := c.exchange(http.MethodGet, "/_botwired/pending", nil)
 		if err == nil && (!strings.Contains(text, `"attempts":`) || strings.Contains(text, `"attempts":0`)) {
 			err = fmt.Errorf("the flush is not under way: %s", text)

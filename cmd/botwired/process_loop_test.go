@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// A daemon that is its own upstream would confirm its own writes. It does not start.
+// A daemon that is its own upstream would confirm its own writes. It must not start.
 func testOwnAddress(t *testing.T, program string) {
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
@@ -36,7 +36,7 @@ func testOwnAddress(t *testing.T, program string) {
 	}
 }
 
-// loopStatus is the part of the status that a loop shows in.
+// loopStatus is the part of the status that shows a loop.
 type loopStatus struct {
 	Pending  int
 	LastSeq  uint64 `json:"last_seq"`
@@ -51,7 +51,7 @@ func (c *child) loopStatus(headers ...string) (s loopStatus, err error) {
 	return s, err
 }
 
-// wantsLoop waits until the daemon says that its upstream is the daemon itself.
+// wantsLoop waits until the daemon reports that its upstream is the daemon itself.
 func (c *child) wantsLoop(pending int, lastSeq uint64, headers ...string) {
 	c.t.Helper()
 	eventually(c.t, func() error {
@@ -64,9 +64,8 @@ func (c *child) wantsLoop(pending int, lastSeq uint64, headers ...string) {
 	})
 }
 
-// A proxy whose address is not the daemon's leads back to it. Nothing settles and nothing is
-// journaled by that, and the status says what is wrong, also where the daemon would need its
-// own token.
+// A proxy at another address leads back to the daemon. Nothing settles and nothing new is journaled,
+// and the status says what is wrong, even if the daemon would need its own token.
 func testLoop(t *testing.T, program string) {
 	tokenFile := filepath.Join(t.TempDir(), "token")
 	no(t, os.WriteFile(tokenFile, []byte("secret"), 0o600))
@@ -97,8 +96,8 @@ func testLoop(t *testing.T, program string) {
 	}
 }
 
-// Two daemons that are each other's upstream notice it, each as soon as it asks the other. With
-// the fences, no write goes from one to the other.
+// Two daemons that are each other's upstream notice it when they send their first request. With fences,
+// no write goes from one to the other.
 func testLoopOfTwo(t *testing.T, program string) {
 	first, second := freeAddress(t), freeAddress(t)
 	a := startChild(t, program, t.TempDir(), first, "http://"+second)
@@ -114,7 +113,7 @@ func testLoopOfTwo(t *testing.T, program string) {
 	b.wantsLoop(1, 1)
 }
 
-// A daemon in a sandbox in front of one on the host is no loop.
+// A daemon in a sandbox whose upstream is a daemon on the host is not a loop.
 func testChain(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	host := startChild(t, program, t.TempDir(), freeAddress(t), service.url())

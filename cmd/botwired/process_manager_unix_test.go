@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// manager is a service manager: it receives the notifications of a service, and passes it its own
-// sockets.
+// manager acts as a service manager: it receives a service's notifications, and passes its own sockets
+// to the service.
 type manager struct {
 	t      *testing.T
 	notify *net.UnixConn
@@ -31,7 +31,7 @@ type manager struct {
 
 func newManager(t *testing.T, env ...string) *manager {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "botwired") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "botwired") // a socket's path must be short
 	no(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &manager{t: t, socket: filepath.Join(dir, "notify"), env: env, passed: map[string]*os.File{}}
@@ -56,7 +56,7 @@ func (m *manager) receive() {
 	}
 }
 
-// listen opens a socket of the manager's own.
+// listen opens a socket of the manager.
 func (m *manager) listen(network, address string) net.Listener {
 	m.t.Helper()
 	l, err := new(net.ListenConfig).Listen(m.t.Context(), network, address)
@@ -68,8 +68,8 @@ func (m *manager) listen(network, address string) net.Listener {
 	return l
 }
 
-// command is a command with the manager's environment and sockets. A shell says which process
-// they are for, and becomes the command.
+// command returns a command with the manager's environment and sockets. A shell sets the process id
+// that they are for, and then execs the command.
 func (m *manager) command(program string, args ...string) (*exec.Cmd, *safeBuffer) {
 	cmd, stderr := command(m.t.Context(), m.t, "/bin/sh", append([]string{"-c", `LISTEN_PID=$$ WATCHDOG_PID=$$; export LISTEN_PID WATCHDOG_PID; exec "$0" "$@"`, program}, args...)...)
 	m.mu.Lock()
@@ -86,7 +86,7 @@ func (m *manager) command(program string, args ...string) (*exec.Cmd, *safeBuffe
 	return cmd, stderr
 }
 
-// begin runs a daemon, whose callers know its address before it is there.
+// begin starts a daemon and does not wait until it listens.
 func (m *manager) begin(program, address string, args ...string) *child {
 	m.t.Helper()
 	c := &child{t: m.t, address: address, exited: make(chan struct{}), client: &http.Client{Timeout: time.Minute}}
@@ -98,7 +98,7 @@ func (m *manager) begin(program, address string, args ...string) *child {
 	return c
 }
 
-// ready waits until the daemon has said so as often.
+// ready waits until the daemon has said so the given number of times.
 func (m *manager) ready(c *child, times int) {
 	m.t.Helper()
 	eventually(m.t, func() error {

@@ -23,7 +23,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// mcpTests are the part of TestProcess that speaks to "botwired mcp".
+// mcpTests are the tests in TestProcess that use "botwired mcp".
 var mcpTests = map[string]func(*testing.T, string){
 	"mcp keeps what all clients append": testMCPKeepsAll,
 	"mcp goes on when the daemon dies":  testMCPDaemonDies,
@@ -37,7 +37,7 @@ var mcpTests = map[string]func(*testing.T, string){
 	"a client of mcp stands still":      testMCPPausedClient,
 }
 
-// The load of the tests that append: clients, and the writers of each at once.
+// The load of the append tests: clients, and writers per client.
 const (
 	mcpClients = 4
 	mcpWriters = 20
@@ -49,7 +49,7 @@ func (b *besideTest) mcpCommand(ctx context.Context, flags ...string) (*exec.Cmd
 	return command(ctx, b.t, b.program, append([]string{"mcp"}, settings...)...)
 }
 
-// mcpClient connects the protocol's own library to a new "botwired mcp".
+// mcpClient connects the SDK's client to a new "botwired mcp".
 func (b *besideTest) mcpClient(flags ...string) *sdk.ClientSession {
 	b.t.Helper()
 	cmd, stderr := b.mcpCommand(context.WithoutCancel(b.t.Context()), flags...)
@@ -92,8 +92,8 @@ func readMCP(session *sdk.ClientSession) (string, error) {
 	return value, nil
 }
 
-// appendSurely appends an item that nobody else appends. Where nobody knows whether it was stored, it
-// reads, as the error says.
+// appendSurely appends an item that nobody else appends. If the outcome is unknown, it reads first, as
+// the error says.
 func appendSurely(session *sdk.ClientSession, item string) error {
 	for {
 		_, err := callMCP(session, "memory_append", map[string]any{"namespace": "n", "key": "k", "value": item})
@@ -110,7 +110,7 @@ func appendSurely(session *sdk.ClientSession, item string) error {
 	}
 }
 
-// appendAll has all clients append at once, and calls amid when a part of them is stored.
+// appendAll lets all clients append at once, and calls amid when some items are stored.
 func appendAll(t *testing.T, sessions []*sdk.ClientSession, amid func()) {
 	t.Helper()
 	var stored atomic.Int64
@@ -149,7 +149,7 @@ func (b *besideTest) mcpClients() (sessions []*sdk.ClientSession) {
 	return sessions
 }
 
-// Four clients with twenty writers each share one truth, and upstream gets it.
+// Four clients with twenty writers each share one value, and upstream gets it.
 func testMCPKeepsAll(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -164,7 +164,7 @@ func testMCPKeepsAll(t *testing.T, program string) {
 	}
 }
 
-// killDaemon ends the daemon of a data directory, which nothing tells from a power cut.
+// killDaemon kills the daemon of a data directory with SIGKILL, which is like a power cut for it.
 func killDaemon(t *testing.T, dir string) {
 	t.Helper()
 	pid, err := lockHolder(filepath.Join(dir, "journal", "LOCK"))
@@ -181,14 +181,15 @@ func killDaemon(t *testing.T, dir string) {
 	}
 }
 
-// The daemon of the clients is killed amid their writes: one of them starts it again.
+// The clients' daemon is killed during their writes: one client starts it again.
 func testMCPDaemonDies(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
 	appendAll(t, b.mcpClients(), func() { killDaemon(t, b.dir) })
 }
 
-// A daemon that somebody else has started comes back by them alone, and calls wait for it.
+// The clients do not restart a daemon that somebody else started, and their calls wait until it is
+// back.
 func testMCPForeignDaemon(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -202,7 +203,7 @@ func testMCPForeignDaemon(t *testing.T, program string) {
 	}
 }
 
-// Of several that find no daemon, one starts it, and all answer.
+// If several clients find no daemon, one starts it, and all answer.
 func testMCPStartsOne(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -227,9 +228,9 @@ func testMCPStartsOne(t *testing.T, program string) {
 	}
 }
 
-// piped is what a script sends that appends once.
+// piped returns the input of a script that appends once.
 func piped(arguments map[string]any) string {
-	call, _ := json.Marshal(map[string]any{ // of texts
+	call, _ := json.Marshal(map[string]any{ // strings always encode
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": "memory_append", "arguments": arguments},
 	})
 	return `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
@@ -237,7 +238,7 @@ func piped(arguments map[string]any) string {
 ` + string(call) + "\n"
 }
 
-// A client that closes stdin amid its call still gets the answer, in JSON-RPC and nothing else.
+// A client that closes stdin during its call still gets the answer, in JSON-RPC and nothing else.
 func testMCPEndOfInput(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -264,7 +265,7 @@ func testMCPEndOfInput(t *testing.T, program string) {
 	}
 }
 
-// startMCP is a client by hand. A line of the answers is what answer waits for.
+// startedMCP is a hand-written client.
 type startedMCP struct {
 	*child
 	stdin  io.WriteCloser
@@ -300,7 +301,7 @@ func (m *startedMCP) answer(id string) string {
 	}
 }
 
-// A signal ends it as a client does that closes stdin: what it has acknowledged goes upstream.
+// A signal ends it as closing stdin does: acknowledged writes go upstream.
 func testMCPTerm(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -316,7 +317,7 @@ func testMCPTerm(t *testing.T, program string) {
 	b.awaitNoDaemon()
 }
 
-// A client that reads nothing holds up no other.
+// A client that reads nothing does not block others.
 func testMCPPausedClient(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -325,7 +326,7 @@ func testMCPPausedClient(t *testing.T, program string) {
 	no(t, err)
 	_, err = io.WriteString(paused.stdin, piped(map[string]any{"namespace": "n", "key": "other", "value": "v"}))
 	no(t, err)
-	paused.answer("1") // so that the daemon knows it
+	paused.answer("1") // so that the daemon knows the client
 	for id := range 20 {
 		_, err = fmt.Fprintf(paused.stdin, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"memory_read","arguments":{"namespace":"n","key":"k"}}}`+"\n", 10+id)
 		no(t, err)
@@ -333,7 +334,7 @@ func testMCPPausedClient(t *testing.T, program string) {
 	if value, err := readMCP(other); len(value) != 100_000 || err != nil {
 		t.Errorf("%d characters, %v", len(value), err)
 	}
-	paused.answer("29") // it has lost nothing
+	paused.answer("29") // nothing is lost
 }
 
 func testMCPSocketAndToken(t *testing.T, program string) {
@@ -341,7 +342,7 @@ func testMCPSocketAndToken(t *testing.T, program string) {
 	b.service.up()
 	file := filepath.Join(t.TempDir(), "token")
 	no(t, os.WriteFile(file, []byte("s3cret\n"), 0o600))
-	dir, err := os.MkdirTemp("", "bw") // a socket's path is short
+	dir, err := os.MkdirTemp("", "bw") // a socket's path must be short
 	no(t, err)
 	t.Cleanup(func() { no(t, os.RemoveAll(dir)) })
 	session := b.mcpClient("--listen=unix://"+filepath.Join(dir, "s"), "--auth-token-file", file, "--namespace=n", "--read-only")
@@ -362,12 +363,12 @@ func testMCPSocketAndToken(t *testing.T, program string) {
 	}
 }
 
-// A client that is to have one upstream does not use a daemon that has another.
+// A client configured for one upstream does not use a daemon with another.
 func testMCPAnotherUpstream(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	startChild(t, program, b.dir, b.address, b.service.url())
 	cmd, stderr := command(t.Context(), t, program, "mcp", "--listen", b.address, "--data-dir", t.TempDir(), "--upstream", "embedded")
-	stdin, err := cmd.StdinPipe() // which stays open: the refusal ends it
+	stdin, err := cmd.StdinPipe() // stays open: the refusal ends the client
 	no(t, err)
 	defer stdin.Close()
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitError {

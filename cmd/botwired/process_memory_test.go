@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// resident is the memory that a process has and has had at the most, in bytes.
+// resident returns the current and the largest memory of a process, in bytes.
 func (c *child) resident(t *testing.T) (now, most int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
@@ -25,7 +25,7 @@ func (c *child) resident(t *testing.T) (now, most int64) {
 	return now << 10, most << 10
 }
 
-// fillUp writes tiny values to keys of their own until the journal is full.
+// fillUp writes tiny values to new keys until the journal is full.
 func (c *child) fillUp(t *testing.T) (taken int) {
 	t.Helper()
 	const callers = 32
@@ -56,8 +56,8 @@ func (c *child) fillUp(t *testing.T) (taken int) {
 	return taken
 }
 
-// journal.max_bytes bounds memory too: tiny writes until it refuses them let the process
-// grow by no more than twice as much, after a restart neither.
+// journal.max_bytes limits memory too: tiny writes until it is full grow the process by at most twice
+// as much, and so does a restart.
 func testPendingMemory(t *testing.T, program string) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -75,7 +75,7 @@ func testPendingMemory(t *testing.T, program string) {
 		t.Errorf("%d writes, which the budget of %d allows, take %d bytes of memory", taken, budget, grown)
 	}
 	c.kill()
-	c = start(2 * budget) // a full one is not ready
+	c = start(2 * budget) // a full daemon is not ready
 	eventually(t, func() error {
 		if n, err := c.pending(); err != nil || n != taken {
 			return fmt.Errorf("%d are pending, %w", n, err)

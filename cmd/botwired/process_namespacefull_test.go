@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// putOf writes an entry of so many bytes, and returns the answer.
+// putOf writes an entry of a given size, and returns the answer.
 func (c *child) putOf(key string, bytes int, headers ...string) (status int, body string) {
 	c.t.Helper()
 	value := strings.NewReader(`{"value":"` + strings.Repeat("v", bytes) + `"}`)
@@ -29,14 +29,13 @@ func (c *child) wantPut(want int, key string, bytes int, headers ...string) {
 	}
 }
 
-// A namespace is filled up to its limit, and no further: not by writes with conditions or
-// preferences either, nor after a kill. Deletes make room, and what another host has written
-// counts once a LIST shows it.
+// A namespace is filled up to its limit and not beyond: not by conditional writes or writes with
+// preferences, nor after a kill. Deletes make room. Another host's writes count when a LIST shows them.
 func testNamespaceFull(t *testing.T, program string) {
 	service, dir := newMemoryService(t).up(), filepath.Join(t.TempDir(), "data")
 	start := func() *child {
 		c := startChild(t, program, dir, freeAddress(t), service.url(), "--quota-namespace-bytes", "10kB")
-		eventually(t, func() error { // so that all that is on the disk counts
+		eventually(t, func() error { // so that everything on the disk counts
 			if !strings.Contains(c.stderr.String(), "journal read") {
 				return errors.New("the journal is not read: " + c.stderr.String())
 			}
@@ -84,15 +83,15 @@ func testNamespaceFull(t *testing.T, program string) {
 	resp, err := http.DefaultClient.Do(request)
 	no(t, err)
 	no(t, resp.Body.Close())
-	c.wantPut(http.StatusOK, "n/3", 1000) // nobody has seen theirs yet
+	c.wantPut(http.StatusOK, "n/3", 1000) // the other host's entries are not known yet
 	if status, _, err := c.ask(http.MethodGet, "/memory/n", "", "Cache-Control", "no-cache"); err != nil || status != http.StatusOK {
 		t.Fatalf("list: %d, %v", status, err)
 	}
 	c.wantPut(http.StatusRequestEntityTooLarge, "n/4", 1000)
 }
 
-// sayFull has the command line, the status, the metrics and the log say that the namespace is
-// nearly full.
+// sayFull checks that the command line, the status, the metrics and the log report that the namespace
+// is nearly full.
 func (c *child) sayFull(program string) {
 	c.t.Helper()
 	if _, out, _ := c.statusCommand(program); !strings.Contains(out, "\nn holds about 9500 of the 10000 bytes that quota.namespace_bytes allows: ") {
@@ -106,7 +105,7 @@ func (c *child) sayFull(program string) {
 			c.t.Errorf("%s does not say %q: %v\n%s", target, part, err, body)
 		}
 	}
-	eventually(c.t, func() error { // the log follows within a second
+	eventually(c.t, func() error { // the log line follows within a second
 		if n := strings.Count(c.stderr.String(), "a namespace is full"); n != 1 {
 			return fmt.Errorf("a full namespace is logged %d times: %s", n, c.stderr)
 		}
@@ -115,7 +114,7 @@ func (c *child) sayFull(program string) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	cmd, errs := command(ctx, c.t, program, "set", "--listen", c.address, "n", "more", strings.Repeat("v", 501))
-	_ = cmd.Run() // judged by its exit code
+	_ = cmd.Run() // the test checks the exit code
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitError || !strings.Contains(errs.String(), "namespace n is full: it holds about 9500 bytes") {
 		c.t.Errorf("botwired set: exit code %d: %s", code, errs)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// wantGet wants a status of a GET, and the detail of its Cache-Status.
+// wantGet checks the status of a GET, and the detail in its Cache-Status.
 func (c *child) wantGet(key string, wantStatus int, wantCache string) {
 	c.t.Helper()
 	status, header, err := c.ask(http.MethodGet, "/memory/"+key, "")
@@ -30,8 +30,8 @@ func (c *child) say(key, message string) error {
 	return c.put(key, history+message)
 }
 
-// In an outage, a conversation begins and loses nothing, over a kill of the daemon. The settings
-// prefetch and offline do what they say.
+// In an outage, a conversation begins and loses nothing, even if the daemon is killed. The settings
+// prefetch and offline take effect.
 func testBeginsInAnOutage(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := t.TempDir()

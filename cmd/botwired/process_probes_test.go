@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// testReadyProbe goes by the exit code of the binary, as a probe does.
+// testReadyProbe checks the binary's exit code, as a probe does.
 func testReadyProbe(t *testing.T, program string) {
 	c := startChild(t, program, t.TempDir(), freeAddress(t), newMemoryService(t).up().url())
 	probe := func(args ...string) error {

@@ -16,14 +16,14 @@ import (
 // acknowledgement is a write that got its 200.
 type acknowledgement struct {
 	seq        uint64
-	key, value string // of a delete, the value is empty
+	key, value string // "" for a delete
 }
 
-// receiptsBook has what callers were told, and what upstream has done.
+// receiptsBook records what callers were told and what upstream did.
 type receiptsBook struct {
 	mu      sync.Mutex
 	acked   []acknowledgement
-	applied map[string]bool // values that upstream has taken, each of one write
+	applied map[string]bool // values that upstream has taken, each from one write
 	ended   map[uint64]processReceipt
 	wg      sync.WaitGroup
 }
@@ -36,7 +36,7 @@ type processReceipt struct {
 	Reason         string
 }
 
-// recorded is the service's handler, and keeps the books. It refuses some values for good.
+// recorded wraps the service's handler and records its answers. It refuses some values for good.
 func (b *receiptsBook) recorded(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -68,7 +68,7 @@ func (b *receiptsBook) recorded(service http.Handler) http.Handler {
 	})
 }
 
-// write lets a writer put and delete a few keys of its own until ctx ends or a write fails.
+// write lets a writer put and delete a few of its own keys until ctx ends or a write fails.
 func (b *receiptsBook) write(ctx context.Context, c *child, life, writer int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		key := fmt.Sprintf("receipts%d/w%dk%d", writer%2, writer, n%3)
@@ -88,7 +88,7 @@ func (b *receiptsBook) write(ctx context.Context, c *child, life, writer int) {
 			return
 		}
 		if status == http.StatusNotFound {
-			continue // there was nothing to delete
+			continue // nothing to delete
 		}
 		_, number, _ := strings.Cut(header.Get("Botwired-Write"), "seq=")
 		a := acknowledgement{key: key, value: value}
@@ -125,8 +125,8 @@ func (c *child) receipt(seq uint64) (r processReceipt, err error) {
 	return r, err
 }
 
-// check compares the receipts of all acknowledged writes with what upstream has done, with each
-// other, and with what they were before. It returns how many are pending.
+// check compares the receipts of all acknowledged writes with what upstream did, with each other, and
+// with earlier receipts. It returns how many are pending.
 func (b *receiptsBook) check(t *testing.T, c *child) (pending int) {
 	t.Helper()
 	b.mu.Lock()
@@ -165,7 +165,7 @@ func (b *receiptsBook) check(t *testing.T, c *child) (pending int) {
 	return pending
 }
 
-// chainsEnd follows the writes that were superseded: all end at one that is settled or dead.
+// chainsEnd follows the superseded writes: each chain ends at a write that is settled or dead.
 func (b *receiptsBook) chainsEnd(t *testing.T, c *child) (states map[string]int) {
 	t.Helper()
 	states = make(map[string]int)
@@ -182,7 +182,7 @@ func (b *receiptsBook) chainsEnd(t *testing.T, c *child) (states map[string]int)
 	return states
 }
 
-// Every acknowledged write has a receipt, and the receipt is true, through 20 kills.
+// Every acknowledged write has a correct receipt, through 20 kills.
 func testReceiptsThroughKills(t *testing.T, program string) {
 	b := &receiptsBook{applied: make(map[string]bool), ended: make(map[uint64]processReceipt)}
 	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
@@ -199,7 +199,7 @@ func testReceiptsThroughKills(t *testing.T, program string) {
 			b.wg.Go(func() { b.write(ctx, c, life, writer) })
 		}
 		b.upTo(t, before+120)
-		c.kill() // with writes under way
+		c.kill() // while requests are in progress
 		stop()
 		b.wg.Wait()
 		service.down()

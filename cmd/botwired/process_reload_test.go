@@ -58,8 +58,8 @@ func (c *configured) reload(t *testing.T, says string) {
 	})
 }
 
-// wants checks the status that a token gets, on a connection of before the reload, of
-// simple requests and of others.
+// wants checks the status that a token gets on a connection from before the reload, for simple and
+// other requests.
 func (c *configured) wants(t *testing.T, token string, status int) {
 	t.Helper()
 	for _, target := range []string{"/memory/n/absent", "/_botwired/status"} {
@@ -73,8 +73,8 @@ func (c *configured) wants(t *testing.T, token string, status int) {
 	}
 }
 
-// SIGHUP takes over the token and the settings that can change while the daemon runs, says
-// which others wait for a restart, and ends nothing.
+// SIGHUP applies the token and the settings that can change at run time, says which others need a
+// restart, and cuts no connection.
 func testReload(t *testing.T, program string) {
 	c := startConfigured(t, program, "log.level: error\n")
 	c.wants(t, "first", http.StatusOK)
@@ -100,7 +100,7 @@ func testReload(t *testing.T, program string) {
 	}
 }
 
-// A configuration with any mistake changes nothing, whatever else is in it.
+// A configuration with any error changes nothing.
 func testBadReload(t *testing.T, program string) {
 	c := startConfigured(t, program, "")
 	for name, spoil := range map[string]func(){
@@ -122,7 +122,7 @@ func testBadReload(t *testing.T, program string) {
 	}
 }
 
-// SIGHUP that takes the token away, or sets the first one, says so in words.
+// A SIGHUP that removes the token, or sets the first one, says so in the log.
 func testReloadOfWhetherATokenIsNeeded(t *testing.T, program string) {
 	dir := t.TempDir()
 	c := &configured{file: filepath.Join(dir, "config.yaml"), tokenFile: filepath.Join(dir, "token")}
@@ -145,7 +145,7 @@ func testReloadOfWhetherATokenIsNeeded(t *testing.T, program string) {
 	c.wants(t, "first", http.StatusOK)
 }
 
-// Off loopback, where no daemon starts without a token, SIGHUP does not take it away either.
+// Off loopback, no daemon starts without a token, and SIGHUP does not remove it either.
 func testReloadKeepsTheTokenOffLoopback(t *testing.T, program string) {
 	dir := t.TempDir()
 	address := freeAddress(t)
@@ -169,7 +169,7 @@ func no(t *testing.T, err error) {
 	}
 }
 
-// The program that reads the log ends. The daemon goes on, however much it logs.
+// The reader of the log goes away. The daemon goes on, however much it logs.
 func testLogReaderGone(t *testing.T, program string) {
 	read, write, err := os.Pipe()
 	no(t, err)
@@ -184,14 +184,14 @@ func testLogReaderGone(t *testing.T, program string) {
 			t.Fatal(err)
 		}
 	}
-	c.signal(syscall.SIGHUP) // which is logged in any case
+	c.signal(syscall.SIGHUP) // this is always logged
 	c.signal(syscall.SIGHUP)
 	no(t, c.put("n/k", "last"))
 	c.signal(syscall.SIGTERM)
 	c.wantExit(time.Minute, cli.ExitOK)
 }
 
-// 0.0.0.0 is every IPv4 address, and no IPv6 one; the log says what the setting says.
+// 0.0.0.0 is every IPv4 address but no IPv6 address. The log shows the setting as it is.
 func testListensOnIPv4(t *testing.T, program string) {
 	address := freeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
@@ -208,8 +208,8 @@ func testListensOnIPv4(t *testing.T, program string) {
 	})
 }
 
-// A reader of the log that stops reading without going away holds nothing up, and reads on
-// when it is back.
+// A reader of the log that stops reading does not block the daemon, and gets the log when it reads
+// again.
 func testLogReaderStops(t *testing.T, program string) {
 	read, write := fullPipe(t)
 	service := newMemoryService(t).up()
@@ -225,8 +225,8 @@ func testLogReaderStops(t *testing.T, program string) {
 	}
 	var log safeBuffer
 	done := make(chan struct{})
-	go func() { defer close(done); _, _ = io.Copy(&log, read) }() // the last line judges
-	eventually(t, func() error {                                  // what is left has room in the pipe
+	go func() { defer close(done); _, _ = io.Copy(&log, read) }() // the last line is checked
+	eventually(t, func() error {                                  // the rest fits the pipe
 		if !strings.Contains(log.String(), `"journal read"`) {
 			return errors.New("what waited for the log's reader does not come")
 		}
@@ -245,7 +245,7 @@ func testLogReaderStops(t *testing.T, program string) {
 	}
 }
 
-// A process whose log nobody reads ends all the same.
+// A process whose log nobody reads still ends.
 func testLogReaderNeverBack(t *testing.T, program string) {
 	_, write := fullPipe(t)
 	c := prepareChild(t, program, t.TempDir(), freeAddress(t), newMemoryService(t).up().url())
@@ -256,7 +256,7 @@ func testLogReaderNeverBack(t *testing.T, program string) {
 	c.wantExit(time.Minute, cli.ExitOK)
 }
 
-// fullPipe returns a pipe that takes nothing more until somebody reads from it.
+// fullPipe returns a pipe that is full until somebody reads from it.
 func fullPipe(t *testing.T) (read, write *os.File) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -264,7 +264,7 @@ func fullPipe(t *testing.T) (read, write *os.File) {
 	t.Cleanup(func() { _ = read.Close() })
 	no(t, write.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 	for err == nil {
-		_, err = write.WriteString(strings.Repeat("-\n", 32<<10)) // a pipe takes as much, or little more
+		_, err = write.WriteString(strings.Repeat("-\n", 32<<10)) // fills a pipe, or nearly
 	}
 	return read, write
 }

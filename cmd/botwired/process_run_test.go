@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// besideTest is what the tests of "botwired run" share: an upstream, a directory and an address.
+// besideTest holds what the tests of "botwired run" share: an upstream, a directory and an address.
 type besideTest struct {
 	t                *testing.T
 	program, address string
@@ -28,19 +28,19 @@ type besideTest struct {
 func newBesideTest(t *testing.T, program string) *besideTest {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	t.Cleanup(func() { // a daemon may still be ending, and writes until then
+	t.Cleanup(func() { // a daemon may still be ending and writing
 		eventually(t, func() error { return os.RemoveAll(dir) })
 	})
 	return &besideTest{t, program, freeAddress(t), dir, newMemoryService(t)}
 }
 
-// settings are the flags for run and for serve.
+// settings returns the flags for run and for serve.
 func (b *besideTest) settings(more ...string) []string {
 	return append([]string{"--listen", b.address, "--data-dir", b.dir, "--upstream-url", b.service.url(),
 		"--upstream-late-window", "500ms", "--flush-drain-timeout", "1s"}, more...)
 }
 
-// running is a "botwired run" whose command is a script of sh. In it, set writes an entry.
+// running is a "botwired run" whose command is an sh script. In the script, set_ writes an entry.
 type running struct {
 	*child
 	stdin  io.WriteCloser
@@ -72,18 +72,18 @@ func (b *besideTest) run(script string, flags ...string) *running {
 	return r
 }
 
-// killCommand ends the command, too, which outlives a run that is killed. It has stderr open,
-// for whose end the run's Wait waits.
+// killCommand also kills the command, which outlives a killed run. The run's Wait waits until stderr is
+// closed, and the command has it open.
 func (r *running) killCommand() {
 	_ = r.stdin.Close() // the run may have closed it
 	select {
 	case <-r.exited:
-	default: // so the group is still there, and its number nobody else's
+	default: // so the process group still exists, and its id is not reused
 		killGroup(r.cmd.Process.Pid)
 	}
 }
 
-// says waits for a line of the command's.
+// says waits for a line of the command's output.
 func (r *running) says(want string) {
 	r.t.Helper()
 	no(r.t, r.pipe.SetReadDeadline(time.Now().Add(2*time.Minute)))
@@ -92,7 +92,7 @@ func (r *running) says(want string) {
 	}
 }
 
-// awaitNoDaemon waits until nobody listens any more.
+// awaitNoDaemon waits until nothing listens at the address.
 func (b *besideTest) awaitNoDaemon() {
 	b.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
@@ -117,8 +117,8 @@ func wantParts(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// No daemon runs, and upstream is down: the exit code is the command's, the writes are kept, and
-// the next start sends them.
+// No daemon runs, and upstream is down: the exit code is the command's, the writes are kept, and the
+// next start sends them.
 func testRunKeepsPending(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	first := b.run(`echo "$BOTWIRE_URL $NO_PROXY"; set_ n k1 v; set_ n k2 v; exit 7`)
@@ -139,7 +139,7 @@ func testRunKeepsPending(t *testing.T, program string) {
 	}
 }
 
-// A daemon that was there before goes on.
+// A daemon that ran before goes on running.
 func testRunUsesADaemon(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	d := startChild(t, program, b.dir, b.address, b.service.url())
@@ -155,7 +155,7 @@ func testRunUsesADaemon(t *testing.T, program string) {
 	}
 }
 
-// A run that is to have one upstream does not use a daemon that has another.
+// A run configured for one upstream does not use a daemon with another.
 func testRunRefusesAnotherUpstream(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	d := startChild(t, program, b.dir, b.address, b.service.url())
@@ -176,14 +176,14 @@ func testRunPassesSignalsOn(t *testing.T, program string) {
 	r.signal(syscall.SIGTERM)
 	r.says("2")
 	r.signal(userSignal)
-	r.wantExit(2*time.Minute, 12) // each has come once
+	r.wantExit(2*time.Minute, 12) // each signal came once
 	r = b.run(`echo up; exec sleep 600`)
 	r.says("up")
 	r.signal(syscall.SIGTERM)
 	r.wantExit(2*time.Minute, attach.ExitSignal+int(syscall.SIGTERM))
 }
 
-// What cannot be run starts no daemon either.
+// A command that cannot be run starts no daemon either.
 func testRunFindsNoCommand(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	file := filepath.Join(t.TempDir(), "file")
@@ -200,8 +200,8 @@ func testRunFindsNoCommand(t *testing.T, program string) {
 	}
 }
 
-// The daemon of the first run serves the second one's command after the first has ended, and
-// ends after it.
+// The first run's daemon serves the second run's command after the first has ended, and ends after the
+// second.
 func testTwoRunsShareADaemon(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -225,7 +225,7 @@ func testTwoRunsShareADaemon(t *testing.T, program string) {
 	}
 }
 
-// Of several runs that find no daemon, one starts it, and no other tries.
+// If several runs find no daemon, one starts it, and no other tries.
 func testRunsStartAtOnce(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
@@ -254,7 +254,7 @@ func testRunWithoutADaemon(t *testing.T, program string) {
 		cli.ExitError, "has ended before it was ready: data_dir = ", "another botwired uses it")
 }
 
-// A daemon does not outlive the run that has started it, even if that is killed.
+// A daemon does not outlive the run that started it, even if the run is killed.
 func testRunIsKilled(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()

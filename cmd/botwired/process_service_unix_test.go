@@ -21,7 +21,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// serviceTests are the part of TestProcess in which the test is the service manager.
+// serviceTests are the tests in TestProcess where the test is the service manager.
 var serviceTests = map[string]func(*testing.T, string){
 	"restarts with a socket unit":  testRestartsWithASocket,
 	"notifications":                testNotifications,
@@ -32,8 +32,7 @@ var serviceTests = map[string]func(*testing.T, string){
 	"sockets are not for children": testSocketsAreNotForChildren,
 }
 
-// callers write and read at work and at rest, on connections that they keep, until their errors
-// are wanted.
+// callers write and read, busily or with pauses, on kept-alive connections, and collect their errors.
 type callers struct {
 	stop  chan struct{}
 	wg    sync.WaitGroup
@@ -50,8 +49,8 @@ func work(address string) *callers {
 	return w
 }
 
-// call retries nothing: net/http does so by itself for a GET alone. Only if the machine has kept the caller
-// for longer than the daemon waits for one at rest, a PUT that met the end of its connection is made anew.
+// call does not retry, but net/http retries GETs by itself. One exception: if the machine delayed the
+// caller longer than the daemon waits for an idle one, a PUT on the closed connection is sent again.
 func (w *callers) call(i int, address string) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -94,7 +93,7 @@ func (w *callers) fail(err error) {
 	w.errs = append(w.errs, err)
 }
 
-// end stops the callers, and wants every one of their writes, none of which failed.
+// end stops the callers, and checks that no write failed and that all are there.
 func (w *callers) end(t *testing.T, value func(string) (string, error)) {
 	t.Helper()
 	close(w.stop)
@@ -155,9 +154,9 @@ func testNotifications(t *testing.T, program string) {
 		}
 		return nil
 	})
-	c.client.Timeout = 5 * time.Second // who comes once the daemon has ended waits for the next one
+	c.client.Timeout = 5 * time.Second // a caller that comes when the daemon has ended waits for the next one
 	c.signal(syscall.SIGTERM)
-	eventually(t, func() error { // each caller hears that its connection ends
+	eventually(t, func() error { // each caller is told that its connection ends
 		select {
 		case <-c.exited:
 			t.Fatal("no caller heard that its connection ends")
@@ -184,7 +183,7 @@ func testNotifications(t *testing.T, program string) {
 	}
 }
 
-// Where the listener outlives the daemon, a stop that leaves callers little time answers them, too.
+// If the listener outlives the daemon, a short stop still answers callers.
 func testCallersWaitAtAShortStop(t *testing.T, program string) {
 	release := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -199,7 +198,7 @@ func testCallersWaitAtAShortStop(t *testing.T, program string) {
 		status, header, err := c.ask(http.MethodPut, "/memory/ns/waits", `{"value":"v"}`, "Prefer", "wait=60")
 		waited <- fmt.Sprintf("%d %.7s %v", status, header.Get("Botwired-Write"), err)
 	}()
-	eventually(t, func() error { // the daemon has taken the write
+	eventually(t, func() error { // the daemon has accepted the write
 		_, err := c.value("ns/waits")
 		return err
 	})
@@ -254,7 +253,7 @@ func testRefusedSockets(t *testing.T, program string) {
 	}
 }
 
-// A manager makes a Unix socket for every user unless it is told otherwise.
+// A manager creates a Unix socket that every user may connect to, unless its unit says otherwise.
 func testSocketForEveryUser(t *testing.T, program string) {
 	m := newManager(t)
 	path := filepath.Join(filepath.Dir(m.socket), "s")
@@ -272,7 +271,7 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	no(t, c.put("ns/key", "v"))
 	c.signal(syscall.SIGTERM)
 	c.wantExit(time.Minute, cli.ExitOK)
-	// Others may see the socket under its name, as with PrivateTmp=, if the daemon does not.
+	// With PrivateTmp=, the daemon may not see the socket under its name, although others do.
 	if err := os.Rename(path, path+".elsewhere"); err != nil {
 		t.Errorf("the daemon has removed the manager's socket: %v", err)
 	}
@@ -283,11 +282,11 @@ func testSocketForEveryUser(t *testing.T, program string) {
 	}
 }
 
-// Signs of life come while the daemon lives, and none from one that stands still.
+// The watchdog is pinged while the daemon lives, and not when the process is stopped.
 func testWatchdog(t *testing.T, program string) {
 	m := newManager(t, "WATCHDOG_USEC=1000000")
 	address := freeAddress(t)
-	// An upstream that is away is not the daemon's death.
+	// An upstream that is down does not mean that the daemon is dead.
 	c := m.begin(program, address, "--listen", address, "--data-dir", t.TempDir(), "--upstream-url", "http://"+freeAddress(t), impatient)
 	alive := func(n int) {
 		t.Helper()
@@ -301,7 +300,7 @@ func testWatchdog(t *testing.T, program string) {
 	alive(3)
 	no(t, c.cmd.Process.Signal(syscall.SIGSTOP))
 	before := m.count("WATCHDOG=1")
-	time.Sleep(2 * time.Second) // the manager would kill it by now
+	time.Sleep(2 * time.Second) // the manager would have killed it by now
 	if got := m.count("WATCHDOG=1"); got > before+1 {
 		t.Errorf("%d signs of life of a process that stands still", got-before)
 	}

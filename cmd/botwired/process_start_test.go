@@ -18,19 +18,19 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// failing runs a command that has to fail with one line.
+// failing runs a command that must fail with one line.
 func failing(t *testing.T, program string, args []string, code int, parts ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd, stderr := command(ctx, t, program, args...)
-	_ = cmd.Run() // judged by its exit code
+	_ = cmd.Run() // the test checks the exit code
 	wantFailure(t, outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}, code, parts...)
 }
 
-// withinTwoSeconds does something that a daemon has to do in that time, once more if it took
-// longer. A busy machine adds a multiple of the time that a process takes there that does
-// nothing, and is not as busy each time.
+// withinTwoSeconds checks that do takes less than two seconds, and tries again if not, since the
+// machine may be busy. Busy machines get more time: a multiple of what a process takes that does
+// nothing.
 func withinTwoSeconds(t *testing.T, program string, do func()) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -80,7 +80,7 @@ func testOneDaemon(t *testing.T, program string) {
 	if err := c.put("n/k", "v"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { // the last file that the first one makes by itself
+	eventually(t, func() error { // the last file that the first daemon creates by itself
 		_, err := os.Stat(filepath.Join(dir, "journal.ballast"))
 		return err
 	})
@@ -95,14 +95,14 @@ func testOneDaemon(t *testing.T, program string) {
 	if got, err := c.value("n/k"); err != nil || got != "v" {
 		t.Errorf("the first one answers %q, %v", got, err)
 	}
-	c.kill() // its lock is left behind
+	c.kill() // its lock file stays
 	again := startChild(t, program, dir, freeAddress(t), service.url())
 	if got, err := again.value("n/k"); err != nil || got != "v" {
 		t.Errorf("the next one answers %q, %v", got, err)
 	}
 }
 
-// names drops what the first daemon itself changes meanwhile: its files grow.
+// names drops what the first daemon itself changes: its files grow.
 func names(tree map[string]string) map[string]bool {
 	set := make(map[string]bool)
 	for name := range tree {
@@ -156,8 +156,8 @@ func testMalformedSetting(t *testing.T, program string) {
 	}
 }
 
-// A data directory belongs to one upstream: neither its pending writes nor its copies
-// reach another, unless the configuration says that the two are the same.
+// A data directory belongs to one upstream: its pending writes and copies do not reach another, unless
+// the configuration says that the two are the same.
 func testAnotherUpstream(t *testing.T, program string) {
 	dir, old, other := t.TempDir(), newMemoryService(t), newMemoryService(t).up()
 	c := startChild(t, program, dir, freeAddress(t), old.url())
@@ -168,7 +168,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 	serve := []string{"serve", "--listen", freeAddress(t), "--data-dir", dir, "--upstream-url", other.url()}
 	failing(t, program, serve, cli.ExitError, "data_dir", dir, "1 pending write,", old.url(), other.url(), "botwired recover --data-dir "+dir, "--moved-from "+old.url())
 	if t.Failed() {
-		return // what follows would go wrong slowly
+		return // the rest would fail slowly
 	}
 	if err := os.Remove(filepath.Join(dir, "journal", "MARK")); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitMissing {
 		t.Fatalf("recover: %v %s", err, stderr)
 	}
-	failing(t, program, serve, cli.ExitError, "1 pending write,") // a recovered journal is of the same one
+	failing(t, program, serve, cli.ExitError, "1 pending write,") // a recovered journal belongs to the same upstream
 	if n := other.putsOf("n/k"); n != 0 {
 		t.Errorf("the other upstream was sent %d writes", n)
 	}
@@ -197,7 +197,7 @@ func testAnotherUpstream(t *testing.T, program string) {
 }
 
 func testStaleSocket(t *testing.T, program string) {
-	// A socket's path has to be short.
+	// A socket's path must be short.
 	home, err := os.MkdirTemp("", "botwired")
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func testStaleSocket(t *testing.T, program string) {
 		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
 	failing(t, program, []string{"serve", "--listen", "unix://" + socket, "--data-dir", t.TempDir(), "--upstream-url", service.url()},
-		cli.ExitError, socket, "listen") // it is alive
+		cli.ExitError, socket, "listen") // the other daemon is alive
 	c.kill()
 	if _, err := os.Lstat(socket); err != nil {
 		t.Fatalf("the kill left no socket behind: %v", err)
@@ -236,7 +236,7 @@ func testStaleSocket(t *testing.T, program string) {
 	}
 }
 
-// A journal that was removed is not replaced without a word; a new directory needs none.
+// The loss of a journal is logged; a new directory is not a loss.
 func testJournalGone(t *testing.T, program string) {
 	service, dir := newMemoryService(t).up(), t.TempDir()
 	for _, clear := range []func(string) error{
@@ -248,7 +248,7 @@ func testJournalGone(t *testing.T, program string) {
 		journal := filepath.Join(dir, "journal")
 		_, before := os.Stat(journal)
 		no(t, clear(journal))
-		names, _ := os.ReadDir(journal) // none where there is no directory
+		names, _ := os.ReadDir(journal) // none if the directory does not exist
 		want := before == nil && len(names) == 0
 		c := startChild(t, program, dir, freeAddress(t), service.url())
 		c.signal(syscall.SIGTERM)

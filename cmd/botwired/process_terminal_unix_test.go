@@ -12,14 +12,14 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// terminalTests are the part of TestProcess in which a person sits at a terminal: the system turns
-// a key such as Ctrl-C into a signal only for a process whose own terminal it is.
+// terminalTests are the tests in TestProcess on a terminal: the system turns a key such as Ctrl-C into
+// a signal only for a process with a controlling terminal.
 var terminalTests = map[string]func(*testing.T, string){
 	"monitor on a terminal":        testMonitorOnATerminal,
 	"status --watch on a terminal": testWatchOnATerminal,
 }
 
-// monitor shows a line for each request, in columns and colours, and Ctrl-C is how it ends.
+// monitor shows a line for each request, in columns and colours, until Ctrl-C.
 func testMonitorOnATerminal(t *testing.T, program string) {
 	asked := make(chan string, 1)
 	cmd, _ := command(t.Context(), t, program, "monitor", "--listen", newMonitored(t, asked))
@@ -33,7 +33,7 @@ func testMonitorOnATerminal(t *testing.T, program string) {
 	s.await(t, last)
 	_, err = io.WriteString(person, "\x03")
 	no(t, err)
-	_, _ = io.Copy(&s.shown, person) // its error is how the system says that nobody has the terminal any more
+	_, _ = io.Copy(&s.shown, person) // the read fails when no process has the terminal open
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("Ctrl-C: %v", err)
 	}
@@ -46,7 +46,7 @@ func testMonitorOnATerminal(t *testing.T, program string) {
 	}
 }
 
-// status --watch takes the whole terminal, in colours, and at Ctrl-C gives it back.
+// status --watch uses the whole terminal, in colours, and restores it at Ctrl-C.
 func testWatchOnATerminal(t *testing.T, program string) {
 	cmd, _ := command(t.Context(), t, program, "status", "--watch", "--listen", newLiveDaemon(t).address)
 	cmd.Stderr = nil // the terminal

@@ -21,7 +21,7 @@ import (
 	"github.com/botwired/botwired/internal/selfhost"
 )
 
-// processTests are the tests of TestProcess, but for those that stand beside them.
+// processTests are the tests of TestProcess, except the other groups.
 var processTests = map[string]func(*testing.T, string){
 	"killed under write load":        testKilledUnderLoad,
 	"receipts through kills":         testReceiptsThroughKills,
@@ -79,8 +79,8 @@ var processTests = map[string]func(*testing.T, string){
 	"run with a token":               testRunWithAToken,
 }
 
-// TestProcess runs the real program as a child process, in front of a memory service
-// that it can take down. The tests share one build and run side by side.
+// TestProcess runs the real program as a child process, in front of a memory service that it can stop.
+// The tests share one build and run in parallel.
 func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it")
@@ -130,7 +130,7 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// command is botwired with nothing of this machine's configuration, and short times.
+// command returns a botwired command without this machine's configuration, and with short times.
 func command(ctx context.Context, t *testing.T, program string, args ...string) (*exec.Cmd, *safeBuffer) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -140,8 +140,7 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 	return cmd, stderr
 }
 
-// impatient is for a daemon that nobody answers: a read of something unknown is turned away
-// soon.
+// impatient is for a daemon whose upstream does not answer: a read of an unknown entry fails soon.
 const impatient = "--upstream-timeout=2s"
 
 // startChild runs a daemon and waits until it answers.
@@ -176,7 +175,7 @@ func (c *child) start() {
 	c.awaitReady()
 }
 
-// begin starts the process, and waits for nothing.
+// begin starts the process and does not wait.
 func (c *child) begin() {
 	c.t.Helper()
 	if err := c.cmd.Start(); err != nil {
@@ -205,7 +204,7 @@ func (c *child) awaitReady() {
 	})
 }
 
-// eventually tries until it succeeds, for the time that a busy machine may take.
+// eventually retries until try succeeds, with enough time for a busy machine.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	end := time.Now().Add(60 * time.Second)
@@ -223,7 +222,7 @@ func eventually(t *testing.T, try func() error) {
 	}
 }
 
-// kill ends the process with SIGKILL, which the process cannot tell from a power cut.
+// kill ends the process with SIGKILL, which is like a power cut for it.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.exited
@@ -289,7 +288,7 @@ func (c *child) put(key, value string) error {
 	return err
 }
 
-// value returns an entry's value from anywhere that answers like BotWire.
+// value returns an entry's value from any service with BotWire's API.
 func (c *child) value(key string) (string, error) {
 	status, _, text, err := c.exchange(http.MethodGet, "/memory/"+key, nil)
 	return valueOf(key, status, text, err)
@@ -315,8 +314,7 @@ func (c *child) pending() (int, error) {
 	return doc.Pending, err
 }
 
-// memoryService is BotWire's memory service in this process, at an address of its own
-// that it can stop listening on.
+// memoryService is BotWire's memory service in this process. It can stop listening.
 type memoryService struct {
 	t       *testing.T
 	address string
@@ -324,7 +322,7 @@ type memoryService struct {
 	server  *http.Server
 
 	mu   sync.Mutex
-	puts map[string]int // requests, by entry
+	puts map[string]int // requests per entry
 }
 
 func newMemoryService(t *testing.T) *memoryService {
@@ -357,7 +355,7 @@ func newMemoryService(t *testing.T) *memoryService {
 
 func (m *memoryService) url() string { return "http://" + m.address }
 
-// up begins to listen; before that, connections are refused.
+// up starts listening; before that, connections are refused.
 func (m *memoryService) up() *memoryService {
 	m.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.address)
@@ -371,12 +369,12 @@ func (m *memoryService) up() *memoryService {
 
 func (m *memoryService) down() {
 	if m.server != nil {
-		_ = m.server.Close() // what is under way is cut
+		_ = m.server.Close() // cuts requests in progress
 	}
 	m.server = nil
 }
 
-// value asks the service itself.
+// value asks the service directly.
 func (m *memoryService) value(key string) (string, error) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, m.url()+"/memory/"+key, nil)
 	if err != nil {
@@ -396,7 +394,7 @@ func (m *memoryService) putsOf(key string) int {
 	return m.puts[key]
 }
 
-// freeAddress returns a loopback address that nobody listens on.
+// freeAddress returns a loopback address where nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return closedAddress(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// putThrough wants a status and a state of a PUT to a namespace that writes through.
+// putThrough checks the status and the state of a PUT to a write-through namespace.
 func (c *child) putThrough(key, value string, wantStatus int, wantState string) {
 	c.t.Helper()
 	status, header, text, err := c.exchange(http.MethodPut, "/memory/"+key, strings.NewReader(`{"value":"`+value+`"}`), "Content-Type", "application/json")
@@ -30,8 +30,8 @@ func (c *child) wantPending(want int) {
 	}
 }
 
-// newHoldingService carries out the PUTs to keys named held, says so, and answers them only
-// when goOn is closed.
+// newHoldingService applies the PUTs to keys named held, reports each, and answers only when goOn is
+// closed.
 func newHoldingService(t *testing.T) (service *memoryService, arrived, goOn chan struct{}) {
 	t.Helper()
 	service, arrived, goOn = newMemoryService(t), make(chan struct{}, 8), make(chan struct{})
@@ -39,7 +39,7 @@ func newHoldingService(t *testing.T) (service *memoryService, arrived, goOn chan
 	service.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		take.ServeHTTP(w, r)
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/held") {
-			arrived <- struct{}{} // carried out, and answered later
+			arrived <- struct{}{} // applied, and answered later
 			select {
 			case <-goOn:
 			case <-r.Context().Done():
@@ -50,7 +50,7 @@ func newHoldingService(t *testing.T) (service *memoryService, arrived, goOn chan
 	return service, arrived, goOn
 }
 
-// refusesThrough takes upstream away for a while: a write through is refused then.
+// refusesThrough stops upstream for a while: meanwhile, writes through are refused.
 func (c *child) refusesThrough(service *memoryService) {
 	c.t.Helper()
 	service.down()
@@ -62,9 +62,9 @@ func (c *child) refusesThrough(service *memoryService) {
 	service.up()
 }
 
-// A write through is upstream when it is acknowledged, and leaves nothing behind when it fails,
-// nor when the process is killed in the middle. SIGHUP switches it on and off, and SIGTERM
-// waits for one that is under way.
+// A write through is upstream when it is acknowledged. If it fails, or the process is killed during it,
+// nothing is left behind. SIGHUP switches write-through on and off, and SIGTERM waits for one in
+// progress.
 func testWritesThrough(t *testing.T, program string) {
 	service, arrived, goOn := newHoldingService(t)
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func testWritesThrough(t *testing.T, program string) {
 	c.refusesThrough(service)
 
 	answered := make(chan error, 1)
-	hold := func(c *configured) { // returns when upstream has carried the write out
+	hold := func(c *configured) { // returns when upstream has applied the write
 		eventually(t, func() error {
 			go func() {
 				status, _, err := c.ask(http.MethodPut, "/memory/through/held", `{"value":"v"}`)
@@ -104,7 +104,7 @@ func testWritesThrough(t *testing.T, program string) {
 			select {
 			case <-arrived:
 				return nil
-			case err := <-answered: // upstream is believed down, or the entry is in doubt
+			case err := <-answered: // the daemon believes that upstream is down, or the entry is in doubt
 				return err
 			}
 		})
@@ -133,7 +133,7 @@ func testWritesThrough(t *testing.T, program string) {
 	c.wantExit(time.Minute, cli.ExitOK)
 }
 
-// A person drops a pending write, brings it back and has it sent.
+// A user drops a pending write, brings it back, and has it sent.
 func testPendingByHand(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	c := startChild(t, program, t.TempDir(), freeAddress(t), service.url(), "--flush-linger", "1h")

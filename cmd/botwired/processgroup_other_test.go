@@ -7,23 +7,23 @@ import (
 	"testing"
 )
 
-// terminalTests are none: the system has no pseudo-terminals.
+// terminalTests is empty: the system has no pseudo-terminals.
 var terminalTests map[string]func(*testing.T, string)
 
-// ownGroup does nothing: the system has no groups of processes.
+// ownGroup does nothing: the system has no process groups.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// killGroup does nothing: a child without a group is killed by its test.
+// killGroup does nothing: without a group, the test kills its child.
 func killGroup(int) {}
 
-// userSignal stands for a signal that the system does not have.
+// userSignal replaces a signal that the system does not have.
 const userSignal = syscall.SIGTERM
 
-// signalStop and signalContinue do not exist: their test is skipped.
+// signalStop and signalContinue do not exist here: their test is skipped.
 const (
 	signalStop     = syscall.SIGTERM
 	signalContinue = syscall.SIGTERM
 )
 
-// serviceTests are none: no service manager of the system passes sockets.
+// serviceTests is empty: the system has no service manager that passes sockets.
 var serviceTests map[string]func(*testing.T, string)

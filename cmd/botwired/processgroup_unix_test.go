@@ -4,16 +4,16 @@ package main
 
 import "syscall"
 
-// ownGroup puts a child process into a group of its own.
+// ownGroup puts a child process into its own process group.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup ends all processes of a child's group.
+// killGroup kills all processes of a child's group.
 func killGroup(child int) { _ = syscall.Kill(-child, syscall.SIGKILL) }
 
-// userSignal is a signal for whatever a program likes.
+// userSignal is a signal without a fixed meaning.
 const userSignal = syscall.SIGUSR1
 
-// signalStop and signalContinue have a process stand still and go on.
+// signalStop and signalContinue stop and continue a process.
 const (
 	signalStop     = syscall.SIGSTOP
 	signalContinue = syscall.SIGCONT

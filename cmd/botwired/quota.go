@@ -9,10 +9,9 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// quotaFile is the name of the ledger's file in the data directory.
 const quotaFile = "journal.quota"
 
-// openQuotas opens the namespaces' budgets, whose count is beside the journal.
+// openQuotas opens the namespaces' quotas. Their counts are kept beside the journal.
 func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 	quotas := quota.New(quota.Options{
 		Of:     d.config.quota,
@@ -29,7 +28,7 @@ func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 	return quotas
 }
 
-// quotasForStatus are the budgets as the proxy shows them.
+// quotasForStatus returns the quotas as the status shows them.
 func quotasForStatus(quotas *quota.Quotas) func() map[string]api.Quota {
 	return func() map[string]api.Quota {
 		all := make(map[string]api.Quota)

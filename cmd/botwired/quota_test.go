@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// A daemon whose count of the quota cannot be kept says so, and does all else as ever: it ends
-// with 0 (contracts 18 and 22).
+// A daemon that cannot save the quota's count says so, and otherwise works as usual: it exits with 0
+// (contracts 18 and 22).
 func TestACountThatCannotBeKept(t *testing.T) {
 	newHome(t)
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// movedFromFlag names the former address of an upstream.
+// movedFromFlag takes the former address of an upstream.
 const movedFromFlag = "moved-from"
 
 func newRecoverCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
@@ -86,7 +86,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	return cmd
 }
 
-// notRecovered says why nothing was changed.
+// notRecovered returns an error that says why recover changed nothing.
 func notRecovered(dir string, err error) error {
 	var usage *cli.UsageError
 	switch {
@@ -100,8 +100,8 @@ func notRecovered(dir string, err error) error {
 	return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
 }
 
-// recoverProgress keeps a line on the terminal that says how far the recovery is. Where
-// there is no terminal it shows nothing. clearLine removes the line.
+// recoverProgress shows the progress of the recovery in one line on the terminal. Without a terminal it
+// shows nothing. clearLine removes the line.
 func recoverProgress(p *cli.Program) (show func(journal.Progress), clearLine func()) {
 	if !p.IsTerminal(p.Stderr) {
 		return nil, func() {}
@@ -157,8 +157,8 @@ func printRecovery(w io.Writer, r *journal.Recovery) error {
 	return printLost(w, m)
 }
 
-// atLeast says how many records are missing. Where the journal differs from what there was,
-// others that are back may stand in the place of missing ones.
+// atLeast formats how many records are missing. If the recovered journal differs from the original,
+// records that came back may hide missing ones in the count.
 func atLeast(n int, differs bool) string {
 	switch {
 	case n == 0 && differs:

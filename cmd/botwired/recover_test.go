@@ -13,8 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// journalOf makes a data directory with some pending writes and leaves it as a killed
-// process does, or open.
+// journalOf creates a data directory with some pending writes, and returns its open journal.
 func journalOf(t *testing.T) (dataDir string, j *journal.Journal) {
 	t.Helper()
 	dataDir = t.TempDir()
@@ -40,7 +39,7 @@ func closed(t *testing.T) string {
 	return dataDir
 }
 
-// cutLogs cuts the logs of a journal down to a share of their length.
+// cutLogs truncates a journal's logs to a percentage of their length.
 func cutLogs(t *testing.T, dataDir string, percent int) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dataDir, "journal", "*.log"))
@@ -52,7 +51,7 @@ func cutLogs(t *testing.T, dataDir string, percent int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		written := len(bytes.TrimRight(text, "\x00")) // where the file has room left, zeros are read
+		written := len(bytes.TrimRight(text, "\x00")) // preallocated space reads as zeros
 		if err := os.Truncate(log, int64(written*percent/100)); err != nil {
 			t.Fatal(err)
 		}
@@ -81,8 +80,7 @@ func TestRecoverRefuses(t *testing.T) {
 	wantFailure(t, botwired(t, "recover", "--data-dir", dataDir), cli.ExitError, "version 9")
 }
 
-// contract 4: the start names the command, the command says what is missing, and the
-// next start goes on.
+// contract 4: the start names the command, the command says what is missing, and the next start works.
 func TestRecoverFromACutLog(t *testing.T) {
 	dataDir := closed(t)
 	cutLogs(t, dataDir, 50)
@@ -100,8 +98,8 @@ func TestRecoverFromACutLog(t *testing.T) {
 	wantOutput(t, botwired(t, "recover", "--data-dir", dataDir), "the journal is sound; nothing was changed\n")
 }
 
-// contract 4: an old version of a record that the log hides from readers may be damaged.
-// Then the start is refused, and a recovery mends the journal without a loss.
+// contract 4: an old version of a record may be damaged without any effect on readers, because the log
+// has a newer one. Then the start fails, and a recovery repairs the journal without loss.
 func TestRecoverFromDamageThatTheLogHides(t *testing.T) {
 	from, j := journalOf(t)
 	defer func() {
@@ -110,7 +108,7 @@ func TestRecoverFromDamageThatTheLogHides(t *testing.T) {
 		}
 	}()
 	var dataDir string           // as a killed process leaves it
-	eventually(t, func() error { // Pebble may remove a file that it needs no more
+	eventually(t, func() error { // Pebble may remove an obsolete file
 		dataDir = t.TempDir()
 		return os.CopyFS(filepath.Join(dataDir, "journal"), os.DirFS(filepath.Join(from, "journal")))
 	})
@@ -152,7 +150,7 @@ func TestRecoverAsJSON(t *testing.T) {
 	}
 }
 
-// A lost file that only Pebble needs takes no record with it.
+// Losing a file that only Pebble needs loses no records.
 func TestRecoverEverything(t *testing.T) {
 	dataDir := closed(t)
 	markers, err := filepath.Glob(filepath.Join(dataDir, "journal", "marker.manifest.*"))
@@ -168,7 +166,7 @@ func TestRecoverEverything(t *testing.T) {
 	}
 }
 
-// On a terminal, one line says how far the recovery is, and is cleared in the end.
+// On a terminal, one line shows the progress of the recovery, and is cleared at the end.
 func TestRecoverShowsProgress(t *testing.T) {
 	for name, test := range map[string]struct {
 		adjust func(*cli.Program)

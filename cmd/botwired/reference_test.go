@@ -19,7 +19,7 @@ var writeReference = flag.Bool("reference", false, "write the reference in docs/
 
 const commandsPage = "../../docs/commands.md"
 
-// docs/commands.md has every command, with its flags and the settings that it reads: as the code has them.
+// docs/commands.md lists every command with its flags and settings, exactly as the code has them.
 func TestCommandReference(t *testing.T) {
 	page, err := os.ReadFile(commandsPage)
 	if err != nil {
@@ -71,7 +71,7 @@ func eachListed(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// referenceFlags are all flags of a command but --help: a flag that the help hides works, too.
+// referenceFlags returns all flags of a command except --help, including hidden ones.
 func referenceFlags(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
 	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	settings.SortFlags = false
@@ -97,7 +97,7 @@ func flagRow(f *pflag.Flag) string {
 	return fmt.Sprintf("| `--%s%s` | %s |\n", f.Name, kind, strings.ReplaceAll(usage, "|", `\|`))
 }
 
-// settingsRead says which settings a command reads.
+// settingsRead formats which settings a command reads.
 func settingsRead(flags *pflag.FlagSet) string {
 	var names []string
 	for _, s := range config.Settings() {

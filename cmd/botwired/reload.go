@@ -22,7 +22,7 @@ type reloader struct {
 	logger  *slog.Logger
 }
 
-// on reloads at each signal. The returned function stops that, and waits for a reload under way.
+// on reloads at each signal. stop ends that, and waits for a reload in progress.
 func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -43,7 +43,7 @@ func (r *reloader) on(signals <-chan os.Signal) (stop func()) {
 }
 
 // reload applies the settings that a running daemon can change, and logs which other settings have
-// changed. If anything is wrong, it changes nothing.
+// changed. If there is any error, it changes nothing.
 func (r *reloader) reload() {
 	defer r.unit.reloads()()
 	next, err := r.load()
@@ -85,7 +85,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().
 func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
 
 // configure applies a configuration: its token, and the settings that a running daemon can change.
-// newToken reports whether callers need another token from now on. If the token cannot be read, nothing
+// newToken reports whether callers now need another token. If the token cannot be read, nothing
 // changes.
 func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	token, err := c.Token()

@@ -23,7 +23,7 @@ import (
 // startupLimit bounds how long the program may take until it answers.
 const startupLimit = time.Minute
 
-// A client cannot tell the daemon from BotWire, however far away upstream is.
+// A client cannot tell the daemon from BotWire, whatever the latency of upstream.
 func TestReplayThroughServe(t *testing.T) {
 	for _, latency := range []string{"0s", "50ms"} {
 		t.Run(latency, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestReplayThroughSelfhost(t *testing.T) {
 	wiretest.Replay(t, startInProcess(t, "selfhost"), "")
 }
 
-// startInProcess runs the program on a free port and in a directory of its own, and returns its URL once it
-// answers. The program is stopped with the test, and must then exit cleanly.
+// startInProcess runs the program on a free port and in its own directory, and returns its URL once it
+// answers. The program is stopped with the test, and must exit cleanly.
 func startInProcess(t *testing.T, args ...string) string {
 	t.Helper()
 	address := closedAddress(t)
@@ -60,8 +60,8 @@ func startInProcess(t *testing.T, args ...string) string {
 	return base
 }
 
-// isReady waits until base answers: the daemon by saying that it is ready, selfhost by saying that
-// it knows no such page. It gives up when the program exits.
+// isReady waits until base answers: the daemon says that it is ready, selfhost answers 404. It gives up
+// when the program exits.
 func isReady(t *testing.T, base string, exited chan int) bool {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startupLimit}
@@ -69,7 +69,7 @@ func isReady(t *testing.T, base string, exited chan int) bool {
 	for {
 		response, err := client.Get(base + "/_botwired/readyz")
 		if err == nil {
-			_ = response.Body.Close() // the status is all there is to know
+			_ = response.Body.Close() // only the status matters
 			if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotFound {
 				return true
 			}
@@ -85,7 +85,7 @@ func isReady(t *testing.T, base string, exited chan int) bool {
 	}
 }
 
-// Only the daemon's own two probes go without a token: an entry may have their names.
+// Only the daemon's own two probes need no token: an entry may have the same name.
 func TestProbesNeedNoToken(t *testing.T) {
 	exempt := guardOptions(&config.Config{Listen: "127.0.0.1:0"}, "secret").TokenExempt
 	for path, want := range map[string]bool{
@@ -99,8 +99,8 @@ func TestProbesNeedNoToken(t *testing.T) {
 	}
 }
 
-// BotWire takes a "%" that begins no escape for itself, and says what is wrong with the
-// name. The connection goes on.
+// BotWire takes an invalid "%" literally, and says what is wrong with the name. The connection stays
+// open.
 func TestBrokenEscapesAreInvalidNames(t *testing.T) {
 	base := startInProcess(t, "serve", "--upstream", "embedded", "--latency", "0s")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))

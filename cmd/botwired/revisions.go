@@ -10,16 +10,16 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// revisions shows the proxy the states of entries that an engine keeps.
+// revisions gives the proxy the revisions of an entry that the engine keeps.
 type revisions struct {
-	ask  func(context.Context, journal.ID) ([]upstream.Version, error) // the newest first
-	host string                                                        // names this daemon's writes there
+	ask  func(context.Context, journal.ID) ([]upstream.Version, error) // newest first
+	host string                                                        // marks this daemon's writes upstream
 }
 
-// Host names this daemon among the writers.
+// Host returns the name under which this daemon writes.
 func (r revisions) Host() string { return r.host }
 
-// Revisions returns the states that the engine keeps of an entry, the newest first. See [surface.Revisions].
+// Revisions returns an entry's revisions, newest first. See [surface.Revisions].
 func (r revisions) Revisions(ctx context.Context, id journal.ID) ([]surface.Revision, error) {
 	versions, err := r.ask(ctx, id)
 	if err != nil {
@@ -35,10 +35,10 @@ func (r revisions) Revisions(ctx context.Context, id journal.ID) ([]surface.Revi
 	return states, nil
 }
 
-// leastRetry is when it makes sense to ask an engine again that names no time.
+// leastRetry is the shortest retry time, also used if the engine gives none.
 const leastRetry = time.Second
 
-// unavailable is an engine's error as the proxy takes it.
+// unavailable converts an engine's error for the proxy.
 func unavailable(err error) error {
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		return &upstream.Unavailable{Wait: max(failed.RetryAfter, leastRetry), Reason: failed.Reason}

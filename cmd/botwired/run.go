@@ -1,8 +1,8 @@
-// Command botwired is a sidecar daemon that speaks BotWire's memory API on
-// loopback, and the commands to talk to a running one.
+// Command botwired is a sidecar daemon that speaks BotWire's memory API on loopback, and the commands
+// to talk to a running one.
 //
-// This package owns flags, wiring, signals and the order of shutdown, and it
-// alone knows all other packages. Policy is theirs.
+// This package owns flags, wiring, signals and the order of shutdown. Only it imports all other
+// packages. Policy is in the other packages.
 package main
 
 import (
@@ -20,9 +20,8 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// run is the whole program. It returns the exit code once everything has ended. The
-// first SIGINT or SIGTERM cancels the command; a second ends the process at once
-// (contract 22).
+// run is the whole program. It returns the exit code when everything has ended. The first SIGINT or
+// SIGTERM cancels the command; a second ends the process at once (contract 22).
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var ignored []os.Signal
 	if signal.Ignored(os.Interrupt) {
@@ -32,13 +31,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	// guard 22.5
 	defer context.AfterFunc(ctx, stop)()
-	manager := service.Inherit() // its sockets are not for children
+	manager := service.Inherit() // children must not inherit its sockets
 	p := newProcess(term.Own(stdout, stderr), args, &manager)
 	p.Ignored = ignored
 	return p.Run(ctx)
 }
 
-// newProcess returns the process of a command line. manager holds what the service manager has handed to it.
+// newProcess returns the program for a command line. manager holds what the service manager passed to
+// the process.
 func newProcess(t term.Terminal, args []string, manager *service.Inherited) *cli.Program {
 	return &cli.Program{Terminal: t, Args: args, Own: func(p *cli.Program, settings *cli.Settings) []*cobra.Command {
 		return []*cobra.Command{newServeCommand(p, settings, manager), newRecoverCommand(p, settings), newSelfhostCommand(p, settings)}

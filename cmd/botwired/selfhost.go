@@ -23,8 +23,8 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// selfhostDefaults keep the memory service out of the daemon's way when both
-// run on one machine with one configuration file.
+// selfhostDefaults keep the memory service apart from a daemon on the same machine with the same
+// configuration file.
 func selfhostDefaults() map[string]string {
 	return map[string]string{"listen": "127.0.0.1:2690", "embedded.latency": "0s"}
 }
@@ -62,7 +62,7 @@ func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 	return cmd
 }
 
-// serveMemory runs the memory service on a database file until ctx ends.
+// serveMemory serves the memory service on a database file until ctx ends.
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli.Program) error {
 	c := &loaded.Config
 	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), p)
@@ -84,14 +84,15 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli
 	return errors.Join(serveUntil(ctx, server, listener), service.Close())
 }
 
-// serveUntil serves until ctx ends. It returns when the callers have their answers.
+// serveUntil serves until ctx ends. It returns when the requests in progress are answered, or after
+// callersGrace.
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	stopped := make(chan struct{})
 	remain := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), callersGrace)
 		defer cancel()
-		_ = errors.Join(server.Shutdown(grace), server.Close()) // Close cuts the connections that are left
+		_ = errors.Join(server.Shutdown(grace), server.Close()) // Close cuts the remaining connections
 	})
 	err := server.Serve(listener)
 	if remain() {
@@ -121,8 +122,8 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 	return service, nil
 }
 
-// databaseDir makes the data directory if the database is there. It makes no other: a
-// mistyped path is to be an error and not an empty database.
+// databaseDir creates the data directory if the database is in it. It creates no other directory: a
+// mistyped path must be an error, not an empty database.
 func databaseDir(c *config.Config, path string) error {
 	dir := filepath.Dir(path)
 	if dir == c.DataDir {
@@ -137,7 +138,7 @@ func databaseDir(c *config.Config, path string) error {
 	return nil
 }
 
-// useSelfhostDefaults has the flags' help say what the settings are to selfhost.
+// useSelfhostDefaults shows selfhost's defaults in the help of its flags.
 func useSelfhostDefaults(flags *pflag.FlagSet) {
 	if f := flags.Lookup("data-dir"); f != nil {
 		f.Usage = "directory of the database; --db names a file elsewhere"

@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// Callers who wait for the latency when the memory service stops get their answers.
+// Requests in progress get their answers when the memory service stops.
 func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	newHome(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 
-	// The service asks for the body when it carries the request out, and answers 200 ms later.
+	// The service reads the body when it carries the request out, and answers 200 ms later.
 	begun := &httptrace.ClientTrace{Got100Continue: cancel}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), begun), http.MethodPut, "http://"+line.Address+"/memory/ns/k",
 		strings.NewReader(`{"value":"v"}`))
@@ -58,7 +58,7 @@ func TestSelfhostAnswersBeforeItStops(t *testing.T) {
 	}
 }
 
-// A database that selfhost makes is in its log: a mistyped name would look like lost data.
+// selfhost logs that it creates a database: with a mistyped name, it would look like lost data.
 func TestSelfhostTellsOfANewDatabase(t *testing.T) {
 	newHome(t)
 	database := filepath.Join(t.TempDir(), "m.db")

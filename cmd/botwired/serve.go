@@ -33,19 +33,19 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// callersGrace is how long, when the daemon stops, the requests under way may take to end
-// after its listener is closed. Of a short flush.drain_timeout it is one part in
-// callersShare. A drain that takes less than shortDrain keeps nobody out.
+// callersGrace is how long requests in progress may take after the listener is closed. With a short
+// flush.drain_timeout, they get 1/callersShare of it. Callers barely notice a drain shorter than
+// shortDrain.
 const (
 	callersGrace = 2 * time.Second
 	callersShare = 4
 	shortDrain   = 200 * time.Millisecond
 )
 
-// Where the listener outlives the daemon, callers come to the next one instead of being refused.
-// So nobody who is here may be cut off either: idleGrace is how long each caller on an open
-// connection has at least to hear, with an answer, that it ends, and waitsGrace how long those
-// under way may still wait for upstream, if the stop has twice that time left.
+// If the listener outlives the daemon, callers connect to the next daemon instead of being refused. So
+// no present caller may be cut off either. Each open connection has at least idleGrace to get a last
+// answer, which says that the connection ends. Requests in progress may wait for upstream for
+// waitsGrace more, or half of the time left.
 const (
 	idleGrace  = 500 * time.Millisecond
 	waitsGrace = time.Second
@@ -74,9 +74,9 @@ func newServeCommand(p *cli.Program, settings *cli.Settings, manager *service.In
 	return cmd
 }
 
-// serve runs the daemon until ctx ends, and then stops it in the order in which
-// requests flow: callers, flusher, journal (contract 22). At SIGHUP it loads the
-// configuration anew. With unused it also ends when nobody uses it: see [attach.UntilUnused].
+// serve runs the daemon until ctx ends. It then stops the parts in the order in which requests flow:
+// callers, flusher, journal (contract 22). At SIGHUP it reloads the configuration. With unused it also
+// ends when nobody uses it: see [attach.UntilUnused].
 func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error), unused bool, p *cli.Program, manager *service.Inherited) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // guard 22.20
@@ -125,7 +125,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 			"version", build.Version())
 	})
 	serve := sync.OnceValue(func() error { announce(); return server.Serve() })
-	early := func() { go func() { _ = serve() }() } // run has its error
+	early := func() { go func() { _ = serve() }() } // run gets its error
 	if err := d.openOrAnswer(ctx, c, func(err error) { diskFailed(p, err) }, early); err != nil {
 		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
 	}
@@ -140,17 +140,16 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	return errors.Join(err, server.Close(), d.close())
 }
 
-// begin opens what every server needs first: its log, with the warnings about the
-// configuration, and its listener. If the address is taken, the server touches nothing
-// else. The reader of the log may go away, or stop reading: a server does not end with it,
-// nor wait for it.
+// begin opens what every server needs first: its log, with the configuration's warnings, and its
+// listener. If the address is taken, the server touches nothing else. The server goes on if the log's
+// reader goes away or stops reading.
 func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) (*slog.Logger, net.Listener, error) {
 	logger := beginLog(loaded, level, p)
 	listener, err := listen.On(ctx, &loaded.Config)
 	return logger, listener, err
 }
 
-// beginLog is the part of begin that cannot fail.
+// beginLog opens the log and cannot fail.
 func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE) // guard 22.17
 	level.Set(serverlog.LevelOf(loaded.Config.Log))
@@ -164,17 +163,17 @@ func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog
 	return logger
 }
 
-// diskFailed ends the process at once when the disk fails. The journal calls it,
-// before the daemon can acknowledge anything more (contract 2).
+// diskFailed ends the process at once when the disk fails. The journal calls it before the daemon can
+// acknowledge another write (contract 2).
 func diskFailed(p *cli.Program, err error) {
 	p.Log.Last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
 	p.Log.End(serverlog.FatalDrain)
 	os.Exit(cli.ExitError) // guard 2.7
 }
 
-// run serves until ctx or one of the daemon's parts ends.
+// run serves until ctx ends or one of the daemon's parts fails.
 func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(context.Context) error) error {
-	// The flusher outlives ctx: it drains the writes that the callers leave.
+	// The flusher outlives ctx: it drains the callers' last writes.
 	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlushing()
 	g, broken := errgroup.WithContext(flushing)
@@ -210,13 +209,13 @@ func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(con
 	return nil
 }
 
-// readJournal rebuilds the journal's index and logs how much is pending; nobody knows
-// that before.
+// readJournal rebuilds the journal's index, and logs how many writes are pending. The count is unknown
+// before.
 func (d *sidecar) readJournal(ctx context.Context) error {
 	if err := d.journal.Run(ctx); err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // reading a large journal takes twice the memory that its index needs
+	debug.FreeOSMemory() // reading a large journal takes twice the memory of its index
 	st := d.journal.Stats()
 	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
 	d.proxy.Resume()
@@ -226,11 +225,11 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	return nil
 }
 
-// stop flushes, and serves until that is over: a caller must not be refused as long as
-// there is somebody who can take its write. It closes the listener last, and then flushes
-// the writes that it took meanwhile. All this takes no longer than the limit, of which the
-// last callers and their writes have a part (contract 22). Where the listener outlives the
-// daemon, callers wait from then on: the last flush is short, and the next daemon has the rest.
+// stop drains the flusher, and serves meanwhile: no caller is refused as long as the daemon can take
+// its write. Then it closes the listener, and drains the writes that came in meanwhile. All of this
+// takes no longer than limit, and part of that is kept for the last callers and their writes (contract
+// 22). If the listener outlives the daemon, callers wait for the next daemon from then on: the last
+// drain is short, and the next daemon sends the rest.
 func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(context.Context) error) {
 	idle, last := time.After(0), limit
 	if d.outlived {
@@ -263,9 +262,8 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 	}
 }
 
-// drainWhileServing drains again what callers write meanwhile, as long as that takes less
-// time than before: the last of it, for which there is no serving, keeps callers out for
-// no longer than it must.
+// drainWhileServing drains repeatedly, because callers go on writing, as long as each drain is faster
+// than the one before. This keeps the last drain, which runs without serving, short.
 func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (flushed flush.Result) {
 	end, last := time.Now().Add(limit), limit
 	for {
@@ -283,7 +281,7 @@ func sum(a, b flush.Result) flush.Result {
 	return flush.Result{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
 }
 
-// shutDown closes the listener and gives the last callers their grace.
+// shutDown closes the listener and gives the last callers callersGrace.
 func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) error) {
 	grace, cancel := context.WithTimeout(ctx, callersGrace)
 	defer cancel()
@@ -298,9 +296,8 @@ func (d *sidecar) drain(ctx context.Context, limit time.Duration) flush.Result {
 	return d.flusher.Drain(ctx)
 }
 
-// newHTTPServer bounds what a caller can hold: header size and times. Bodies are
-// bounded where they are read, connections by the listener. Handlers that may take
-// longer lift their own deadline.
+// newHTTPServer limits what a caller can hold: header size and times. Handlers limit bodies, and the
+// listener limits connections. Handlers that may take longer extend their own deadline.
 func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -309,14 +306,13 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		// "OPTIONS *" is answered by the handler too, which asks for the Host first.
+		// The handler also answers "OPTIONS *", because it checks the Host first.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     httplog.New(logger, slog.LevelDebug),
 	}
 }
 
-// changed passes a change of the journal to those who must know of it before a reader
-// can see it.
+// changed passes a change of the journal to the parts that must know it before a reader can see it.
 func (d *sidecar) changed(c journal.Change) {
 	d.cache.Changed(c.Namespace, c.Key)
 	d.flusher.Changed(c)

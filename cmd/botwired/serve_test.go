@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// A server logs its address, and ends with 0 when a signal stops it.
+// A server logs its address, and exits with 0 when a signal stops it.
 func TestServersListenUntilToldToStop(t *testing.T) {
 	newHome(t)
 	socket := filepath.Join(t.TempDir(), "s")

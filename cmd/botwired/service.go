@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	// statusPause is the time between two checks of what the service manager should show.
+	// statusPause is the time between two updates to the service manager.
 	statusPause = time.Second
-	// openingExtension is the extra time that each check asks for during the start. Reading a large
-	// journal, or waiting for room on the disk, does not make the start a failure.
+	// openingExtension is the extra time that each update asks for during the start, so that reading a
+	// large journal or waiting for room on the disk is not a failed start.
 	openingExtension = 30 * time.Second
-	// stoppingMargin is the time that the stop gets beyond flush.drain_timeout, to close the journal.
+	// stoppingMargin is extra time for the stop, to close the journal.
 	stoppingMargin = 10 * time.Second
 )
 
 // unit reports the daemon's state to its service manager, such as systemd. It says when the daemon is
-// ready, reloads or stops, shows its state in one sentence, and gives signs of life while the daemon is
-// alive. The daemon is alive if it answers its own livez through its own listener, and if no sync of
-// its journal takes longer than half of the watchdog timeout. A full disk, an upstream that is down
-// and a long start are no reason to restart it.
+// ready, reloads or stops, shows its state in one sentence, and pings the watchdog while the daemon is
+// alive. The daemon is alive if it answers livez through its own listener, and if no sync of its
+// journal takes longer than half of the watchdog timeout. A full disk, an upstream that is down and a
+// long start are no reason to restart it.
 type unit struct {
 	notifier *service.Notifier
 	watchdog time.Duration
 	logger   *slog.Logger
 	sidecar  *sidecar
-	crowded  func() bool // callers wait for others' answers
+	crowded  func() bool // the server is at its connection limit
 	client   *api.Client
 
 	mu       sync.Mutex // guards the fields below, and the order of the messages
 	ready    bool
 	stopping bool
-	shown    string // the sentence that the manager shows
+	shown    string // the sentence that the manager shows now
 }
 
 // newUnit returns a unit and a function that ends it. Without a service manager it does nothing.
@@ -70,8 +70,8 @@ func newUnit(ctx context.Context, in *inherited, d *sidecar, listener net.Listen
 	}
 }
 
-// attend keeps the service manager informed. It gives signs of life once the daemon is ready: before
-// that, the manager expects none.
+// attend keeps the service manager informed. It starts the watchdog pings when the daemon is ready: the
+// manager expects none before.
 func (u *unit) attend(ctx context.Context) {
 	tick := time.NewTicker(statusPause)
 	defer tick.Stop()
@@ -120,8 +120,8 @@ func (u *unit) look() (ready bool) {
 	return u.ready
 }
 
-// state describes the daemon's state in one sentence, and reports whether it is ready as readyz says.
-// The sentence has no figures, so that it does not change all the time.
+// state describes the daemon in one sentence, and reports whether it is ready, as readyz does. The
+// sentence has no numbers, so that it does not change all the time.
 func (u *unit) state() (sentence string, ready bool) {
 	if !u.sidecar.opened.Load() {
 		if o := u.sidecar.opening.Load(); o != nil && o.full.Load() != nil {
@@ -144,13 +144,12 @@ func (u *unit) state() (sentence string, ready bool) {
 	return "Ready.", true
 }
 
-// reloads tells the service manager that the daemon is reloading the configuration. The returned
-// function tells it that the reload is over.
+// reloads tells the service manager that a reload has begun. done tells it that the reload is over.
 func (u *unit) reloads() (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.ready || u.stopping {
-		return func() {} // the manager waits for something else
+		return func() {} // the manager waits for the start or the stop
 	}
 	u.notifier.Tell(service.Reloading())
 	return func() {
@@ -162,7 +161,7 @@ func (u *unit) reloads() (done func()) {
 	}
 }
 
-// stops tells the service manager that the daemon is about to end, and how long that may take.
+// stops tells the service manager that the daemon is stopping, and how long that may take.
 func (u *unit) stops() {
 	drain := u.sidecar.config.Load().Flush.DrainTimeout
 	u.mu.Lock()
@@ -172,8 +171,8 @@ func (u *unit) stops() {
 		service.Status("Stopping: botwired carries pending writes upstream; the rest stays on this disk."))
 }
 
-// alive returns an error if the daemon is not alive: see unit. While the daemon stops, alive checks
-// only the disk, because the stop has a time limit of its own.
+// alive returns an error if the daemon is not alive: see unit. While the daemon stops, alive only
+// checks the disk, because the stop has its own time limit.
 func (u *unit) alive(ctx context.Context) error {
 	if took := journal.SyncUnderWay(u.sidecar.journal); took > u.watchdog/2 { // guard 22.15
 		return fmt.Errorf("the disk has not finished one write of the journal within %s", config.FormatDuration(took.Round(time.Second)))
@@ -190,8 +189,8 @@ func (u *unit) alive(ctx context.Context) error {
 	return nil
 }
 
-// excused reports whether a probe failed because a resource is short for which the daemon waits as
-// well: a file descriptor, a port, memory of the kernel, or a place among the callers.
+// excused reports whether a probe failed because of a shortage that restarting does not fix: of file
+// descriptors, ports, kernel memory, or places among the callers.
 func excused(err error, timedOut, crowded bool) bool {
 	for _, scarce := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, scarce) {

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// A reload that ends while the daemon stops does not say that the daemon is ready.
+// A reload that ends during the stop does not report the daemon ready.
 func TestNoReloadIsReadyAfterTheStop(t *testing.T) {
 	m := newManager(t)
 	t.Setenv("NOTIFY_SOCKET", m.socket)
@@ -37,7 +37,7 @@ func TestNoReloadIsReadyAfterTheStop(t *testing.T) {
 	}
 }
 
-// The watchdog excuses a probe that lacks what the machine lacks, and no other.
+// excused accepts only errors that come from a shortage on the machine.
 func TestExcusedProbes(t *testing.T) {
 	for _, test := range []struct {
 		err               error

@@ -38,15 +38,15 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// The names in the data directory.
+// Names in the data directory.
 const (
 	journalDir   = "journal"
-	databaseFile = "memory.db" // SQLite keeps files with longer names beside it
+	databaseFile = "memory.db" // SQLite's other files have longer names
 )
 
 const (
-	// insideConns is how many connections inside the process stay open for the next MCP request, each
-	// for up to insideIdle.
+	// insideConns is how many in-process connections stay open for the next MCP request, each for up to
+	// insideIdle.
 	insideConns = 16
 	insideIdle  = time.Minute
 )
@@ -59,42 +59,41 @@ type sidecar struct {
 	cache   *cache.Cache
 	health  *upstream.Health
 	slots   *limit.Slots
-	offset  *fence.Offset  // of upstream's clock
+	offset  *fence.Offset  // offset of upstream's clock
 	cluster *natskv.Engine // nil unless upstream is NATS
-	host    string         // names this data directory in the cluster
+	host    string         // this data directory's name in the cluster
 	flusher *flush.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
 	opened  atomic.Bool // the fields above are set
 	opening atomic.Pointer[opening]
-	sent    atomic.Int64 // writes sent upstream
-	address string       // of the listener; "" before it listens
+	sent    atomic.Int64 // attempts to send a write
+	address string       // of the TCP listener; "" for a Unix socket
 	chain   *via.Chain
 	metrics *metrics.Metrics
 
 	config   inForce // see configure
 	hasToken atomic.Bool
-	token    string // of configure's caller
+	token    string // only configure changes it
 	readmit  func() // makes the server ask the guard again about callers that it knows
-	// outlived says that the service manager has a copy of the listener, which still takes callers
-	// after the daemon's end. endConnections tells each of them that its connection ends.
+	// outlived says that the service manager holds a copy of the listener, which accepts callers after
+	// the daemon has ended. endConnections tells each caller that its connection ends.
 	outlived       bool
 	endConnections func()
-	requota        func() // makes the flusher use the new quotas
-	// setHeaders changes the headers of the requests upstream.
-	setHeaders func(http.Header)
-	// onVersion is called for each new version in the cluster; nil at first.
+	requota        func() // applies changed quotas
+	setHeaders     func(http.Header)
+	// onVersion is called for each new version in the cluster. It is nil until the proxy exists.
 	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
-	isRead  func()               // the journal is read; may be nil
-	drained func(attach.Drained) // is given the outcome of stop; may be nil
+	isRead  func()               // called when the journal is read; may be nil
+	drained func(attach.Drained) // gets the result of stop; may be nil
 
 	closers []func() error // in the order of opening
 }
 
-// open opens every part and starts none. When it fails, it closes what it has opened. awaitRoom is
-// passed on to the journal.
+// open opens every part and starts none. On an error it closes what it has opened. awaitRoom is for the
+// journal.
 func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -117,7 +116,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 			"Writes that were pending in the old one do not go upstream. If you still have it, stop botwired, put it in the place of the new one, and start again",
 			"journal", filepath.Join(c.DataDir, journalDir))
 	}
-	// The journal's lock is ours: no other daemon uses the directory.
+	// We hold the journal's lock: no other daemon uses the directory.
 	keepOthersOut(c.DataDir, d.logger)
 	if err := bindUpstream(c, d.journal); err != nil { // guard 13.19
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
@@ -239,8 +238,8 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	return err
 }
 
-// guardOptions exempts the probes from the token, because they cannot send one, and lets a link lead to
-// the dashboard.
+// guardOptions exempts livez and readyz from the token, because probes cannot send one, and allows
+// links to the dashboard.
 func guardOptions(c *config.Config, token string) guard.Options {
 	_, socket := c.Socket()
 	return guard.Options{
@@ -252,7 +251,6 @@ func guardOptions(c *config.Config, token string) guard.Options {
 	}
 }
 
-// upstreamState returns the health of upstream for the status.
 func (d *sidecar) upstreamState() api.UpstreamState {
 	now := upstreamStateOf(d.health.Report())
 	now.Concurrency = api.Concurrency(d.slots.Concurrency())

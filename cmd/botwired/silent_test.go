@@ -7,8 +7,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// blackHole is an address where connections are taken and never answered, as those of a
-// stopped process are.
+// blackHole returns an address that accepts connections and never answers, as a stopped process does.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -19,7 +18,7 @@ func blackHole(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A command does not wait for ever in front of something that never answers.
+// A command does not wait forever for a daemon that never answers.
 func TestNobodyAnswers(t *testing.T) {
 	address := blackHole(t)
 	got := at(t, &daemon{address: address}, nil, "flush", "--timeout", "10ms")

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// What the status says of a daemon with which all is well, around the lines about upstream and what is pending.
+// The status of a daemon with which all is well, around the lines about upstream and pending writes.
 const (
 	statusHead    = "All is well\n\n"
 	statusVersion = "version       v1 at 127.0.0.1:1, up since 2026-11-22T20:00:00Z\n"
@@ -17,7 +17,7 @@ const (
 		"memory        0B of entries, at most 1.0MiB\ndata_dir      /data\n"
 )
 
-// statusWith returns the status of a daemon with which all is well, with fields in place of its own.
+// statusWith returns such a status, with some fields replaced.
 func statusWith(t *testing.T, fields string) string {
 	t.Helper()
 	doc := make(map[string]json.RawMessage)
@@ -60,7 +60,7 @@ func TestStatus(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
 
-// The status begins with the dead letters that wait for a person.
+// The status begins with the dead letters that need a decision.
 func TestStatusOfDeadLetters(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"dead_letters":5,"open_dead_letters":2`: "dead letters  2 to decide on: \"botwired dead-letters\" says why upstream has refused them " +
@@ -74,7 +74,7 @@ func TestStatusOfDeadLetters(t *testing.T) {
 	}
 }
 
-// Where there are quotas, the table says what is used of them, and how long writes wait for that.
+// With quotas, the table shows how much of each is used, and how long writes wait because of it.
 func TestStatusOfQuotas(t *testing.T) {
 	body := statusWith(t, `"pending":3,"namespaces":[`+
 		`{"namespace":"busy","pending":3,"pending_bytes":30,"oldest_pending_seconds":90,"waits":null,`+
@@ -92,7 +92,7 @@ func TestStatusOfQuotas(t *testing.T) {
 	}
 }
 
-// The status has a line for each namespace that is nearly full or full.
+// The status has a line for each namespace that is full or nearly full.
 func TestStatusOfFullNamespaces(t *testing.T) {
 	body := statusWith(t, `"namespaces":[`+
 		`{"namespace":"full","pending":0,"bytes":10000,"bytes_limit":10000},`+
@@ -109,7 +109,7 @@ func TestStatusOfFullNamespaces(t *testing.T) {
 	}
 }
 
-// The status says first why a daemon is not ready. It fails only with --ready.
+// The status says first why a daemon is not ready. Only --ready makes that an error.
 func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
 	full := statusWith(t, `"ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"}`)
 	stopping := statusWith(t, `"ready":false,"journal":{"refuses_writes":false},"namespaces":[{"namespace":"a","pending":1,"pending_bytes":4,"oldest_pending_seconds":1}]`)
@@ -126,8 +126,7 @@ func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
 	}
 }
 
-// The table of the status has an end, however many namespaces there are: what waits comes
-// first, then what has the most to send.
+// The table of the status is limited: first the namespaces that wait, then those with the most to send.
 func TestStatusOfManyNamespaces(t *testing.T) {
 	var namespaces []string
 	for i := range 1500 {
@@ -150,7 +149,7 @@ func TestStatusOfManyNamespaces(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
 }
 
-// A probe goes by the exit code.
+// The exit code is the probe's result.
 func TestStatusAsksWhetherTheDaemonIsReady(t *testing.T) {
 	ready := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {200, `{"status":"ready"}`}})
 	wantOutput(t, at(t, ready, nil, "status", "--ready"), "ready\n")
@@ -195,7 +194,7 @@ func TestPending(t *testing.T) {
 		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
 }
 
-// What an entry waits for is the one truth about its next attempt.
+// If an entry waits for something, the end of that is its next attempt.
 func TestPendingNamesOneTime(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[{"seq":1,"next_attempt_at":"2023-11-14T22:13:59.9Z",` +
 		`"waits":{"why":"upstream is down: no","until":"2023-11-14T22:14:02Z"}}]}`}})
@@ -205,7 +204,7 @@ func TestPendingNamesOneTime(t *testing.T) {
 	}
 }
 
-// A list that lacks some of the pending writes says so, beside the list.
+// A list that lacks some pending writes says so, on stderr.
 func TestPendingTellsOfMore(t *testing.T) {
 	writes := func(n int) answer {
 		return answer{200, `{"pending":[` + strings.TrimSuffix(strings.Repeat(`{"seq":1},`, n), ",") + `]}`}
@@ -255,7 +254,7 @@ func TestDeadLetters(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
 }
 
-// The command asks for page after page.
+// The command reads page after page.
 func TestDeadLettersOnManyPages(t *testing.T) {
 	page := func(first, n int) answer {
 		letters := make([]string, n)

@@ -19,7 +19,7 @@ import (
 
 // terminal is a pseudo-terminal with a command on it.
 type terminal struct {
-	keys  *os.File // the person's side
+	keys  *os.File // the user's side
 	tty   *os.File
 	code  chan int
 	shown bytes.Buffer
@@ -50,7 +50,7 @@ func newTerminal(t *testing.T, environ []string, args ...string) *terminal {
 	go func() { shown.code <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		person.Close() // ends what reads the keys
+		person.Close() // ends the reader of the keys
 		tty.Close()
 	})
 	return shown
@@ -69,7 +69,7 @@ func (s *terminal) await(t *testing.T, want string) {
 	}
 }
 
-// The help and the status are as wide as the terminal, and without colours where it is dumb.
+// The help and the status are as wide as the terminal, and have no colours on a dumb one.
 func TestStatusOnADumbTerminal(t *testing.T) {
 	s := newTerminal(t, []string{"TERM=dumb"}, "status", "--listen", newLiveDaemon(t).address)
 	s.await(t, "throttled, paused or failed\r\n")

@@ -9,11 +9,11 @@ import (
 	"github.com/botwired/botwired/internal/telemetry"
 )
 
-// tracerGrace is how long the last spans may take when the daemon ends.
+// tracerGrace limits how long the daemon's end waits for the last spans.
 const tracerGrace = time.Second
 
-// openTracer returns what makes spans; nil if the environment asks for none. Agents do not depend
-// on it, so that nothing about it keeps the daemon from starting.
+// openTracer returns the tracer, or nil if the environment asks for none. A failure does not keep the
+// daemon from starting: agents do not depend on spans.
 func (d *sidecar) openTracer() *telemetry.Tracer {
 	wanted, err := telemetry.Wanted(os.Getenv)
 	var tracer *telemetry.Tracer
