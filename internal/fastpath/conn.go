@@ -11,45 +11,43 @@ import (
 )
 
 const (
-	// firstBuffer is the size of a connection's buffer, in bytes, while its requests are
-	// small.
+	// firstBuffer is the size of a connection's buffer, in bytes, while its requests are small.
 	firstBuffer = 4 << 10
-	// keptBuffer bounds a buffer that is kept while it is empty, in bytes.
+	// keptBuffer bounds the empty buffer that a connection keeps, in bytes.
 	keptBuffer = 16 << 10
-	// maxUnsent bounds the answers, in bytes, that are sent together to a caller that
-	// sends requests without waiting for answers.
+	// maxUnsent bounds the unsent answers, in bytes, to a caller that pipelines requests.
 	maxUnsent = 64 << 10
-	// slack is the part of a limit by which a deadline may be early: moving it costs as
-	// much as reading a request, so it is not moved for every one.
+	// slack is the part of a limit (1/slack) by which a deadline may be early. Moving a deadline costs as
+	// much as reading a request, so it is not moved for each request.
 	slack = 16
 )
 
-// conn is a connection as long as its requests are simple. One goroutine uses it. Others
-// may close net and set its deadlines.
+// conn is a connection while its requests are simple. One goroutine uses it. Others may close net and set its
+// deadlines.
 type conn struct {
 	server *Server
 	net    net.Conn
 	away   atomic.Bool // net/http has the connection
-	given  bool        // for good, and has read a request; guarded by server.mu
-	// idleSince is when the connection began to wait for bytes of its caller, in Unix
-	// nanoseconds, or busy or evicted.
+	given  bool        // net/http has it for good, and has read a request; guarded by server.mu
+	// idleSince is the time since when the connection waits for bytes of its caller, in Unix nanoseconds, or
+	// busy or evicted.
 	idleSince atomic.Int64
 
-	buf     []byte // in is a part of it
+	buf     []byte // the buffer that in is a part of
 	in      []byte // received and not yet answered
 	out     []byte // answered and not yet sent
 	request Request
 
-	began    time.Time // when the first byte of a partial request was waited for
-	readBy   time.Time // the read deadline, zero if it is not known
+	began    time.Time // when the wait for the first byte of a partial request began
+	readBy   time.Time // the read deadline; zero if it is unknown
 	writeBy  time.Time
-	lookBy   time.Time // when the last look for a request ends, once the server is closing
-	served   bool      // whether a request has been answered
+	lookBy   time.Time // when the last wait for a request ends, while the server is closing
+	served   bool      // a request has been answered
 	admitted caller    // the caller that the guard let in last
 }
 
-// caller is the part of a simple request that the guard decides by, and the count Server.admits when it
-// decided.
+// caller holds the headers of a simple request by which the guard decides, and the value of Server.admits
+// when it decided.
 type caller struct {
 	host, authorization []byte
 	asked               uint64
@@ -60,8 +58,8 @@ type next uint8
 const (
 	goOn     next = iota
 	end           // close it
-	handOver      // net/http serves it from here on
-	leave         // its last answer has been sent, and the caller may still be sending
+	handOver      // net/http serves it from now on
+	leave         // its last answer has been sent, but the caller may still be sending
 )
 
 func (c *conn) read(request []byte) (*http.Request, error) {
@@ -93,7 +91,7 @@ func (c *conn) flush() bool {
 	return len(c.out) == 0 || c.send(nil)
 }
 
-// send sends the answers that were made and, without keeping a copy, more.
+// send sends the pending answers and then more, which it does not copy.
 func (c *conn) send(more []byte) bool {
 	limit := c.server.http.WriteTimeout
 	if now := time.Now(); c.writeBy.Sub(now) < limit-limit/slack {

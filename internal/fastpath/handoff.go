@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// restPatience bounds a pause within a body that the handler has left. Nearly every caller sends it at once,
-	// and the connection goes on.
+	// restPatience bounds a pause within a body that the handler has not read to the end. Nearly every caller
+	// sends the body at once, and can keep the connection.
 	restPatience = time.Second / 4
-	// restTime bounds how long such a body may take to come.
+	// restTime bounds the time that the rest of such a body may take.
 	restTime = 2 * time.Second
 )
 
-// handoff is the listener through which net/http gets its connections.
+// handoff is the listener from which net/http accepts its connections.
 type handoff struct {
 	addr   net.Addr
 	conns  chan net.Conn
@@ -45,7 +45,7 @@ func (h *handoff) Close() error {
 
 func (h *handoff) Addr() net.Addr { return h.addr }
 
-// give hands a connection over; false once the listener is closed.
+// give hands a connection to net/http. It returns false once the listener is closed.
 func (h *handoff) give(c net.Conn) bool {
 	select {
 	case h.conns <- c:
@@ -55,35 +55,34 @@ func (h *handoff) give(c net.Conn) bool {
 	}
 }
 
-// borrowed is a connection while net/http has it: for one request, or for good. net/http
-// first gets the bytes that have been read already.
+// borrowed is a connection while net/http has it: for one request, or for good. net/http first gets the bytes
+// that were already read.
 //
-// For one request, it gets that request and no byte more, and the end of the connection
-// when it comes back for the next one. While it handles the request, it reads a byte ahead
-// to notice that the caller leaves.
+// For one request, net/http gets the bytes of that request, and then EOF when it reads the next one. While it
+// handles the request, it reads one byte ahead to notice that the caller leaves.
 type borrowed struct {
 	net.Conn
 	owner   *conn
 	forGood bool
 
-	// net/http never reads twice at a time.
-	read  []byte // read from the connection and not yet by net/http
-	left  int    // of the request, still to be read from the connection
-	ahead []byte // what follows the request, as far as it is known
+	// net/http makes one Read at a time.
+	read  []byte // read from the connection, but not yet by net/http
+	left  int    // bytes of the request that are still to be read from the connection
+	ahead []byte // bytes after the request, as far as they were read
 
-	handling atomic.Bool // the handler has a request
-	reading  atomic.Bool // and reads its body
-	framed   atomic.Bool // the next request is known to have one framing (RFC 9112, section 6.3)
+	handling atomic.Bool // the handler is running
+	reading  atomic.Bool // the handler is reading the body
+	framed   atomic.Bool // the next request cannot have two framings (RFC 9112, section 6.3)
 	lengths  lengthFinder
-	// until ends the wait for the rest of a body that the handler has left, in Unix nanoseconds; 0
-	// while there is no such body.
+	// until is when the wait for the rest of an abandoned body ends, in Unix nanoseconds; 0 if there is no
+	// such body.
 	until atomic.Int64
 
-	last     atomic.Bool // the answer is the last one, and its caller may have sent more requests
+	last     atomic.Bool // the answer is the last one, but its caller may have sent more requests
 	done     atomic.Bool // net/http has answered the request
 	hijacked atomic.Bool // the handler has taken the connection over, for a web socket
 	once     sync.Once
-	over     chan struct{} // closed when nobody has more use for the connection
+	over     chan struct{} // closed when neither net/http nor the handler uses the connection any more
 }
 
 func (b *borrowed) Read(p []byte) (n int, err error) {
@@ -102,7 +101,7 @@ func (b *borrowed) next(p []byte) (n int, err error) {
 		return n, nil
 	// guard 16.35
 	case b.forGood && len(p) == 1:
-		return b.Conn.Read(p) // net/http wants to know whether the caller leaves
+		return b.Conn.Read(p) // net/http reads one byte to notice that the caller leaves
 	// guard 16.40
 	case b.hijacked.Load():
 		return b.Conn.Read(p)
@@ -122,8 +121,8 @@ func (b *borrowed) next(p []byte) (n int, err error) {
 	return copy(p, b.ahead[:1]), nil
 }
 
-// Close closes the connection, unless net/http has answered its request and would keep
-// the connection. The owner closes it after a last answer, which must arrive before.
+// Close closes the connection, unless net/http has answered its request and would keep the connection. The
+// owner closes it after a last answer: the caller must get that first.
 func (b *borrowed) Close() (err error) {
 	if b.last.Load() && !b.done.Load() && !b.hijacked.Load() {
 		return b.CloseWrite()
@@ -135,11 +134,11 @@ func (b *borrowed) Close() (err error) {
 	return err
 }
 
-// wait reads bytes that net/http cannot go on without.
+// wait reads bytes that net/http needs to go on.
 func (b *borrowed) wait(p []byte) (n int, err error) {
 	if b.handling.Load() && !b.reading.Load() {
 		// guard 16.39
-		b.leaveBody() // net/http reads it out, as the handler answers without it
+		b.leaveBody() // the handler has answered without the body, and net/http reads the rest
 	}
 	if until := b.until.Load(); until != 0 {
 		by := time.Now().Add(restPatience)
@@ -158,11 +157,11 @@ func (b *borrowed) wait(p []byte) (n int, err error) {
 	return n, err
 }
 
-// leaveBody bounds from now on how long the rest of a body is waited for.
+// leaveBody bounds, from now on, the wait for the rest of a body.
 func (b *borrowed) leaveBody() { b.until.CompareAndSwap(0, time.Now().Add(restTime).UnixNano()) }
 
-// CloseWrite is called after net/http's last answer. The owner waits until that has arrived. A handler that has
-// taken the connection over goes on reading, and closes it itself.
+// CloseWrite is called after net/http's last answer. The owner waits until the caller has it. A handler that
+// has hijacked the connection goes on reading, and closes it itself.
 func (b *borrowed) CloseWrite() (err error) {
 	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
 		err = half.CloseWrite()
@@ -173,7 +172,7 @@ func (b *borrowed) CloseWrite() (err error) {
 	return err
 }
 
-// changed hears from net/http what it does with a connection.
+// changed is net/http's ConnState: it marks a borrowed connection as hijacked or answered.
 func changed(c net.Conn, state http.ConnState) {
 	b, ok := c.(*borrowed)
 	switch {
@@ -188,19 +187,19 @@ func changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// lengthFinder finds the name of a Content-Length in what net/http reads, in a body too.
+// lengthFinder finds "Content-Length" in the bytes that net/http reads, even within a body.
 type lengthFinder struct {
-	matched int // how much of the name the last bytes are
+	matched int // length of the part of the name that the last bytes match
 	found   atomic.Bool
 }
 
 func (f *lengthFinder) look(p []byte) {
 	const name = "content-length"
 	for _, c := range p {
-		switch c | 0x20 { // which is a letter in lower case, and leaves "-" as it is
+		switch c | 0x20 { // letters in lower case; "-" stays as it is
 		case name[f.matched]:
 			f.matched++
-		case name[0]: // the name begins with it nowhere else
+		case name[0]: // the name's first letter occurs nowhere else in it
 			f.matched = 1
 		default:
 			f.matched = 0

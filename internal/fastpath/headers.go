@@ -2,8 +2,8 @@ package fastpath
 
 import "bytes"
 
-// harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers' fetch
-// send the first ones by themselves, tracers the others.
+// harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers'
+// fetch add the first two rows, tracers the others.
 var harmless = []string{ // guard 5.12
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
@@ -29,14 +29,14 @@ func isHarmless(name []byte) bool {
 	return false
 }
 
-// endsElsewhere reports whether a request with a header may end elsewhere than its
-// Content-Length or its chunks say, or may be no request any more once it is answered.
+// endsElsewhere reports whether a header may change where the request ends, or what follows it on the
+// connection.
 func endsElsewhere(name []byte) bool {
 	return is(name, "expect") || is(name, "upgrade") || is(name, "trailer")
 }
 
-// withWholeEscapes escapes each "%" of a request's path that begins no escape: BotWire takes it for itself, and
-// net/http refuses it.
+// withWholeEscapes escapes each "%" in a request's path that begins no escape. BotWire takes such a "%"
+// literally, but net/http refuses it.
 func withWholeEscapes(request []byte) []byte {
 	end := bytes.IndexByte(request, '\n')
 	if end < 0 {
@@ -65,7 +65,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// is reports whether b is a name, given in lower case, in any case.
+// is reports whether b equals name, which is in lower case, ignoring case.
 func is(b []byte, name string) bool {
 	if len(b) != len(name) {
 		return false

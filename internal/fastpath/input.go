@@ -9,19 +9,20 @@ import (
 
 const (
 	leastRoom = 1 << 10
-	// lastLook bounds how long a connection may still bring a request once the server is closing, and firstLook
-	// how long a new one may: its caller may have sent that just before, and must not find the connection broken.
+	// lastLook bounds how long a connection may still bring a request while the server is closing. firstLook
+	// bounds it for a connection that has had no request: its caller may have just sent one, and must not
+	// find the connection broken.
 	lastLook  = 20 * time.Millisecond
 	firstLook = 250 * time.Millisecond
-	// ownTime is how long net/http goes on once the server is closing, for what such a look finds.
+	// ownTime bounds how long Shutdown waits for such requests before it shuts net/http down.
 	ownTime = 2 * firstLook
 )
 
 // longAgo as a deadline ends a read at once.
 var longAgo = time.Unix(1, 0)
 
-// receive reads more of the input, p being the part that there is; false when nothing
-// more will come in time.
+// receive reads more input; p says which part of a request it already has. It returns false if no more will
+// come in time.
 func (c *conn) receive(p part) bool {
 	c.makeRoom()
 	now := time.Now()
@@ -39,17 +40,16 @@ func (c *conn) receive(p part) bool {
 		case n > 0:
 			return c.wake()
 		case p == noBody && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.readBy):
-			c.readBy = time.Time{} // Shutdown woke this up: the rest of a body may still come
+			c.readBy = time.Time{} // Shutdown interrupted the read: the rest of a body may still come
 		case p != noBody && errors.Is(err, os.ErrDeadlineExceeded) && c.server.closing.Load():
-			c.readBy = time.Time{} // Shutdown woke this up: a request may have come meanwhile
+			c.readBy = time.Time{} // Shutdown interrupted the read: a request may have come meanwhile
 		default:
 			return false
 		}
 	}
 }
 
-// look gives the caller of a server that closes the last time for a request; false when it is
-// over.
+// look allows a last wait for a request while the server is closing. It returns false once that wait is over.
 func (c *conn) look() bool {
 	now := time.Now()
 	if c.lookBy.IsZero() {
@@ -61,8 +61,8 @@ func (c *conn) look() bool {
 	return now.Before(c.lookBy) && c.net.SetReadDeadline(c.lookBy) == nil
 }
 
-// makeRoom puts in at the start of a buffer with room behind it. All whole requests in
-// it are answered before more than a byte is read, so the buffer stays small.
+// makeRoom makes room behind in, and moves in to another buffer if necessary. All whole requests in the
+// buffer are answered before more is read, so it stays small.
 func (c *conn) makeRoom() {
 	if c.buf == nil {
 		c.buf = make([]byte, firstBuffer)
@@ -73,7 +73,7 @@ func (c *conn) makeRoom() {
 	c.in = c.buf[:copy(c.buf, c.in)]
 }
 
-// setReadDeadline bounds how long the next bytes may take from now on, as net/http does.
+// setReadDeadline bounds the wait for the next bytes, with the same limits as net/http.
 func (c *conn) setReadDeadline(p part, now time.Time) bool {
 	limits := c.server.http
 	by := now.Add(limits.IdleTimeout)
@@ -95,13 +95,13 @@ func (c *conn) setReadDeadline(p part, now time.Time) bool {
 	return c.net.SetReadDeadline(by) == nil
 }
 
-// onHangUp calls leave if the caller ends the connection while its request is handled. To notice, it reads one
-// byte on: requests that callers send ahead must not pile up here. stop ends this and adds the byte to in; it
-// may be called again.
+// onHangUp calls leave if the caller closes the connection while its request is handled. To notice that, it
+// reads only one byte ahead: pipelined requests must not pile up here. stop ends this and adds the byte to
+// in. It may be called again.
 func (c *conn) onHangUp(leave func()) (stop func()) {
 	room := c.buf[len(c.in) : len(c.in)+1]
 	c.readBy = time.Time{}
-	_ = c.net.SetReadDeadline(c.readBy) // if it cannot be moved the connection has ended
+	_ = c.net.SetReadDeadline(c.readBy) // an error means that the connection has already ended
 	read := make(chan int, 1)
 	go func() {
 		n, err := c.net.Read(room)

@@ -12,63 +12,63 @@ import (
 	"time"
 )
 
-// lingerTime is how long a connection stays after its last answer: a connection that is
-// closed while bytes come in may take the answer away from its caller (RFC 9112, section 9.6).
+// lingerTime is how long a connection stays open after its last answer. If it is closed while bytes come in,
+// the caller may lose the answer (RFC 9112, section 9.6).
 const lingerTime = time.Second / 2
 
-// twoFramings refuses a request with two statements of where its body ends. Another
-// server on the way may go by the other one (RFC 9112, section 6.3).
+// twoFramings refuses a request that says twice where its body ends. Another server on the way may go by the
+// other one (RFC 9112, section 6.3).
 const twoFramings = `{"detail":"The request has both Transfer-Encoding and Content-Length: where it ends is uncertain. Send one of them."}`
 
-// noTLS answers a caller that would have waited for the answer of a server that speaks TLS.
+// noTLS answers a caller that speaks TLS to this plain-http server, and would wait for a TLS answer.
 const noTLS = `{"detail":"The request begins with TLS, and this server speaks plain http: use http:// in place of https://."}`
 
-// refuse answers a request whose end is uncertain, and which is therefore the last one on its connection.
+// refuse answers a request whose end is uncertain. It is the last request on its connection.
 func (c *conn) refuse(body string) next {
 	c.out = append(c.out, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+
 		"\r\nContent-Type: application/json\r\n"+c.server.date()+"\r\n"+body...)
 	return c.endAnswers()
 }
 
-// endAnswers sends the last answer. The caller may have sent more requests, which nobody reads.
+// endAnswers sends the last answer. The caller may have sent more requests, but nobody reads them.
 func (c *conn) endAnswers() next {
 	if !c.flush() {
 		return end
 	}
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // it fails if the connection has ended, which is as good
+		_ = half.CloseWrite() // an error means that the connection has already ended
 	}
 	return leave
 }
 
-// linger waits until the caller has the last answer: until it closes its side, or for a
-// short time. A newcomer does not wait for that.
+// linger waits until the caller has the last answer: until it closes its side, or for lingerTime. A newcomer
+// may evict the connection meanwhile.
 func (c *conn) linger() {
 	c.rest(time.Now()) // guard 16.34
 	for by := time.Now().Add(lingerTime); time.Now().Before(by) && c.net.SetReadDeadline(by) == nil; {
 		if _, err := io.Copy(io.Discard, c.net); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
-		// Shutdown may have woken this up: the caller does not have its answer yet.
+		// If Shutdown interrupted the read, the caller may not have its answer yet.
 	}
 }
 
 type borrowedKey struct{}
 
-// withBorrowed lets the handler find the connection that its request came by.
+// withBorrowed lets the handler find its request's connection.
 func withBorrowed(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, borrowedKey{}, c)
 }
 
-// handleBorrowed has the handler answer a request that net/http has read. The connection is idle while the body
-// does not go on, and a body that the handler has left gets less time.
+// handleBorrowed calls the handler for a request that net/http has read. The connection counts as idle while
+// it waits for the body. A body that the handler has not read to the end gets less time.
 func (s *Server) handleBorrowed(w http.ResponseWriter, r *http.Request) {
 	b := r.Context().Value(borrowedKey{}).(*borrowed)
 	if len(r.TransferEncoding) > 0 && !b.framed.Swap(false) && b.lengths.found.Load() { // guard 16.42
 		// The request may have a Content-Length too: net/http does not say.
 		w.Header().Set("Connection", "close")
 	}
-	if s.ending.Load() && r.Header.Get("Upgrade") == "" { // the answer to a handshake has a Connection of its own
+	if s.ending.Load() && r.Header.Get("Upgrade") == "" { // the answer to a handshake has its own Connection header
 		w.Header().Set("Connection", "close")
 		b.last.Store(true)
 	}

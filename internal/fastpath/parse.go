@@ -3,45 +3,45 @@ package fastpath
 import "bytes"
 
 const (
-	// maxHead bounds the request line and the headers of a simple request, in bytes. SDKs
-	// send a few hundred; net/http reads a longer head, with its own bound.
+	// maxHead bounds the request line and headers of a simple request, in bytes. SDKs send a few hundred.
+	// net/http reads a longer head, with its own bound.
 	maxHead = 8 << 10
-	// maxBody bounds the body of a simple request, in bytes, and so what the buffers of
-	// all connections can take together. net/http reads a larger one.
+	// maxBody bounds the body of a simple request, in bytes, and so the size of all connections' buffers
+	// together. net/http reads a larger body.
 	maxBody = 32 << 10
-	// prefix is the beginning of the path of a simple request.
+	// prefix begins the path of a simple request.
 	prefix = "/memory/"
 	// version ends the first line of a request.
 	version = " HTTP/1.1"
-	// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No request begins
-	// with it.
+	// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No HTTP request begins with
+	// it.
 	tlsHandshake = 0x16
 )
 
 // Request is a simple request. It is valid until Answer returns.
 type Request struct {
 	Method string // GET, PUT or DELETE
-	Path   string // without the query; nothing in it is escaped
-	Query  bool   // whether there was a query
-	JSON   bool   // whether Content-Type is application/json and nothing more
+	Path   string // without the query; it has no escapes
+	Query  bool   // there was a query
+	JSON   bool   // Content-Type is exactly application/json
 	Body   []byte // complete
 	Agent  []byte // the header User-Agent
-	// Date is the line of the header Date, which the answer must have.
+	// Date is the Date header line that the answer must have.
 	Date string
 
-	// TraceParent and TraceState are the headers of that name.
+	// TraceParent and TraceState are the values of these headers.
 	TraceParent, TraceState []byte
 
 	host          []byte
 	authorization []byte
-	length        int // of the body; -1 is not given
+	length        int // of the body; -1 if not given
 	seen          headerSet
 	odd           bool // net/http has to answer it
 	chunked       bool // the body comes in chunks
-	headEnded     bool // all headers were looked at
+	headEnded     bool // all headers were read
 }
 
-// headerSet is a set of the headers that decide about a request, and may come only once.
+// headerSet is a set of headers that change how a request is handled, and may come only once.
 type headerSet uint8
 
 const (
@@ -53,25 +53,25 @@ const (
 	transferEncoding
 )
 
-// part says how much of a simple request a connection's input begins with.
+// part says how much of a simple request the input begins with.
 type part uint8
 
 const (
-	whole     part = iota // all of it
-	noHead                // perhaps one: the rest of its head has not arrived
-	noBody                // all but the rest of its body
-	faulty                // the head of a request whose end is uncertain: it is to be refused
-	encrypted             // no request at all: the caller speaks TLS
-	foreign               // it is no simple request, and it is certain where it ends
-	unusual               // it is no simple request, and net/http has to find out where it ends
+	whole     part = iota // a whole simple request
+	noHead                // perhaps a simple request: the rest of its head has not come
+	noBody                // a simple request, but the rest of its body has not come
+	faulty                // the head of a request whose end is uncertain: it is refused
+	encrypted             // TLS, not HTTP
+	foreign               // not a simple request, but it is certain where it ends
+	unusual               // not a simple request, and net/http has to find out where it ends
 )
 
-// parse reads the request that input begins with. size is the size of a whole request, and of one whose
-// body may still have to come: foreign or noBody.
+// parse reads the request that input begins with. size is the size of a whole, noBody or foreign request; the
+// body of the last two may not have come yet.
 //
-// net/http reads every whole one as the same request, and finds the end of every foreign one at the
-// same place: parse knows one way of writing each thing and no other, and leaves to net/http everything
-// that two readers might understand differently.
+// net/http must read each whole request as the same request, and find the end of each foreign one at the same
+// place. So parse knows one way of writing each thing, and leaves to net/http everything that two readers
+// might understand differently.
 func parse(input []byte, r *Request) (size int, p part) {
 	if len(input) > 0 && input[0] == tlsHandshake {
 		return 0, encrypted
@@ -115,7 +115,7 @@ func parse(input []byte, r *Request) (size int, p part) {
 	return size, whole
 }
 
-// cutLine takes the first line off b. In a simple request, every line ends with CR LF.
+// cutLine cuts the first line off b. In a simple request, every line ends with CR LF.
 func cutLine(b []byte) (line, rest []byte, p part) {
 	i := bytes.IndexByte(b, '\n')
 	switch {
@@ -129,7 +129,7 @@ func cutLine(b []byte) (line, rest []byte, p part) {
 	return b[:i-1], b[i+1:], whole
 }
 
-// readLine reads a request line; false says that the request is unusual.
+// readLine reads a request line. It returns false if the request is unusual.
 func (r *Request) readLine(line []byte) bool {
 	line, ok := bytes.CutSuffix(line, []byte(version))
 	if !ok {
@@ -162,8 +162,8 @@ func (r *Request) readLine(line []byte) bool {
 	return true
 }
 
-// readHeader reads a header line; false says that the request is unusual. A simple
-// request has only headers that change nothing about it or that are understood here.
+// readHeader reads a header line. It returns false if the request is unusual. A simple request has only
+// headers that are harmless or understood here.
 func (r *Request) readHeader(line []byte) bool {
 	name, value, ok := bytes.Cut(line, []byte{':'})
 	if !ok || len(name) == 0 || !all(name, &inName) {
@@ -218,7 +218,7 @@ func (r *Request) once(h headerSet) bool {
 }
 
 func (r *Request) readLength(digits []byte) bool {
-	const most = 9 // digits: no body has more
+	const most = 9 // digits; no body needs more
 	if len(digits) == 0 || len(digits) > most {
 		return false
 	}
@@ -232,8 +232,8 @@ func (r *Request) readLength(digits []byte) bool {
 	return true
 }
 
-// hasUsualBody reports whether the body is that of a simple request: a PUT has one, which
-// is not large, and no other method does.
+// hasUsualBody reports whether the body suits a simple request: a PUT has a small one, other methods have
+// none.
 func (r *Request) hasUsualBody() bool {
 	if r.Method == "PUT" {
 		return 0 <= r.length && r.length <= maxBody
@@ -271,7 +271,7 @@ func (c class) without(b byte) class {
 	return c
 }
 
-// classOf returns the class of the ASCII letters, the digits and the others.
+// classOf returns the class of ASCII letters, digits and the others.
 func classOf(others string) (c class) {
 	for _, b := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + others {
 		c[b] = true

@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// largeAnswer is the size, in bytes, from which on a body is sent as it is written: no
-// connection keeps a copy of a large body for a caller that is slow to take it.
+// largeAnswer is the size, in bytes, from which a body is sent as it is written: a connection keeps no copy
+// of a large body for a slow caller.
 const largeAnswer = 16 << 10
 
 type response struct {
 	conn   *conn
 	header http.Header // the handler's
-	sent   http.Header // a copy of header from when the status was written
+	sent   http.Header // a copy of header, made when the status was written
 	status int
 	body   bytes.Buffer
-	last   bool // whether the connection ends with this answer
-	done   bool // whether the answer has been sent or put into the connection's out
+	last   bool // the connection ends with this answer
+	done   bool // the answer has been sent, or appended to the connection's out
 }
 
 func (w *response) Header() http.Header { return w.header }
@@ -28,7 +28,7 @@ func (w *response) WriteHeader(status int) {
 	}
 }
 
-// Write keeps a part of a body, and sends a large body that is written whole.
+// Write keeps a part of a body, and sends a large body that comes in one piece.
 func (w *response) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	switch {
@@ -64,7 +64,7 @@ func (w *response) appendHead(length int) {
 	w.done = true
 	head := bytes.NewBuffer(w.conn.out)
 	head.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + http.StatusText(w.status) + "\r\n")
-	_ = w.sent.Write(head) // a buffer takes everything
+	_ = w.sent.Write(head) // a buffer never fails
 	head.WriteString(server.date())
 	head.WriteString("\r\n")
 	w.conn.out = head.Bytes()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// serve answers simple requests until the connection ends or brings another request.
+// serve answers simple requests until the connection ends or net/http has to take over.
 func (c *conn) serve() next {
 	for {
 		size, p := parse(c.in, &c.request)
@@ -23,7 +23,7 @@ func (c *conn) serve() next {
 				if len(c.out) > maxUnsent && !c.flush() {
 					return end
 				}
-				continue // there may be another one already
+				continue // the next request may already be there
 			}
 		case noBody:
 			if c.admit() && c.server.opts.BodyMatters(&c.request) { // guard 16.37
@@ -54,8 +54,7 @@ func (c *conn) serve() next {
 	}
 }
 
-// answer answers the request that in begins with. Earlier answers do not wait for one
-// that is made later or by the handler.
+// answer answers the request that in begins with. It flushes earlier answers before it waits for this one.
 func (c *conn) answer(size int) next {
 	c.began = time.Time{}
 	var later Later
@@ -75,7 +74,7 @@ func (c *conn) answer(size int) next {
 	if later == nil {
 		r, err := c.read(c.in[:size])
 		if err != nil {
-			return handOver // net/http knows how to say what is wrong with it
+			return handOver // net/http writes the right error answer
 		}
 		later = func(ctx context.Context, w http.ResponseWriter) {
 			c.server.handler.ServeHTTP(w, r.WithContext(c.withAddress(ctx)))
@@ -84,7 +83,7 @@ func (c *conn) answer(size int) next {
 	return c.answerLater(size, later)
 }
 
-// admit asks the guard about the caller, unless it let the same caller in last time.
+// admit asks the guard about the caller, unless the guard admitted the same caller last.
 func (c *conn) admit() bool {
 	r, last, now := &c.request, &c.admitted, c.server.admits.Load()
 	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 { // guard 22.21
@@ -103,7 +102,7 @@ func (c *conn) answerLater(size int, later Later) next {
 	ctx, cancel := context.WithCancel(c.server.base())
 	defer cancel()
 	stop := c.onHangUp(cancel)
-	defer stop() // also when later panics
+	defer stop() // also if later panics
 	w := &response{conn: c, header: make(http.Header)}
 	later(ctx, w)
 	w.finish()
@@ -112,7 +111,7 @@ func (c *conn) answerLater(size int, later Later) next {
 	switch {
 	// guard 22.11
 	case w.last && c.server.ending.Load():
-		return c.endAnswers() // the caller did not ask for the end
+		return c.endAnswers() // the caller did not ask for the end, and may have sent more
 	case w.last:
 		c.flush()
 		return end
@@ -120,7 +119,7 @@ func (c *conn) answerLater(size int, later Later) next {
 	return goOn
 }
 
-// lend lets net/http answer the request that in begins with, and takes the connection back.
+// lend lets net/http answer the request that in begins with, and then takes the connection back.
 func (c *conn) lend(size int) next {
 	have := min(size, len(c.in))
 	b := &borrowed{read: withWholeEscapes(c.in[:have]), left: size - have, ahead: c.in[have:len(c.in):len(c.in)]}
@@ -138,8 +137,8 @@ func (c *conn) lend(size int) next {
 	return goOn
 }
 
-// give lets net/http serve the connection, and returns when that is over. It returns false if net/http
-// is closed.
+// give lends the connection to net/http, and returns when net/http is done with it. It returns false if
+// net/http is closed.
 func (c *conn) give(b *borrowed) bool {
 	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})
 	c.away.Store(true)
@@ -157,7 +156,7 @@ func (c *conn) run() {
 	n := c.serve()
 	if n == handOver {
 		b := &borrowed{forGood: true, read: withWholeEscapes(c.in)}
-		b.framed.Store(c.request.chunked && c.request.headEnded) // else another length may follow
+		b.framed.Store(c.request.chunked && c.request.headEnded) // else the next bytes may hold a second length
 		c.buf, c.in = nil, nil
 		if !c.give(b) {
 			n = end
@@ -166,11 +165,11 @@ func (c *conn) run() {
 	if n != end {
 		c.linger()
 	}
-	_ = c.net.Close() // the caller has gone, or has all its answers
+	_ = c.net.Close() // the caller has gone or has all its answers
 }
 
-// recoverPanic ends a connection, and nothing else, if a handler panicked. The value of
-// the panic may hold an entry's value, which has no place in a log.
+// recoverPanic ends only this connection when a handler panics. A panic's value may hold an entry's value, so
+// only its type is logged.
 func (c *conn) recoverPanic() {
 	p := recover()
 	if p == nil {
@@ -180,5 +179,5 @@ func (c *conn) recoverPanic() {
 		c.server.opts.Logger.Error("request panicked", "panic", fmt.Sprintf("%T", p))
 	}
 	c.flush()         // earlier requests were answered
-	_ = c.net.Close() // this one is not: the caller must not take it for answered
+	_ = c.net.Close() // this one was not: the caller must not take it for answered
 }

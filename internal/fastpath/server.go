@@ -1,19 +1,16 @@
-// Package fastpath serves the connections of callers that send simple requests: a GET,
-// PUT or DELETE under /memory/, written in the one way in which every SDK writes it, with
-// a small body of a stated length, and with no header but those that SDKs and tracers
-// send by themselves. The goroutine that reads such a request also answers it, with one
-// system call each. Any other request is answered by net/http, which borrows the
-// connection for that one request. If only net/http can find out where the request ends
-// (it comes in chunks, say), net/http has the connection from there on for good, with
-// every byte of it.
+// Package fastpath serves the connections of callers that send simple requests: a GET, PUT or DELETE under
+// /memory/, written as every SDK writes it, with a small body of a stated length, and with only the headers
+// that SDKs and tracers add by themselves. The goroutine that reads such a request also answers it, with one
+// system call each. net/http answers any other request: it borrows the connection for that one request. If
+// only net/http can find out where the request ends (it comes in chunks, say), net/http keeps the connection
+// for good, with every byte from there on.
 //
-// [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves
-// it to the handler that net/http calls too. So a caller's answer does not depend on who
-// serves the connection. The guard decides about Host and tokens, for each caller once
-// on a connection; no simple request has the other headers that the guard looks at, an
-// Origin or Sec-Fetch-Site.
+// [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves it to the handler
+// that net/http calls too. So a caller's answer does not depend on who serves the connection. The guard
+// checks Host and token once for each caller on a connection. Simple requests have no Origin or
+// Sec-Fetch-Site, the other headers that the guard looks at.
 //
-// The package knows nothing of memory or of the daemon.
+// Of the memory API, the package knows only the prefix /memory/. It knows nothing of the daemon.
 package fastpath
 
 import (
@@ -30,61 +27,59 @@ import (
 
 // Options configures a server.
 type Options struct {
-	// HTTP answers the requests that are not simple. Its handler and its timeouts, which
-	// must all be set, serve simple requests too. The handler must answer a simple request
-	// with a Content-Type, with a final status that allows a body, and not with a stream.
-	// Its ConnState and ConnContext are the Server's to set.
+	// HTTP answers the requests that are not simple. Its handler and its timeouts, which must all be set,
+	// serve simple requests too. The handler must answer a simple request with a Content-Type and a final
+	// status that allows a body, and must not stream. New sets ConnState and ConnContext.
 	HTTP *http.Server
-	// Admits reports whether Answer may answer requests with this one's Host and
-	// Authorization, on the connection that this one came by.
+	// Admits reports whether Answer may answer requests with the same Host and Authorization on the same
+	// connection.
 	Admits func(*http.Request) bool
-	// Answer appends the complete answer to dst and returns both. An answer that must wait
-	// is made later: then the answer is nil. If later is nil too, the handler answers, and
-	// Answer must not have done anything that must not be done twice.
+	// Answer appends the complete answer to dst and returns both. If it has to wait, it returns no answer but
+	// a Later, which makes the answer. If it returns neither, the handler answers: then Answer must not have
+	// done anything that must not happen twice.
 	Answer func(r *Request, dst []byte) (answer []byte, later Later)
-	// BodyMatters reports, before the body of a simple request has come, whether the answer
-	// depends on it. If not, or if Admits says no, the handler answers at once.
+	// BodyMatters reports, before the body of a simple request has come, whether the answer depends on it. If
+	// it does not, or if Admits returns false, the handler answers at once.
 	BodyMatters func(r *Request) bool
-	// MaxConns bounds the connections; 0 means no bound. At the bound, a newcomer takes the
-	// place of the connection that has waited for bytes of its caller for longest, or waits
-	// while all requests have come whole and are being answered.
+	// MaxConns bounds the connections; 0 means no bound. At the bound, a new connection replaces the one that
+	// has been idle for longest, or waits while all are busy.
 	MaxConns int
 	// Logger logs panics.
 	Logger *slog.Logger
 }
 
-// Later makes an answer that may take a while, under the same rules as the handler. Its
-// context ends when the caller leaves. The request is not valid any more.
+// Later makes an answer that may take a while. It follows the same rules as the handler. ctx ends when the
+// caller leaves. The Request is no longer valid.
 type Later func(ctx context.Context, w http.ResponseWriter)
 
 // Server serves one listener.
 type Server struct {
 	opts    Options
 	http    *http.Server
-	handler http.Handler // http's calls it too
+	handler http.Handler // net/http calls it too, through handleBorrowed
 	handoff *handoff
 	closing atomic.Bool
-	ending  atomic.Bool   // every answer is the last one on its connection
-	admits  atomic.Uint64 // how often Readmit was called
-	// base is the context of all requests; cancel ends it.
+	ending  atomic.Bool   // every answer from now on is the last one on its connection
+	admits  atomic.Uint64 // the number of calls of Readmit
+	// base returns the context of all requests; cancel ends it.
 	base     func() context.Context
 	cancel   context.CancelFunc
 	lastDate atomic.Pointer[date]
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields up to evicting
 	listener net.Listener
 	conns    map[*conn]struct{}
 	gone     chan struct{} // closed when the server is closing, accepts no more, and conns is empty
 	accepts  bool          // Serve accepts connections
 	closed   bool          // Close was called
-	given    int           // of conns, how many net/http has for good
-	room     sync.Cond     // a connection has ended, rests or is net/http's, or the server is closing
-	evicting bool          // a connection that was closed for a newcomer has yet to end
+	given    int           // number of conns that net/http has for good
+	room     sync.Cond     // a connection has ended, is idle or is net/http's, or the server is closing
+	evicting bool          // an evicted connection has yet to end
 
-	crowded atomic.Bool // a newcomer waits for room
+	crowded atomic.Bool // a new connection waits for room
 }
 
-// New returns a server for a listener, which it closes in the end.
+// New returns a server for a listener. Shutdown and Close close the listener.
 func New(listener net.Listener, opts Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
@@ -98,10 +93,10 @@ func New(listener net.Listener, opts Options) *Server {
 	return s
 }
 
-// Serve accepts connections until Shutdown or Close; then it returns
-// [http.ErrServerClosed]. Any other error leaves the connections that there are.
+// Serve accepts connections until Shutdown or Close, and then returns [http.ErrServerClosed]. After any other
+// error, the existing connections go on.
 func (s *Server) Serve() error {
-	go func() { _ = s.http.Serve(s.handoff) }() // it ends only because the server is closed
+	go func() { _ = s.http.Serve(s.handoff) }() // it ends only when the server is closed
 	s.mu.Lock()
 	s.accepts = true
 	s.mu.Unlock()
@@ -115,12 +110,11 @@ func (s *Server) Serve() error {
 	return s.accept()
 }
 
-// EndConnections has every answer from now on say that its connection ends with it
-// (Connection: close), and accepts new connections all the same. A caller that sends its next
-// request opens a connection for it, and none finds the one that it has just used closed.
+// EndConnections makes every later answer end its connection (Connection: close). The server still accepts
+// connections: a caller opens a new one for its next request, and never finds the old one closed.
 func (s *Server) EndConnections() { s.ending.Store(true) }
 
-// accept waits while the process has no file descriptors left: some will come free.
+// accept accepts connections. It waits while the process has no file descriptors left: some will come free.
 func (s *Server) accept() error {
 	const first, last = 5 * time.Millisecond, time.Second
 	pause := first
@@ -153,8 +147,8 @@ func isPassing(err error) bool {
 	return false
 }
 
-// start serves a connection, also while Shutdown lasts: its caller may have sent a request
-// already. After Close nobody would end it.
+// start serves a connection, also during Shutdown, because its caller may already have sent a request. After
+// Close, nothing would end the connection.
 func (s *Server) start(accepted net.Conn) {
 	c := &conn{server: s, net: accepted}
 	c.idleSince.Store(time.Now().UnixNano())
@@ -170,8 +164,7 @@ func (s *Server) start(accepted net.Conn) {
 	go c.run()
 }
 
-// Readmit has Admits asked anew about every caller: the server does not go by what it said
-// before.
+// Readmit makes the server ask Admits again about every caller.
 func (s *Server) Readmit() { s.admits.Add(1) }
 
 func (s *Server) forget(c *conn) {
@@ -188,7 +181,7 @@ func (s *Server) forget(c *conn) {
 	s.closeGone()
 }
 
-// closeGone closes gone once, if no connection is left and none comes. The caller holds mu.
+// closeGone closes gone once no connection is left and none will come. The caller holds mu.
 func (s *Server) closeGone() {
 	if !s.closing.Load() || s.accepts || len(s.conns) > 0 {
 		return
@@ -200,14 +193,13 @@ func (s *Server) closeGone() {
 	}
 }
 
-// Shutdown stops listening, lets the requests under way be answered, and returns when
-// all connections are closed, or ctx's error. A connection on which not even the head of
-// a request has come whole is closed after lastLook, or after firstLook if it has had no
-// request yet.
+// Shutdown stops listening, and lets the requests in flight be answered. It returns when all connections are
+// closed, or with ctx's error. A connection without a complete head is closed after lastLook, or after
+// firstLook if it has had no request yet.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop(func(c *conn) error {
 		if c.away.Load() {
-			return nil // net/http closes it, or gives it back, and it ends then
+			return nil // net/http closes it, or gives it back and it ends then
 		}
 		return c.net.SetReadDeadline(longAgo)
 	})
@@ -221,8 +213,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// awaitOwn returns once net/http has all remaining connections for good, or after ownTime, or with ctx. Any other
-// may still bring a request for net/http, which answers none that comes after its own Shutdown.
+// awaitOwn returns once net/http has all remaining connections for good, after ownTime, or when ctx ends. Any
+// other connection may still bring a request for net/http, which accepts none after its own Shutdown.
 func (s *Server) awaitOwn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, ownTime)
 	defer cancel()
@@ -250,8 +242,7 @@ func (s *Server) giveAway(c *conn) {
 	s.room.Broadcast()
 }
 
-// Close closes the listener and all connections, and returns when no simple request is
-// being served any more.
+// Close closes the listener and all connections, and returns when no simple request is being served.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -263,7 +254,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// stop closes the listener, the first time, and calls do for all connections.
+// stop closes the listener on the first call, and calls do for each connection.
 func (s *Server) stop(do func(*conn) error) (err error) {
 	s.ending.Store(true)
 	if !s.closing.Swap(true) {
@@ -273,7 +264,7 @@ func (s *Server) stop(do func(*conn) error) (err error) {
 	defer s.mu.Unlock()
 	s.room.Broadcast()
 	for c := range s.conns {
-		_ = do(c) // it fails if the connection has ended, which is as good
+		_ = do(c) // an error means that the connection has already ended
 	}
 	s.closeGone()
 	return err
@@ -284,7 +275,7 @@ type date struct {
 	line   string
 }
 
-// date returns the line of the header Date (RFC 9110, section 6.6.1).
+// date returns the Date header line (RFC 9110, section 6.6.1).
 func (s *Server) date() string {
 	now := time.Now()
 	d := s.lastDate.Load()

@@ -1,8 +1,8 @@
-// Package feed hands records to readers that follow them, such as the pages that are open.
+// Package feed hands records to the readers that follow them, such as open dashboard pages.
 //
-// A writer never waits for a reader: the last records are in a ring, and each reader reads from
-// there at its own pace. A reader that is too slow, or comes back too late, misses records, and
-// learns how many. While nobody reads, a record costs one atomic load.
+// A writer never waits for a reader: a ring holds the last records, and each reader reads them at its own
+// pace. A reader that is too slow, or comes back too late, misses records, and learns how many. While nobody
+// reads, a record costs one atomic load.
 package feed
 
 import (
@@ -18,19 +18,19 @@ var ErrTooMany = errors.New("too many readers")
 
 // Options configures a feed.
 type Options struct {
-	// Size is the number of records that are kept.
+	// Size is the number of records that the feed keeps.
 	Size int
 	// Readers is the maximum number of readers at a time.
 	Readers int
-	// Keeps is how long the feed still takes records after the last reader has left, in case it comes
+	// Keeps is how long the feed still takes records after its last reader has left: the reader may come
 	// back.
 	Keeps time.Duration
-	// Burst, if not 0, bounds the records that are taken between two reads of any reader. Further ones
-	// are only counted, which costs two atomic additions and no lock.
+	// Burst, if not 0, bounds the records that the feed takes between two reads of any reader. It only counts
+	// further ones, with two atomic additions and no lock.
 	Burst int64
 }
 
-// Record is one record of a feed, with its number. The first one has the number 1.
+// Record is one record of a feed. Numbers begin at 1.
 type Record[T any] struct {
 	Number uint64
 	Value  T
@@ -40,27 +40,27 @@ type Record[T any] struct {
 type Feed[T any] struct {
 	opts   Options
 	wanted atomic.Bool   // somebody reads, or has just left
-	last   atomic.Uint64 // number of the last record, those included that were only counted
+	last   atomic.Uint64 // number of the last record, including those that were only counted
 	burst  atomic.Int64  // records that may still be taken
 
 	mu      sync.Mutex // innermost; guards the fields below
 	ring    []Record[T]
-	taken   uint64 // records that have been in the ring
-	kept    uint64 // the first of them that still counts
+	taken   uint64 // number of records ever put into the ring
+	kept    uint64 // index of the oldest record that readers may still get
 	readers map[*Reader[T]]struct{}
-	closing *time.Timer // ends the recording; nil if it is not about to end
+	closing *time.Timer // stops the recording; nil if no stop is due
 }
 
-// New returns a feed that nobody reads.
+// New returns a feed without readers.
 func New[T any](opts Options) *Feed[T] {
 	return &Feed[T]{opts: opts, readers: make(map[*Reader[T]]struct{})}
 }
 
-// Wanted reports whether a record would be taken. It is one atomic load: a writer asks first if its
-// records are expensive to make.
+// Wanted reports whether Add would take a record. It costs one atomic load: a writer whose records are
+// expensive to make asks first.
 func (f *Feed[T]) Wanted() bool { return f.wanted.Load() }
 
-// Add takes a record, if it is wanted.
+// Add takes a record if it is wanted.
 func (f *Feed[T]) Add(v T) {
 	if !f.wanted.Load() {
 		return
@@ -82,15 +82,15 @@ func (f *Feed[T]) Add(v T) {
 	}
 }
 
-// Follow returns a reader of the records from now on.
+// Follow returns a reader of all later records.
 func (f *Feed[T]) Follow() (*Reader[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.follow(f.taken, f.last.Load())
 }
 
-// Resume returns a reader of the records after one. If some of them are gone, ok is false, and
-// the reader reads from now on.
+// Resume returns a reader of the records after a number. If some of them are gone, ok is false and the reader
+// starts with later records.
 func (f *Feed[T]) Resume(after uint64) (r *Reader[T], ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,16 +150,15 @@ func (f *Feed[T]) leave(r *Reader[T]) {
 	f.closing = timer
 }
 
-// stop ends the recording. Records that come until the next reader have no number, so stop leaves
-// one number out: a reader that resumes from before it learns that something is missing. The
-// caller holds mu.
+// stop ends the recording. Records get no number until the next reader comes, so stop skips one number: a
+// reader that resumes from an earlier one learns that it missed something. The caller holds mu.
 func (f *Feed[T]) stop() {
 	f.wanted.Store(false)
 	f.closing, f.ring, f.kept = nil, nil, f.taken
 	f.last.Add(1) // guard 13.33
 }
 
-// at returns the place in the ring of the i-th record that was taken. The caller holds mu.
+// at returns the slot of record i of the ring. The caller holds mu.
 func (f *Feed[T]) at(i uint64) *Record[T] { return &f.ring[i%uint64(len(f.ring))] }
 
 // Reader follows a feed. One goroutine uses it.
@@ -168,12 +167,12 @@ type Reader[T any] struct {
 	wake chan struct{}
 
 	// The feed's mutex guards the fields below.
-	at     uint64 // its next record, as the feed counts those that it has taken
-	seen   uint64 // number of the last record that it has read, or was told that it has missed
-	sleeps bool   // it waits for wake
+	at     uint64 // index of its next record, as feed.taken counts
+	seen   uint64 // number of the last record that it has read or was told to have missed
+	sleeps bool   // it waits on wake
 }
 
-// Wake receives when there is something to read after Read has found nothing.
+// Wake returns a channel that receives once there is something to read again, after Read found nothing.
 func (r *Reader[T]) Wake() <-chan struct{} { return r.wake }
 
 // rouse wakes the reader. The caller holds the feed's mutex.
@@ -188,8 +187,8 @@ func (r *Reader[T]) rouse() {
 	}
 }
 
-// Read fills records and returns how many it has filled. missed counts the records before them that the
-// reader has missed. With neither, there is nothing to read yet.
+// Read fills records and returns how many it filled. missed counts the records that the reader missed before
+// them. If both are 0, there is nothing to read yet.
 func (r *Reader[T]) Read(records []Record[T]) (n int, missed uint64) {
 	f := r.feed
 	f.mu.Lock()
@@ -211,7 +210,7 @@ func (r *Reader[T]) Read(records []Record[T]) (n int, missed uint64) {
 		r.seen = next.Number
 		r.at++
 	}
-	if n == 0 && r.at == f.taken { // those after the last one that was taken
+	if n == 0 && r.at == f.taken { // the records that were only counted after the last one in the ring
 		last := f.last.Load()
 		missed, r.seen = last-r.seen, last
 	}
@@ -219,7 +218,7 @@ func (r *Reader[T]) Read(records []Record[T]) (n int, missed uint64) {
 	return n, missed
 }
 
-// Skip skips everything until now, and returns the number of the last record.
+// Skip skips all records until now, and returns the number of the last one.
 func (r *Reader[T]) Skip() (last uint64) {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()

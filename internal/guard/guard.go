@@ -1,16 +1,15 @@
-// Package guard decides who may talk to a listener. A web page anywhere can make its visitor's browser
+// Package guard decides which requests a listener accepts. A web page anywhere can make its visitor's browser
 // send requests to loopback, and a name that resolves to loopback makes them look same-origin. So every
-// request must name the listener by one of the listener's own names, must not come from a foreign page,
-// and must carry the token if there is one.
+// request must name the listener by one of the listener's own names, must not come from a foreign page, and
+// must carry the token if there is one.
 //
-// A program may send a foreign Origin too. The guard lets such a request in if it carries none of the
-// headers that browsers add to a page's requests and let no page remove. It takes a request with any of
-// them for a page's.
+// A program may send a foreign Origin too. The guard accepts such a request only if it has none of the
+// headers that browsers add to a page's requests and no page can remove. A request with any of them counts as
+// a page's.
 //
-// The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS
-// preflight (200, without a CORS header, so that the browser goes no further), the token (401).
-// A request that it does not let in gets {"detail": "…"}. No answer ever carries a CORS header. The
-// package imports nothing of the project.
+// The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS preflight
+// (200, without a CORS header, so that the browser goes no further), the token (401). A refused request gets
+// {"detail": "…"}. No answer ever carries a CORS header. The package imports nothing of the project.
 package guard
 
 import (
@@ -19,23 +18,23 @@ import (
 	"os"
 )
 
-// Options say whom the guard lets in. The zero value lets in requests to loopback names, to the address
-// that the connection was made to and, off loopback, to this machine's hostname, and of pages only the
+// Options configures a guard. The zero value accepts requests to loopback names, to the address that the
+// connection was made to and, off loopback, to this machine's hostname. Of pages, it accepts only the
 // listener's own.
 type Options struct {
 	// Hosts are further names accepted in Host, without port.
 	Hosts []string
 	// Origins are accepted foreign origins, of any scheme: https://dash.example:8443,
-	// chrome-extension://abcdefgh. The opaque origin "null", which any page can have, is never accepted.
+	// chrome-extension://abcdefgh. The opaque origin "null" is never accepted, because any page can have it.
 	Origins []string
 	// Token, if not empty, must come as "Authorization: Bearer …", or as the password of
 	// "Authorization: Basic …".
 	Token string
-	// TokenExempt, if not nil, says which requests need no token.
+	// TokenExempt, if not nil, reports whether a request needs no token.
 	TokenExempt func(*http.Request) bool
-	// Linked, if not nil, says which requests a link on another site's page may lead to: GETs by
-	// which a browser opens a document in a tab, and that change nothing. The other site cannot
-	// read the document. They need the token like any other.
+	// Linked, if not nil, reports whether a link on another site may lead to a request: a GET that opens a
+	// document in a tab and changes nothing. The other site cannot read the document. The request needs the
+	// token like any other.
 	Linked func(*http.Request) bool
 	// AnyHost accepts every Host: for Unix sockets, which no web page can reach.
 	AnyHost bool
@@ -43,7 +42,7 @@ type Options struct {
 
 // New puts the guard in front of next. It is safe for concurrent use if next is.
 func New(o Options, next http.Handler) *Guard {
-	hostname, _ := os.Hostname() // a machine without one has no such name to accept
+	hostname, _ := os.Hostname() // a machine without a hostname has no such name to accept
 	return &Guard{
 		hosts:   newHosts(o.Hosts, hostname, o.AnyHost),
 		origins: newOrigins(o.Origins),
@@ -78,21 +77,18 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// challenges are the values of WWW-Authenticate (RFC 9110, section 11.6.1), one field each.
-// Clients that send a password only when they are asked for it (wget, curl --anyauth, Java,
-// Python's urllib) look for Basic. It comes first, for those that read the first field only.
-// RFC 7617 and RFC 6750 want a parameter in each.
+// challenges are the values of WWW-Authenticate (RFC 9110, section 11.6.1), one field each. Clients that send
+// a password only when asked (wget, curl --anyauth, Java, Python's urllib) look for Basic. It comes first,
+// for clients that read only the first field. RFC 7617 and RFC 6750 demand a parameter in each.
 //
-// A browser that is asked stores the password, and then attaches it to the requests of other
-// sites' pages too. It gives such a page nothing: the guard looks at Host, Origin and
-// Sec-Fetch-Site before the token, and refuses the page's request with it and without. An old
-// browser sends neither Origin nor Sec-Fetch-Site with a page's plain GET, of an image, say.
-// Such a page cannot read the answer, as on a listener without a token.
+// A browser that is asked stores the password, and then adds it to the requests of other sites' pages too.
+// Such a page gains nothing: the guard looks at Host, Origin and Sec-Fetch-Site before the token, and refuses
+// the request with the token or without. An old browser sends neither Origin nor Sec-Fetch-Site with a page's
+// plain GET, of an image, say. That page cannot read the answer, as on a listener without a token.
 var challenges = []string{`Basic realm="botwired"`, `Bearer realm="botwired"`}
 
-// Admits reports whether ServeHTTP would pass on a request, even if its path were not
-// exempt from the token. If so, it would pass on any request with the same headers by the
-// same connection.
+// Admits reports whether ServeHTTP would pass on a request, even if its path were not exempt from the token.
+// If so, it would pass on any request with the same headers on the same connection.
 func (g *Guard) Admits(r *http.Request) bool {
 	decision, _ := g.judge(r)
 	return decision == pass && g.token.shown(r)
@@ -104,7 +100,7 @@ type decision uint8
 const (
 	pass decision = iota
 	preflight
-	forbid // with a reason
+	forbid // it comes with a reason
 	wantToken
 )
 
@@ -146,8 +142,8 @@ func (g *Guard) provenance(host hostPort, r *http.Request) provenance {
 	return foreign
 }
 
-// isOwn reports whether o is a web origin that names the listener: with the port in Host, and with the
-// name in Host if every Host is accepted, and otherwise with any accepted name.
+// isOwn reports whether o is a web origin that names the listener. The port must be Host's. The name must be
+// Host's if every Host is accepted; else any accepted name will do.
 func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	if !isWeb(o.scheme) || o.port != effectivePort(o.scheme, host.port) {
 		return false
@@ -158,8 +154,8 @@ func (g *Guard) isOwn(o origin, host hostPort, r *http.Request) bool {
 	return g.hosts.accept(o.name, r)
 }
 
-// followsLink reports whether a request of another site's is a link that somebody has followed to
-// what Options.Linked lets in. A browser sends no Origin then: a form that posts has one.
+// followsLink reports whether a request from another site follows a link to a document that Options.Linked
+// allows. A browser sends no Origin then; a form's POST has one.
 func (g *Guard) followsLink(from provenance, r *http.Request) bool {
 	return from == unstated && r.Method == http.MethodGet && g.linked != nil && g.linked(r)
 }
@@ -168,11 +164,11 @@ func refuse(w http.ResponseWriter, status int, why reason) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)                                 // no browser shows JSON as HTML, and people read it
+	enc.SetEscapeHTML(false)                                 // no browser shows JSON as HTML, but people read it
 	_ = enc.Encode(map[string]string{"detail": string(why)}) // strings always marshal
 }
 
-// answerPreflight answers as BotWire does, but without the headers that would allow something.
+// answerPreflight answers as BotWire does, but without the headers that would allow anything.
 func answerPreflight(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("OK"))

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// hostPort is a Host header or the authority of an origin: the name in lower case without brackets
-// and trailing dot, and the port, empty when it is not given.
+// hostPort is a Host header or the authority of an origin. The name is in lower case, without brackets and
+// trailing dot. The port is empty if not given.
 type hostPort struct{ name, port string }
 
 func splitHost(s string) (hostPort, bool) {
@@ -41,8 +41,8 @@ func normalName(name string) string {
 type hosts struct {
 	any      bool
 	names    map[string]bool
-	hostname string // this machine's, accepted off loopback
-	extra    string // the further names, for a person
+	hostname string // this machine's hostname, accepted off loopback
+	extra    string // the configured names, as error messages list them
 }
 
 func newHosts(extra []string, hostname string, any bool) hosts {
@@ -64,8 +64,8 @@ func newHosts(extra []string, hostname string, any bool) hosts {
 	return h
 }
 
-// accept does not accept the hostname on loopback: whoever answers for that name on the
-// network could point it first at a page of theirs and then here.
+// accept reports whether a name is one of the listener's on this connection. It refuses the hostname on
+// loopback: whoever controls that name on the network could point it first at a page of theirs and then here.
 func (h hosts) accept(name string, r *http.Request) bool {
 	if h.any || h.names[name] {
 		return true
@@ -94,11 +94,11 @@ func fromElsewhere(r *http.Request) bool {
 	return addr.IsValid() && !addr.IsLoopback()
 }
 
-// reason says why a request is refused; it is empty for one that is let in.
+// reason says why a request is refused. It is empty for an accepted one.
 type reason string
 
-// unknownHost is the reason when accept does not accept the Host. It says what accept
-// accepts on this connection.
+// unknownHost returns the reason for refusing a Host. It lists the names that accept allows on this
+// connection.
 func (h hosts) unknownHost(r *http.Request) reason {
 	own := "the address that the caller connected to"
 	if fromElsewhere(r) {

@@ -8,13 +8,13 @@ import (
 type provenance uint8
 
 const (
-	unstated provenance = iota // no Origin: not a page, or a plain navigation or read
+	unstated provenance = iota // no Origin: not a page, or a page's plain navigation or read
 	own                        // a page of the listener itself
 	listed                     // one of Options.Origins
 	foreign
 )
 
-// crossSite returns why a request from there is not let in; empty if it may be.
+// crossSite returns why a request of that provenance is refused; empty if it is accepted.
 func crossSite(from provenance, r *http.Request) reason {
 	if from == listed {
 		return ""
@@ -30,17 +30,17 @@ func crossSite(from provenance, r *http.Request) reason {
 	return ""
 }
 
-// addedByBrowsers lists headers that no page can remove: Accept and Accept-Encoding are on every fetch, preflights
-// included (Fetch standard, "HTTP-network-or-cache fetch" and "CORS-preflight fetch"), User-Agent also on a
-// WebSocket handshake.
+// addedByBrowsers lists headers that no page can remove. Every fetch has Accept and Accept-Encoding, even
+// preflights (Fetch standard, "HTTP-network-or-cache fetch" and "CORS-preflight fetch"). A WebSocket
+// handshake has User-Agent too.
 var addedByBrowsers = []string{
 	"User-Agent", "Accept", "Accept-Encoding", "Accept-Language",
 	"Referer", "Cookie", "DNT", "Upgrade-Insecure-Requests",
 }
 
-// fromBrowser reports whether the request carries a header that a browser adds. Only browsers set names
-// that begin with Sec- (Fetch standard, "forbidden request-header"). An empty header counts too, because
-// a page can empty one.
+// fromBrowser reports whether the request has a header that a browser adds. Only browsers set names that
+// begin with Sec- (Fetch standard, "forbidden request-header"). An empty header counts too, because a page
+// can empty one.
 func fromBrowser(r *http.Request) bool {
 	for _, name := range addedByBrowsers {
 		if len(r.Header.Values(name)) > 0 {
@@ -55,21 +55,21 @@ func fromBrowser(r *http.Request) bool {
 	return false
 }
 
-// isPreflight reports whether the request, having passed crossSite, is a CORS preflight that the guard
-// answers itself.
+// isPreflight reports whether a request that passed crossSite is a CORS preflight, which the guard answers
+// itself.
 func isPreflight(from provenance, r *http.Request) bool {
 	return from != unstated && r.Method == http.MethodOptions &&
 		len(r.Header.Values("Access-Control-Request-Method")) > 0
 }
 
-// origin is an origin in normal form: in lower case, and a web origin with its port. In others, such as
+// origin is a normalized origin: in lower case, and with a port if it is a web origin. In others, such as
 // chrome-extension://abcdefgh, the name is everything after the scheme.
 type origin struct {
 	scheme string
 	hostPort
 }
 
-// parseOrigin reads an origin; "null" is none.
+// parseOrigin parses an origin. It refuses "null".
 func parseOrigin(s string) (origin, bool) {
 	scheme, rest, ok := strings.Cut(strings.ToLower(s), "://")
 	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
@@ -100,7 +100,7 @@ func effectivePort(scheme, port string) string {
 
 type origins map[origin]bool
 
-// newOrigins leaves out strings that are no origins: nothing could match them.
+// newOrigins leaves out invalid origins: nothing could match them.
 func newOrigins(list []string) origins {
 	set := make(origins)
 	for _, s := range list {

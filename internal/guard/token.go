@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// token checks the token. It compares digests, in constant time, so that the time that a check takes shows
-// neither the token's bytes nor its length.
+// token checks a request's token. It compares digests in constant time, so that the time shows neither the
+// token's bytes nor its length.
 type token struct {
 	required bool
 	digest   [sha256.Size]byte
@@ -24,7 +24,7 @@ func (t token) accept(r *http.Request) bool {
 	return t.exempt != nil && t.exempt(r) || t.shown(r)
 }
 
-// shown reports whether the request has the token, or there is none.
+// shown reports whether the request carries the token, or none is required.
 func (t token) shown(r *http.Request) bool {
 	if !t.required {
 		return true
@@ -37,9 +37,9 @@ func (t token) shown(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(given[:], t.digest[:]) == 1
 }
 
-// credential returns the token that an Authorization header holds; empty if it holds none. HTTP clients
-// make a Basic one of the user and the password in a URL (RFC 7617): the password is the token, and the
-// user may be anybody. An SDK that sends no header of its caller's can get in by that.
+// credential returns the token in an Authorization header; empty if there is none. HTTP clients turn the user
+// and password of a URL into a Basic header (RFC 7617): the password is the token, and any user will do. So
+// an SDK that cannot set headers can still send the token.
 func credential(authorization string) string {
 	scheme, credentials, _ := strings.Cut(authorization, " ")
 	credentials = strings.TrimLeft(credentials, " ")

@@ -1,7 +1,6 @@
-// Package httplog brings net/http's error messages into the daemon's log. Such a message
-// may quote bytes from the wire or the value of a handler's panic, and either may hold an
-// entry's value, which must not reach a log. So the package leaves them out. It imports
-// nothing of the project.
+// Package httplog brings net/http's error messages into the daemon's log. Such a message may quote bytes from
+// the wire or the value of a handler's panic. Either may hold an entry's value, which must not reach a log,
+// so the package leaves them out. It imports nothing of the project.
 package httplog
 
 import (
@@ -12,13 +11,12 @@ import (
 	"strings"
 )
 
-// New returns an ErrorLog for a server or a proxy. It logs lines at a level, and a panic of
-// a handler as an error.
+// New returns an ErrorLog for a server or a proxy. It logs lines at level, but a handler's panic as an error.
 func New(logger *slog.Logger, level slog.Level) *log.Logger {
 	return log.New(&lines{logger, level}, "", 0)
 }
 
-// lines gets one message with each call.
+// lines writes one log record per Write: log.Logger calls Write once per message.
 type lines struct {
 	logger *slog.Logger
 	level  slog.Level
@@ -27,7 +25,7 @@ type lines struct {
 func (l *lines) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if strings.HasPrefix(text, "http: panic serving ") {
-		// The value of the panic comes before the stack. It may look like anything.
+		// The panic's value comes before the stack, and may look like anything.
 		stack := text[max(0, strings.LastIndex(text, "\ngoroutine ")):]
 		l.logger.Error("panic", "stack", strings.TrimPrefix(stack, "\n"))
 		return len(line), nil
@@ -36,8 +34,8 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// quoted matches a Go string literal: net/http writes bytes from the wire as one.
+// quoted matches a Go string literal: net/http quotes bytes from the wire like that.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// Unquoted leaves the quoted parts out of an error or a message of net/http.
+// Unquoted replaces the quoted parts of net/http's errors and messages with "…".
 func Unquoted(text string) string { return quoted.ReplaceAllString(text, `"…"`) }

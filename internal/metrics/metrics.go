@@ -1,6 +1,6 @@
-// Package metrics owns what botwired shows to Prometheus. Each metric is one row of this file: its
-// name, its help, its labels, and where its number comes from. A part of the daemon counts what
-// [Metrics] has a field for. [Sources] are asked for the rest, at each scrape.
+// Package metrics owns the metrics that botwired shows to Prometheus. Each metric is one row of this file:
+// its name, help, labels and source. The daemon's parts count into the fields of [Metrics]. Each scrape reads
+// the other numbers from [Sources].
 //
 // No label has values that callers choose. docs/metrics.md has a line for each metric.
 package metrics
@@ -26,11 +26,11 @@ type Metrics struct {
 	Flushes                      *prometheus.CounterVec
 	Fences                       *prometheus.CounterVec
 	FenceReads                   prometheus.Counter
-	OwnVersions, ForeignVersions prometheus.Counter // that the watch has told of
+	OwnVersions, ForeignVersions prometheus.Counter // versions that the watch has seen
 	WatchFetches                 prometheus.Counter
 }
 
-// Build says which program runs.
+// Build names the running program.
 type Build struct{ Version, Go, Platform, Revision string }
 
 // New returns the metrics of a daemon that starts now.
@@ -63,10 +63,10 @@ func New(b Build) *Metrics {
 	}
 }
 
-// Read has each scrape ask s for its numbers. It is called at most once.
+// Read makes each scrape read its numbers from s. Call it at most once.
 func (m *Metrics) Read(s Sources) { m.registry.MustRegister(&collector{s, rows()}) }
 
-// Handler answers scrapers.
+// Handler serves the metrics to scrapers.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
@@ -156,5 +156,5 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// none stands for a number that is not known now: its metric is not shown.
+// none marks a number that is unknown now: its metric is left out.
 var none = math.NaN()

@@ -10,26 +10,26 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Sources have the numbers that nothing counts for the metrics. Only Watch may be nil.
+// Sources supply the numbers that a scrape reads. Only Watch may be nil.
 type Sources struct {
 	Journal  *journal.Journal
 	Sizes    *journal.Sizes
 	Cache    *cache.Cache
 	Disk     func() (journal.DiskUsage, error) // an error leaves its metrics out
 	Identity Identity
-	// Upstream returns whether upstream is up, and how many requests may be under way there.
+	// Upstream returns whether upstream is up, and how many requests may be in flight there.
 	Upstream func() (up bool, concurrency int)
-	// Watch describes the watch of upstream's changes; nil if there is none.
+	// Watch returns the state of the watch of upstream's changes; nil if there is no watch.
 	Watch func() (caughtUp bool, entries int)
-	// Coalesced returns how many writes needed no request upstream.
+	// Coalesced returns the number of writes that needed no request upstream.
 	Coalesced func() int64
 	Quotas    Quotas
 }
 
-// Identity is [identity.Watch], as far as the metrics need it.
+// Identity is the part of [identity.Watch] that the metrics need.
 type Identity interface{ State() identity.State }
 
-// Quotas are the namespaces' budgets of requests upstream.
+// Quotas are the namespaces' quotas of requests upstream.
 type Quotas interface {
 	Spent() int64                // requests
 	Saved() int64                // writes that needed no request
@@ -37,7 +37,7 @@ type Quotas interface {
 	LeastLeft() float64          // from 0 to 1
 }
 
-// scrape holds the figures that one scrape reads once for all rows.
+// scrape holds the figures that a scrape reads once for all rows.
 type scrape struct {
 	from        *Sources
 	journal     journal.Stats
@@ -47,7 +47,7 @@ type scrape struct {
 	concurrency int
 }
 
-// onDisk returns a number of bytes, and none if the system does not tell it.
+// onDisk returns a number of bytes; none if the system does not report it.
 func (s *scrape) onDisk(bytes int64) float64 {
 	if !s.diskKnown || bytes < 0 {
 		return none
@@ -62,9 +62,9 @@ func (s *scrape) watch(of func(caughtUp bool, entries int) float64) float64 {
 	return of(s.from.Watch())
 }
 
-// row is a metric with what shows its value, or its values by label.
+// row is a metric and the function that shows its value, or its values by label.
 type row struct {
-	name, help, label string // without values of a label, label is empty
+	name, help, label string // label is empty if there is only one value
 	kind              prometheus.ValueType
 	read              func(s *scrape, show func(v float64, label ...string))
 }
@@ -97,7 +97,7 @@ type collector struct {
 	rows []row
 }
 
-// Describe implements [prometheus.Collector]. Some metrics have no value yet.
+// Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for i := range c.rows {
 		ch <- c.rows[i].desc()
@@ -120,7 +120,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// registry makes metrics that are counted, and registers them.
+// registry makes and registers counters and histograms.
 type registry struct{ *prometheus.Registry }
 
 func (r registry) counter(name, help string) prometheus.Counter {

@@ -10,18 +10,18 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// bounds are the upper bounds of the classic buckets of all latencies, in seconds: a read from memory takes
-// microseconds, and upstream up to upstream.timeout.
+// bounds are the upper bounds of the classic buckets of all latencies, in seconds. A read from memory takes
+// microseconds, and a request upstream up to upstream.timeout.
 var bounds = [...]float64{
 	5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
 	1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
 
-// Times measures requests by operation and outcome. It has classic buckets, and native ones for a Prometheus that
-// asks for them. The native ones are bounded too.
+// Times measures requests by operation and outcome. It has classic buckets, and a bounded number of native
+// ones for a Prometheus that asks for them.
 type Times struct {
 	histograms *prometheus.HistogramVec
-	series     sync.Map // of [2]string, an operation and an outcome, to *Series
+	series     sync.Map // from [2]string, an operation and an outcome, to *Series
 }
 
 func newTimes(name, help string) *Times {
@@ -32,8 +32,8 @@ func newTimes(name, help string) *Times {
 	}, []string{"operation", "outcome"})}
 }
 
-// Of returns the series of an operation and an outcome. It is made at the first call: most outcomes are rare, and a
-// series has more than twenty lines.
+// Of returns the series of an operation and an outcome. The first call makes it: most outcomes are rare, and
+// a series has more than twenty lines.
 func (t *Times) Of(operation, outcome string) *Series {
 	key := [2]string{operation, outcome}
 	s, ok := t.series.Load(key)
@@ -49,26 +49,26 @@ type Series struct {
 	count     atomic.Int64
 }
 
-// Observe notes how long a request took.
+// Observe records how long a request took.
 func (s *Series) Observe(took time.Duration) {
 	s.histogram.Observe(took.Seconds())
 	s.count.Add(1)
 }
 
-// Count returns how many requests there were since the start.
+// Count returns the number of requests since the start.
 func (s *Series) Count() int64 { return s.count.Load() }
 
 // Distribution counts requests by how long they took.
 type Distribution struct {
-	within [len(bounds)]uint64 // took no longer than that bound
+	within [len(bounds)]uint64 // requests that took no longer than that bound
 	total  uint64
 }
 
-// Distribution returns the requests that the series has measured. A native histogram begins anew once it has too
-// many buckets.
+// Distribution returns the distribution of the requests that the series has measured. A native histogram
+// restarts once it has too many buckets.
 func (s *Series) Distribution() (d Distribution) {
 	shown := &dto.Metric{}
-	_ = s.histogram.Write(shown) // fails for no histogram
+	_ = s.histogram.Write(shown) // it never fails for a histogram
 	h := shown.GetHistogram()
 	d.total = h.GetSampleCount()
 	for i, bucket := range h.GetBucket() {
@@ -86,8 +86,8 @@ func (d Distribution) Plus(other Distribution) Distribution {
 	return d
 }
 
-// Since returns the requests that have been measured since past. If a histogram has begun anew
-// meanwhile, all its requests count.
+// Since returns the requests measured since past. If the histogram has restarted meanwhile, all its requests
+// count.
 func (d Distribution) Since(past Distribution) Distribution {
 	later := d
 	later.total -= past.total
@@ -100,8 +100,8 @@ func (d Distribution) Since(past Distribution) Distribution {
 	return later
 }
 
-// Quantile estimates a quantile, in seconds, as Prometheus does: evenly within a bucket. For requests
-// that took longer than the last bound, it returns that bound. ok is false if nothing was measured.
+// Quantile estimates a quantile, in seconds, as Prometheus does: linearly within a bucket. For requests that
+// took longer than the last bound, it returns that bound. ok is false if nothing was measured.
 func (d *Distribution) Quantile(q float64) (seconds float64, ok bool) {
 	if d.total == 0 {
 		return 0, false

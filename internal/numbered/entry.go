@@ -6,38 +6,38 @@ import (
 	"sync"
 )
 
-// The ways in which an answer to a read may be wrong. The errors of [Entry.Show] wrap them.
+// The errors of [Entry.Show] wrap one of these errors: they are the ways in which an answer to a read may be
+// wrong.
 var (
-	// ErrNobodys is a value that is no write of the entry as a whole.
+	// ErrNobodys means that nobody wrote the value: it is foreign or torn.
 	ErrNobodys = errors.New("nobody wrote that")
-	// ErrRefused is a write that was refused.
+	// ErrRefused means that the write was refused.
 	ErrRefused = errors.New("it was refused")
-	// ErrOlder is a write that an acknowledged or read one has replaced.
+	// ErrOlder means that a newer write was acknowledged or read before.
 	ErrOlder = errors.New("a later one was acknowledged or read before")
-	// ErrAbsent is an absence that no delete explains.
+	// ErrAbsent means that no delete explains an absence.
 	ErrAbsent = errors.New("no delete explains that")
 )
 
-// Entry is the writes to a key that has one writer, as far as the writer knows them, and
-// which answers to a read may be true. The writer numbers its writes from 1 on, and waits for
-// each answer; a write that gets none may have been made or not. Write 0 is the absence at
-// the beginning. An Entry may be used concurrently.
+// Entry records the writes to a key that has one writer, and judges answers to reads by them. The writer
+// numbers its writes from 1 on, and waits for each answer. A write without an answer may have been made or
+// not. Write 0 is the absence at the beginning. An Entry may be used concurrently.
 type Entry struct {
 	Namespace, Key string
 
 	mu     sync.Mutex
 	writes []write // by number
-	floor  int     // no read that begins now may show an older write
+	floor  int     // the oldest write that a read may show if it begins now
 }
 
 type write struct{ deletes, refused bool }
 
-// NewEntry is an entry that nobody has written.
+// NewEntry returns an entry that nobody has written.
 func NewEntry(namespace, key string) *Entry {
 	return &Entry{Namespace: namespace, Key: key, writes: []write{{deletes: true}}}
 }
 
-// Path is the entry's in the memory API.
+// Path returns the entry's path in the memory API.
 func (e *Entry) Path() string { return "/memory/" + e.Namespace + "/" + e.Key }
 
 // Begin begins a write and returns its number.
@@ -48,29 +48,29 @@ func (e *Entry) Begin(deletes bool) int {
 	return len(e.writes) - 1
 }
 
-// Acknowledged notes that the daemon has answered a write with 200.
+// Acknowledged records that the daemon has answered a write with 200.
 func (e *Entry) Acknowledged(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.floor = max(e.floor, n)
 }
 
-// Refused notes that the daemon has kept nothing of a write.
+// Refused records that the daemon has refused a write and kept nothing of it.
 func (e *Entry) Refused(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.writes[n].refused = true
 }
 
-// Oldest is the oldest write that a read may show if it begins now.
+// Oldest returns the oldest write that a read may show if it begins now.
 func (e *Entry) Oldest() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.floor
 }
 
-// Show judges the answer to a read, a value or an absence. oldest is the entry's when the
-// read began. Later reads show nothing older.
+// Show judges the answer to a read, a value or an absence. oldest is the result of Oldest when the read
+// began. Later reads may show nothing older.
 func (e *Entry) Show(oldest int, value string, found bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +92,7 @@ func (e *Entry) Show(oldest int, value string, found bool) error {
 	return nil
 }
 
-// absent finds a write by which the entry may be absent. The caller holds mu.
+// absent looks for a delete that explains an absence. The caller holds mu.
 func (e *Entry) absent(oldest int) error {
 	for n := oldest; n < len(e.writes); n++ {
 		if e.writes[n].deletes && !e.writes[n].refused {
@@ -103,8 +103,8 @@ func (e *Entry) absent(oldest int) error {
 	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
 }
 
-// Certain reports whether the entry is certainly there, or certainly absent, as far as
-// all writes up to the last one are known; writes is their number.
+// Certain reports whether the entry exists, and whether that is known. It is unknown if a write after the
+// last acknowledged or read one may have been made. writes is the number of all writes, write 0 included.
 func (e *Entry) Certain() (there, known bool, writes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

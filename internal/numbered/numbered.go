@@ -1,5 +1,5 @@
-// Package numbered makes values that say which write of which key they are, so that a reader
-// can tell old from new and whole from torn. An [Entry] says which of them a read may show.
+// Package numbered makes values that name their key and write, so that a reader can tell old from new and
+// whole from torn. An [Entry] says which of them a read may show.
 package numbered
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Value is the n-th value of a key. Text that does not compress brings it up to size bytes,
-// so that it takes as much room on the disk.
+// Value returns the n-th value of a key. Incompressible text fills it up to size bytes, so that it takes as
+// much room on the disk.
 func Value(key string, n, size int) string {
 	var b strings.Builder
 	b.WriteString(key + ":" + strconv.Itoa(n) + ":")
@@ -25,8 +25,8 @@ func Value(key string, n, size int) string {
 	return b.String()
 }
 
-// Number is which of a key's values a text is, from 1 on. ok is false for a text that is none
-// of them as a whole.
+// Number returns which of a key's values a text is, from 1 on. ok is false if it is none of them, or not
+// whole.
 func Number(key, text string) (n int, ok bool) {
 	rest, ours := strings.CutPrefix(text, key+":")
 	digits, _, numbered := strings.Cut(rest, ":")

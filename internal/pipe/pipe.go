@@ -1,4 +1,4 @@
-// Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it, and so do
+// Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it. So do
 // tests in virtual time, which can wait for pipes but not for sockets. It imports nothing of the project.
 package pipe
 
@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// Listener accepts the connections that Dial makes. Its methods may be called
-// concurrently.
+// Listener accepts the connections that Dial makes. Its methods may be called concurrently.
 type Listener struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -23,8 +22,7 @@ func Listen() *Listener {
 	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects to the listener, as soon as that accepts. Its errors are
-// [net.ErrClosed] and ctx's.
+// Dial connects to the listener: it waits for Accept. Its errors are [net.ErrClosed] and ctx's.
 func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
@@ -37,7 +35,7 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Accept waits for the next connection; its error is [net.ErrClosed].
+// Accept waits for the next connection. Its only error is [net.ErrClosed].
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:
@@ -47,14 +45,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and Dial; connections stay open. It may be called again.
+// Close ends Accept and Dial. Connections stay open. It may be called again.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Serve has a server answer the connections in the background. The returned function cuts them off, and
-// returns once no more are accepted.
+// Serve lets a server answer the connections in the background. The returned function closes the server and
+// its connections, and returns once no more are accepted.
 func (l *Listener) Serve(server *http.Server) (end func() error) {
 	done := make(chan struct{})
 	go func() {

@@ -15,15 +15,15 @@ import (
 // ContentType is the media type of a stream of events.
 const ContentType = "text/event-stream"
 
-// Event is one event. A reader resumes after the last one whose ID it knows.
+// Event is one event. A reader resumes after the last ID that it knows.
 type Event struct {
 	ID   string
-	Name string // "message" if the stream names none
+	Name string // "message" if the stream gives no name
 	Data []byte
 }
 
-// AppendEvent appends an event. Without an ID, the reader keeps the last one. Name and ID have no
-// line ends, and data without any is written as it is.
+// AppendEvent appends an event. Without an ID, the reader keeps its last one. name and id must not contain
+// line ends. Each line of data becomes a data field.
 func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	dst = appendField(dst, "id: ", id)
 	dst = appendField(dst, "event: ", name)
@@ -44,32 +44,31 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, '\n')
 }
 
-// AppendID appends that a reader resumes after id, without an event.
+// AppendID appends an ID without an event: a reader resumes after it.
 func AppendID(dst []byte, id string) []byte { return append(appendField(dst, "id: ", id), '\n') }
 
-// AppendRetry appends how long a reader that has lost the stream waits before it comes back.
+// AppendRetry appends how long a reader that loses the stream waits before it reconnects.
 func AppendRetry(dst []byte, after time.Duration) []byte {
 	return append(appendField(dst, "retry: ", strconv.FormatInt(after.Milliseconds(), 10)), '\n')
 }
 
-// AppendComment appends a comment, by which the other side sees that the connection lives.
+// AppendComment appends a comment, which shows the reader that the connection lives.
 func AppendComment(dst []byte, text string) []byte { return append(appendField(dst, ": ", text), '\n') }
 
-// ErrTooLong says that a line or an event of a stream is longer than any that is meant for its
-// reader.
+// ErrTooLong reports a line or an event that is longer than the reader allows.
 var ErrTooLong = errors.New("the stream has an event that is too long")
 
 // Reader reads the events of a stream.
 type Reader struct {
 	lines *bufio.Scanner
 	most  int
-	// LastID is where to resume: the ID of the last event, or one that came without an event.
+	// LastID is the ID to resume after: that of the last event, or one that came without an event.
 	LastID string
-	// Heard, if not nil, is called with every line: comments tell that the other side lives.
+	// Heard, if not nil, is called for every line: even a comment shows that the other side lives.
 	Heard func()
 }
 
-// NewReader returns a reader of a stream whose events have no more than most bytes each.
+// NewReader returns a reader of a stream whose events have at most so many bytes.
 func NewReader(from io.Reader, most int) *Reader {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, most)
@@ -77,8 +76,7 @@ func NewReader(from io.Reader, most int) *Reader {
 	return &Reader{lines: lines, most: most}
 }
 
-// Next returns the next event. At the end of the stream it returns io.EOF. An event that the end
-// cuts short does not count.
+// Next returns the next event, or io.EOF at the end of the stream. It drops an event that the end cuts short.
 func (r *Reader) Next() (Event, error) {
 	e := Event{Name: "message"}
 	id, data, size := r.LastID, []byte(nil), 0
@@ -123,7 +121,7 @@ func (r *Reader) Next() (Event, error) {
 	return Event{}, io.EOF
 }
 
-// splitLines splits at each line end of the format: CRLF, LF or CR.
+// splitLines splits at each line end that the format knows: CRLF, LF or CR.
 func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
@@ -136,5 +134,5 @@ func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	case i+1 < len(data) || atEOF:
 		return i + 1, data[:i], nil
 	}
-	return 0, nil, nil // whether an LF follows the CR decides
+	return 0, nil, nil // the next byte may be the LF of a CRLF
 }

@@ -1,5 +1,5 @@
-// Package tasks counts the callers and the requests upstream of a server, so that the server ends only
-// when all of them have ended. It also turns panics into errors.
+// Package tasks counts a server's callers and requests upstream, so that the server ends only when all of
+// them have ended. It also turns panics into errors.
 package tasks
 
 import (
@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Tasks counts what is under way. Its methods may be called concurrently.
+// Tasks counts the tasks that are running. Its methods may be called concurrently.
 type Tasks struct {
 	detached func() context.Context
 	endWaits context.CancelFunc
 
-	// running is the number of tasks, plus closed once no more may start. Every request changes it,
-	// so it takes no lock: a thread that loses its core while it holds one would stop all others.
+	// running is the number of tasks, plus closed once no more may start. Every request changes it, so it
+	// takes no lock: a thread that loses its core while it holds a lock would stop all others.
 	running atomic.Int64
-	over    chan struct{} // closed when running has become closed
-	end     sync.Once     // closes over
+	over    chan struct{} // closed when the last task has ended after Close
+	end     sync.Once     // closes over once
 }
 
 // closed makes the number of tasks negative.
@@ -37,15 +37,14 @@ func New() *Tasks {
 	return &Tasks{detached: func() context.Context { return ctx }, endWaits: cancel, over: make(chan struct{})}
 }
 
-// Detached returns the context of work that must outlive the request that began it. It ends with
-// EndWaits.
+// Detached returns the context for work that must outlive its request. It ends with EndWaits.
 func (t *Tasks) Detached() context.Context { return t.detached() }
 
 // EndWaits ends the waits of all callers, and the detached context.
 func (t *Tasks) EndWaits() { t.endWaits() }
 
-// Patience bounds how long a caller waits for upstream: to a time, until the caller
-// leaves, and until EndWaits.
+// Patience returns a context for a caller's wait for upstream. It ends after most, when the caller leaves,
+// and with EndWaits.
 func (t *Tasks) Patience(caller context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(caller, most)
 	stop := context.AfterFunc(t.Detached(), cancel)
@@ -55,7 +54,7 @@ func (t *Tasks) Patience(caller context.Context, most time.Duration) (context.Co
 	}
 }
 
-// Start reports whether a task may start: none does after Close. Done ends the task.
+// Start reports whether a task may start; none may after Close. Done ends the task.
 func (t *Tasks) Start() bool {
 	if t.running.Add(1) < 0 {
 		t.Done()
@@ -73,15 +72,15 @@ func (t *Tasks) Done() {
 
 // Close ends the detached context and waits for all tasks.
 func (t *Tasks) Close() {
-	t.running.Add(1) // this one is a task too, until no more may start
+	t.running.Add(1) // Close itself counts as a task until no more may start
 	t.running.Or(closed)
 	t.endWaits()
 	t.Done()
 	<-t.over
 }
 
-// ErrPanicked stands for a panic. A panic in a request upstream would end the process,
-// and net/http would log the value of a panic in a caller's request.
+// ErrPanicked replaces a panic. A panic in a request upstream would end the process, and net/http would log
+// the value of a panic in a caller's request.
 var ErrPanicked = errors.New("panic")
 
 // Recovered calls f and turns a panic into an error.
@@ -90,8 +89,8 @@ func Recovered(logger *slog.Logger, f func() error) (err error) {
 	return f()
 }
 
-// RecoverPanic turns a panic into an error. The value of a panic may hold an entry's value, so it is
-// logged only if the runtime made it. http.ErrAbortHandler is no fault: it cuts a connection.
+// RecoverPanic turns a panic into an error. A panic's value may hold an entry's value, so it is logged only
+// if the runtime made it. It panics again with http.ErrAbortHandler, which is no fault: it cuts a connection.
 func RecoverPanic(logger *slog.Logger, err *error) {
 	p := recover()
 	if p == nil {
@@ -108,7 +107,7 @@ func RecoverPanic(logger *slog.Logger, err *error) {
 	*err = ErrPanicked
 }
 
-// Sleep returns after d, or with ctx's error when ctx ends first.
+// Sleep returns after d, or with ctx's error if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

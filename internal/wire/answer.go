@@ -23,14 +23,14 @@ func (e Entry) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Item is one entry of a [Listing]; Bytes is as [ListBytes] counts, UpdatedAt in Unix seconds.
+// Item is one entry of a [Listing]. Bytes counts as [ListBytes] does; UpdatedAt is in Unix seconds.
 type Item struct {
 	Key       string
 	Bytes     int
 	UpdatedAt float64
 }
 
-// Listing is a namespace's entries, newest first.
+// Listing is the entries of a namespace, newest first.
 type Listing struct {
 	Namespace string
 	Items     []Item
@@ -77,9 +77,9 @@ func appendName(dst []byte, before, s string) []byte {
 	return appendString(append(dst, before...), s)
 }
 
-// appendString appends s as a JSON string with nothing escaped but what JSON demands: quotes,
-// backslashes and the control characters below U+0020. A surrogate that stands alone (three bytes, as
-// in WTF-8) is written as its \u escape; any other invalid byte as U+FFFD.
+// appendString appends s as a JSON string. It escapes only what JSON demands: quotes, backslashes and the
+// control characters below U+0020. It writes a lone surrogate (three bytes, as in WTF-8) as its \u escape,
+// and any other invalid byte as U+FFFD.
 func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
 	done := 0
@@ -103,7 +103,7 @@ func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	return append(dst, '"')
 }
 
-// runeSize is the length of the valid UTF-8 sequence at s[i:], or 0.
+// runeSize returns the length of the valid UTF-8 sequence at s[i:]; 0 if there is none.
 func runeSize[S ~string | ~[]byte](s S, i int) int {
 	r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 	if r == utf8.RuneError && size <= 1 {
@@ -112,7 +112,7 @@ func runeSize[S ~string | ~[]byte](s S, i int) int {
 	return size
 }
 
-// appendEscaped appends the escape for what stands at s[i:] and returns where it ends.
+// appendEscaped appends the escape of the character at s[i:], and returns where that character ends.
 func appendEscaped[S ~string | ~[]byte](dst []byte, s S, i int) ([]byte, int) {
 	c := s[i]
 	if short := shortEscape(c); short != 0 {
@@ -150,9 +150,9 @@ func appendUnicodeEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// appendFloat appends f as Python's repr prints it: the shortest digits that read back the same, with
-// an exponent below 1e-4 and from 1e16 on, and never without a point or an exponent. NaN and the
-// infinities, which JSON does not have, are null.
+// appendFloat appends f as Python's repr prints it: the shortest digits that read back the same, with an
+// exponent below 1e-4 and from 1e16 on, and always with a point or an exponent. NaN and the infinities, which
+// JSON lacks, become null.
 func appendFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// smallBody is the largest body, in bytes, that takes no room: nearly all bodies are
-	// small, and all connections together can hold only so many.
+	// smallBody is the largest body, in bytes, that needs no room. Nearly all bodies are small, and the bound
+	// on connections bounds them together.
 	smallBody = 64 << 10
-	// bodiesRoom bounds the larger bodies that are under way at a time, in bytes. The
-	// values decoded from them take about as much again.
+	// bodiesRoom bounds the larger bodies in flight together, in bytes. The values decoded from them take
+	// about as much again.
 	bodiesRoom = 64 << 20
-	// roomPatience is how long a body waits for room, all its waits together.
+	// roomPatience bounds all waits of a body for room, together.
 	roomPatience = 5 * time.Second
-	// bodyTime bounds a body that has room: a caller that sends it byte by byte would keep the others out.
+	// bodyTime bounds the reading of a body that has room: a caller that sends byte by byte would keep others
+	// out.
 	bodyTime = 15 * time.Second
 )
 
@@ -33,22 +34,22 @@ var (
 )
 
 // Bodies reads the bodies of a server's requests, and bounds the memory that they take: each by
-// [MaxBodyBytes], and large bodies together. A body of unknown length counts with the bytes that have
-// come. Its methods may be called concurrently.
+// [MaxBodyBytes], and the large ones together. Of a body of unknown length, only about the bytes that have
+// come count. Its methods may be called concurrently.
 type Bodies struct{ room *semaphore.Weighted }
 
 // NewBodies returns the bodies of one server.
 func NewBodies() *Bodies { return &Bodies{semaphore.NewWeighted(bodiesRoom)} }
 
-// Room is the share of a body in the memory that all bodies may take together. The zero value is no share.
+// Room is a body's share of the memory that all bodies may take together. The zero value holds no share.
 type Room struct {
 	of     *Bodies
 	bytes  int64
-	waited time.Duration // for room, until now
+	waited time.Duration // how long it has waited for room so far
 }
 
-// Release gives the room back. Call it when neither the body nor its value is needed any
-// more. It may be called again.
+// Release gives the room back. Call it when neither the body nor its value is needed any more. It may be
+// called again.
 func (r *Room) Release() {
 	if r.bytes > 0 {
 		r.of.room.Release(r.bytes)
@@ -56,10 +57,9 @@ func (r *Room) Release() {
 	}
 }
 
-// Read returns a request's body, and the room that it takes until that is released. It
-// does not read on once the body is known to be too large, and has the connection closed
-// then. A body that takes room waits for it, and is refused with 503 and Retry-After when
-// there is none in time.
+// Read returns a request's body, and the room that it takes until Release. It stops reading when the body
+// proves too large, and then closes the connection. A body that needs room waits for it. If there is none in
+// time, the refusal is a 503 with Retry-After.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room Room, refusal *Refusal) {
 	room.of = b
 	body, err := b.read(w, r, &room)
@@ -83,8 +83,8 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room
 	return nil, Room{}, refusal
 }
 
-// read takes the room for a body of known length first. For any other it doubles the room as the body goes on:
-// a caller that stalls keeps no more than about what it has filled.
+// read reserves the room for a body of known length first. For any other body it doubles the room as it
+// reads: a stalled caller holds not much more than it has sent.
 func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byte, error) {
 	if r.ContentLength > MaxBodyBytes {
 		return nil, errTooLarge
@@ -108,7 +108,7 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byt
 	}
 }
 
-// grow waits until there is room for so many bytes.
+// grow waits until there is room for that many bytes.
 func (r *Room) grow(w http.ResponseWriter, request *http.Request, bytes int64) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(request.Context(), roomPatience-r.waited)
@@ -118,8 +118,8 @@ func (r *Room) grow(w http.ResponseWriter, request *http.Request, bytes int64) e
 	}
 	r.waited += time.Since(began)
 	if r.bytes == 0 {
-		// net/http lifts the deadline when the body is in. If it cannot be moved, the server's
-		// own deadline bounds the time.
+		// net/http lifts the deadline once the body has come. If the deadline cannot be set, the server's own
+		// bounds the time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	r.bytes = bytes

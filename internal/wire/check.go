@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxNamespace and maxKey bound the names, in characters, all of them ASCII.
+	// maxNamespace and maxKey bound the names, in characters, which are all ASCII.
 	maxNamespace = 64
 	maxKey       = 128
-	// maxValue bounds a value, in code points: BotWire calls it 100KB and counts characters.
+	// maxValue bounds a value, in code points. BotWire calls it 100KB but counts characters.
 	maxValue = 100_000
 )
 
-// CheckNamespace refuses what [a-zA-Z0-9_-]{1,64} does not match.
+// CheckNamespace refuses a name that does not match [a-zA-Z0-9_-]{1,64}.
 func CheckNamespace(ns string) *Refusal {
 	if isName(ns, maxNamespace, "_-") {
 		return nil
@@ -22,7 +22,7 @@ func CheckNamespace(ns string) *Refusal {
 	return Detail(http.StatusBadRequest, "Invalid namespace. Use 1-64 alphanumeric/underscore/dash chars.")
 }
 
-// CheckKey refuses what [a-zA-Z0-9_.-]{1,128} does not match.
+// CheckKey refuses a key that does not match [a-zA-Z0-9_.-]{1,128}.
 func CheckKey(key string) *Refusal {
 	if isName(key, maxKey, "_-.") {
 		return nil
@@ -46,8 +46,7 @@ func CheckSize(value string) *Refusal {
 	return Detail(http.StatusBadRequest, "Value too large. Max 100KB.")
 }
 
-// CheckPut checks the names, then the value's size, as BotWire does once it has decoded
-// the body.
+// CheckPut checks the names, then the value's size, as BotWire does after it has decoded the body.
 func CheckPut(ns, key, value string) *Refusal {
 	if r := CheckEntry(ns, key); r != nil {
 		return r
@@ -58,8 +57,8 @@ func CheckPut(ns, key, value string) *Refusal {
 // CodePoints returns the size of a value as the answer to a PUT counts it.
 func CodePoints(s string) int { return utf8.RuneCountInString(s) }
 
-// ListBytes returns the size of a value as a list counts it: the code points before the first NUL, as
-// SQLite's length() counts them.
+// ListBytes returns the size of a value as a listing counts it: the code points before the first NUL, like
+// SQLite's length().
 func ListBytes(s string) int {
 	if nul := strings.IndexByte(s, 0); nul >= 0 {
 		s = s[:nul]

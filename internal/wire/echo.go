@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// appendEcho appends a scanned piece of a body as BotWire echoes it in the "input" of an error: read
-// into Python and printed again. A repeated member keeps its first place and its last value, members
-// whose names begin with "_sa" are dropped, 1e5 reads 100000.0, -0 reads 0.
+// appendEcho appends a scanned piece of a body as BotWire echoes it in the "input" of an error: parsed by
+// Python and printed again. A repeated member keeps its first place and its last value. Members whose names
+// begin with "_sa" are dropped. 1e5 becomes 100000.0, and -0 becomes 0.
 func appendEcho(dst, text []byte, piece span) []byte {
 	e := echo{scanner: scanner{text: text, pos: piece.start}, dst: dst}
 	e.value()
 	return e.dst
 }
 
-// echo prints while it scans. The text has been scanned before, so that scanning cannot fail.
+// echo prints while it scans. Scanning cannot fail, because the text was scanned before.
 type echo struct {
 	scanner
 	dst []byte
@@ -42,7 +42,7 @@ func (e *echo) scalar(token []byte) {
 	case c == 'n', c == 'N', c == 'I', bytes.HasPrefix(token, []byte("-I")):
 		e.dst = append(e.dst, "null"...)
 	case bytes.ContainsAny(token, ".eE"):
-		f, _ := strconv.ParseFloat(string(token), 64) // out of range is an infinity, as in Python
+		f, _ := strconv.ParseFloat(string(token), 64) // a number out of range becomes an infinity, as in Python
 		e.dst = appendFloat(e.dst, f)
 	case string(token) == "-0":
 		e.dst = append(e.dst, '0')
@@ -62,10 +62,10 @@ func (e *echo) array() {
 	e.dst = append(e.dst, ']')
 }
 
-// next moves to the next element of what is open here, or past its closing bracket.
+// next moves to the next element of the open array or object, or past its closing bracket.
 func (e *echo) next(closing byte) bool {
 	if e.space(); !e.at(closing) {
-		e.pos++ // the opening bracket, or a comma
+		e.pos++ // the opening bracket or a comma
 		e.space()
 	}
 	if e.at(closing) {
@@ -75,7 +75,7 @@ func (e *echo) next(closing byte) bool {
 	return true
 }
 
-// member is a printed member of an object and where it stands in dst.
+// member is a printed member of an object, and its place in dst.
 type member struct {
 	name []byte
 	at   span
@@ -127,7 +127,7 @@ func (e *echo) member(first bool) (m member, kept bool) {
 	return m, true
 }
 
-// reorder prints again, without the values that were replaced, the object whose members begin at open.
+// reorder prints the object whose members begin at open again, without the values that later ones replaced.
 func (e *echo) reorder(open int, members []member) {
 	printed := bytes.Clone(e.dst[open:])
 	e.dst = e.dst[:open]
