@@ -27,18 +27,17 @@ type call struct {
 	outcome memory.Outcome
 	began   time.Time
 	trace   trace.Context
-	span    trace.Span           // nil if nobody makes spans
-	seen    *surface.Observation // nil if nobody wants to see the request
+	span    trace.Span           // nil without a tracer
+	seen    *surface.Observation // nil if nobody observes the request
 }
 
-// Tracer makes spans of the requests of the memory API.
+// Tracer makes spans for requests of the memory API.
 type Tracer interface {
-	// Start begins the span of an operation on a namespace at a time, under the caller's own span
-	// if it has one.
+	// Start begins the span of an operation on a namespace. Its parent is the caller's span, if there is one.
 	Start(operation, namespace string, parent trace.Context, began time.Time) trace.Span
 }
 
-// enter begins the call's span. Requests upstream and writes become parts of it.
+// enter starts the call's span. Requests upstream and writes become its children.
 func (s *Server) enter(c *call, v memory.Verb, namespace string) {
 	c.verb = v
 	if s.tracer != nil && v != memory.NoVerb {

@@ -46,8 +46,8 @@ type conn struct {
 	admitted caller    // the caller that the guard let in last
 }
 
-// caller holds the headers of a simple request by which the guard decides, and the value of Server.admits
-// when it decided.
+// caller is the part of a simple request that the guard decides by, and the count Server.admits when it
+// decided.
 type caller struct {
 	host, authorization []byte
 	asked               uint64

@@ -2,8 +2,8 @@ package fastpath
 
 import "bytes"
 
-// harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers'
-// fetch add the first two rows, tracers the others.
+// harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers' fetch
+// add the first two rows by themselves, tracers the others.
 var harmless = []string{ // guard 5.12
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",

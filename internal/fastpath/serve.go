@@ -83,7 +83,7 @@ func (c *conn) answer(size int) next {
 	return c.answerLater(size, later)
 }
 
-// admit asks the guard about the caller, unless the guard admitted the same caller last.
+// admit asks the guard about the caller, unless it let the same caller in last time.
 func (c *conn) admit() bool {
 	r, last, now := &c.request, &c.admitted, c.server.admits.Load()
 	if last.host != nil && last.asked == now && bytes.Equal(r.host, last.host) && subtle.ConstantTimeCompare(r.authorization, last.authorization) == 1 { // guard 22.21

@@ -5,10 +5,11 @@
 // only net/http can find out where the request ends (it comes in chunks, say), net/http keeps the connection
 // for good, with every byte from there on.
 //
-// [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves it to the handler
-// that net/http calls too. So a caller's answer does not depend on who serves the connection. The guard
-// checks Host and token once for each caller on a connection. Simple requests have no Origin or
-// Sec-Fetch-Site, the other headers that the guard looks at.
+// [Options.Answer] answers a simple request at once, or later if it has to wait, or leaves
+// it to the handler that net/http calls too. So a caller's answer does not depend on who
+// serves the connection. The guard decides about Host and tokens, for each caller once
+// on a connection; no simple request has the other headers that the guard looks at, an
+// Origin or Sec-Fetch-Site.
 //
 // Of the memory API, the package knows only the prefix /memory/. It knows nothing of the daemon.
 package fastpath

@@ -1,15 +1,16 @@
-// Package guard decides which requests a listener accepts. A web page anywhere can make its visitor's browser
+// Package guard decides who may talk to a listener. A web page anywhere can make its visitor's browser
 // send requests to loopback, and a name that resolves to loopback makes them look same-origin. So every
-// request must name the listener by one of the listener's own names, must not come from a foreign page, and
-// must carry the token if there is one.
+// request must name the listener by one of the listener's own names, must not come from a foreign page,
+// and must carry the token if there is one.
 //
-// A program may send a foreign Origin too. The guard accepts such a request only if it has none of the
-// headers that browsers add to a page's requests and no page can remove. A request with any of them counts as
-// a page's.
+// A program may send a foreign Origin too. The guard lets such a request in if it carries none of the
+// headers that browsers add to a page's requests and no page can remove. A request with any of them
+// counts as a page's.
 //
-// The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS preflight
-// (200, without a CORS header, so that the browser goes no further), the token (401). A refused request gets
-// {"detail": "…"}. No answer ever carries a CORS header. The package imports nothing of the project.
+// The guard checks every method in this order: Host (403), Origin and Sec-Fetch-Site (403), a CORS
+// preflight (200, without a CORS header, so that the browser goes no further), the token (401).
+// A refused request gets {"detail": "…"}. No answer ever carries a CORS header. The package imports
+// nothing of the project.
 package guard
 
 import (
@@ -18,9 +19,9 @@ import (
 	"os"
 )
 
-// Options configures a guard. The zero value accepts requests to loopback names, to the address that the
-// connection was made to and, off loopback, to this machine's hostname. Of pages, it accepts only the
-// listener's own.
+// Options say whom the guard lets in. The zero value lets in requests to loopback names, to the address
+// that the connection was made to and, off loopback, to this machine's hostname. Of pages, it lets in
+// only the listener's own.
 type Options struct {
 	// Hosts are further names accepted in Host, without port.
 	Hosts []string
@@ -77,14 +78,16 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// challenges are the values of WWW-Authenticate (RFC 9110, section 11.6.1), one field each. Clients that send
-// a password only when asked (wget, curl --anyauth, Java, Python's urllib) look for Basic. It comes first,
-// for clients that read only the first field. RFC 7617 and RFC 6750 demand a parameter in each.
+// challenges are the values of WWW-Authenticate (RFC 9110, section 11.6.1), one field each.
+// Clients that send a password only when asked (wget, curl --anyauth, Java, Python's urllib) look
+// for Basic. It comes first, for clients that read only the first field. RFC 7617 and RFC 6750
+// demand a parameter in each.
 //
-// A browser that is asked stores the password, and then adds it to the requests of other sites' pages too.
-// Such a page gains nothing: the guard looks at Host, Origin and Sec-Fetch-Site before the token, and refuses
-// the request with the token or without. An old browser sends neither Origin nor Sec-Fetch-Site with a page's
-// plain GET, of an image, say. That page cannot read the answer, as on a listener without a token.
+// A browser that is asked stores the password, and then adds it to the requests of other
+// sites' pages too. It gives such a page nothing: the guard looks at Host, Origin and
+// Sec-Fetch-Site before the token, and refuses the page's request with it and without. An old
+// browser sends neither Origin nor Sec-Fetch-Site with a page's plain GET, of an image, say.
+// That page cannot read the answer, as on a listener without a token.
 var challenges = []string{`Basic realm="botwired"`, `Bearer realm="botwired"`}
 
 // Admits reports whether ServeHTTP would pass on a request, even if its path were not exempt from the token.

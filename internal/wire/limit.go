@@ -12,7 +12,7 @@ const (
 	maxLimit     = 1000
 )
 
-// ParseList takes the limit of a LIST of a namespace out of a raw query. BotWire checks it before the
+// ParseList returns the limit of a LIST from a raw query. Like BotWire, it checks the limit before the
 // namespace.
 func ParseList(rawQuery, ns string) (limit int, refusal *Refusal) {
 	if limit, refusal = ParseLimit(rawQuery); refusal == nil {
@@ -21,9 +21,9 @@ func ParseList(rawQuery, ns string) (limit int, refusal *Refusal) {
 	return limit, refusal
 }
 
-// ParseLimit takes the limit of a list out of a raw query: 100 when there is none, the last when there
-// are several. What counts as an integer is BotWire's validator's rule: white space around it, a plus
-// sign, leading zeros, single underscores between digits and a fraction of zeros are accepted.
+// ParseLimit returns a list's limit from a raw query: 100 if there is none, the last one if there are
+// several. Like BotWire's validator, it accepts white space around an integer, a plus sign, leading zeros,
+// single underscores between digits and a fraction of zeros.
 func ParseLimit(rawQuery string) (int, *Refusal) {
 	input, given := lastParameter(rawQuery, "limit")
 	if !given {
@@ -48,8 +48,8 @@ func ParseLimit(rawQuery string) (int, *Refusal) {
 	return n, nil
 }
 
-// lastParameter finds the last value of a query parameter. Only & separates, a broken escape stands
-// for itself, and bytes that are not UTF-8 read U+FFFD.
+// lastParameter returns the last value of a query parameter. Only & separates parameters. A broken escape
+// stays as it is, and bytes that are not UTF-8 become U+FFFD.
 func lastParameter(rawQuery, name string) (value string, given bool) {
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		k, v, _ := strings.Cut(pair, "=")
@@ -86,7 +86,7 @@ const (
 	integerTooLong
 )
 
-// parseInteger reads an integer, clamped to ±(maxLimit+1): only its place among the limits matters.
+// parseInteger parses an integer and clamps it to ±(maxLimit+1): only its place among the limits matters.
 func parseInteger(s string) (n int, result integerResult) {
 	if n, result = parseDigits(s); result != notInteger {
 		return n, result
@@ -95,14 +95,14 @@ func parseInteger(s string) (n int, result integerResult) {
 	if !ok {
 		return 0, notInteger
 	}
-	// The validator calls an integer that is too long once cleaned no integer.
+	// The validator reports an integer that is too long even after cleaning as no integer at all.
 	if n, result = parseDigits(cleaned); result == integerTooLong {
 		result = notInteger
 	}
 	return n, result
 }
 
-// parseDigits reads -?(0|[1-9][0-9]*).
+// parseDigits parses -?(0|[1-9][0-9]*).
 func parseDigits(s string) (n int, result integerResult) {
 	digits, negative := strings.CutPrefix(s, "-")
 	run := len(digits) - len(strings.TrimLeft(digits, "0123456789"))
@@ -125,8 +125,8 @@ func parseDigits(s string) (n int, result integerResult) {
 	return n, integer
 }
 
-// cleanInteger strips what the validator overlooks: white space, a plus sign, leading zeros, a fraction
-// of zeros and single underscores.
+// cleanInteger strips what the validator ignores: white space, a plus sign, leading zeros, a fraction of
+// zeros and single underscores.
 func cleanInteger(s string) (string, bool) {
 	s = strings.TrimSpace(s)
 	if rest, plus := strings.CutPrefix(s, "+"); plus {
@@ -152,8 +152,8 @@ func cleanInteger(s string) (string, bool) {
 	return sign + s, true
 }
 
-// trimZeros strips leading zeros and the underscores among them, but for a zero that stands alone or
-// before a point. A minus sign after zeros begins the number anew: "0-5" is -5.
+// trimZeros strips leading zeros and the underscores among them, but keeps a zero that stands alone or before
+// a point. After zeros, a minus sign starts the number again: "0-5" is -5.
 func trimZeros(s string) (string, bool) {
 	if s == "" {
 		return "", false
@@ -173,8 +173,8 @@ func trimZeros(s string) (string, bool) {
 	return "", false
 }
 
-// replaceInvalid turns bytes into text, with U+FFFD for each ill-formed subsequence as Python counts
-// them: the longest prefix of a character, or else a single byte.
+// replaceInvalid turns bytes into text, with U+FFFD for each ill-formed subsequence. Like Python, it takes
+// the longest prefix of a character, or else a single byte.
 func replaceInvalid(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -191,8 +191,7 @@ func replaceInvalid(b []byte) string {
 	return text.String()
 }
 
-// truncatedPrefix is the length of the longest beginning of b that a valid character could have, at
-// least 1.
+// truncatedPrefix returns how many bytes at the start of b could begin a valid character, at least 1.
 func truncatedPrefix(b []byte) int {
 	for n := min(len(b), utf8.UTFMax-1); n > 1; n-- {
 		if beginsCharacter(b[:n]) {
@@ -202,8 +201,8 @@ func truncatedPrefix(b []byte) int {
 	return 1
 }
 
-// beginsCharacter reports whether continuation bytes can complete prefix, two bytes or more, to a
-// character. Only the second byte of a character depends on the first, so any others will do.
+// beginsCharacter reports whether continuation bytes can complete a prefix of two bytes or more to a
+// character. Only the second byte of a character depends on the first, so it tries 0x80 for the others.
 func beginsCharacter(prefix []byte) bool {
 	b := [utf8.UTFMax]byte{0x80, 0x80, 0x80, 0x80}
 	n := copy(b[:], prefix)

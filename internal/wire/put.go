@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBodyBytes bounds the body of a PUT. The largest that is needed for a valid value holds 100,000
-// characters, each escaped as a surrogate pair (12 characters), in UTF-32 (4 bytes each): 4,800,000
-// bytes. The rest of the 5 MiB, some 440 kB, is room for white space and for fields beside the value.
+// MaxBodyBytes bounds the body of a PUT. The largest body for a valid value holds 100,000 characters, each
+// escaped as a surrogate pair (12 characters), in UTF-32 (4 bytes each): 4,800,000 bytes. The rest of the 5
+// MiB, some 440 kB, leaves room for white space and other fields.
 const MaxBodyBytes = 5 << 20
 
-// DecodePut takes the value out of the body of a PUT. The refusal is a 422 that says what is wrong
-// with the body's shape, or a 400 when the body cannot be read at all. The value is valid UTF-8; its
-// size is for [CheckSize].
+// DecodePut returns the value in the body of a PUT. The refusal is a 422 if the body has the wrong shape, or
+// a 400 if it is unreadable. The value is valid UTF-8. [CheckSize] checks its size.
 func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal) {
 	if len(body) == 0 {
 		return "", fieldMissing(`"body"`, nil)
@@ -37,9 +36,8 @@ func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal)
 	return doc.decodeValue()
 }
 
-// ReadPut reads a PUT of an entry and checks it as BotWire does, in its order: the body's
-// shape, the names, the value's size. It returns the value, and the room that it takes
-// until that is released.
+// ReadPut reads a PUT of an entry and checks it in BotWire's order: the body's shape, the names, the value's
+// size. It returns the value, and the room that it takes until Release.
 func (b *Bodies) ReadPut(w http.ResponseWriter, r *http.Request, ns, key string) (value string, room Room, refusal *Refusal) {
 	body, held, refusal := b.Read(w, r)
 	if refusal != nil {
@@ -81,8 +79,8 @@ func (d document) decodeValue() (string, *Refusal) {
 
 func (d document) echo(piece span) []byte { return appendEcho(nil, d.text, piece) }
 
-// isJSON reports whether BotWire reads the body as JSON: there is no content type, or it is
-// application/json or application/...+json. Of several, the first counts.
+// isJSON reports whether BotWire reads the body as JSON: without a content type, or with application/json or
+// application/...+json. The first Content-Type header counts.
 func isJSON(header http.Header) bool {
 	contentType := header.Get("Content-Type")
 	if contentType == "" {
@@ -94,8 +92,8 @@ func isJSON(header http.Header) bool {
 	return main == "application" && (sub == "json" || strings.HasSuffix(sub, "+json") && !strings.Contains(sub, "/"))
 }
 
-// invalid is a 422 with one error. loc is the inside of a JSON list; input and ctx are JSON, ctx left
-// out when it is empty.
+// invalid returns a 422 with one error. loc is the inside of a JSON list. input and ctx are JSON; an empty
+// ctx is left out.
 func invalid(kind, loc, msg string, input []byte, ctx string) *Refusal {
 	b := append([]byte(nil), `{"detail":[{"type":`...)
 	b = appendString(b, kind)
@@ -121,14 +119,14 @@ func notAnObject(input []byte) *Refusal {
 	return invalid("model_attributes_type", `"body"`, msg, input, "")
 }
 
-// invalidJSON is a 422 that gives the place of the error in characters.
+// invalidJSON returns a 422 that gives the error's place in characters.
 func invalidJSON(text []byte, err *syntaxError) *Refusal {
 	loc := `"body",` + strconv.Itoa(countCharacters(text[:err.pos]))
 	ctx := append(appendString([]byte(`{"error":`), err.msg), '}')
 	return invalid("json_invalid", loc, "JSON decode error", []byte("{}"), string(ctx))
 }
 
-// countCharacters counts the code points of WTF-8, a lone surrogate as one.
+// countCharacters counts the code points of WTF-8. A lone surrogate counts as one.
 func countCharacters(text []byte) int {
 	n := 0
 	for _, c := range text {

@@ -6,20 +6,19 @@ import (
 	"strconv"
 )
 
-// Refusal is the complete answer to a request that is refused. Body is the JSON document; Allow is
-// sent when it is not empty.
+// Refusal is the complete answer to a refused request. Body is the JSON document. Allow is sent if not empty.
 type Refusal struct {
 	Status int
 	Allow  string
 	Body   []byte
 }
 
-// Error names the status only: the body may echo the caller's value, which has no place in a log.
+// Error names only the status: the body may echo the caller's value, which must not reach a log.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("refused with %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Write sends the refusal. Headers already set on w stay. An error of the connection is dropped: the
+// Write sends the refusal. Headers already set on w stay. It drops an error of the connection, because the
 // caller has gone.
 func (r *Refusal) Write(w http.ResponseWriter) {
 	h := w.Header()
@@ -46,8 +45,8 @@ func NotFound(ns, key string) *Refusal {
 // NotFoundDetail returns the detail of [NotFound].
 func NotFoundDetail(ns, key string) string { return "Key not found: " + ns + "/" + key }
 
-// MethodNotAllowed returns BotWire's 405. It allows GET alone, for every route: BotWire's framework
-// names the methods of the first route that matches the path.
+// MethodNotAllowed returns BotWire's 405. It allows GET only, on every route: BotWire's framework names the
+// methods of the first route that matches the path.
 func MethodNotAllowed() *Refusal {
 	r := Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
 	r.Allow = http.MethodGet

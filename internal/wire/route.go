@@ -1,16 +1,16 @@
-// Package wire is BotWire's memory API as it is on the wire: which path is which route, what a body
-// or a limit may hold, and every answer byte for byte. The proxy and the self-hosted server share it,
-// so that a client cannot tell either from BotWire.
+// Package wire is BotWire's memory API on the wire: it routes paths, checks bodies and limits, and makes
+// every answer, byte for byte. The proxy and the self-hosted server share it, so that a client cannot tell
+// either from BotWire.
 //
-// The checks come in BotWire's order: routing (404, 405, 307), then the body (422, or 400 when it
-// cannot be decoded), then the namespace, the key and the size (400 each). A list checks its limit
-// (422) before its namespace. A check that fails returns a [Refusal], which holds the complete answer.
+// The checks come in BotWire's order: routing (404, 405, 307), then the body (422, or 400 if it cannot be
+// decoded), then the namespace, the key and the size (400 each). A list checks its limit (422) before its
+// namespace. A failed check returns a [Refusal], which holds the complete answer.
 //
-// The package differs from BotWire on purpose in three places: it refuses a namespace or key that ends
-// in a newline, it refuses with 422 a value that is not valid Unicode where BotWire crashes, and it
-// echoes as null what JSON cannot carry (NaN, an infinity).
+// The package differs from BotWire on purpose in three places. It refuses a namespace or key that ends in a
+// newline. It refuses with 422 a value that is not valid Unicode, where BotWire crashes. It echoes as null
+// what JSON cannot carry (NaN, an infinity).
 //
-// The package imports nothing of the project and everything in it is safe for concurrent use.
+// The package imports nothing of the project. Everything in it is safe for concurrent use.
 package wire
 
 import (
@@ -28,21 +28,20 @@ const (
 	EntryRoute
 	// ListRoute is /memory/{namespace}: GET.
 	ListRoute
-	// Missing is a path under /memory that is no route: 404 {"detail":"Not Found"}.
+	// Missing is a path under /memory without a route: 404 {"detail":"Not Found"}.
 	Missing
-	// Redirect is a route with slashes after it: 307 to [RedirectLocation], for every method.
+	// Redirect is a route with trailing slashes: 307 to [RedirectLocation], for every method.
 	Redirect
 )
 
-// Route is the route of a path. Namespace and Key are as they came, not yet checked; Key is set for
-// an EntryRoute only.
+// Route is the route of a path. Namespace and Key are not checked yet. Only an EntryRoute has a Key.
 type Route struct {
 	Kind           Kind
 	Namespace, Key string
 }
 
-// ParseRoute classifies a percent-decoded path. BotWire matches after decoding: an escaped slash
-// separates, an escaped letter is the letter, and no path is ever cleaned, so ".." is a key.
+// ParseRoute classifies a percent-decoded path. BotWire matches after decoding: an escaped slash separates,
+// and an escaped letter is the letter. No path is ever cleaned, so ".." is a key.
 func ParseRoute(path string) Route {
 	rest, under := cutMemory(path)
 	if !under {
@@ -63,7 +62,7 @@ func ParseRoute(path string) Route {
 	return Route{Kind: Missing}
 }
 
-// cutMemory returns what follows /memory, and whether the path is /memory or below it.
+// cutMemory returns the rest of a path after /memory, and whether the path is /memory or below it.
 func cutMemory(path string) (rest string, under bool) {
 	rest, ok := strings.CutPrefix(path, "/memory")
 	if !ok || rest != "" && rest[0] != '/' {
@@ -88,8 +87,8 @@ func match(rest string) Route {
 	return Route{Kind: EntryRoute, Namespace: ns, Key: key}
 }
 
-// RedirectLocation is the absolute Location that BotWire gives a [Redirect]: the scheme the request
-// came by, its Host header, the decoded path without its trailing slashes, and the query.
+// RedirectLocation returns the absolute Location that BotWire gives a [Redirect]: the request's scheme and
+// Host, the decoded path without its trailing slashes, and the query.
 func RedirectLocation(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
@@ -103,7 +102,7 @@ func RedirectLocation(r *http.Request) string {
 	return string(location)
 }
 
-// unquoted are the bytes besides letters and digits that BotWire leaves as they are in a Location.
+// unquoted lists the bytes besides letters and digits that BotWire does not escape in a Location.
 const unquoted = "_.-~:/%#?=@[]!$&'()*+,;"
 
 func appendQuoted(dst []byte, s string) []byte {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep a body may nest, and with it the stack that reading one takes. BotWire
-	// stops where its interpreter does, at 963 levels or more, depending on its version.
+	// maxDepth bounds the nesting of a body, and with it the scanner's stack. BotWire stops where its
+	// interpreter does, at 963 levels or more, depending on its version.
 	maxDepth = 1000
-	// maxDigits bounds an integer; BotWire's interpreter will not convert a longer one.
+	// maxDigits bounds an integer. BotWire's interpreter converts no longer one.
 	maxDigits = 4300
 )
 
-// syntaxError is text that is not JSON, in the words of BotWire's parser; pos counts bytes.
+// syntaxError says, in the words of BotWire's parser, why a text is not JSON. pos counts bytes.
 type syntaxError struct {
 	msg string
 	pos int
@@ -22,15 +22,16 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.msg }
 
-// unreadable is JSON that BotWire's parser gives up on: nested too deep, or an integer too long.
+// unreadable is JSON that BotWire's parser gives up on: it nests too deep, or has an integer that is too
+// long.
 type unreadable struct{}
 
 func (unreadable) Error() string { return "there was an error parsing the body" }
 
 type span struct{ start, end int }
 
-// document is a JSON text whose syntax has been checked. value is the last member of the outermost
-// object that is called "value", when found is true.
+// document is a JSON text whose syntax has been checked. If found, value is the last member called "value" of
+// the outermost object.
 type document struct {
 	text  []byte
 	root  span
@@ -38,8 +39,8 @@ type document struct {
 	found bool
 }
 
-// scan checks text in one pass, without building anything. The dialect is that of BotWire's parser:
-// JSON with NaN, Infinity and -Infinity, and with control characters in strings refused.
+// scan checks text in one pass and builds nothing. It accepts what BotWire's parser accepts: JSON plus NaN,
+// Infinity and -Infinity, without control characters in strings.
 func scan(text []byte) (document, error) {
 	s := scanner{text: text}
 	s.space()
@@ -59,7 +60,7 @@ type scanner struct {
 	text   []byte
 	pos    int
 	depth  int
-	member span // of the outermost object, the last "value"
+	member span // the last "value" of the outermost object
 	found  bool
 }
 
@@ -179,7 +180,7 @@ func isValueName(quoted []byte) bool {
 	return string(unquote(quoted)) == "value"
 }
 
-// number takes the longest number that starts here. The caller refuses what follows if it must not.
+// number takes the longest number that starts here. The caller checks what follows.
 func (s *scanner) number() error {
 	start := s.pos
 	if s.at('-') {
@@ -250,7 +251,7 @@ func (s *scanner) string() error {
 		case i+1 == len(s.text):
 			return s.fail("Unterminated string starting at", begin)
 		case s.text[i+1] == 'u':
-			// Four digits must be there, and something after them.
+			// Four digits must follow, and something after them.
 			if i+6 >= len(s.text) || !isHex(s.text[i+2:i+6]) {
 				return s.fail(`Invalid \uXXXX escape`, i+1)
 			}
@@ -264,8 +265,8 @@ func (s *scanner) string() error {
 	return s.fail("Unterminated string starting at", begin)
 }
 
-// unquote decodes a string that has been scanned, quotes included, to WTF-8. Two escapes that form a
-// surrogate pair become one character; a surrogate in any other company stays alone.
+// unquote decodes a scanned string, quotes included, to WTF-8. Two escapes that form a surrogate pair become
+// one character. Any other surrogate stays alone.
 func unquote(quoted []byte) []byte {
 	raw := quoted[1 : len(quoted)-1]
 	next := bytes.IndexByte(raw, '\\')
@@ -296,7 +297,7 @@ func unescape(raw []byte) (r rune, size int) {
 	return r, 6
 }
 
-// unescaped is the character that a backslash and c stand for, or 0.
+// unescaped returns the character that a backslash and c stand for; 0 if none.
 func unescaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// surrogateSize is the length of a lone surrogate in WTF-8, the form in which text that holds one is
-// kept until it is refused or echoed: UTF-8 with surrogates encoded like any other code point.
+// surrogateSize is the length of a lone surrogate in WTF-8: UTF-8 that encodes surrogates like any other code
+// point. Text stays in WTF-8 until it is refused or echoed.
 const surrogateSize = 3
 
 func surrogateAt[S ~string | ~[]byte](s S, i int) (rune, bool) {
@@ -25,9 +25,9 @@ func appendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// decodeText turns a JSON body into WTF-8, without copying when it is UTF-8 already. The byte order
-// mark shows the encoding, or else the places of the zero bytes among the first four. Lone surrogates
-// pass. ok is false when the bytes are not text in that encoding.
+// decodeText turns a JSON body into WTF-8. It does not copy UTF-8. A byte order mark gives the encoding, or
+// else the zero bytes among the first four. Lone surrogates pass. ok is false if the bytes are no text in
+// that encoding.
 func decodeText(body []byte) (text []byte, ok bool) {
 	switch {
 	case bytes.HasPrefix(body, []byte{0, 0, 0xFE, 0xFF}):

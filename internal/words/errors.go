@@ -16,11 +16,10 @@ type plainError struct {
 func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// Plain returns an error with a text of its own, which unwraps to another.
+// Plain returns an error that reads text and unwraps to err.
 func Plain(text string, err error) error { return &plainError{text, err} }
 
-// Unusable says why a file or a directory cannot be used. An error of another kind has its
-// own words, and stays as it is.
+// Unusable says why a file or directory cannot be used. It leaves errors of other kinds as they are.
 func Unusable(err error) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -40,7 +39,7 @@ func Unusable(err error) error {
 	return Plain(text, err)
 }
 
-// Reason returns the system's words for an error, without the calls that failed.
+// Reason returns the system's words for an error, without the names of the failed calls.
 func Reason(err error) string {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number.Error()

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Count is a number and what is counted: "1 write", "3,021 entries".
+// Count writes a number and the thing counted: "1 write", "3,021 entries".
 func Count(n int, what string) string { return Number(int64(n)) + " " + noun(n, what) }
 
-// Plural is Count without commas between thousands, as in the output of commands.
+// Plural does the same as Count without commas, as commands print numbers.
 func Plural(n int, what string) string { return strconv.Itoa(n) + " " + noun(n, what) }
 
-// noun takes an s, or ies for its ry, unless there is one of it.
+// noun returns the plural of what: with s, or with ies in place of y after an r. It leaves a single one
+// alone.
 func noun(n int, what string) string {
 	if n == 1 {
 		return what
@@ -25,7 +26,7 @@ func noun(n int, what string) string {
 	return what + "s"
 }
 
-// Number has commas between thousands.
+// Number writes a number with commas between thousands.
 func Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	digits := strings.TrimPrefix(text, "-")
@@ -36,7 +37,7 @@ func Number(n int64) string {
 	return sign + digits
 }
 
-// Duration has the two largest units that matter: "1.2 s", "3 min", "2 h 5 min", "3 d 4 h".
+// Duration writes a duration in its one or two largest units: "1.2 s", "3 min", "2 h 5 min", "3 d 4 h".
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

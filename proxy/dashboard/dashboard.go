@@ -1,13 +1,12 @@
-// Package dashboard is the page at /_botwired/: its assets, which the binary contains, and the
-// headers that they are answered with. The assets are plain files that a browser runs as they
-// are; there is no build step. Other people's files are under assets/vendor, with licences,
-// and assets/vendor/VENDORED says which release each file is of.
+// Package dashboard serves the page at /_botwired/: assets in the binary, and their headers. The assets are
+// plain files that a browser runs as they are, without a build step. Third-party files are under
+// assets/vendor, with licences; assets/vendor/VENDORED names each file's release.
 //
-// The page holds no data. Its script reads the daemon's own surface and the memory API, like any
-// other caller, and shows every value as text: the policy forbids a browser to run anything that
-// is not one of the assets, to parse a text as HTML, and to talk to another host.
+// The page holds no data. Its script reads the daemon's API and the memory API, like any other caller, and
+// shows every value as text. The content security policy lets a browser run only the assets, parse no text as
+// HTML, and talk to no other host.
 //
-// The package imports nothing of the project, and everything in it is safe for concurrent use.
+// The package imports nothing of the project. Everything in it is safe for concurrent use.
 package dashboard
 
 import (
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// Path is where the page is.
+// Path is the page's path.
 const Path = "/_botwired/"
 
 //go:embed assets
@@ -33,7 +32,7 @@ const folder = "assets/"
 
 const index = folder + "index.html"
 
-// contentTypes are those of the assets. A file of another kind is not served.
+// contentTypes are the content types of the assets, by extension. Other files are not served.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -42,8 +41,8 @@ var contentTypes = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// headers are on every answer. A style that a script sets on an element is no inline style in the
-// sense of style-src, so uPlot and Preact need no exception.
+// headers are on every answer. A style that a script sets on an element does not count as inline for
+// style-src, so uPlot and Preact need no exception.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -52,12 +51,12 @@ var headers = map[string]string{
 	"Cross-Origin-Opener-Policy":   "same-origin",
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
-	// A browser asks again each time, and is answered 304: a new binary is seen at once.
+	// The browser revalidates each time, usually with a 304, so that it sees a new binary at once.
 	"Cache-Control": "no-cache",
 }
 
-// Assets are the files of the page.
-type Assets map[string]*Asset // by path under Path; the page itself is at ""
+// Assets are the files of the page, by path under Path. The page itself is at "".
+type Assets map[string]*Asset
 
 // Load reads the assets.
 func Load() (Assets, error) {
@@ -89,7 +88,7 @@ func Load() (Assets, error) {
 type Asset struct {
 	content     []byte
 	contentType string
-	tag         string // names the content: a browser that has it is answered 304
+	tag         string // names the content: a browser that has it gets a 304
 }
 
 func (a *Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -102,9 +101,8 @@ func (a *Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 }
 
-// Opens reports whether a request is a browser's that opens the page: a person has typed its
-// address, or the listener's bare one, or has followed a link. It is never a frame's, an
-// image's or a script's request.
+// Opens reports whether a browser opens the page with this request: somebody has typed its address, or the
+// listener's bare one, or followed a link. Requests of frames, images and scripts do not count.
 func Opens(r *http.Request) bool {
 	if r.Method != http.MethodGet || !only(r, "Sec-Fetch-Mode", "navigate") || !only(r, "Sec-Fetch-Dest", "document") {
 		return false
@@ -112,10 +110,9 @@ func Opens(r *http.Request) bool {
 	return r.URL.Path == Path || r.URL.Path+"/" == Path || Leads(r)
 }
 
-// Leads reports whether a request is to be led to the page: a browser's for the listener's bare
-// address. Any other client's request for that is upstream's to answer. A browser sends no
-// Sec-Fetch-Mode over a connection that is neither encrypted nor loopback's: there, what it
-// accepts has to do.
+// Leads reports whether to redirect a request to the page: a browser's request for the listener's bare
+// address. Upstream answers any other client's. A browser sends no Sec-Fetch-Mode over a connection that is
+// neither encrypted nor loopback's; then the Accept header decides.
 func Leads(r *http.Request) bool {
 	if r.Method != http.MethodGet || r.URL.Path != "/" {
 		return false
@@ -128,7 +125,7 @@ func only(r *http.Request, name, value string) bool {
 	return slices.Equal(r.Header.Values(name), []string{value})
 }
 
-// acceptsHTML reports whether the Accept header names text/html first, as browsers' do.
+// acceptsHTML reports whether the Accept header names text/html first, as browsers' headers do.
 func acceptsHTML(r *http.Request) bool {
 	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
 	return strings.TrimSpace(first) == "text/html"

@@ -12,9 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Append adds the request's value to the end of an entry's value, and answers as a PUT of the whole value
-// would be answered. So every append that is acknowledged stays, whoever else writes the entry
-// (contract 5). Appends to one entry take turns.
+// Append appends the request's value to an entry's value, and answers like a PUT of the whole value. No
+// acknowledged append is lost, whoever else writes the entry (contract 5). Appends to one entry take turns.
 func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Result, error) {
 	endTurn, err := m.turns.await(ctx, q.ID)
 	if err != nil {
@@ -32,8 +31,8 @@ func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Resu
 	})
 }
 
-// Update reads an entry and writes what next makes of it, on the condition that nobody has written the
-// entry meanwhile, until that holds.
+// Update reads an entry and writes the value that next returns, unless somebody has written the entry
+// meanwhile. Then it tries again.
 func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (r Result, err error) {
 	err = unlessOvertaken(ctx, func() error {
 		_, item, _, err := m.present(q.ID)
@@ -45,7 +44,7 @@ func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) 
 			return err
 		}
 		r, err = m.write(ctx, q, w, asItIs(item)) // guard 5.14
-		if isUnmet(err) {                         // another write was faster
+		if isUnmet(err) {                         // another write came first
 			err = errOvertaken
 		}
 		return err
@@ -53,8 +52,8 @@ func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) 
 	return r, err
 }
 
-// appended is the value of an entry with a text at its end. The separator stands between the two if
-// there is anything before it.
+// appended returns an entry's value with text added. The separator comes between the two unless the value is
+// empty.
 func appended(item *cache.Item, separator, text string) (string, error) {
 	if item.Body == nil {
 		return text, nil
@@ -86,8 +85,8 @@ func isUnmet(err error) bool {
 	return ok && refusal.Status == statusPreconditionFailed
 }
 
-// turns let those who change one entry go one after the other, in the order in which they came: of
-// many who try at the same time, all but one would have to try again, and some again and again.
+// turns let the appends to one entry take turns, in the order of arrival. If many tried at once, all but one
+// would have to try again, and some again and again.
 type turns struct {
 	mu   sync.Mutex // guards last
 	last map[journal.ID]chan struct{}
@@ -95,7 +94,7 @@ type turns struct {
 
 func newTurns() *turns { return &turns{last: make(map[journal.ID]chan struct{})} }
 
-// await returns when it is the caller's turn, which ends with done. Its error is ctx's.
+// await waits for the caller's turn; done ends it. Its error is ctx's.
 func (t *turns) await(ctx context.Context, id journal.ID) (done func(), err error) {
 	mine := make(chan struct{})
 	t.mu.Lock()
@@ -117,7 +116,7 @@ func (t *turns) await(ctx context.Context, id journal.ID) (done func(), err erro
 	case <-before:
 		return end, nil
 	case <-ctx.Done():
-		go func() { // those behind still wait for those before
+		go func() { // later callers still wait for earlier ones
 			<-before
 			end() // not done, which the return below has set to nil
 		}()

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// changesAtOnce bounds the entries that are fetched at a time because another host has changed
-	// them: callers' reads have slots left, also while a watch catches up.
+	// changesAtOnce bounds the fetches in flight for entries that another host has changed. It leaves slots
+	// for callers' reads even while a watch catches up.
 	changesAtOnce = 4
-	// changesKept bounds the entries that wait for that. Beyond it the next read asks.
+	// changesKept bounds the queue. An entry that does not fit is fetched by its next read.
 	changesKept = 10_000
 )
 
-// changeQueue holds the entries that other hosts have changed, as the watch tells, and fetches those that
-// have a copy here: their readers need not wait.
+// changeQueue holds the entries that other hosts have changed, as the watch reports, and fetches those with a
+// local copy, so that their readers need not wait.
 type changeQueue struct {
 	m          *Memory
 	prefetches func(namespace string) bool
@@ -34,18 +34,18 @@ type changeQueue struct {
 	mu     sync.Mutex // guards queued
 	queued map[journal.ID]struct{}
 
-	overflowed atomic.Int64 // when an entry had no room last, in Unix nanoseconds
+	overflowed atomic.Int64 // when the queue last had no room, in Unix nanoseconds
 }
 
 func newChangeQueue(m *Memory, prefetches func(namespace string) bool, counters *metrics.Metrics) *changeQueue {
 	n := &changeQueue{m: m, prefetches: prefetches, metrics: counters, queued: make(map[journal.ID]struct{})}
-	if m.view.upstream != nil { // else nobody adds any
+	if m.view.upstream != nil { // without a view, nobody adds entries
 		n.ids = make(chan journal.ID, changesKept)
 	}
 	return n
 }
 
-// add queues an entry, unless it is there already or the queue is full.
+// add queues an entry, unless it is already queued or the queue is full.
 func (n *changeQueue) add(id journal.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,14 +96,14 @@ func (n *changeQueue) work(ctx context.Context) error {
 			if err := tasks.Sleep(ctx, min(max(retryLeast, wait), retryMost)); err != nil {
 				return err
 			}
-		case !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked): // a panic is logged
+		case !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked): // a panic has been logged
 			n.m.fetches.logger.Error("fetching an entry that another host has changed", "error", err)
 		}
 	}
 }
 
-// follow drops the copy of an entry that the view shows to be deleted, and fetches the entry if what is
-// here of it is outdated otherwise. A pending write is left to the fence.
+// follow drops the local copy of an entry that is deleted in the view. It fetches the entry if the local
+// state is outdated for another reason. It leaves a pending write to the fence.
 func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
 	if n.m.view.hasDataLoss(id.Namespace) {
 		return nil
@@ -122,7 +122,7 @@ func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
 	case state.Kind == journal.Settled && kept > version && version != 0:
 		return nil
 	case state.Kind == journal.Settled && kept == version && state.WrittenAs == row.Origin.Seq:
-		return nil // with another writer, it is another write of the same microsecond
+		return nil // under another writer it is another write of the same microsecond
 	}
 	n.metrics.WatchFetches.Inc()
 	return n.m.fetchEntry(ctx, id)

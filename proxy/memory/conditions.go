@@ -7,8 +7,8 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// Conditions are a request's preconditions (RFC 9110, section 13.1). Entries have no
-// modification date, so conditions about dates do not count. LIST has none.
+// Conditions are a request's preconditions (RFC 9110, section 13.1). Entries have no modification date, so
+// conditions on dates are ignored. LIST has none.
 type Conditions struct{ match, noneMatch tagList }
 
 // tagList is the value of If-Match or If-None-Match: entity tags, or an asterisk.
@@ -23,8 +23,8 @@ type entityTag struct {
 	text string // with its quotation marks
 }
 
-// ParseConditions reads the lines of the headers If-Match and If-None-Match. It refuses a header that it
-// does not understand: to ignore the header would be to write without the condition.
+// ParseConditions parses the lines of the headers If-Match and If-None-Match. It refuses a malformed header:
+// ignoring it would write without the condition.
 func ParseConditions(ifMatch, ifNoneMatch []string) (c Conditions, refusal error) {
 	var ok bool
 	if c.match, ok = parseTags(ifMatch); !ok {
@@ -41,7 +41,7 @@ func malformed(name string) error {
 		`in quotation marks, with commas between them, such as "17-w0mNpUqJHwXoJ_Ww"`)
 }
 
-// parseTags reads all lines of a header as one list (RFC 9110, section 5.3).
+// parseTags parses all lines of a header as one list (RFC 9110, section 5.3).
 func parseTags(lines []string) (list tagList, ok bool) {
 	if len(lines) == 0 {
 		return tagList{}, true
@@ -65,7 +65,7 @@ func parseTags(lines []string) (list tagList, ok bool) {
 	}
 }
 
-// cutTag takes the first entity tag off a list. Only a comma may follow it.
+// cutTag cuts the first entity tag off a list. Only a comma may follow it.
 func cutTag(list string) (tag entityTag, rest string, ok bool) {
 	list, tag.weak = strings.CutPrefix(list, "W/")
 	text, isQuoted := strings.CutPrefix(list, `"`)
@@ -78,10 +78,11 @@ func cutTag(list string) (tag entityTag, rest string, ok bool) {
 	return tag, rest, rest == "" || rest[0] == ','
 }
 
-// notInTag reports whether a character may not be in an entity tag (RFC 9110, section 8.8.3).
+// notInTag reports whether an entity tag may not contain a character (RFC 9110, section 8.8.3).
 func notInTag(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// has looks for a state's tag. The strong comparison leaves out weak tags (RFC 9110, section 8.8.3.2).
+// has reports whether the list names a state's tag. The strong comparison ignores weak tags (RFC 9110,
+// section 8.8.3.2).
 func (l *tagList) has(state string, weak bool) bool {
 	if l.any {
 		return true
@@ -94,15 +95,15 @@ func (l *tagList) has(state string, weak bool) bool {
 	return false
 }
 
-// HasNoneMatch reports whether there is a condition If-None-Match.
+// HasNoneMatch reports whether there is an If-None-Match.
 func (c *Conditions) HasNoneMatch() bool { return c.noneMatch.given }
 
-// Changed returns true if If-Match does not name the tag.
+// Changed reports whether there is an If-Match that does not name the tag.
 func (c *Conditions) Changed(tag string) bool { return c.match.given && !c.match.has(tag, false) }
 
 func (c *Conditions) given() bool { return c.match.given || c.noneMatch.given }
 
-// refuseWrite returns a 412 if a condition does not hold. The state of an absent entry has no body.
+// refuseWrite returns a 412 if a condition does not hold. An absent entry's state has no body.
 func (c *Conditions) refuseWrite(state *cache.Item) error {
 	switch {
 	case c.match.given && state.Body == nil:
@@ -125,7 +126,7 @@ func (c *Conditions) unchanged(state *cache.Item) bool {
 	return state.Body != nil && c.Unchanged(state.Tag[0])
 }
 
-// Unchanged returns true if If-None-Match names the tag.
+// Unchanged reports whether an If-None-Match names the tag.
 func (c *Conditions) Unchanged(tag string) bool {
 	return c.noneMatch.given && c.noneMatch.has(tag, true)
 }

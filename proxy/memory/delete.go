@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// remove journals a tombstone for an entry that exists, as far as can be told (contract 11). With assumed,
+// remove journals a tombstone for an entry that exists, as far as is known (contract 11). assumed says that
 // nobody knows whether it exists.
 func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
@@ -22,13 +22,12 @@ func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, as
 	return w, assumed, err
 }
 
-// looksForNews bounds how often a DELETE looks at an entry that stays unknown after upstream was asked. The
-// journal usually keeps upstream's answer, but not on a nearly full disk.
+// looksForNews bounds how often a DELETE looks at an entry that stays unknown although upstream has answered.
+// The journal usually keeps upstream's answer, but not on a nearly full disk.
 const looksForNews = 2
 
-// tryDelete decides on one look at the entry, and journals the tombstone only if the
-// entry is still as it was then. With askedBefore, an answer of upstream's is no news,
-// and neither is any other change that leaves no trace here.
+// tryDelete looks at the entry once, and journals the tombstone only if the entry has not changed since. With
+// askedBefore, it ignores changes that leave no trace here, such as upstream's answer.
 func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
@@ -61,12 +60,12 @@ func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w 
 	return w, assumed, err
 }
 
-// leavesNoTrace returns true if nothing here records what upstream tells of such an entry.
+// leavesNoTrace reports whether the journal records nothing of upstream's answer for an entry of this kind.
 func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
 
-// mayExist refuses a known absence with 404. If nothing is known, it asks upstream, for what is left of the
-// caller's patience since the DELETE began; without an answer, an older absence or the listing decides. The
-// generation is from before the entry was looked up.
+// mayExist refuses a known absence with 404. If nothing is known, it asks upstream, within the patience left
+// since the DELETE began. Without an answer, an older absence or the listing decides. The generation must be
+// older than the lookup of the entry.
 func (m *Memory) mayExist(
 	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
 ) (assumed bool, err error) {
@@ -95,14 +94,14 @@ func (m *Memory) mayExist(
 	return false, nil
 }
 
-// refusesCaller returns true if upstream answers no. A 429 passes.
+// refusesCaller reports whether upstream refused the caller. A 429 does not count.
 func refusesCaller(err error) bool {
 	status, answered := answeredStatus(err)
 	return answered && status != statusTooManyRequests
 }
 
-// mayBeListed decides by the namespace's listing, as long as that would answer a LIST. A complete listing proves
-// an absence.
+// mayBeListed decides by the namespace's listing while it is good enough to answer a LIST. A complete listing
+// proves an absence.
 func (m *Memory) mayBeListed(id journal.ID) (assumed bool, err error) {
 	l, listed, ok, err := m.view.listed(id)
 	if err != nil {

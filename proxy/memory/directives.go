@@ -9,21 +9,21 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// Directives are what a caller asks of the cache (RFC 9111, section 5.2.1).
+// Directives are a caller's cache directives (RFC 9111, section 5.2.1).
 type Directives struct {
-	noCache      bool          // upstream has to be asked
-	onlyIfCached bool          // upstream must not be waited for
-	noStore      bool          // no copy is to be made because of this request
-	maxAge       time.Duration // no older answer will do; negative: any
-	maxStale     time.Duration // an answer will do that has been stale for so long; negative: the policy says
-	minFresh     time.Duration // the answer has to stay fresh for so long
+	noCache      bool          // ask upstream
+	onlyIfCached bool          // do not wait for upstream
+	noStore      bool          // keep no copy because of this request
+	maxAge       time.Duration // maximum age of the answer; negative: any
+	maxStale     time.Duration // maximum time that the answer has been stale; negative: the policy decides
+	minFresh     time.Duration // time for which the answer must stay fresh
 }
 
-// AnyAge are the directives of a caller that asks nothing of the cache.
+// AnyAge are the directives of a caller without cache directives.
 var AnyAge = Directives{maxAge: -1, maxStale: -1}
 
-// ParseDirectives reads the lines of the header Cache-Control. It ignores directives that it does not
-// know, as the RFC asks.
+// ParseDirectives parses the lines of the header Cache-Control. It ignores unknown directives, as the RFC
+// demands.
 func ParseDirectives(lines []string) Directives {
 	d := AnyAge
 	for _, line := range lines {
@@ -63,8 +63,8 @@ func (d *Directives) add(part string) {
 	}
 }
 
-// parseSeconds reads a number of seconds. A number that is larger than any Age counts as the
-// largest (RFC 9111, section 1.2.2).
+// parseSeconds parses a number of seconds. It cuts a number larger than any Age to the largest (RFC 9111,
+// section 1.2.2).
 func parseSeconds(argument string) (time.Duration, bool) {
 	n, err := strconv.ParseUint(strings.Trim(argument, `"`), 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -73,13 +73,13 @@ func parseSeconds(argument string) (time.Duration, bool) {
 	return time.Duration(min(n, uint64(maxAge/time.Second))) * time.Second, true
 }
 
-// narrow returns true if the caller refuses some answers that the policy allows.
+// narrow reports whether the caller refuses some answers that the policy allows.
 func (d Directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
-// freshness judges an answer by a policy and a caller's directives, and returns its age. excluded says that a
-// directive makes it worthless. A pending write, which nobody has confirmed, is always fresh.
+// freshness judges an answer by the policy and the caller's directives, and returns its age. excluded says
+// that a directive makes it worthless. A pending write has no confirmation yet, and is always fresh.
 func (d Directives) freshness(
 	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
 ) (f cache.Freshness, age time.Duration, excluded bool) {
@@ -92,13 +92,13 @@ func (d Directives) freshness(
 	}
 	f = p.Judge(item.Body != nil, age)
 	if f > cache.Stale && d.maxStale >= 0 {
-		f = cache.Stale // and no staler than the caller takes it
+		f = cache.Stale // no staler than the caller accepts
 	}
 	return f, age, false
 }
 
-// doubtedFreshness is freshness for an answer that may be older than it seems. A caller that takes stale
-// answers takes it.
+// doubtedFreshness returns the freshness of an answer that may be older than it seems. Only a caller that
+// accepts stale answers, or the policy, may allow it.
 func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, excluded bool) {
 	switch {
 	case d.minFresh > 0:
@@ -109,7 +109,7 @@ func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, exclude
 	return p.Doubted(), false
 }
 
-// excludes returns true if a directive forbids an answer of an age until upstream confirms it.
+// excludes reports whether a directive forbids an answer of that age without a new confirmation by upstream.
 func (d Directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
 	lifetime := p.Lifetime(item.Body != nil)
 	switch {

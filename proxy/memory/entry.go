@@ -26,8 +26,8 @@ func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	return f, err
 }
 
-// lookUp does the same as findEntry for a write. It always looks into the journal, and also returns the
-// number of the pending write, 0 if there is none.
+// lookUp does the same as findEntry for a write. It always reads the journal, and also returns the number of
+// the pending write; 0 if there is none.
 func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err error) {
 	key := entryKey(id)
 	item, generation := m.cache.Get(key)
@@ -52,9 +52,9 @@ func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err e
 	return state.Seq, f, nil
 }
 
-// newest returns the newer of a journal's state and a cached answer; nil if neither answers. The
-// journal does not keep upstream's 404s. So a cached 404 may be newer than a listing without the entry,
-// unless a later listing has shown the entry.
+// newest returns the newer of the journal's state and a cached answer; nil if neither answers. The journal
+// does not keep upstream's 404s. So a cached 404 may be newer than a listing without the entry, unless a
+// later listing has the entry.
 func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
 	made, ok := entryItem(id, *state)
 	switch {
@@ -66,7 +66,7 @@ func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item
 	return cached
 }
 
-// entryItem makes the answer of a state; ok is false if it is Unknown.
+// entryItem makes a state's answer. ok is false if the state is Unknown.
 func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	switch state.Kind {
 	case journal.Unknown:
@@ -83,14 +83,14 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
 }
 
-// entry is a resource: one entry that had no pending write at a generation.
+// entry is a resource: an entry that had no pending write at that generation.
 type entry struct {
 	m          *Memory
 	id         journal.ID
 	generation cache.Generation
-	unkept     bool // no copy is to be made of the answer
-	// shown is the time of upstream's version in the view when the request was wanted, in microseconds;
-	// 0 if there is no view. An older answer does not count.
+	unkept     bool // keep no copy of the answer
+	// shown is the time, in microseconds, of the version in the view when the read began; 0 without a view.
+	// An older answer does not count.
 	shown int64
 }
 
@@ -100,8 +100,8 @@ func newEntry(m *Memory, id journal.ID, generation cache.Generation, unkept bool
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
 
-// name separates readers whose answer makes no copy from the others. It also separates readers that know
-// of a version from a request that began before the version was known (contract 7).
+// name separates readers whose answer is not kept from the others. It also separates a reader that knows of a
+// version from a request that began before that version was known (contract 7).
 func (e *entry) name() string {
 	name := e.id.String()
 	if e.shown != 0 {
@@ -113,10 +113,10 @@ func (e *entry) name() string {
 	return name
 }
 
-// ask guards the answer twice. It takes a lease on the entry before it asks, so that the
-// journal drops the answer if the entry was written, or settled, after upstream may have
-// made it. And a write that was pending before the lease is newer than any answer: the
-// generation tells whether one may have come since the reader looked.
+// ask protects the answer in two ways. It takes a lease on the entry before it asks: the journal drops the
+// answer if the entry was written or settled after upstream may have made it. A write that was pending before
+// the lease is newer than any answer: ask compares generations to see whether one came since the reader
+// looked.
 func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked, epoch := time.Now(), e.m.identity.Epoch()
 	lease := e.m.cache.Lease(e.key())
@@ -178,8 +178,8 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 	return seen, err
 }
 
-// checkList gets upstream's list if a 404 is for an entry that upstream has confirmed: the list shows
-// whether to believe it. All readers that need the list share the request. checkList returns true if it
+// checkList asks upstream for its list if a 404 is for an entry that upstream has confirmed: the list shows
+// whether the 404 is right. All readers that need the list share the request. checkList returns true if it
 // got the list.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
@@ -190,8 +190,8 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// acceptListed accepts a 404 once upstream's list is known. If the list shows the entry all the same,
-// upstream contradicts itself, and the answer is the local state.
+// acceptListed accepts a 404 once upstream's list is known. If the list shows the entry, upstream contradicts
+// itself, and the local state is the answer.
 func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil {
@@ -213,8 +213,8 @@ func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, erro
 	return e.known(state, generation), nil
 }
 
-// known answers with the local state, because upstream's answer did not count. The generation is from
-// before the state was looked up. Ristretto must have stored the earlier answer first, or it may keep
+// known answers with the local state, because upstream's answer did not count. The generation is from before
+// the lookup of the state. known waits until Ristretto has stored the earlier answer: otherwise it may keep
 // that one.
 func (e *entry) known(state journal.State, generation cache.Generation) fetched {
 	item, _ := entryItem(e.id, state)
@@ -245,7 +245,7 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 	case seen == nil && state.Rejection == journal.NotRejected && e.unkept:
 		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
 	case seen == nil && state.Rejection == journal.NotRejected:
-		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // that of the fill
+		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // the change by Fill
 		return fetchedEntry(absent, false), err
 	}
 	if state.Rejection != journal.NotRejected {
@@ -256,16 +256,15 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 	return fetchedEntry(&item, false), nil
 }
 
-// isOutdated reports whether the view shows a later version than upstream's answer by now. Such an answer
-// makes no copy: other readers may have been told meanwhile that the entry is deleted. They would be
-// back behind the delete if the copy answered them (contract 7).
+// isOutdated reports whether the view now shows a later version than upstream's answer. Such an answer is not
+// kept: other readers may already know that the entry is deleted, and a copy would take them back to before
+// the delete (contract 7).
 func (e *entry) isOutdated(seen *journal.Observation) bool {
 	return seen != nil && micros(seen.UpdatedAt) < e.m.view.versionOf(e.id)
 }
 
-// overtaken answers with the local state instead of an answer that was asked for at some moment: a
-// pending write is newer, and a copy confirmed since is as good. So a busy entry cannot keep its
-// readers waiting.
+// overtaken answers with the local state, not with upstream's answer: a pending write is newer, and a copy
+// confirmed since asked is as good. So a busy entry does not keep its readers waiting.
 func (e *entry) overtaken(asked time.Time) (fetched, error) {
 	now, err := e.m.findEntry(e.id, AnyAge)
 	if err != nil {
@@ -283,8 +282,8 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 }
 
 // rememberAbsence caches that upstream does not hold the entry, unless something newer is known here. The
-// journal keeps no absences, so it waits until the cache has this one. unchanged returns false if something
-// newer may have left no trace: on a nearly full disk a write may settle without a copy.
+// journal keeps no absences, so it waits until the cache has stored this one. unchanged returns false if
+// something newer may have left no trace: on a nearly full disk a write may settle without a copy.
 func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
 	absent := cache.Item{ConfirmedAt: time.Now()}
 	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old
@@ -296,7 +295,7 @@ func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	if err != nil {
 		return nil, err
 	}
-	if present, _ := m.view.shows(id); present { // the view may be behind, or upstream's answer is
+	if present, _ := m.view.shows(id); present { // the view or upstream's answer may be outdated
 		return &absent, nil
 	}
 	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {

@@ -10,21 +10,18 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// An entity tag (RFC 9110, section 8.8.3) names the write that made an entry's state: by its
-// sequence number for a write of this journal's, which settling and a restart keep, and else
-// by what upstream shows. So each local write has a tag of its own, also one that puts the
-// same value again.
+// An entity tag (RFC 9110, section 8.8.3) names the write that made an entry's state. A write of this journal
+// has its sequence number, which survives settling and restarts. Another has what upstream shows. So each
+// local write has its own tag, even if it puts the same value again.
 //
-// A sequence number begins anew with a new journal, and a recovered one may give the number
-// of a lost write again. So the value is in the tag too: a caller who holds a tag from before
-// can at worst meet the value that it has read.
+// A new journal numbers from 1 again, and a recovered one may reuse the number of a lost write. So the tag
+// includes the value: a caller with an old tag can at worst meet the value that it has read.
 //
-// A tag may change without a write: when the copy that knows its write is gone from the disk,
-// or the journal is. Then a caller is refused and reads again. The times that upstream gives
-// a settled write are no new state: updated_at may change from the daemon's to upstream's
-// under one tag.
+// A tag may change without a write: when the copy that knows its write, or the journal, is gone from the
+// disk. Then the caller is refused and reads again. The times that upstream gives a settled write do not
+// change its tag: under one tag, updated_at may change from the daemon's to upstream's.
 
-// tagSum is how many bytes of the value's SHA-256 a tag has.
+// tagSum is the number of bytes of the value's SHA-256 in a tag.
 const tagSum = 12
 
 const foreignTag = "upstream"
@@ -41,7 +38,7 @@ func appendTagEnd(dst []byte, sum *[sha256.Size]byte) []byte {
 	return append(dst, '"')
 }
 
-// WriteTag returns the tag of a write of this journal's.
+// WriteTag returns the tag of a write of this journal.
 func WriteTag(seq uint64, value string) string {
 	var tag [tagSize]byte
 	return string(appendWriteTag(tag[:0], seq, value))

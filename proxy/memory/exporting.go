@@ -12,30 +12,30 @@ import (
 
 const exportStep = 256
 
-// Export is one export under way: all entries of a namespace as a reader would see them, in the order of
-// their keys, with pending writes laid over what upstream holds.
+// Export is a running export: all entries of a namespace in the order of their keys, as a reader would see
+// them, with pending writes laid over upstream's state.
 type Export struct {
 	m         *Memory
 	namespace string
-	Missing   int    // keys whose values nobody could tell
-	Why       string // the export may not be all; empty if it is
+	Missing   int    // number of keys whose values could not be had
+	Why       string // why the export may lack entries; empty if it lacks none
 }
 
-// Export begins an export. It has upstream list the namespace's keys, unless the last listing is fresh.
+// Export begins an export. It asks upstream for the namespace's keys, unless the last listing is fresh.
 func (m *Memory) Export(namespace string) (*Export, error) {
 	x := &Export{m: m, namespace: namespace}
 	return x, x.list()
 }
 
-// Say notes why the export may not be all. The first reason counts.
+// Say records why the export may lack entries. The first reason counts.
 func (x *Export) Say(why string) {
 	if x.Why == "" {
 		x.Why = why
 	}
 }
 
-// Entries calls write for each entry, with what a GET is answered with, and wait before it has to wait
-// for one.
+// Entries calls write for each entry, with the answer to a GET of it. It calls wait before it waits for
+// entries.
 func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cache.Item) error) error {
 	begin := func() error { return errors.Join(ctx.Err(), wait()) }
 	take := func(found exported) error {
@@ -62,13 +62,13 @@ func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cac
 	}
 }
 
-// exported is an entry on its way into the export. Without a body it was deleted meanwhile.
+// exported is an entry on its way into the export. It has no body if it was deleted meanwhile.
 type exported struct {
 	item *cache.Item
-	err  error // nobody can tell the value
+	err  error // the value could not be had
 }
 
-// list reads no rows: a large namespace has many.
+// list reads no rows, because a large namespace has many.
 func (x *Export) list() error {
 	from := &listing{x.m, x.namespace, 1}
 	x.m.lister.note(x.namespace)
@@ -101,9 +101,8 @@ func (x *Export) list() error {
 	return nil
 }
 
-// lookUpEntry finds what is known of an entry. If that is neither fresh nor good enough to be
-// answered while upstream is asked, it asks upstream. A copy that the last listing has shown as it is was
-// confirmed then.
+// lookUpEntry finds the known state of an entry. If that is neither fresh nor stale, it asks upstream. A copy
+// that the last listing has shown unchanged was confirmed by it.
 func (x *Export) lookUpEntry(k *journal.KnownKey, listedAt time.Time) (exported, error) {
 	id := journal.ID{Namespace: x.namespace, Key: k.Key}
 	generation := x.m.cache.Generation(entryKey(id))

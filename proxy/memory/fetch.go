@@ -15,52 +15,50 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// resource is what a read is for: an entry or a listing.
+// resource is the target of a read: an entry or a listing.
 type resource interface {
 	// key returns the cache key of the reader's answer.
 	key() cache.Key
-	// name identifies the resource. All listings of a namespace have one name, because upstream is
-	// always asked for all keys that it lists.
+	// name identifies the resource. All listings of a namespace share one name: upstream is always asked for
+	// all keys that it lists.
 	name() string
-	// ask asks upstream. The caller must call the function that it returns, which stores upstream's
-	// answer in the journal. That function's error is errOvertaken if a write came in between and left
-	// nothing here that could answer instead.
+	// ask asks upstream. The caller must call accept, which stores upstream's answer in the journal. accept
+	// returns errOvertaken if a write came in between and left nothing here that could answer instead.
 	ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error)
 }
 
-// errOvertaken says that a write came in while upstream was asked: ask again.
+// errOvertaken says that a write came in during the request: ask again.
 var errOvertaken = errors.New("overtaken by a write")
 
 // fetched is the result of a request upstream, for all readers that waited for it.
 type fetched struct {
 	// item returns the answer for a reader's key: readers of one listing may want different limits.
 	item func(cache.Key) *cache.Item
-	// overtaken says that a write overtook upstream's answer: the item is the local state, which is
-	// newer.
+	// overtaken says that a write overtook upstream's answer: the item is the newer local state.
 	overtaken bool
 	// doubt says why upstream's answer did not count: the item is the local state.
 	doubt journal.Rejection
 }
 
-// fetches makes the requests upstream for reads. All readers that want the same thing share one
-// request. It does not depend on any one of them: when a caller goes, the request goes on.
+// fetches makes the requests upstream for reads. Readers of the same resource share one request, which goes
+// on when a reader leaves.
 type fetches struct {
 	upstream Upstream
 	tasks    *tasks.Tasks
 	logger   *slog.Logger
 	group    singleflight.Group
-	began    sync.Map // name of a fetch under way → time.Time
+	began    sync.Map // name of a fetch in flight → time.Time
 }
 
-// patience returns how long a caller waits for upstream when there is no other answer to give.
+// patience returns how long a caller waits for upstream if there is no other answer.
 func (f *fetches) patience(from resource) time.Duration {
 	key := from.key()
 	return f.upstream.Patience(journal.ID{Namespace: key.Namespace, Key: key.Key})
 }
 
-// wait begins or joins a fetch and waits for it, no longer than longest, and not at all if the fetch has been
-// under way for as long: others have waited in vain. It waits also if the caller has gone: one that has closed
-// only its sending side looks the same, and is to be answered.
+// wait starts or joins a fetch and waits at most longest. It does not wait if the fetch has been in flight
+// that long: others have waited in vain. It waits even if the caller seems gone: a caller that has only
+// closed its sending side looks the same, and must be answered.
 func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
 	at, underWay := f.began.Load(fetchName(from, waitOutOutage))
 	inVain := longest <= 0 || underWay && time.Since(at.(time.Time)) >= longest // guard 9.13
@@ -81,8 +79,8 @@ func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration)
 	}
 }
 
-// begin begins or joins a fetch. Readers that wait out an outage have fetches of their own. If two run at a time,
-// the journal drops the answer that comes second.
+// begin starts or joins a fetch. Readers that wait out an outage have fetches of their own. If two are in
+// flight, the journal drops the second answer.
 func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.Result {
 	name := fetchName(from, waitOutOutage)
 	return f.group.DoChan(name, func() (result any, err error) {
@@ -100,8 +98,8 @@ func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.R
 	})
 }
 
-// once asks upstream and takes the answer. Nobody may join any more by then: a later reader may have seen a newer
-// write, and must not get an older answer (contract 5).
+// once asks upstream and accepts the answer. Nobody may join it any more after the answer: a later reader may
+// have seen a newer write, and must not get an older answer (contract 5).
 func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched, error) {
 	now := time.Now()
 	f.began.Store(name, now)
@@ -121,7 +119,7 @@ func fetchName(from resource, waitOutOutage bool) string {
 	return from.name()
 }
 
-// traced asks upstream as a part of a caller's trace. Others who join in have traces of their own.
+// traced asks upstream as part of a caller's trace. Readers that join have their own traces.
 type traced struct {
 	resource
 	trace trace.Context

@@ -12,28 +12,27 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// importPause is the wait for room in a journal that is full of other writes.
+// importPause bounds a wait for room while the journal is full of other writes.
 const importPause = time.Second
 
-// Importer takes entries of a file in as writes. Each is a copy of a state from some time: it
-// gives way to whatever is newer, here and upstream. An entry that is there as the file has it
-// costs nothing. So to import a file again does only what is left.
+// Importer imports the entries of a file as writes. Each is a copy of an earlier state, and gives way to any
+// newer state, here and upstream. An entry that already has its value costs no write. So a repeated import
+// does only what is left.
 //
-// An import leaves the journal and the quota to the agents: only so many imported writes are
-// pending at a time.
+// To leave the journal and the quota to agents, an import bounds its pending writes.
 type Importer struct {
 	m       *Memory
-	turn    chan struct{}   // held by the one import under way
+	turn    chan struct{}   // held by the running import
 	pending *pendingImports // guarded by turn
 }
 
-// NewImporter returns an importer: there is one for a memory.
+// NewImporter returns an importer. A memory has only one.
 func NewImporter(m *Memory) *Importer {
 	return &Importer{m: m, turn: make(chan struct{}, 1), pending: &pendingImports{receipts: m.journal.Receipts}}
 }
 
-// Begin waits for the end of an import that is under way, and returns false if ctx ends first. end must
-// be called after the import.
+// Begin waits until no other import is running, and returns false if ctx ends first. Call end after the
+// import.
 func (im *Importer) Begin(ctx context.Context) (end func(), ok bool) {
 	select {
 	case im.turn <- struct{}{}:
@@ -43,19 +42,19 @@ func (im *Importer) Begin(ctx context.Context) (end func(), ok bool) {
 	}
 }
 
-// ImportedEntry is an entry to be imported.
+// ImportedEntry is an entry to import.
 type ImportedEntry struct {
 	journal.ID
 	Value     string
-	UpdatedAt float64 // Unix seconds; 0 if nobody knows it
+	UpdatedAt float64 // Unix seconds; 0 if unknown
 }
 
-// Imported counts what has become of entries.
+// Imported counts the outcomes of entries.
 type Imported struct {
-	Taken   int // from the first on
+	Taken   int // how many entries were handled, from the first on
 	Written int
-	Same    int    // the entry has this value
-	Older   int    // the entry is not older than this
+	Same    int    // the entry already has this value
+	Older   int    // the entry is at least as new
 	Waits   string // why the import waits; empty if it does not
 }
 
@@ -64,8 +63,8 @@ type importing struct {
 	done Imported
 }
 
-// Import takes the entries in one after the other, until ctx ends. Upstream is asked for some of them
-// meanwhile. The caller has begun the import.
+// Import imports the entries in order until ctx ends. It asks upstream about some of them ahead of time. The
+// caller must have called Begin.
 func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Imported, error) {
 	run := &importing{Importer: im}
 	err := inOrder(im.m.fetches.logger, entries, ctx.Err, run.ask, func(s askedEntry) error {
@@ -80,7 +79,7 @@ func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Import
 
 type askedEntry struct {
 	entry *ImportedEntry
-	item  *cache.Item // nil if it was not asked, or did not answer
+	item  *cache.Item // nil if upstream was not asked or did not answer
 }
 
 func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
@@ -96,8 +95,7 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 	return askedEntry{entry, got.item(from.key())}, nil
 }
 
-// importOne decides on an entry, and writes it unless something came in between: then it decides
-// anew.
+// importOne decides on an entry, and writes it if necessary. If something comes in between, it decides again.
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	return unlessOvertaken(ctx, func() error {
 		id := s.entry.ID
@@ -120,11 +118,11 @@ func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 
 func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past presence, lease *cache.Lease) error {
 	w := NewPut(entry.ID, entry.Value)
-	// A copy of no time is older than anything. One from the future is of now.
+	// A copy without a time is older than anything. A time in the future counts as now.
 	w.WrittenAt = min(max(entry.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
 	// guard 19.17
 	w.Fenced = true
-	w.LosesTies = past.seq == 0 // with a write of an agent's before it, the loser is kept
+	w.LosesTies = past.seq == 0 // if it follows an agent's write, the fence keeps the loser
 	// guard 5.15
 	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
 	return run.write(ctx, w)
@@ -132,13 +130,13 @@ func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past 
 
 type presence struct {
 	known, exists bool
-	seq           uint64 // of the pending write
+	seq           uint64 // of the pending write; 0 if none
 	value         string
 	updatedAt     float64 // Unix seconds
 }
 
-// present goes by the journal, and where that knows nothing by what upstream has said, nil if
-// nothing. A copy of an entry that upstream is known not to hold any more is not there.
+// present returns the journal's state of an entry, or else upstream's answer, which may be nil. A copy of an
+// entry that is known to be deleted upstream does not count.
 func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
 	state, err := run.m.journal.Lookup(id)
 	_, deleted := run.m.view.shows(id)
@@ -156,7 +154,7 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	case said.Body == nil:
 		return presence{known: true}, nil
 	}
-	var shown struct { // no copy of it is kept: the disk is nearly full
+	var shown struct { // the disk is nearly full: no copy was kept
 		Value     string
 		UpdatedAt float64 `json:"updated_at"`
 	}
@@ -164,7 +162,7 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
 }
 
-// compare says which count an entry belongs to, and whether it is to be written.
+// compare returns the count that an entry adds to, and whether to write it.
 func (p *presence) compare(done *Imported, entry *ImportedEntry) (count *int, write bool) {
 	switch {
 	case !p.known, p.updatedAt == 0 && !p.exists:
@@ -209,15 +207,15 @@ func (run *importing) whyAhead(namespace string) string {
 }
 
 const (
-	// pendingImportsMost and pendingImportBytes bound the imported writes that are pending at a time. The rest
-	// of the journal is the agents'.
+	// pendingImportsMost and pendingImportBytes bound an import's pending writes. The rest of the journal is
+	// for agents.
 	pendingImportsMost = 1000
 	pendingImportBytes = 16 << 20
 )
 
 type pendingImports struct {
 	receipts *journal.Receipts
-	writes   []importedWrite // the oldest first
+	writes   []importedWrite // oldest first
 	bytes    int
 }
 
@@ -241,8 +239,8 @@ func (a *pendingImports) makeRoom(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// awaitFirst waits until one of the writes may have left the pending set, or at most for some
-// time. It returns false when ctx ends first.
+// awaitFirst waits until the oldest write may have left the pending set, but not longer than most. It returns
+// false if ctx ends first.
 func (a *pendingImports) awaitFirst(ctx context.Context, most time.Duration) bool {
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

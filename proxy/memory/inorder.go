@@ -9,11 +9,11 @@ import (
 	"github.com/botwired/botwired/internal/tasks"
 )
 
-// atATime bounds the jobs of inOrder that are under way: the requests upstream and the values in memory.
+// atATime bounds the running jobs of inOrder, and so the requests upstream and the values in memory.
 const atATime = 8
 
-// inOrder does a job for each item, some at a time, and calls take with the results in the order of the
-// items. It calls begin before it waits for some of them. The first error ends all.
+// inOrder runs a job for each item, some at a time, and calls take with the results in the items' order. It
+// calls begin before it waits for jobs. The first error ends it.
 func inOrder[T, R any](logger *slog.Logger, items []T, begin func() error, job func(*T) (R, error), take func(R) error) error {
 	for some := range slices.Chunk(items, atATime) {
 		if err := begin(); err != nil {

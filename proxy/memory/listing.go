@@ -31,7 +31,7 @@ func (m *Memory) findListing(namespace string, limit int, d Directives) (found, 
 	return f, nil
 }
 
-// list makes a listing from the local state; nil if upstream was never asked for it.
+// list makes a listing from the local state; nil if there is no listing of upstream's.
 func (m *Memory) list(namespace string, limit int, generation cache.Generation) (*localListing, error) {
 	unchanged := func() bool {
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
@@ -47,14 +47,14 @@ func (m *Memory) list(namespace string, limit int, generation cache.Generation) 
 	return l, err
 }
 
-// localListing is a namespace's listing. Each reader takes as much of it as it wants.
+// localListing is a namespace's listing. Each reader takes as many items as its limit allows.
 type localListing struct {
 	namespace   string
-	items       []wire.Item // newest first; all, or as many as the limit that it was made for
+	items       []wire.Item // newest first; all, or as many as list's limit
 	complete    bool
 	confirmedAt time.Time
 	checked     int64 // see cache.Item
-	dataLoss    bool  // it has entries that upstream does not show any more
+	dataLoss    bool  // it has entries that upstream no longer shows
 }
 
 func (l *localListing) item(limit int) cache.Item {
@@ -71,7 +71,7 @@ func (l *localListing) item(limit int) cache.Item {
 	return item
 }
 
-// listing is a resource: one namespace's listing, for a reader with a limit.
+// listing is a resource: a namespace's listing, for a reader with a limit.
 type listing struct {
 	m         *Memory
 	namespace string
@@ -80,10 +80,10 @@ type listing struct {
 
 func (l *listing) key() cache.Key { return cache.Key{Namespace: l.namespace, Limit: l.limit} }
 
-// name returns a name that no entry has, because no key is empty.
+// name returns a name that no entry has, because keys are not empty.
 func (l *listing) name() string { return l.namespace + "/" }
 
-// ask begins the fill before it asks upstream. So the journal lays the writes that settle meanwhile over
+// ask begins the fill before it asks upstream, so that the journal lays the writes that settle meanwhile over
 // upstream's listing (contract 8).
 func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked, epoch := time.Now(), l.m.identity.Epoch()

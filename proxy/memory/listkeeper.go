@@ -16,55 +16,54 @@ import (
 )
 
 const (
-	// firstListing is how long after its first use a namespace is listed, and listAgain how
-	// old a listing gets while its namespace is used.
+	// firstListing is the delay between a namespace's first use and its first listing. listAgain is the
+	// maximum age of a listing while its namespace is in use.
 	firstListing = 100 * time.Millisecond
 	listAgain    = 30 * time.Second
-	// repeatPace is the least time between two listings of namespaces that have been listed
-	// before. BotWire's documents allow 60 requests a minute: callers have half of them at
-	// least, however many namespaces are in use.
+	// repeatPace is the minimum time between two repeated listings. BotWire's documents allow 60 requests a
+	// minute: callers have at least half of them, however many namespaces are in use.
 	repeatPace = 2 * time.Second
-	// largeAgain is when a namespace is listed again that has more keys than upstream lists, or of
-	// which a view shows what upstream holds.
+	// largeAgain is the interval between listings of a namespace that has more keys than upstream lists, or
+	// whose state upstream is shown by a view.
 	largeAgain = time.Hour
-	// usedAtMost bounds how many namespaces are remembered to be in use. A further one is not
-	// listed in the background until another falls out of use.
+	// usedAtMost bounds the namespaces that count as in use. A further one is not listed in the background
+	// until another falls out of use.
 	usedAtMost = 1024
-	// idleAfter is how long after its last use a namespace is in use.
+	// idleAfter is how long a namespace counts as in use after its last use.
 	idleAfter = 2 * time.Minute
-	// listersAtOnce bounds the namespaces that are listed, or prefetched, at a time: one that
-	// hangs holds up no other.
+	// listersAtOnce bounds the namespaces that are listed or prefetched at a time, so that one that hangs
+	// does not hold up the others.
 	listersAtOnce = 4 // guard 9.26
 	// prefetchesAtOnce bounds prefetches over all namespaces, so that callers' reads find free slots.
 	prefetchesAtOnce = 4
-	// refusalsPassed bounds the entries that upstream refuses in a prefetch that goes on.
+	// refusalsPassed bounds the entries that upstream may refuse before a prefetch stops.
 	refusalsPassed = 4
-	// retryLeast and retryMost bound the pause after a request of the background's that has failed.
+	// retryLeast and retryMost bound the pause after a failed background request.
 	retryLeast, retryMost = 2 * time.Second, time.Minute
 )
 
-// listKeeper lists the namespaces in use in the background, so that their absent keys are known
-// (contract 9): soon after the first use, and again while they are used. Nobody waits for its requests.
+// listKeeper lists the namespaces in use in the background, soon after the first use and then repeatedly, so
+// that their absent keys are known (contract 9). No caller waits for its requests.
 type listKeeper struct {
 	m          *Memory
 	prefetches func(namespace string) bool
-	slots      chan struct{} // of prefetchesAtOnce
-	wake       chan struct{} // has one element when a namespace has come, or a look has ended
+	slots      chan struct{} // at most prefetchesAtOnce
+	wake       chan struct{} // has an element when a namespace was added or a look has ended
 
-	// used has the namespaces in use. Noting a use is on the way of every request, so it takes no lock: a
-	// new namespace comes with a new map.
+	// used holds the namespaces in use. Every request notes its use, so note takes no lock: a new namespace
+	// comes with a new map.
 	used atomic.Pointer[map[string]*use]
 
-	mu        sync.Mutex // guards what follows, the fields of each use, and changes of used
-	running   int        // namespaces that are busy
+	mu        sync.Mutex // guards the fields below, the fields of each use, and changes of used
+	running   int        // number of busy namespaces
 	notBefore time.Time  // when the next namespace may be listed again
 }
 
-// use is a namespace in use. Its fields but recent are the listKeeper's.
+// use is a namespace in use. Only the listKeeper touches its fields, except recent.
 type use struct {
 	recent   atomic.Bool // used since the listKeeper last looked
-	last     time.Time   // when the listKeeper last found it used
-	due      time.Time   // when it is to be looked at
+	last     time.Time   // when the listKeeper last saw a use
+	due      time.Time   // when to look at it next
 	listed   bool        // it was listed once, or need not be
 	failures int         // in a row
 	busy     bool
@@ -81,7 +80,7 @@ func (l *listKeeper) note(namespace string) {
 	switch {
 	case !ok:
 		l.add(namespace)
-	case !found.recent.Load(): // else readers would share a cache line that all of them write
+	case !found.recent.Load(): // else readers would all write the same cache line
 		found.recent.Store(true)
 	}
 }
@@ -101,7 +100,7 @@ func (l *listKeeper) add(namespace string) {
 	signal(l.wake)
 }
 
-// signal puts an element into a channel that has room for one.
+// signal sends on a channel with room for one element, unless it is full.
 func signal(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -126,8 +125,8 @@ func (l *listKeeper) run(ctx context.Context) error {
 	}
 }
 
-// beginDue begins to look at the namespaces that are due, and returns how long to wait for the next one: 0
-// is until something happens.
+// beginDue looks at the namespaces that are due, in the background, and returns how long to wait for the next
+// one; 0 means until something happens.
 func (l *listKeeper) beginDue(ctx context.Context, looks *sync.WaitGroup) time.Duration {
 	for {
 		namespace, of, wait := l.next(time.Now())
@@ -163,12 +162,12 @@ func (l *listKeeper) beginDue(ctx context.Context, looks *sync.WaitGroup) time.D
 	}
 }
 
-// next is the namespace that is to be looked at now, nil if there is none, and how long to wait
-// for one otherwise: 0 is until something happens. It forgets those that nobody uses.
+// next returns the namespace to look at now. If there is none, of is nil, and wait is how long to wait; 0
+// means until something happens. next forgets the namespaces that nobody uses.
 func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running >= listersAtOnce { // callers bring new namespaces all the while: none is looked at yet
+	if l.running >= listersAtOnce { // do not forget any before callers can look: new ones keep coming
 		return "", nil, 0
 	}
 	used := *l.used.Load()
@@ -209,7 +208,7 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 }
 
 func (l *listKeeper) schedule(of *use, again time.Time, err error) {
-	if err != nil && !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic is logged, and the status says how upstream does
+	if err != nil && !isNoAnswer(err) && !errors.Is(err, tasks.ErrPanicked) { // a panic has been logged, and the status shows how upstream is doing
 		l.m.fetches.logger.Error("listing a namespace in the background", "error", err)
 	}
 	l.mu.Lock()
@@ -246,15 +245,14 @@ func (l *listKeeper) look(ctx context.Context, namespace string, lists, prefetch
 	return again, err
 }
 
-// refusesEntry reports whether an error is about one entry: upstream's word on that alone, and not on who
-// asks, or how often.
+// refusesEntry reports whether upstream refused one entry as such, and not the caller or the rate.
 func refusesEntry(err error) bool {
 	status, _ := answeredStatus(err)
 	return slices.Contains([]int{statusBadRequest, statusTooLarge, statusUnprocessable}, status)
 }
 
-// prefetch fetches the values of a namespace that are not here, past a few that upstream refuses,
-// until one fails: another namespace has the slots then (contract 16).
+// prefetch fetches the values of a namespace that are not here. It passes over a few that upstream refuses,
+// and stops at any other error: then another namespace gets the slots (contract 16).
 func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 	keys, err := l.m.journal.Listings.Lacks(namespace)
 	if err != nil {
@@ -287,7 +285,7 @@ func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 	return err
 }
 
-// due is when a namespace is to be listed: at once if no listing is kept.
+// due returns when to list a namespace: now if no listing is kept.
 func (l *listKeeper) due(namespace string) (time.Time, error) {
 	head, ok, err := l.m.journal.Listings.Head(namespace)
 	now := time.Now()
@@ -297,7 +295,7 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 	case !head.Complete:
 		return head.FetchedAt.Add(largeAgain), nil // guard 9.25
 	case l.mayWait(namespace, head) && now.Sub(head.FetchedAt) < largeAgain:
-		return now.Add(listAgain), nil // the view may break until then
+		return now.Add(listAgain), nil // the view may break before then
 	}
 	if head.FetchedAt.After(now) { // the clock was set back
 		return now, nil

@@ -17,9 +17,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has the order of a read,
-// entry.go and listing.go what can be read, write.go and delete.go the writes, and through.go those that upstream
-// carries out first. Its methods may be called concurrently.
+// Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has the order of a read.
+// entry.go and listing.go have the resources, write.go and delete.go the writes, and through.go the
+// write-through. Its methods may be called concurrently.
 type Memory struct {
 	journal  *journal.Journal
 	cache    *cache.Cache
@@ -29,11 +29,10 @@ type Memory struct {
 	view     *upstreamView
 	exact    bool // upstream carries a write out only over the state that it is based on
 	policy   func(namespace string) cache.Policy
-	// writesThrough says which namespaces write through, and through has the writes that are
-	// on their way upstream so.
+	// writesThrough reports whether a namespace writes through. through has the write-throughs in flight.
 	writesThrough func(namespace string) bool
 	through       *throughWrites
-	assumesAbsent func(namespace string) bool // of an unknown entry while upstream cannot be asked
+	assumesAbsent func(namespace string) bool // for an unknown entry while upstream cannot be asked
 	tasks         *tasks.Tasks
 	fetches       *fetches
 	turns         *turns // of appends
@@ -49,34 +48,33 @@ type Options struct {
 	Cache    *cache.Cache
 	Upstream Upstream
 	Flusher  Flusher
-	// Identity is the daemon's; nil if it never doubts it.
+	// Identity is the daemon's identity; nil if it never doubts it.
 	Identity Identity
-	// Policy says how long answers of a namespace are good.
+	// Policy returns how long a namespace's answers are good.
 	Policy func(namespace string) cache.Policy
-	// WriteThrough says whether an acknowledgement of a namespace means that upstream has
-	// the write; nil is for none.
+	// WriteThrough reports whether a namespace's writes are acknowledged only once upstream has them; nil for
+	// none.
 	WriteThrough func(namespace string) bool
-	// Prefetch says of which namespaces the values are fetched before anybody reads them, and
-	// AssumeAbsent in which an unknown entry is answered 404 while upstream cannot be asked;
-	// nil is for none.
+	// Prefetch reports whether a namespace's values are fetched before anybody reads them. AssumeAbsent
+	// reports whether an unknown entry is answered 404 while upstream cannot be asked. nil means none.
 	Prefetch, AssumeAbsent func(namespace string) bool
-	// View is what upstream holds of all entries; nil if upstream does not tell of changes. While it
-	// has caught up, no answer gets old (see upstreamview.go).
+	// View shows upstream's state of all entries; nil if upstream does not report changes. While it has
+	// caught up, no answer gets old (see upstreamview.go).
 	View View
-	// Exact says that WriteThrough carries a conditional write out only over the state that it is
-	// based on: so its condition holds among all hosts.
+	// Exact says that WriteThrough carries out a conditional write only over the state that it is based on,
+	// so its condition holds across all hosts.
 	Exact bool
-	// Traces remembers the traces of writes for when they are sent; nil if nobody asks.
+	// Traces keeps the traces of writes until they are sent; nil without tracing.
 	Traces *trace.Writes
-	// Tasks counts what is under way.
+	// Tasks counts the requests in flight.
 	Tasks *tasks.Tasks
-	// Metrics counts the fetches of what other hosts have changed.
+	// Metrics counts the fetches of entries that other hosts have changed.
 	Metrics *metrics.Metrics
-	// Logger must not be nil. It never gets a value.
+	// Logger must not be nil. No value is ever logged.
 	Logger *slog.Logger
 }
 
-// New returns a memory. In the background it works only for requests, and in Run.
+// New returns a memory. It works in the background only for requests and in Run.
 func New(opts Options) *Memory {
 	if opts.Traces == nil {
 		opts.Traces = trace.NewWrites()
@@ -103,9 +101,8 @@ func New(opts Options) *Memory {
 	return m
 }
 
-// Run lists the namespaces in use until ctx ends, so that their absent keys are known, and
-// fetches the values of those that are set so. With a view it also fetches what other hosts
-// have changed.
+// Run lists the namespaces in use until ctx ends, so that their absent keys are known, and fetches the values
+// of those with Prefetch. With a view it also fetches the entries that other hosts have changed.
 func (m *Memory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.lister.run(ctx) })
@@ -115,22 +112,21 @@ func (m *Memory) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Settled must be called for each write that upstream has confirmed. A delete leaves an
-// absence that upstream need not be asked about (contract 9).
+// Settled must be called for each write that upstream has confirmed. After a delete, upstream need not be
+// asked about the absence (contract 9).
 func (m *Memory) Settled(w journal.Write) {
 	if w.Op != journal.Delete || !m.tasks.Start() {
 		return
 	}
 	defer m.tasks.Done()
-	// An absence that cannot be looked up is not remembered. The next read asks upstream.
-	// Nothing newer can have settled: the flusher sends the entry's next write after this.
+	// An absence that cannot be looked up is not remembered: the next read asks upstream. Nothing newer can
+	// have settled, because the flusher sends the entry's next write only after this.
 	_, _ = m.rememberAbsence(w.ID, func() bool { return true })
 }
 
-// VersionSeen must be called for each version of an entry that the view takes in, own says for this
-// host's writes, once the view shows it. Answers of older states are dropped when it returns: a
-// reader who asks then sees that version. It is quick, and never calls the view: the caller may hold
-// its lock.
+// VersionSeen must be called for each version of an entry, once the view shows it; own marks this host's
+// writes. When it returns, older answers are dropped, and a reader sees that version. It is quick, and never
+// calls the view, because the caller may hold the view's lock.
 func (m *Memory) VersionSeen(id journal.ID, own bool) {
 	m.cache.ChangedElsewhere(id.Namespace, id.Key)
 	if !own {
@@ -141,13 +137,13 @@ func (m *Memory) VersionSeen(id journal.ID, own bool) {
 // Restorer returns the memory's restorer.
 func (m *Memory) Restorer() *Restorer { return m.restorer }
 
-// Doubts returns the daemon's identity, and why what is known here was taken for old.
+// Doubts returns the daemon's identity, and why older local state is in doubt.
 func (m *Memory) Doubts() identity.State { return m.identity.State() }
 
-// Use notes that a caller uses a namespace.
+// Use records that a caller uses a namespace.
 func (m *Memory) Use(namespace string) { m.lister.note(namespace) }
 
-// Ask asks upstream something about an entry, for as long as a reader of the entry would wait.
+// Ask calls ask with a context that ends when a reader of the entry would stop waiting for upstream.
 func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Context) error) error {
 	ctx, cancel := m.tasks.Patience(caller, m.upstream.Patience(id))
 	defer cancel()
@@ -158,11 +154,10 @@ func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Con
 	return err
 }
 
-// ErrWaits refuses a request that is to be answered at once: it has to wait for upstream.
+// ErrWaits refuses a request that must be answered at once but has to wait for upstream.
 var ErrWaits = errors.New("the request has to wait for upstream")
 
-// Do carries a request out. A result may come with an error: that of a GET whose condition does not
-// hold.
+// Do carries out a request. It returns both a result and an error for a GET whose condition does not hold.
 func (m *Memory) Do(ctx context.Context, q *Request) (Result, error) {
 	switch q.Verb {
 	case GetEntry:

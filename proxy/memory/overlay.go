@@ -10,19 +10,18 @@ import (
 
 type lister interface {
 	Listing(namespace string, most int) (l journal.Listing, ok bool, err error)
-	// VisitPending may visit an entry that is written meanwhile with both writes, the
-	// newer one later.
+	// VisitPending may visit an entry that is written meanwhile twice, with the newer write later.
 	VisitPending(namespace string, visit func(journal.Pending)) error
 	Lookup(id journal.ID) (journal.State, error)
 }
 
-// list lays a namespace's pending writes over its settled rows, and returns up to limit items; nil if
-// there is no settled listing.
+// list lays a namespace's pending writes over its settled rows, and returns up to limit items; nil if there
+// is no settled listing.
 //
-// A row may be shown only if the entry's pending write was looked up before the row was read. Otherwise
-// a tombstone that settled in between would be in neither, and a deleted key would come back. So list
-// reads the rows again after the visit, unless nothing has changed since before the first reading. An
-// entry whose put settles during all this is in the second reading, or the visit has seen its put.
+// A row may be shown only if the entry's pending write was looked up before the row was read. Otherwise a
+// tombstone that settled in between would be in neither, and a deleted key would come back. So list reads the
+// rows again after the visit, unless nothing has changed since before the first reading. A put that settles
+// meanwhile is in the second reading, or the visit has seen it.
 func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
 	most := maxListLimit + sparePuts
 	if isTimed(from) {
@@ -36,9 +35,8 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 	}
 }
 
-// listNewest does the same as list, but with the newest rows only, because there may be many. cut says
-// that it left rows out. The listing may then be too short if pending writes have hidden some of its
-// rows.
+// listNewest does the same as list, but reads only the newest rows, because there may be many. cut says that
+// it left rows out. The listing may then be too short, because pending writes may hide some rows.
 func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok { // guard 9.3
@@ -53,7 +51,7 @@ func listNewest(from lister, namespace string, limit, most int, unchanged func()
 			return nil, false, err
 		}
 		// guard 10.11
-		if pending.lacks(limit) { // too many of its puts have settled, and were deleted, meanwhile
+		if pending.lacks(limit) { // too many of its puts have settled and were deleted meanwhile
 			return listNewest(from, namespace, limit, most, unchanged)
 		}
 	}
@@ -81,8 +79,7 @@ func visitPending(from lister, namespace string, limit int, rows []journal.Row) 
 	}
 }
 
-// readAgain reads the rows after a visit, and looks up the entries that were not among
-// them before.
+// readAgain reads the rows after a visit, and looks up the entries that are new among them.
 func readAgain(from lister, namespace string, most int, o *overlay) (settled journal.Listing, ok bool, err error) {
 	settled, ok, err = from.Listing(namespace, most)
 	if err != nil || !ok {
@@ -110,8 +107,8 @@ func readAgain(from lister, namespace string, most int, o *overlay) (settled jou
 	return from.Listing(namespace, most) // guard 6.5
 }
 
-// pendingOf returns the pending write that a state shows. The visit may have missed it, because the
-// entry was written again after the visit had passed its place.
+// pendingOf returns the pending write in a state. The visit may have missed it if the entry was written again
+// behind the visit.
 func pendingOf(key string, state *journal.State) journal.Pending {
 	op := journal.Delete
 	if state.Kind == journal.Value {
@@ -122,22 +119,21 @@ func pendingOf(key string, state *journal.State) journal.Pending {
 	}
 }
 
-// sparePuts is how many puts a visit keeps beyond the limit, in case entries are deleted during the
-// visit.
+// sparePuts is how many puts a visit keeps beyond the limit, in case entries are deleted during the visit.
 const sparePuts = 100
 
-// overlay holds the pending writes that a listing needs. It stays small, however many there are: it has
-// the newest puts, and the newest write to each settled row.
+// overlay holds the pending writes that a listing needs: the newest puts, and the newest write to each
+// settled row. It stays small however many writes are pending.
 type overlay struct {
 	keep   int
-	newest map[string]newestWrite // by key, of the entries with a settled row
+	newest map[string]newestWrite // by key, for entries with a settled row
 
-	recent []journal.Pending // the newest puts, and all visited since the last sort
-	oldest uint64            // puts of a lower number have been dropped; 0 if none was
+	recent []journal.Pending // the newest puts, and all writes visited since the last sort
+	oldest uint64            // puts with lower numbers have been dropped; 0 if none
 	floor  float64           // the newest time of a dropped put
 }
 
-// newestWrite is an entry's newest pending write; seq is 0 if it has none.
+// newestWrite is an entry's newest pending write. seq is 0 if there is none.
 type newestWrite struct {
 	seq   uint64
 	isPut bool
@@ -151,7 +147,7 @@ func newOverlay(rows []journal.Row, keep int) *overlay {
 	return o
 }
 
-// visit takes note of a pending write.
+// visit records a pending write.
 func (o *overlay) visit(p journal.Pending) {
 	if past, ok := o.newest[p.Key]; ok && p.Seq > past.seq {
 		o.newest[p.Key] = newestWrite{p.Seq, p.Op == journal.Put}
@@ -171,8 +167,7 @@ func (o *overlay) drop(p journal.Pending) {
 	}
 }
 
-// sort sorts the recent puts, newest first. It keeps only the newest one of each entry, and no more
-// than keep in all.
+// sort sorts the recent puts, newest first. It keeps the newest put of each entry, and at most keep of them.
 func (o *overlay) sort() {
 	slices.SortFunc(o.recent, func(a, b journal.Pending) int { return cmp.Compare(b.Seq, a.Seq) })
 	seen := make(map[string]bool, len(o.recent))
@@ -193,16 +188,15 @@ func (o *overlay) sort() {
 	o.recent = kept
 }
 
-// lacks reports whether a listing needs puts that have been dropped.
+// lacks reports whether a listing needs puts that were dropped.
 func (o *overlay) lacks(limit int) bool { return o.oldest > 0 && len(o.recent) < limit }
 
-// over lays the pending writes over settled rows: tombstones hide, puts replace and add.
+// over lays the pending writes over settled rows: tombstones hide rows, and puts replace or add them.
 //
-// The writes of this journal come in their order, pending or settled: upstream may have
-// received them in another order. A pending write is newer than all rows of other writers, even if
-// the times say otherwise: upstream's times are times of arrival, and an entry that was written here
-// before another may have reached upstream after the other was written. The time shown for
-// a write is never older than the times below it.
+// The writes of this journal keep their order, pending or settled, even if upstream received them in another
+// order. A pending write counts as newer than all rows of other writers, whatever the times say. Upstream's
+// times are times of arrival: an entry written here first may have arrived after another's write. The time
+// shown for a write is never older than the times of the rows below it.
 func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	written := make(map[string]*journal.Pending, len(o.recent))
 	for i := range o.recent {
@@ -215,7 +209,7 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 		switch p := written[row.Key]; {
 		case p != nil:
 			p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
-		case past.isPut: // it has been dropped, and the row is older still
+		case past.isPut: // its put was dropped, and the row is even older
 			floor = max(floor, row.UpdatedAt)
 		case known && past.seq == 0: // guard 10.1
 			lines = append(lines, line{row.Origin.Seq, row})
@@ -231,15 +225,15 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	return newestFirst(lines, limit)
 }
 
-// isTimed reports whether the rows have the times of the writes. Otherwise they have the times at which
-// upstream received them.
+// isTimed reports whether the rows have the times of the writes. Otherwise they have the times of arrival
+// upstream.
 func isTimed(from lister) bool {
 	_, timed := from.(*viewLister)
 	return timed
 }
 
-// overTimed does the same as over for an upstream that orders versions by the times of the writes: a
-// pending write has the time, and so the place, that it will have upstream.
+// overTimed does the same as over for an upstream that orders versions by the times of the writes: a pending
+// write has the time, and so the place, that it will have upstream.
 func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
 	lines := make([]line, 0, len(o.recent)+len(rows))
 	for _, row := range rows {
@@ -253,8 +247,7 @@ func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
 	return newestFirst(lines, limit)
 }
 
-// line is one line of a listing; seq is the number of the write that it shows, 0 if another
-// writer made it.
+// line is a line of a listing. seq is the number of its write; 0 for another writer's.
 type line struct {
 	seq uint64
 	journal.Row

@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// fallbackAfter is how long a read waits for upstream when it has an old answer that it
-// may give if upstream cannot be asked. The request upstream goes on.
+// fallbackAfter is how long a read waits for upstream if it has an old answer to fall back on. The request
+// upstream goes on.
 const fallbackAfter = time.Second
 
 var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
@@ -19,15 +19,15 @@ var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the reques
 // found is the local answer to a read, and how far it may be used.
 type found struct {
 	item       *cache.Item      // nil if nothing is known
-	generation cache.Generation // of the key, from before the look
+	generation cache.Generation // of the key, from before the lookup
 	freshness  cache.Freshness
 	age        time.Duration
-	excluded   bool // a directive of the caller's keeps the item from being the answer
-	disk       bool // the journal had the item, and the cache had not
-	mayExist   bool // nothing is known except that upstream holds, or may hold, the entry
+	excluded   bool // a directive of the caller excludes the item
+	disk       bool // the item came from the journal, not from the cache
+	mayExist   bool // nothing is known except that upstream may hold the entry
 }
 
-// assess judges an item that was found under a generation; item may be nil.
+// assess judges an item that was found at a generation. item may be nil.
 func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
 	if item == nil {
 		return found{generation: g, freshness: cache.Worthless}
@@ -35,15 +35,15 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 	now, policy := time.Now(), m.policy(namespace)
 	asked, holds := m.view.confirmedAt(item)
 	unlimited := policy
-	if holds && !item.Incomplete { // upstream lists another key when one that it has listed goes
+	if holds && !item.Incomplete { // an incomplete list changes when one of its keys goes
 		unlimited.FreshFor, unlimited.AbsentFor = cache.Forever, cache.Forever
 	}
 	freshness, age, excluded := d.freshness(unlimited, item, asked, now)
 	if item.Outdated && freshness < cache.Fallback {
-		freshness = policy.Doubted() // even for a caller who takes stale answers
+		freshness = policy.Doubted() // even if the caller accepts stale answers
 	}
 	if !item.DoubtedAt.IsZero() && !excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
-		freshness, asked = cache.Fresh, item.DoubtedAt // upstream has just been asked, and its answer did not count
+		freshness, asked = cache.Fresh, item.DoubtedAt // upstream was just asked, and its answer did not count
 	}
 	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
 		freshness, excluded = d.doubtedFreshness(policy) // guard 19.29
@@ -51,11 +51,11 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }
 
-// doubted has the source of the answer that is given when an answer of upstream does not count, by the
-// reason.
+// doubted maps the reason why upstream's answer did not count to the source of the answer that is given
+// instead.
 var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
-// answer returns the item as the result of a read that did not ask upstream, without a status.
+// answer returns the item as the result of a read that did not ask upstream. It sets no status.
 func (f found) answer() Result {
 	r := Result{Read: true, Source: FromCache, Age: f.age, fromDisk: f.disk, item: f.item}
 	switch {
@@ -68,13 +68,13 @@ func (f found) answer() Result {
 	return r
 }
 
-// askUpstream answers a read that has no fresh local answer. It returns a stale answer and asks
-// upstream in the background. If there is none, it returns upstream's answer, or else an old one.
+// askUpstream answers a read without a fresh local answer. A stale answer is returned at once, and upstream
+// is asked in the background. Otherwise upstream's answer is returned, or else an old one.
 func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, error) {
 	r := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
-		m.fetches.begin(from, false) // if no answer comes, nothing is lost yet
+		m.fetches.begin(from, false) // if this fails, nothing is lost yet
 		if r.Source == FromCache {
 			r.Source = FromStale
 		}
@@ -104,14 +104,14 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 	return Result{}, err
 }
 
-// UnusedCopy is the error for a reader whose directives exclude the copy that is known here, when
-// upstream cannot be asked.
+// UnusedCopy is the error for a reader whose directives exclude the local copy while upstream cannot be
+// asked.
 type UnusedCopy struct{ error }
 
 func (u UnusedCopy) Unwrap() error { return u.error }
 
-// fetchFor asks upstream for a reader. A reader with an old answer to fall back on is not
-// kept waiting by an outage; one that has none waits until a short one is over.
+// fetchFor asks upstream for a reader. A reader with an old answer waits only briefly, and not for an outage
+// to end. Without one, it waits out a short outage.
 func (m *Memory) fetchFor(freshness cache.Freshness, from resource) (fetched, error) {
 	if freshness == cache.Fallback {
 		return m.fetches.wait(from, false, min(fallbackAfter, m.fetches.patience(from)))
@@ -129,7 +129,7 @@ func (f found) askedBecause() Source {
 	return FromExpired
 }
 
-// isNoAnswer reports whether err means that upstream did not answer, and not that this daemon failed.
+// isNoAnswer reports whether err means that upstream did not answer, rather than that this daemon failed.
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {
@@ -137,7 +137,7 @@ func isUnavailable(err error) bool {
 	return ok
 }
 
-// retryAfter returns how long to wait before upstream is asked again; ok is false if upstream can be asked.
+// retryAfter returns how long to wait before asking upstream again; ok is false if err is not about upstream.
 func retryAfter(err error) (wait time.Duration, ok bool) {
 	var later interface{ RetryAfter() time.Duration }
 	if ok = errors.As(err, &later); ok {
@@ -146,13 +146,13 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// Answered is an error that has upstream's own answer with it.
+// Answered is an error that carries upstream's own answer.
 type Answered interface {
-	RetryAfter() time.Duration // 0 if upstream named no time
+	RetryAfter() time.Duration // 0 if upstream gave no time
 	Answer() (status int, body []byte)
 }
 
-// answeredStatus returns the status of upstream's own answer; ok is false if an error has none.
+// answeredStatus returns the status of upstream's own answer; ok is false if err carries none.
 func answeredStatus(err error) (status int, ok bool) {
 	var said Answered
 	if ok = errors.As(err, &said); ok {
@@ -167,16 +167,16 @@ func IsNamespaceFull(err error) bool {
 	return ok
 }
 
-// mayAssumeAbsent returns true if an unknown entry may be answered 404, as its namespace is set so. An entry that
-// a listing has, or that is in doubt, is not unknown. A caller who demands upstream's answer gets no other. A
-// write through could not be fenced, so nothing is assumed before one.
+// mayAssumeAbsent reports whether an unknown entry may be answered 404, because its namespace is configured
+// so. An entry is not unknown if a listing has it or it is in doubt. A caller that demands upstream's answer
+// gets no other. A write-through could not be fenced, so nothing is assumed in a write-through namespace.
 func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
 	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
 		m.assumesAbsent(key.Namespace) && !m.writesThrough(key.Namespace)
 }
 
-// isOutage returns true if upstream did not answer, not even with a refusal.
+// isOutage reports whether upstream did not answer at all, not even with a refusal.
 func isOutage(err error) bool {
 	_, answered := answeredStatus(err)
 	return isUnavailable(err) && !answered

@@ -12,42 +12,43 @@ import (
 )
 
 const (
-	// restoredAtOnce bounds the pending writes of a restoration, so that the list that chose them stays new.
+	// restoredAtOnce bounds the pending writes of a restoration, so that the list that chose them stays
+	// recent.
 	restoredAtOnce = 100
 	restorePause   = 5 * time.Second
-	// beforeAll is in Unix seconds. A fence takes a copy that gives way as written then: any state
-	// upstream is later.
+	// beforeAll is in Unix seconds. The fence takes it as the copy's time: any state upstream is later.
 	beforeAll = 1
-	// lookAgainEvery is how often upstream is asked at most whether a namespace with data loss is whole again.
+	// lookAgainEvery is the minimum time between two checks whether a namespace with data loss is whole
+	// again.
 	lookAgainEvery = 2 * time.Second
 )
 
-// Restorer gives upstream back what it has lost, for as long as a person wants it.
+// Restorer gives back to upstream the entries that it has lost, for as long as a person wants it.
 type Restorer struct {
 	m      *Memory
 	logger *slog.Logger
 
 	mu      sync.Mutex // guards the fields below, and those of each restoration
 	running map[string]*Restoration
-	looked  map[string]time.Time // when the list of a namespace with data loss was last asked for
+	looked  map[string]time.Time // when the list of a namespace with data loss was last requested
 }
 
-// Restoration is the work on one namespace. It goes on after a restart.
+// Restoration is the work on one namespace. It resumes after a restart.
 type Restoration struct {
 	cancel context.CancelFunc
 	Over   chan struct{}
-	Err    error // why it ended before the end; set before over is closed
+	Err    error // why it stopped early; set before Over is closed
 	counts RestoreCounts
 }
 
-// RestoreCounts is how far a restoration is, in entries.
+// RestoreCounts counts entries by the outcome of their restoration.
 type RestoreCounts struct {
 	Restored int // upstream has them again
-	Kept     int // upstream had another state after all, which stays
-	Failed   int // upstream has refused them
+	Kept     int // upstream held another state, which stays
+	Failed   int // upstream refused them
 }
 
-// Resume goes on with what a person has asked an earlier process for.
+// Resume resumes the restorations that an earlier process was asked for.
 func (r *Restorer) Resume() {
 	for namespace, s := range r.m.journal.Trust.Suspects() {
 		if s.Restoring { // guard 9.63
@@ -56,7 +57,7 @@ func (r *Restorer) Resume() {
 	}
 }
 
-// lookAgain asks for the list of a namespace with data loss, now that upstream shows an entry of it.
+// lookAgain requests the list of a namespace with data loss, because upstream has shown one of its entries.
 func (r *Restorer) lookAgain(namespace string) {
 	if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect {
 		return
@@ -67,7 +68,7 @@ func (r *Restorer) lookAgain(namespace string) {
 	if now.Sub(r.looked[namespace]) < lookAgainEvery {
 		return
 	}
-	for other, at := range r.looked { // those without data loss by now
+	for other, at := range r.looked { // some have no data loss any more
 		if now.Sub(at) >= lookAgainEvery {
 			delete(r.looked, other)
 		}
@@ -76,7 +77,7 @@ func (r *Restorer) lookAgain(namespace string) {
 	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false) // guard 9.60
 }
 
-// Begin begins or joins the restoration of a namespace; nil if the server is about to end.
+// Begin starts or joins the restoration of a namespace; nil if the server is stopping.
 func (r *Restorer) Begin(namespace string) *Restoration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +105,8 @@ func (r *Restorer) Begin(namespace string) *Restoration {
 	return now
 }
 
-// End ends the restoration of a namespace, if there is one, and waits for that. What it has
-// journaled goes upstream.
+// End stops the restoration of a namespace, if there is one, and waits for it. Writes that it has journaled
+// still go upstream.
 func (r *Restorer) End(namespace string) error {
 	r.mu.Lock()
 	now := r.running[namespace]
@@ -117,15 +118,15 @@ func (r *Restorer) End(namespace string) error {
 	return r.m.journal.Trust.SetRestoring(namespace, false)
 }
 
-// Progress returns how far a restoration is.
+// Progress returns the counts of a restoration so far.
 func (r *Restorer) Progress(of *Restoration) RestoreCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return of.counts
 }
 
-// run writes what upstream lacks, some entries at a time, until upstream lacks nothing of which
-// there is a copy. Its errors are the journal's, and ctx's.
+// run writes the entries that upstream lacks, some at a time, until upstream lacks none with a local copy.
+// Its errors are the journal's and ctx's.
 func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) error {
 	if err := r.await(ctx, &Restoration{}, r.pending(namespace)); err != nil { // of an earlier process
 		return err
@@ -151,7 +152,7 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 			err = r.await(ctx, of, written)
 		}
 		if err == nil && len(written) == 0 {
-			err = tasks.Sleep(ctx, restorePause) // there is no room, or all of them change
+			err = tasks.Sleep(ctx, restorePause) // there is no room, or all of them are changing
 		}
 		if err != nil {
 			return err
@@ -159,8 +160,8 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 	}
 }
 
-// finish ends the restoration, and has the journal judge by upstream's list again. Where upstream says
-// when each of its entries was written, what it lacks by now was deleted later.
+// finish ends the restoration, and the journal judges by upstream's list again. On an exact upstream, an
+// entry that is still missing was deleted later.
 func (r *Restorer) finish(ctx context.Context, namespace string) error {
 	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
 	if err := r.m.journal.Trust.SetRestoring(namespace, false); err != nil {
@@ -178,7 +179,7 @@ func (r *Restorer) lookUntilAnswered(ctx context.Context, namespace string, beli
 	return rows, complete, err
 }
 
-// untilAnswered asks upstream until it answers.
+// untilAnswered calls ask until upstream answers.
 func untilAnswered(ctx context.Context, ask func() error) error {
 	for {
 		if err := ask(); err == nil || !isUnavailable(err) { // guard 9.65
@@ -190,9 +191,9 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 	}
 }
 
-// lacking returns some entries with a copy that upstream does not hold, or of which it holds an older
-// version, where the times of versions can be compared. Where the list may lack keys, upstream is asked
-// for each of them, once. Those that are done are left out.
+// lacking returns some entries with a local copy that upstream lacks, or holds in an older version if
+// versions can be compared by time. If the list may lack keys, it asks upstream for each of them, once. It
+// leaves out the entries in done.
 func (r *Restorer) lacking(ctx context.Context, namespace string, rows []journal.Row, complete bool, done map[string]bool) (ids []journal.ID, err error) {
 	held := make(map[string]float64, len(rows))
 	for _, row := range rows {
@@ -233,8 +234,8 @@ func (r *Restorer) holds(ctx context.Context, id journal.ID) (held bool, err err
 	return held, err
 }
 
-// write journals copies as pending writes that give way to whatever upstream holds after all. It
-// stops when there is no room.
+// write journals copies as pending writes that give way to any state that upstream does hold. It stops when
+// there is no room.
 func (r *Restorer) write(ids []journal.ID, done map[string]bool) (written []journal.Write, err error) {
 	for _, id := range ids {
 		w, err := r.writeOne(id)
@@ -267,13 +268,13 @@ func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}
 	// guard 17.31
-	if r.m.exact { // what upstream gets back is as late as it was: another host's later write beats it
+	if r.m.exact { // upstream gets the copy back with its own time: another host's later write beats it
 		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt
 	}
 	return r.m.journal.Append(w)
 }
 
-// pending returns the pending writes for which a restoration waits.
+// pending returns the pending writes that a restoration waits for.
 func (r *Restorer) pending(namespace string) (writes []journal.Write) {
 	for _, p := range r.m.journal.PendingList(namespace, restoredAtOnce) {
 		writes = append(writes, journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op})
@@ -281,7 +282,7 @@ func (r *Restorer) pending(namespace string) (writes []journal.Write) {
 	return writes
 }
 
-// await waits until none of some writes is pending, and counts what has become of them.
+// await waits until none of the writes is pending, and counts their outcomes.
 func (r *Restorer) await(ctx context.Context, of *Restoration, written []journal.Write) error {
 	for _, w := range written {
 		if !r.m.journal.Receipts.Await(ctx, &journal.Receipt{ID: w.ID, Seq: w.Seq, Op: w.Op}) {
@@ -305,8 +306,8 @@ func (r *Restorer) await(ctx context.Context, of *Restoration, written []journal
 	return nil
 }
 
-// Look asks upstream for the list of a namespace and takes it in; with believe, it accepts all that is missing there.
-// forgotten is how many entries are no longer known.
+// Look asks upstream for a namespace's list and stores it. With believe, it accepts that all missing entries
+// are deleted. forgotten counts the entries that are no longer known.
 func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
 	for {
 		fill := r.m.journal.BeginListing(namespace)
@@ -334,10 +335,10 @@ func (r *Restorer) inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// namespacesAtOnce bounds how many names are read at a time.
+// namespacesAtOnce bounds the names that are read at a time.
 const namespacesAtOnce = 1000
 
-// DistrustAll notes data loss of every namespace of which something is known.
+// DistrustAll records data loss for every known namespace.
 func (r *Restorer) DistrustAll() error {
 	for after := ""; ; {
 		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })
@@ -353,7 +354,7 @@ func (r *Restorer) DistrustAll() error {
 	}
 }
 
-// distrust keeps what is known of a namespace, whatever upstream lacks of it.
+// distrust keeps the local state of a namespace, even where upstream lacks it.
 func (r *Restorer) distrust(namespace string) error {
 	for {
 		fill := r.m.journal.BeginListing(namespace)
