@@ -9,29 +9,29 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// attempt is one run of a task: it sends the entry's newest write, or reads back the
-// confirmed one, and decides what the answer means for the entry, for its namespace and for
-// upstream's health. The task is the attempt's own until it ends.
+// attempt is one run of a task: it sends the entry's newest write, or reads back the confirmed one. It
+// then decides what the answer means for the entry, its namespace and upstream's health. The task
+// belongs to the attempt until it ends.
 type attempt struct {
 	f     *Flusher
 	queue *queue
 	task  *task
 
 	newest    uint64 // the task's newest write when the attempt began
-	newer     uint64 // position of the first write that this attempt does not send; 0 if there is none
+	newer     uint64 // position of the first write that this attempt does not send; 0: none
 	startedAt instant
-	probe     bool          // it finds out whether an outage is over
-	trial     bool          // it finds out whether the namespace is let in again
+	probe     bool          // it tests whether an outage is over
+	trial     bool          // it tests whether the namespace is let in again
 	silent    bool          // the entry's last request was not answered
-	removes   bool          // a delete is among what it sends, and there is a quota
-	charge    charge        // for the request, to the namespace's quota
-	ended     chan struct{} // closed at its end; nil while nobody waits for that
-	through   *through      // the write that it sends in place of the pending one; nil if none
+	removes   bool          // it sends a delete, and there is a quota
+	charge    charge        // for the request, against the namespace's quota
+	ended     chan struct{} // closed when the attempt ends; nil until somebody waits for that
+	through   *through      // the write through that it sends; nil: it sends the pending write
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
 
-// newerWrite notes a write that comes during the attempt. The caller holds mu.
+// newerWrite records a write that arrives during the attempt. The caller holds mu.
 func (a *attempt) newerWrite(position uint64, now instant) {
 	if a.newer == 0 {
 		a.newer = position
@@ -79,7 +79,7 @@ func (a *attempt) send(ctx context.Context) error {
 	return a.conclude(ctx, s, end)
 }
 
-// account takes back the charge of a write that upstream has not counted, and reports its verdict.
+// account refunds the quota for a write that upstream did not count, and reports the verdict.
 func (a *attempt) account(ctx context.Context, s *sendAttempt, end sent) {
 	verdict := end.verdict()
 	switch {
@@ -93,8 +93,8 @@ func (a *attempt) account(ctx context.Context, s *sendAttempt, end sent) {
 	}
 }
 
-// unmark takes back the sent mark of a request that was not sent, unless an earlier one may have
-// arrived. The task is still this attempt's, so this takes back no mark of the next attempt.
+// unmark removes the sent mark of a request that was not sent, unless an earlier request may have
+// arrived. The task still belongs to this attempt, so the mark cannot be the next attempt's.
 func (a *attempt) unmark() error {
 	if a.task.mayHaveLanded() { // guard 14.9
 		return nil
@@ -102,7 +102,7 @@ func (a *attempt) unmark() error {
 	return a.f.opts.Journal.UnmarkSent(a.id())
 }
 
-// sending notes that w is sent now: only a newer write is left to send.
+// sending records that w is being sent: only a newer write is left to send.
 func (a *attempt) sending(w journal.Write) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -115,8 +115,7 @@ func (a *attempt) sending(w journal.Write) {
 	}
 }
 
-// vanished ends a task whose entry has nothing pending: a sent mark was left behind, or the
-// entry was in doubt.
+// vanished ends a task with nothing pending: its entry had a stale sent mark, or was in doubt.
 func (a *attempt) vanished() error {
 	if err := a.f.opts.Through.EndDoubt(a.id()); err != nil {
 		return err
@@ -127,8 +126,8 @@ func (a *attempt) vanished() error {
 	return nil
 }
 
-// staysPending ends the attempt without settling its confirmed write if upstream may still carry out an
-// older request over it.
+// staysPending ends the attempt, and leaves its confirmed write pending, if upstream may still carry
+// out an older request over it.
 func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	d := a.task.doubt()
 	a.f.mu.Lock()
@@ -152,8 +151,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	return true
 }
 
-// readBack asks whether upstream still holds a confirmed write, now that no older request
-// can land any more.
+// readBack checks that upstream still holds a confirmed write, once no older request can land any more.
 func (a *attempt) readBack(ctx context.Context) error {
 	confirmed := a.task.doubt().confirmed
 	v, failed := a.read(ctx)
@@ -175,18 +173,18 @@ func (a *attempt) readBack(ctx context.Context) error {
 		return err
 	case !ok:
 		return a.vanished()
-	case w.Seq != confirmed.seq: // a newer write has come, and goes out now
+	case w.Seq != confirmed.seq: // a newer write has arrived, and is sent now
 		a.sendAgain()
 		return nil
 	case found != confirmed.content:
-		// None of our requests can have left that: another host has written since the write was
-		// confirmed.
+		// None of our requests can have left that content: another host has written since the
+		// confirmation.
 		return a.overtaken(w, v.Observation()) // guard 14.18
 	}
 	return a.settle(w)
 }
 
-// read asks upstream for the entry, in a slot that it waits for.
+// read waits for a slot and reads the entry upstream.
 func (a *attempt) read(ctx context.Context) (upstream.Version, *upstream.Error) {
 	slot, failed := a.f.hold(ctx, a.id().Namespace)
 	if failed != nil {
@@ -204,7 +202,7 @@ func (a *attempt) sendAgain() {
 	a.stop(backingOff, atOnce)
 }
 
-// notRead ends an attempt that could not read the entry upstream. what begins the reason.
+// notRead ends an attempt that could not read the entry upstream. The reason begins with what.
 func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Error) {
 	if ctx.Err() != nil {
 		a.putBack()
@@ -215,15 +213,15 @@ func (a *attempt) notRead(ctx context.Context, what string, failed *upstream.Err
 	switch read.Verdict {
 	case upstream.Throttled, upstream.Paused:
 		a.keepWaiting(&read)
-	case upstream.Permanent: // upstream is well, and the write stays pending until it can be read
+	case upstream.Permanent: // upstream is healthy; the write stays pending until it can be read
 		a.answered(false)
 		a.tryAgain(&read, false)
 	default:
-		a.tryAgain(&read, a.blame(ctx, &read)) // a read leaves nothing that could land
+		a.tryAgain(&read, a.blame(ctx, &read)) // a read leaves nothing that could land later
 	}
 }
 
-// settle ends a write that upstream has confirmed, and that it still held when last asked.
+// settle settles a confirmed write, and ends the attempt.
 func (a *attempt) settle(w journal.Write) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
@@ -236,14 +234,14 @@ func (a *attempt) settle(w journal.Write) error {
 	return nil
 }
 
-// overtaken ends a confirmed write that another host has overwritten with o since; nil is a delete.
-// Readers see o from then on.
+// overtaken settles a confirmed write that another host has overwritten since with o; nil means a
+// delete. Readers see o from now on.
 func (a *attempt) overtaken(w journal.Write, o *journal.Observation) error {
 	if err := a.f.opts.Journal.Settle(w); err != nil {
 		return err
 	}
-	// No other request of the flusher's changes the entry before this attempt ends, and an answer
-	// that a reader has got meanwhile is later.
+	// Until this attempt ends, the flusher changes the entry by no other request, and an answer that a
+	// reader got meanwhile is newer.
 	if _, err := a.f.opts.Journal.Fill(w.ID, o, func() bool { return true }); err != nil && !errors.Is(err, journal.ErrChanged) {
 		return err
 	}
@@ -260,20 +258,20 @@ func (a *attempt) endDoubt() {
 	}
 }
 
-// finish ends the attempt, with the task's writes up to seq. A newer write begins anew.
+// finish ends the attempt and completes the task's writes up to seq. It schedules a newer write again.
 func (a *attempt) finish(seq uint64, dead bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.f.schedule.stop(a, a.f.now())
 	from, to, left := a.f.schedule.complete(a, seq)
-	a.f.renew(a.queue) // which has one entry less
+	a.f.renew(a.queue) // it has one entry less
 	a.f.callers.completed(a.id(), seq, from, to, dead)
 	if left {
 		a.beginAnew()
 	}
 }
 
-// beginAnew puts a stopped task in line for its newer write, or for the end of its doubt. The caller holds
+// beginAnew enqueues a stopped task for its newer write, or for the end of its doubt. The caller holds
 // mu.
 func (a *attempt) beginAnew() {
 	doubt := a.task.doubt()

@@ -6,8 +6,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// claim begins an attempt that sends nothing: a person decides about the write. While a request of the
-// entry is under way, claim waits for its end (contract 12). Errors: [journal.ErrNotPending] and ctx's.
+// claim begins an attempt that sends nothing, so that a person can decide about the write. While a
+// request of the entry is in flight, claim waits for it to end (contract 12). Errors:
+// [journal.ErrNotPending] and ctx's.
 func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return nil, err
@@ -28,8 +29,8 @@ func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	}
 }
 
-// tryClaim returns the attempt, or a channel that closes with the request under way, or neither if
-// nothing is pending.
+// tryClaim returns the attempt. If a request is in flight, it returns a channel that closes when that
+// ends; if nothing is pending, neither.
 func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,8 +52,8 @@ func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
 	return a, nil
 }
 
-// Drop makes an entry's pending write a dead letter, of the sequence number if that is not 0.
-// While a request of the entry is under way, Drop waits for its end or ctx's.
+// Drop makes an entry's pending write a dead letter. If seq is not 0, it drops only the write with that
+// number. While a request of the entry is in flight, Drop waits until it ends or ctx does.
 //
 // Errors: [journal.ErrNotPending], ctx's, and those of a failed journal.
 func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped journal.Write, err error) {
@@ -77,7 +78,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 	if superseded, err := a.superseded(w); err != nil {
 		return journal.Write{}, err
 	} else if superseded {
-		return journal.Write{}, journal.ErrNotPending // a newer write has taken its place
+		return journal.Write{}, journal.ErrNotPending // a newer write has replaced it
 	}
 	f.opts.Logger.Warn("a pending write was dropped by hand: it is a dead letter now",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq)

@@ -6,27 +6,27 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Result counts what has become of the entries that a flush or a drain waited for.
+// Result counts the outcomes of the entries that a flush or a drain waited for.
 type Result struct {
 	Settled, Dead, Pending int
 }
 
-// callers are the calls that wait for writes to settle or die. A wait for a namespace is a few numbers,
-// however many entries it is about. callers is not safe for concurrent use.
+// callers holds the calls that wait for writes to settle or become dead letters. A wait for a namespace
+// takes a few numbers, however many entries it covers. callers is not safe for concurrent use.
 type callers struct {
-	flushes map[string][]*flushWait // by namespace; "" is all
+	flushes map[string][]*flushWait // by namespace; "" for all of them
 	entries map[journal.ID][]*entryWait
 }
 
-// flushWait is a wait for all writes of a namespace up to a position.
+// flushWait waits for all writes of a namespace up to a position.
 type flushWait struct {
 	namespace string
 	upTo      uint64 // position of the newest write when the wait began
-	result    Result // Pending counts the entries that are left
+	result    Result // Pending counts the entries still waited for
 	done      chan struct{}
 }
 
-// entryWait is a wait for one write of an entry.
+// entryWait waits for one write of an entry.
 type entryWait struct {
 	id      journal.ID
 	seq     uint64
@@ -54,11 +54,11 @@ func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
 	return w
 }
 
-// waitFor reports whether a caller waits for this entry alone.
+// waitFor reports whether a caller waits for this single entry.
 func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 }
 
-// completed tells the callers that an entry's writes up to seq are done with. The position of its oldest
-// pending write was from, and is to now.
+// completed tells the callers that an entry's writes up to seq are complete. The position of its oldest
+// pending write moves from from to to.
 func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool) {
 	cs.completedIn(id.Namespace, from, to, dead)
 	cs.completedIn("", from, to, dead)
@@ -96,7 +96,7 @@ func (cs *callers) completedIn(namespace string, from, to uint64, dead bool) {
 	}
 }
 
-// leaveFlush ends a wait, if it has not ended by itself.
+// leaveFlush removes a wait that has not ended.
 func (cs *callers) leaveFlush(w *flushWait) {
 	cs.keepFlushes(w.namespace, func(other *flushWait) bool { return other != w })
 }
@@ -108,7 +108,7 @@ func (cs *callers) keepFlushes(namespace string, keep func(*flushWait) bool) {
 	}
 }
 
-// leaveEntry ends a wait, if it has not ended by itself.
+// leaveEntry removes a wait that has not ended.
 func (cs *callers) leaveEntry(w *entryWait) {
 	left := slices.DeleteFunc(cs.entries[w.id], func(other *entryWait) bool { return other == w })
 	if cs.entries[w.id] = left; len(left) == 0 {

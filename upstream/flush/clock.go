@@ -2,17 +2,18 @@ package flush
 
 import "time"
 
-// instant is a time on the flusher's own monotonic clock, always above zero: a third of a time.Time.
+// instant is a time on the flusher's own monotonic clock, always above zero. It takes a third of a
+// time.Time's memory.
 type instant time.Duration
 
-// clock tells instants. No jump of the wall clock moves it (contract 19).
+// clock returns instants. Jumps of the wall clock do not affect it (contract 19).
 type clock struct {
-	epoch time.Time // where instants count from
+	epoch time.Time // the origin of its instants
 }
 
 func (c clock) now() instant { return c.instant(time.Now()) }
 
-// instant returns t on this clock; zero stays 0.
+// instant converts t to this clock; the zero time becomes 0.
 func (c clock) instant(t time.Time) instant {
 	if t.IsZero() {
 		return 0
@@ -20,7 +21,7 @@ func (c clock) instant(t time.Time) instant {
 	return max(1, instant(t.Sub(c.epoch))+1)
 }
 
-// wall returns an instant on the wall clock; 0 stays zero.
+// wall converts an instant to the wall clock; 0 becomes the zero time.
 func (c clock) wall(at instant) time.Time {
 	if at == 0 {
 		return time.Time{}

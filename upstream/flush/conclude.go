@@ -10,14 +10,14 @@ import (
 	"github.com/botwired/botwired/upstream/fence"
 )
 
-// The reasons of failures and of the dead letters of a fence, for people.
+// Reasons that people see in failures and in dead letters of a fence.
 const (
 	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
 	reasonLost      = "another host has written later"
 	reasonContended = "other hosts write the entry faster than this one gets its write in"
 )
 
-// conclude ends the attempt at a pending write by the end of its send attempt.
+// conclude ends the attempt according to the result of its send attempt.
 func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error {
 	if end.requested {
 		return a.requested(ctx, s, end)
@@ -33,7 +33,7 @@ func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error 
 	return a.unasked(ctx, end.failed)
 }
 
-// requested ends the attempt with the verdict on the write's request.
+// requested ends the attempt according to the verdict on the write's request.
 func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error {
 	w, failed, verdict := s.write, end.failed, end.verdict()
 	if verdict == upstream.Unsent {
@@ -42,9 +42,9 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error
 		}
 	}
 	if failed != nil && ctx.Err() != nil {
-		// The sent mark stays, unless it is certain that the request was not sent.
+		// The sent mark stays, unless the request was certainly not sent.
 		a.putBack()
-		return nil //nolint:nilerr // to end with the process is no failure
+		return nil //nolint:nilerr // the process ending is no failure
 	}
 	switch verdict {
 	case upstream.Confirmed:
@@ -62,7 +62,7 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error
 		a.noteDoubt(contentOf(w))
 		a.tryAgain(failed, a.blame(ctx, failed))
 	case upstream.Unsent, upstream.Transient:
-		if verdict == upstream.Transient { // though it failed, it may have been carried out
+		if verdict == upstream.Transient { // it failed, but may have been carried out
 			a.mayHold(contentOf(w)) // guard 17.19
 		}
 		a.tryAgain(failed, a.blame(ctx, failed)) // guard 13.4
@@ -70,20 +70,21 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error
 	return nil
 }
 
-// unasked ends the attempt: upstream could not be asked, and nothing of the write was sent.
+// unasked ends an attempt that could not ask upstream. The write was not sent.
 func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) error {
 	if err := a.unmark(); err != nil {
 		return err
 	}
 	what := ""
 	if failed.Verdict == upstream.Paused {
-		what = "comparing with upstream: " // and the write itself might be let in
+		what = "comparing with upstream: " // upstream might still let the write itself in
 	}
 	a.notRead(ctx, what, failed)
 	return nil
 }
 
-// contended ends the attempt: it waits like one that has failed, though upstream is well.
+// contended ends the attempt after too many conflicts. The task backs off as after a failure, though
+// upstream is healthy.
 func (a *attempt) contended(s *sendAttempt) error {
 	if err := a.unmark(); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (a *attempt) contended(s *sendAttempt) error {
 	return nil
 }
 
-// held ends the attempt: upstream holds already what the write would leave.
+// held ends the attempt: upstream already holds the content that the write would leave.
 func (a *attempt) held(s *sendAttempt, v upstream.Version) error {
 	a.heard(s)
 	s.is(v)
@@ -127,8 +128,8 @@ func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err erro
 	return nil
 }
 
-// lost ends the attempt: another host's state is later. If a request of this host's may still be
-// carried out over it, a copy of the state becomes pending in the write's place, which repairs that.
+// lost ends the attempt: another host's state is later. If a request of this host may still overwrite
+// that state, a copy of it becomes pending, to repair that.
 func (a *attempt) lost(s *sendAttempt, v upstream.Version) (err error) {
 	a.heard(s)
 	w, mayLand := s.write, a.mayStillLand(s.asked)
@@ -154,8 +155,8 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (err error) {
 	return a.f.fences.guard(a.f.opts.Journal, w, v)
 }
 
-// mayStillLand returns the contents of the unanswered requests that upstream could still carry out when it
-// was asked, and forgets the other requests.
+// mayStillLand returns the contents of the unanswered requests that upstream could still carry out when
+// it was asked. It forgets the other requests.
 func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -169,9 +170,9 @@ func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
 
 func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
 
-// FenceAll has every write that was acknowledged before the call compared with upstream before
-// it is sent, whatever flush.fence says: this machine or its data directory may be a copy, or was
-// away, and others may have written meanwhile.
+// FenceAll makes the flusher compare every write acknowledged before the call with upstream before
+// sending it, regardless of flush.fence. It is for a machine or data directory that may be a copy, or
+// was away, while others may have written.
 func (f *Flusher) FenceAll() {
 	upTo := f.opts.Journal.Stats().LastSeq
 	f.fences.all(upTo) // guard 19.31

@@ -6,23 +6,23 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// doubt describes an entry's requests that were sent and not answered. Upstream may still
-// carry out each of them until its late window has passed (contract 14).
+// doubt describes the requests of an entry that were sent and not answered. Upstream may still carry
+// out each of them until its late window has passed (contract 14).
 type doubt struct {
 	landings []landing
-	// unknownUntil is set if the journal does not say what the requests would leave (after an older
-	// format, or a recovery): they can land until then. Nothing is sent before: a read-back could not tell
-	// a late arrival from another host's answer to the newest write, and would repair both.
+	// unknownUntil is set if the journal does not say what the requests would leave (an older format,
+	// or a recovery): they can land until then. Nothing is sent before: a read-back could not tell a
+	// late arrival from another host's answer to the newest write, and would repair both.
 	unknownUntil instant
-	// confirmed is the write that upstream has confirmed since; nil before. It is read back once nothing
-	// can land any more.
+	// confirmed is the write that upstream has confirmed since; nil: none yet. It is read back once no
+	// request can land any more.
 	confirmed *confirmation
 }
 
-// landing is an unanswered request, by the content that it would leave.
+// landing is an unanswered request, identified by the content that it would leave.
 type landing struct {
 	content journal.Content
-	until   instant // it cannot land any more from then on
+	until   instant // it can no longer land after that
 }
 
 type confirmation struct {
@@ -32,15 +32,15 @@ type confirmation struct {
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
 
-// add records one more unanswered request. It may land over the write that upstream has confirmed.
+// add records another unanswered request. It may land over the write that upstream has confirmed.
 func (d *doubt) add(c journal.Content, until instant) {
-	// An outage of days sends the same content again and again.
+	// During an outage of days, the same content is sent again and again.
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
 	d.landings = append(d.landings, landing{c, until})
 	d.confirmed = nil
 }
 
-// recalled returns the doubt that an earlier process has left.
+// recalled returns the doubt that an earlier process left behind.
 func recalled(left journal.Doubtful, until instant) *doubt {
 	if len(left.Contents) == 0 {
 		return &doubt{unknownUntil: until}
@@ -62,7 +62,7 @@ func (d *doubt) contents() (all []journal.Content) {
 	return all
 }
 
-// sentAt forgets the requests that could no longer land when a newer one was sent.
+// sentAt forgets the requests that could no longer land when a newer request was sent.
 func (d *doubt) sentAt(at instant) {
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.until <= at }) // guard 18.5
 	if d.unknownUntil <= at {
@@ -70,8 +70,8 @@ func (d *doubt) sentAt(at instant) {
 	}
 }
 
-// over reports whether nothing can land any more. A request for the state that upstream already holds
-// counts, too: a newer write may come before it lands.
+// over reports whether no request can land any more. A request for the content that upstream already
+// holds still counts: a newer write may come before it lands.
 func (d *doubt) over() bool { return d.unknownUntil == 0 && len(d.landings) == 0 } // guard 14.1
 
 // until returns the end of the last late window.

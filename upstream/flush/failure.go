@@ -9,11 +9,10 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// fullDiskRetry is the wait of a task after a full disk.
+// fullDiskRetry is how long a task waits after it found the disk full.
 const fullDiskRetry = time.Second
 
-// stop ends the attempt and puts its task back in line, to wait until at; 0 is not at all. The caller
-// holds mu.
+// stop ends the attempt and enqueues its task, to wait until at; 0 means no wait. The caller holds mu.
 func (a *attempt) stop(why waiting, at instant) {
 	a.task.removes = a.task.removes || a.removes
 	a.f.schedule.stop(a, a.f.now())
@@ -24,15 +23,15 @@ func (a *attempt) stop(why waiting, at instant) {
 	a.f.schedule.enqueue(a.queue, a.task, a.f.now())
 }
 
-// backOut ends an attempt that leaves nothing upstream, or only a doubt. What is pending of the entry
-// waits as before.
+// backOut ends an attempt that leaves upstream unchanged, or only adds a doubt. The entry's pending
+// write waits as before.
 func (a *attempt) backOut() {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	a.resume()
 }
 
-// resume is backOut for a caller that holds mu.
+// resume does the work of backOut. The caller holds mu.
 func (a *attempt) resume() {
 	why, at := backingOff, instant(0)
 	if r := a.task.retry; r != nil {
@@ -42,7 +41,7 @@ func (a *attempt) resume() {
 		case a.task.first == 0:
 			why, at = doubting, max(atOnce, d.until())
 		case d.confirmed == nil && why == doubting && d.unknownUntil == 0, d.confirmed != nil && a.task.seq > d.confirmed.seq:
-			why, at = backingOff, a.f.now()+instant(a.f.opts.BackoffInitial) // it is to be sent
+			why, at = backingOff, a.f.now()+instant(a.f.opts.BackoffInitial) // the pending write still has to be sent
 		}
 	}
 	if a.task.needless() {
@@ -53,7 +52,7 @@ func (a *attempt) resume() {
 	a.stop(why, at)
 }
 
-// putBack ends an attempt that has shown nothing of upstream. Its task is due at once.
+// putBack ends an attempt that has learned nothing about upstream. Its task is due at once.
 func (a *attempt) putBack() {
 	a.f.health.Release(a.probe)
 	a.f.mu.Lock()
@@ -61,13 +60,13 @@ func (a *attempt) putBack() {
 	a.stop(backingOff, atOnce)
 }
 
-// unmade takes back what an attempt that made no request has of the quota and of upstream's health.
+// unmade returns the quota and the probe of an attempt that made no request.
 func (a *attempt) unmade() {
 	a.charge.takeBack()
 	a.f.health.Release(a.probe)
 }
 
-// waitForRoom ends an attempt that was not made: the disk has no room for the record of its outcome.
+// waitForRoom ends an attempt that was not made: the disk has no room to record its outcome.
 func (a *attempt) waitForRoom() {
 	a.unmade()
 	a.f.mu.Lock()
@@ -91,7 +90,7 @@ func (a *attempt) failed(failed *upstream.Error, why waiting, retryAt instant) {
 	a.stop(why, retryAt)
 }
 
-// answered records that upstream gave a verdict. If it carried a write out, through is true.
+// answered records that upstream gave a verdict. through means that it carried out a write.
 func (a *attempt) answered(through bool) {
 	a.f.health.Success(a.id(), a.probe)
 	a.f.mu.Lock()
@@ -108,13 +107,13 @@ func (a *attempt) answered(through bool) {
 	if through && r != nil {
 		r.attempts, r.backoff = 0, nil
 	}
-	// Only a request that left after the namespace was blocked shows that it no longer is.
+	// Only a request sent after the namespace was blocked shows that the block is over.
 	if through && a.trial {
 		s.unblock(a.queue)
 	}
 }
 
-// keepWaiting makes a throttled or paused namespace wait.
+// keepWaiting throttles or pauses the namespace, as upstream's verdict says.
 func (a *attempt) keepWaiting(failed *upstream.Error) {
 	a.f.opts.namespaceFull(a.queue.Key(), failed)
 	if failed.Says() {
@@ -131,16 +130,16 @@ func (a *attempt) keepWaiting(failed *upstream.Error) {
 	a.pause(failed)
 }
 
-// throttle makes the namespace wait as long as upstream asked, or else by a backoff. The
-// caller holds mu.
+// throttle makes the namespace wait as long as upstream asked, or else by a backoff. The caller holds
+// mu.
 func (a *attempt) throttle(failed *upstream.Error) {
 	q := a.queue
 	if a.trial {
-		q.paused = "" // upstream lets it in, if not now
+		q.paused = "" // upstream lets it in, but not yet
 	}
 	wait := failed.RetryAfter // guard 15.9
-	// Of the requests that were under way when the namespace was first throttled, only
-	// one raises the backoff.
+	// If several requests were in flight when the namespace was first throttled, only one of them
+	// raises the backoff.
 	if wait == 0 && (a.trial || !q.blocked) {
 		if q.backoff == nil {
 			longest := a.f.opts.BackoffMax
@@ -151,7 +150,7 @@ func (a *attempt) throttle(failed *upstream.Error) {
 		}
 		wait = q.backoff.NextBackOff()
 	}
-	if a.charge.flying { // and not a read
+	if a.charge.flying { // false for a read
 		a.f.opts.Quotas.Throttled(q.Key(), wait)
 	}
 	begins := q.throttled == ""
@@ -163,8 +162,8 @@ func (a *attempt) throttle(failed *upstream.Error) {
 	}
 }
 
-// pause makes the namespace wait for a person, with one attempt every BackoffMax, each by another task:
-// upstream may refuse this entry alone. The caller holds mu.
+// pause makes the namespace wait for a person. Every BackoffMax one attempt is made, each by another
+// task: upstream may refuse only this entry. The caller holds mu.
 func (a *attempt) pause(failed *upstream.Error) {
 	q := a.queue
 	begins := q.paused == ""
@@ -182,24 +181,23 @@ func (a *attempt) pause(failed *upstream.Error) {
 	}
 }
 
-// block keeps a namespace from sending for a while, and to one request at a time until one
-// goes through. If an earlier answer asked for a longer wait, the longer wait stands. The
-// caller holds mu.
+// block stops a namespace from sending for a while, and then allows one request at a time until one
+// succeeds. If an earlier answer asked for a longer wait, the longer wait stands. The caller holds mu.
 func (a *attempt) block(wait time.Duration, failed *upstream.Error, retryAt instant) {
 	a.queue.blocked = true
 	a.queue.notBefore = max(a.queue.notBefore, a.f.now()+instant(wait)) // guard 16.26
 	a.failed(failed, backingOff, retryAt)
 }
 
-// mayHold notes that upstream may hold c, until it confirms the next write.
+// mayHold records that upstream may hold c, until it confirms the next write.
 func (a *attempt) mayHold(c journal.Content) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	retryOf(a.task).mayHold(c)
 }
 
-// noteDoubt puts the entry in doubt: for a late window, upstream may carry out a request that leaves c.
-// The newest write is sent as soon as upstream answers again all the same (contract 14).
+// noteDoubt puts the entry in doubt: within the late window, upstream may still carry out a request
+// that leaves c. The newest write is sent as soon as upstream answers again all the same (contract 14).
 func (a *attempt) noteDoubt(c journal.Content) {
 	if a.f.exact {
 		a.mayHold(c)
@@ -214,7 +212,7 @@ func (a *attempt) noteDoubt(c journal.Content) {
 	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
 }
 
-// tryAgain makes the task wait by its own backoff, or by the probes' while upstream is down.
+// tryAgain makes the task wait by its own backoff, or by that of the probes while upstream is down.
 func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -230,7 +228,7 @@ func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
 		wait = r.backoff.NextBackOff()
 		if v := a.f.health.View(); v.Failing && a.f.instant(v.Since) <= r.since {
 			// guard 14.6
-			wait = min(wait, probeMax) // nothing went through since: perhaps upstream is asked for this entry only
+			wait = min(wait, probeMax) // nothing succeeded since: perhaps this entry's requests are the only ones
 		}
 		wait = max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 	}
@@ -242,8 +240,7 @@ func (a *attempt) tryAgain(failed *upstream.Error, down bool) {
 	a.failed(failed, why, now+instant(wait)) // guard 14.4
 }
 
-// blame records a failure that says something of upstream's health, unless it came with the end of the
-// process.
+// blame records a failure that affects upstream's health, unless the process ending caused it.
 func (a *attempt) blame(ctx context.Context, failed *upstream.Error) (down bool) {
 	if ctx.Err() != nil {
 		a.f.health.Release(a.probe)

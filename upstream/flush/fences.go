@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// mostLinger bounds how long the last confirmation of an entry replaces a fence. During that time,
+	// mostLinger bounds how long an entry's last confirmation replaces a fence. During that time,
 	// another host may write unseen.
 	mostLinger = 250 * time.Millisecond
-	// mostLately bounds the remembered writes.
+	// mostLately bounds the number of remembered writes.
 	mostLately = 4096
 )
 
@@ -29,10 +29,10 @@ type fences struct {
 	offset  *fence.Offset
 
 	mu     sync.Mutex // guards the fields below
-	upTo   uint64     // writes up to this one are fenced, even if the settings say no
-	since  time.Time  // when upTo was set: a write sent before counts as confirmed long ago
+	upTo   uint64     // writes up to this one are fenced regardless of the settings
+	since  time.Time  // when upTo was set: confirmations of writes sent before no longer count
 	landed map[journal.ID]landed
-	ring   []journal.ID // the entries of landed, in the order in which they came, from next on
+	ring   []journal.ID // keys of landed in insertion order, starting at next
 	next   int
 }
 
@@ -52,7 +52,7 @@ func newFences(opts *Options) *fences {
 
 // applies reports whether a write has to be compared with upstream. If that costs a request and only
 // the settings ask for it, applies returns false for an entry that upstream has just confirmed: within
-// its linger, or the time of an attempt, both bounded. A write of another host in that time is
+// its linger, or the usual time of a write, both bounded. A write of another host in that time is
 // overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
@@ -70,7 +70,7 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 		return false
 	case s.exact:
 		return true
-	case known && apart(last.received, last.sent) > fenceAge: // nobody knows when it was carried out
+	case known && apart(last.received, last.sent) > fenceAge: // it is unknown when it was carried out
 		return true
 	}
 	lately := max(min(s.linger(w.Namespace), mostLinger), min(trip, fenceAge))
@@ -102,7 +102,8 @@ func (s *fences) last(id journal.ID) (landed, bool) {
 	return last, ok && !last.received.IsZero()
 }
 
-// forget drops an entry's write, as upstream holds another host's state. Its place in the ring stays.
+// forget drops an entry's write, because upstream holds another host's state. Its place in the ring
+// stays.
 func (s *fences) forget(id journal.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *fences) forget(id journal.ID) {
 	}
 }
 
-// all fences every write up to upTo, and no longer counts earlier confirmations as recent.
+// all fences every write up to upTo, and ignores earlier confirmations.
 func (s *fences) all(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *fences) all(upTo uint64) {
 	s.since = time.Now()
 }
 
-// doubted reports whether a write is older than the last doubt about this host itself.
+// doubted reports whether a write was made before this host was last doubted (see FenceAll).
 func (s *fences) doubted(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +128,7 @@ func (s *fences) doubted(seq uint64) bool {
 }
 
 // sentAfter returns the earliest time, by upstream's clock, at which upstream can have carried out a
-// request that left at sent; 0 if nobody knows.
+// request sent at sent; 0 if unknown.
 func (s *fences) sentAfter(sent time.Time) float64 {
 	at := s.offset.UpstreamTime(sent).Least
 	if math.IsInf(at, 0) {
@@ -136,15 +137,15 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 	return max(0, at)
 }
 
-// guard journals a pending copy of another host's state that has just won. An unanswered request of this host
-// may still land over that state: the copy is read back, and repairs that. It loses to anything later.
-// Its time is the later one of the state's and the losing write's, as no reader may see time go back
-// (contract 19).
+// guard journals a pending copy of another host's state that has just won. An unanswered request of
+// this host may still land over that state; reading the copy back repairs that. The copy loses to
+// anything later. Its time is the later of the state's and the losing write's: no reader may see time
+// go back (contract 19).
 func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) error {
 	const earlier = 1 // second: the state itself counts as later, even if the clocks drift
 	ahead := s.offset.At(math.MaxUint64).Most
-	if math.IsInf(ahead, 1) { // the clock has just been set
-		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state, once the offset is known
+	if math.IsInf(ahead, 1) { // the clock was just set
+		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state once the offset is known
 	}
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
@@ -152,7 +153,7 @@ func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) er
 		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
-		return nil // there is no room for it, or a newer write is pending
+		return nil // no room for it, or a newer write is pending
 	}
 	return err
 }

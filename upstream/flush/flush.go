@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Flush returns when every write that was acknowledged before the call has settled or is dead: the
-// writes of one namespace or, with "", of all. It skips the linger, but keeps to upstream's pace. When
-// ctx ends first, Flush returns its error and what is left. The counts are of entries.
+// Flush returns when every write acknowledged before the call has settled or become a dead letter: the
+// writes of one namespace or, with "", all. It skips the linger, but respects throttling, backoff and
+// quotas. If ctx ends first, Flush returns its error and what is left. It counts entries.
 func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, pending int, err error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return 0, 0, f.pending(), err
@@ -44,7 +44,8 @@ func (f *Flusher) pending() int {
 	return f.schedule.pending
 }
 
-// expedite ends the linger of the pending writes of a namespace, or of all, and returns a wait for them.
+// expedite ends the linger of all pending writes of a namespace, or with "" of all, and returns a wait
+// for them.
 func (f *Flusher) expedite(namespace string) *flushWait {
 	if namespace != "" {
 		return f.expediteNamespace(namespace)
@@ -56,17 +57,17 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 	return w
 }
 
-// queuesAtOnce bounds the queues that are visited under one hold of the lock.
+// queuesAtOnce bounds the queues visited under one hold of the lock.
 const queuesAtOnce = 128
 
-// eachQueue visits all queues. It releases the lock now and then, so the schedule may change between
-// two visits.
+// eachQueue visits all queues. It releases the lock from time to time, so the schedule may change
+// between two visits.
 func (f *Flusher) eachQueue(visit func(*queue)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
 		cursor, done = f.schedule.queues.Walk(cursor, queuesAtOnce, visit)
 		f.mu.Unlock()
-		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
+		runtime.Gosched() // otherwise this goroutine takes the lock again before a writer wakes up
 	}
 }
 
@@ -89,13 +90,13 @@ func (f *Flusher) leave(w *flushWait) Result {
 	return w.result
 }
 
-// Await sends an entry's pending write without linger, and returns when the write of that sequence
-// number, or a newer one to the entry, has settled. It returns false when ctx ends first, or when the
-// write is a dead letter.
+// Await sends an entry's pending write without linger. It returns true when the write with that
+// sequence number, or a newer one of the entry, has settled. It returns false when ctx ends first, or
+// when the write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
 	w := f.awaitEntry(id, seq)
 	if w == nil {
-		// The write went upstream before its caller began to wait: hardly ever.
+		// Rare: the write completed before its caller began to wait.
 		_, dead, err := f.opts.Journal.IsDead(id, seq)
 		return !dead && err == nil
 	}
@@ -109,8 +110,8 @@ func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled
 	return w.settled
 }
 
-// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if nothing of it is
-// pending any more.
+// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if the entry has
+// nothing pending.
 func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,15 +125,14 @@ func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 
 type drain struct {
 	since    time.Time
-	deadline instant // 0 if there is none
+	deadline instant // 0: none
 	hopeless chan struct{}
 	over     bool // hopeless is closed
 }
 
-// Drain flushes without linger, for shutdown. It returns when nothing is pending, when
-// nothing more can be done by ctx's deadline, or when ctx ends. If upstream is down, Drain
-// tries it once more at once, and does not wait for it after that. From its first call on,
-// no write lingers. Its callers make one call at a time.
+// Drain flushes without linger, for shutdown. It returns when nothing is pending, when nothing more can
+// be done by ctx's deadline, or when ctx ends. If upstream is down, Drain tries it once more at once,
+// and then gives up. After the first call, no write lingers. Concurrent calls are not allowed.
 func (f *Flusher) Drain(ctx context.Context) Result {
 	if f.rebuilt(ctx) != nil {
 		return Result{Pending: f.pending()}
@@ -160,12 +160,12 @@ func (f *Flusher) beginDrain(d *drain) *flushWait {
 	w := f.expedite("")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drain = d // only now: before, tasks that linger are no reason to give up
+	f.drain = d // set only now: lingering tasks would have made judgeDrain give up
 	return w
 }
 
-// judgeDrain ends a drain for which nothing more can be done: nothing is under way, and
-// the next request could be made at the given time. The caller holds mu.
+// judgeDrain ends a drain that can do nothing more: no request is in flight, and the next could be made
+// only at next. The caller holds mu.
 func (f *Flusher) judgeDrain(next instant) {
 	d := f.drain
 	if d == nil || d.over || len(f.schedule.running) > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// Journal has the methods of the journal that the flusher calls. See there.
+// Journal has the methods of the journal that the flusher calls. See [journal.Journal].
 type Journal interface {
 	Rebuilt() <-chan struct{}
 	Newest(journal.ID) (w journal.Write, ok bool, err error)
@@ -38,79 +38,77 @@ type Options struct {
 	Journal Journal
 	Through *journal.WriteThrough
 	Engine  upstream.Engine
-	// Host names this host's writes where the engine keeps such names: see [upstream.Writer].
+	// Host names this host in its writes if the engine stores such names: see [upstream.Writer].
 	Host string
-	// Health is told how requests end, and stops all but one while upstream is down.
+	// Health learns how requests end, and allows only probes while upstream is down.
 	Health *upstream.Health
-	// Linger is how long a write to a namespace waits for a newer one to its entry.
+	// Linger returns how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
-	// Fence says whether the writes of a namespace are compared with upstream before they are sent
-	// (contract 17); nil: only those are that ask for it themselves. Without a FenceJournal
-	// none is.
+	// Fence reports whether the writes of a namespace are compared with upstream before they are sent
+	// (contract 17). If it is nil, only writes that ask for it are. Without a FenceJournal, none is.
 	Fence        func(namespace string) bool
 	FenceJournal *journal.Fence
-	// BeforeSend, if not nil, is called before it is decided whether a write is compared with
-	// upstream, right before it is sent. It may call FenceAll.
+	// BeforeSend, if not nil, is called right before a write is sent, before the flusher decides
+	// whether to compare it with upstream. It may call FenceAll.
 	BeforeSend func()
-	// Offset estimates how far upstream's clock is ahead; nil is one of the flusher's own.
+	// Offset estimates how far upstream's clock is ahead; nil: the flusher makes its own.
 	Offset *fence.Offset
-	// OnFence, if not nil, is called when a fence has ended, with its outcome in the words of the
-	// metrics and the number of its requests.
+	// OnFence, if not nil, is called when a fence has ended, with its outcome as the metrics name it
+	// and the number of its requests.
 	OnFence func(outcome string, requests int)
-	// Quotas are the budgets of the namespaces; nil if there are none.
+	// Quotas are the budgets of the namespaces; nil: none.
 	Quotas *quota.Quotas
-	// Slots bound the requests under way.
+	// Slots limit the requests in flight.
 	Slots *limit.Slots
-	// Timeout is how long a write through waits for its turn.
+	// Timeout bounds how long a write through waits for its turn.
 	Timeout time.Duration
-	// LateWindow is how long an unanswered request may still be carried out.
+	// LateWindow is how long upstream may still carry out an unanswered request.
 	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
-	// OnSend, if not nil, is called right before the request of a pending write leaves, with the
-	// flusher's lock held: it must be quick, and must not call the flusher or the journal. It is
-	// not called for a write that is superseded by then.
+	// OnSend, if not nil, is called right before the request of a pending write is sent, with the
+	// flusher's lock held. It must be quick, and must not call the flusher or the journal. It is not
+	// called for a write that a newer one has superseded.
 	OnSend func(journal.Write)
 	// OnOutcome, if not nil, is called with the verdict on every write request.
 	OnOutcome func(journal.Op, upstream.Verdict)
-	// OnSettled, if not nil, is called with every write that has settled and that
-	// upstream still held when it was last asked, before the callers that wait for the
-	// write go on.
+	// OnSettled, if not nil, is called with every write that has settled and that upstream still held
+	// when last asked. It is called before the callers that wait for the write are released.
 	OnSettled func(journal.Write)
-	// OnNamespaceFull, if not nil, is called when upstream has refused a write as its
-	// namespace is full.
+	// OnNamespaceFull, if not nil, is called when upstream has refused a write because its namespace is
+	// full.
 	OnNamespaceFull func(namespace string)
 	// Logger receives dead letters, and a line when writes begin to wait. It must not be nil.
 	Logger *slog.Logger
 }
 
-// Flusher carries pending writes upstream. See the package's doc for its rules. Its
-// methods may be called concurrently.
+// Flusher carries pending writes upstream. The package's doc describes its rules. Its methods may be
+// called concurrently.
 type Flusher struct {
 	clock
 	opts   Options
-	exact  bool // the engine is
+	exact  bool // the engine is exact
 	fences *fences
 	health *upstream.Circuit
 	wake   chan struct{} // holds one token: something may have become due
 
-	// mu guards the fields below. A task that is running belongs to its attempt, which may
-	// read the task without the lock, but for what a new write or a caller changes: seq,
-	// first, writtenAt, waited and urgent. Others may read what the attempt writes.
+	// mu guards the fields below. A running task belongs to its attempt, which may read it without the
+	// lock, except the fields that a new write or a caller changes: seq, first, writtenAt, waited and
+	// urgent. Others may read the fields that the attempt writes.
 	//
-	// Writers wait for this lock: the journal announces writes with its own lock held.
-	// So it is held for a few steps only, however many entries are pending, but for
-	// TryNow. The journal is never called with it held, and nothing is logged.
+	// Writers wait for this lock: the journal announces writes with its own lock held. So it is held
+	// for a few steps only, however many entries are pending; TryNow is the exception. While it is
+	// held, the journal is never called and nothing is logged.
 	mu       loggingmutex.Mutex
 	schedule *schedule
 	callers  *callers
-	drain    *drain     // not nil once a drain has begun
-	diskFull bool       // the last attempt found the disk too full
+	drain    *drain     // nil until a drain begins
+	diskFull bool       // the last attempt found the disk full
 	refusals refusalsOf // by namespace
 }
 
-// New returns a flusher that does nothing until it is run. Its Changed has to be
-// subscribed to the journal before the journal's index is rebuilt.
+// New returns a flusher. It does nothing before Run. Subscribe Changed to the journal before the
+// journal rebuilds its index.
 func New(opts Options) *Flusher {
 	if opts.Offset == nil {
 		opts.Offset = fence.NewOffset()
@@ -131,7 +129,7 @@ func New(opts Options) *Flusher {
 	return f
 }
 
-// Changed takes in a change of the journal. The journal has to call it on every change.
+// Changed handles a change of the journal. The journal must call it on every change.
 func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
@@ -150,8 +148,8 @@ func (f *Flusher) signal() {
 	}
 }
 
-// Run flushes until ctx ends or the journal fails. It waits for the requests under way,
-// which end with ctx.
+// Run flushes until ctx ends or the journal fails. It waits for the requests in flight, which end with
+// ctx.
 func (f *Flusher) Run(ctx context.Context) error {
 	if err := f.recallDoubts(); err != nil { // guard 14.10
 		return err
@@ -164,10 +162,10 @@ func (f *Flusher) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// recallChunk bounds the entries that are put in doubt under one hold of the lock.
+// recallChunk bounds the entries put in doubt under one hold of the lock.
 const recallChunk = 128
 
-// recallDoubts puts in doubt the entries whose requests an earlier process has left unanswered.
+// recallDoubts puts entries in doubt whose requests an earlier process left unanswered.
 func (f *Flusher) recallDoubts() error {
 	entries, err := f.opts.Journal.InDoubt()
 	if err != nil {
@@ -180,7 +178,7 @@ func (f *Flusher) recallDoubts() error {
 			f.schedule.doubtful(entry, f.exact, now+instant(f.opts.LateWindow), now)
 		}
 		f.mu.Unlock()
-		runtime.Gosched() // or this goroutine takes the lock again before a writer wakes up
+		runtime.Gosched() // otherwise this goroutine takes the lock again before a writer wakes up
 	}
 	return nil
 }
@@ -197,7 +195,7 @@ func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
 	return nil
 }
 
-// sleep returns at a time, if that is not zero, when signalled, or at the end of ctx.
+// sleep returns at the given time (0: none), on a signal, or when ctx ends.
 func (f *Flusher) sleep(ctx context.Context, at instant) {
 	var due <-chan time.Time
 	if at != 0 {
@@ -212,14 +210,14 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 	}
 }
 
-// take returns an attempt to make now, or the time to ask again; 0 is when signalled.
+// take returns an attempt to make now, or the time to ask again; 0 means on the next signal.
 func (f *Flusher) take() (*attempt, instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.schedule
 	c := f.opts.Slots.Concurrency()
 	if s.wakeAt = 0; len(s.running) >= c.Limit {
-		return nil, 0 // when a request has ended
+		return nil, 0 // until a request ends
 	}
 	s.window = min(s.window, c.Now)
 	a, at := f.begin(f.now())
@@ -234,8 +232,8 @@ func (f *Flusher) take() (*attempt, instant) {
 	return nil, at
 }
 
-// begin starts an attempt of the queue that is next, if upstream's health admits one, or else of a hopeful
-// queue. If it starts none, it returns when to ask again. The caller holds mu.
+// begin starts an attempt of the next queue if upstream's health admits it, or else of a hopeful queue.
+// If it starts none, it returns when to ask again. The caller holds mu.
 func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	s := f.schedule
 	q, at := s.next(now)
@@ -257,9 +255,10 @@ func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	return s.hoping, 0
 }
 
-// Attempts returns how many requests for an entry's pending write failed since the last success, why the
-// last one failed, and the earliest time of the next: zero while one is under way, never in the past, and
-// not before the time of EntryWaits. For an entry with nothing pending, all results are zero.
+// Attempts returns how many requests for an entry's pending write failed since the last success, why
+// the last one failed, and the earliest time of the next. That time is zero while a request is in
+// flight; otherwise it is neither in the past nor before the time that EntryWaits returns. If nothing
+// is pending, all results are zero.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
 	v := f.health.View()
 	f.mu.Lock()
@@ -279,7 +278,7 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 	return count, last, next
 }
 
-// Saved counts the writes since the start that needed no request upstream: a newer write to their entry
+// Saved returns how many writes since the start needed no request, because a newer write to their entry
 // came before they were sent.
 func (f *Flusher) Saved() int64 {
 	f.mu.Lock()
@@ -287,21 +286,22 @@ func (f *Flusher) Saved() int64 {
 	return f.schedule.saved
 }
 
-// usualTrip returns the usual time of a write, with its fence.
+// usualTrip returns the smoothed time of a write, including its fence.
 func (f *Flusher) usualTrip() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.schedule.roundTrip)
 }
 
-// tookTrip takes in the time of a write that upstream carried out, with its fence.
+// tookTrip updates the smoothed time of a write with one that upstream carried out, including its
+// fence.
 func (f *Flusher) tookTrip(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight
 }
 
-// Paused says why upstream does not let a namespace's pending writes in; empty if it does.
+// Paused returns why upstream does not let a namespace's pending writes in; empty if it does.
 func (f *Flusher) Paused(namespace string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,12 +1,12 @@
 package flush
 
-// ordered is an element of a heap, which knows its place there.
+// ordered is an element of a heap that knows its index in it.
 type ordered[T any] interface {
 	before(other T) bool
-	placed(index int) // -1 is in no heap
+	placed(index int) // -1: in no heap
 }
 
-// heapOf holds the elements of a heap of package container/heap.
+// heapOf implements heap.Interface of container/heap.
 type heapOf[T ordered[T]] []T
 
 func (h heapOf[T]) Len() int           { return len(h) }

@@ -9,56 +9,55 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// queue is the tasks of a namespace. A task that is not running stands in one of three
-// places: among the urgent ones, which are due; in a lingering line, where a newer write
-// sends it to the back, so that the line is in order of writtenAt and its front is due first;
-// or among the retries. Under a quota, or in a full namespace, deletes linger in a line of
-// their own. A flush makes all that linger urgent at the price of one task: it joins the
-// lines, and urgentUpTo says so of each task.
+// queue holds the tasks of a namespace. A task that is not running is in one of three places: the
+// urgent line, if it is due; a lingering line, where a newer write moves it to the back, so that the
+// line is ordered by writtenAt and its front is due first; or the retries. Under a quota, or in a full
+// namespace, deletes linger in a line of their own. A flush makes all lingering tasks urgent in
+// constant time: it joins the lines, and sets urgentUpTo, which isUrgent compares.
 type queue struct {
 	hashtable.Node[queue] // in the schedule's table, by namespace
 
 	tasks      hashtable.Table[task, *task] // by key
-	pending    int                          // tasks with a write
+	pending    int                          // tasks with a pending write
 	linger     instant
 	urgent     line
-	removing   line // lingers, too
+	removing   line // these linger, too
 	lingering  line
 	retries    [waitings]heapOf[*retryState]
-	urgentUpTo uint64 // tasks whose first is not above it are urgent
+	urgentUpTo uint64 // tasks with first up to this position are urgent
 
 	running int
-	silent  int    // of those running, the ones that were silent
-	failing bool   // the last answer, or its lack, blames upstream
-	reason  string // why it does
+	silent  int    // running tasks that were silent
+	failing bool   // upstream is to blame for the last failure, and no answer has come since
+	reason  string // the last such failure
 
-	pace pace // by the namespace's quota
+	pace pace // set by the namespace's quota
 
-	notBefore instant // the namespace waits: it is throttled or paused
-	blocked   bool    // one request at a time until one goes through
+	notBefore instant // the namespace is throttled or paused until then
+	blocked   bool    // one request at a time until one succeeds
 	paused    string  // why the namespace is paused; empty if it is not
 	throttled string  // why it is throttled; empty if it is not
-	full      bool    // it is paused because upstream has no room for more in it
-	refusing  bool    // it is paused because upstream refuses one write after another
+	full      bool    // paused because upstream has no room for more in it
+	refusing  bool    // paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
 
 	answeredAt instant // when upstream last gave a verdict
 
-	readyAt  instant // position in the schedule's heap
-	servedAt instant // when it was last served
-	served   uint64  // the turn in which it was
-	hurried  bool    // an entry went before its turn, as a caller waits for it
-	passed   uint64  // the first of the task that others went before
-	passedAs uint64  // that task's seq when the first of them did
+	readyAt  instant // key in the schedule's heap
+	servedAt instant // when an attempt last began
+	served   uint64  // the turn of that attempt
+	hurried  bool    // the last urgent task went before the others
+	passed   uint64  // first of the task that others went before
+	passedAs uint64  // that task's seq when this began
 	in       *heapOf[*queue]
-	index    int // in that heap; -1 while it is in none
+	index    int // index in that heap; -1: in none
 }
 
 func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
 
 func (q *queue) isUrgent(t *task) bool { return t.through || t.urgent || t.first <= q.urgentUpTo }
 
-// leave takes a task that is not running out of its place.
+// leave removes a task that is not running from its line or heap.
 func (q *queue) leave(t *task) {
 	switch {
 	case t.retrying():
@@ -72,7 +71,7 @@ func (q *queue) leave(t *task) {
 	}
 }
 
-// due returns when a task that is not running is due, regardless of the quota.
+// due returns when a task that is not running is due, ignoring the quota.
 func (q *queue) due(t *task) instant {
 	switch {
 	case t.retrying():
@@ -85,15 +84,15 @@ func (q *queue) due(t *task) instant {
 	return q.pace.widened(t.writtenAt, q.linger)
 }
 
-// ready returns when the task is due and its namespace's quota lets it go.
+// ready returns when the task is due and the namespace's quota admits it.
 func (q *queue) ready(t *task) instant { return max(q.due(t), q.turnOf(t)) }
 
-// untried returns the first task that is not among the retries; nil if there is none.
+// untried returns the task outside the retries that is ready first; nil if there is none.
 func (q *queue) untried() *task {
 	return q.firstIn(q.urgent, q.removing, q.lingering)
 }
 
-// firstIn returns the task of some lines that is ready first; nil if there is none.
+// firstIn returns the task of the given lines that is ready first; nil if there is none.
 func (q *queue) firstIn(lines ...line) (first *task) {
 	for _, l := range lines {
 		t := l.front
@@ -104,11 +103,11 @@ func (q *queue) firstIn(lines ...line) (first *task) {
 	return first
 }
 
-// first returns the task that is ready first; nil if none waits, or only silent ones while another silent
-// one is tried.
+// first returns the task that is ready first. It returns nil if none waits, or if only silent ones wait
+// while another silent one is tried.
 func (q *queue) first() *task { return q.orRetry(q.untried()) }
 
-// orRetry returns the first of the retries if it is ready before t, or else t, which may be nil.
+// orRetry returns the first retry if it is ready before t, or else t, which may be nil.
 func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
 		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
@@ -122,9 +121,9 @@ func (q *queue) orRetry(t *task) *task {
 	return t
 }
 
-// firstOf returns the task of some retries that is ready first. They are in the order in which they are
-// due. Where a quota is short, the first may wait for its turn, and one behind it need not: all are
-// looked at, as such a namespace has few.
+// firstOf returns the task of a heap of retries that is ready first. The heap is ordered by due time.
+// Under a short quota, the first may have to wait for its turn while a later one need not. Then firstOf
+// looks at all: such a namespace has few.
 func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 	first := (*retries)[0].task
 	if !q.pace.spread {
@@ -142,7 +141,7 @@ func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
 // that has been due longest goes first.
 const oldestOf = 1000
 
-// choose returns the task to send now; q.first() must be ready. An entry for which a caller waits goes
+// choose returns the task to send now; q.first() must be ready. An entry that a caller waits for goes
 // before the others, but only every other time.
 func (q *queue) choose(now instant) *task {
 	t := q.first()
@@ -161,9 +160,9 @@ func (q *queue) choose(now instant) *task {
 	return q.oldest(t, now)
 }
 
-// oldest returns the ready task with the oldest newest write: upstream lists the entries in the order in
-// which it gets them. Writes that come to the first task while others go before it do not change its
-// place: a busy key would never be sent.
+// oldest returns the ready task whose newest write is oldest: upstream lists entries in the order in
+// which it gets them. New writes to the first task while others go before it do not change its place:
+// otherwise a busy key would never be sent.
 func (q *queue) oldest(first *task, now instant) *task {
 	if q.passed != first.first {
 		q.passed, q.passedAs = first.first, first.seq
@@ -189,8 +188,8 @@ func (q *queue) oldest(first *task, now instant) *task {
 	return oldest
 }
 
-// tryNow ends the waits that only time would end. A task in doubt goes on waiting: an
-// earlier request may still overtake its write. tryNow looks at every task whose wait it ends.
+// tryNow ends the waits that only time would end. A task in doubt keeps waiting: an earlier request may
+// still land over its write. tryNow looks at every task whose wait it ends.
 func (q *queue) tryNow() {
 	q.notBefore = 0 // guard 18.6
 	for _, kind := range []waiting{backingOff, silent} {

@@ -8,15 +8,15 @@ import (
 )
 
 // A write that upstream refuses for good becomes a dead letter, and readers no longer see it. When
-// upstream refuses one write after another, upstream itself, or a gateway, is more likely to be wrong
-// than all the writes.
+// upstream refuses one write after another, a fault of upstream or a gateway is more likely than a
+// fault in every write.
 const (
 	// refusalsAllowed bounds the writes of a namespace that become dead letters within refusalSpan: a
-	// person can look through so few. The next refusal pauses the namespace.
+	// person can look through that many. The next refusal pauses the namespace.
 	refusalsAllowed = 5
 	refusalSpan     = time.Minute
-	// refusalBelieved is how long upstream has to refuse a write of such a paused namespace until the
-	// write becomes a dead letter all the same. Without it, the others would wait for ever.
+	// refusalBelieved is how long upstream has to refuse a write of such a paused namespace before the
+	// write becomes a dead letter. Without it, the other writes would wait forever.
 	refusalBelieved = time.Hour
 )
 
@@ -38,11 +38,11 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 	return r.count <= refusalsAllowed // guard 15.6
 }
 
-// refused ends an attempt whose write upstream refuses for good: the write becomes a dead letter, or waits
-// if there are too many of them. Earlier unanswered requests stay in doubt.
+// refused ends an attempt whose write upstream refuses for good: the write becomes a dead letter, or
+// waits if there are too many of them. Earlier unanswered requests stay in doubt.
 //
-// A confirmed write that waits to be read back does not settle in its place: an older one may have landed
-// over it. The next read asks upstream.
+// If a confirmed write is waiting to be read back, it does not settle instead: an older one may have
+// landed over it. The next read asks upstream.
 func (a *attempt) refused(w journal.Write, failed *upstream.Error) error {
 	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
 	a.answered(false)
@@ -53,7 +53,7 @@ func (a *attempt) refused(w journal.Write, failed *upstream.Error) error {
 	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
 		return err
 	}
-	a.f.opts.namespaceFull(w.Namespace, failed) // without this write
+	a.f.opts.namespaceFull(w.Namespace, failed) // after the dead letter, so that this write does not count
 	if superseded, err := a.superseded(w); superseded || err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (o *Options) namespaceFull(namespace string, failed *upstream.Error) {
 	}
 }
 
-// tooMany pauses the namespace, and ends the attempt, if upstream refuses one of its writes after another.
-// Another write is tried every BackoffMax, and the first that upstream takes ends the pause.
+// tooMany pauses the namespace, and ends the attempt, if upstream refuses one of its writes after
+// another. Another write is tried every BackoffMax, and the first that upstream accepts ends the pause.
 func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
@@ -80,7 +80,7 @@ func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
 	}
 	if !q.refusing && a.f.refusals.mayKill(q.Key(), now) {
 		if a.trial {
-			a.f.schedule.unblock(q) // it is let in
+			a.f.schedule.unblock(q) // upstream lets it in
 		}
 		return false
 	}
@@ -95,8 +95,8 @@ func (a *attempt) tooMany(w journal.Write, failed *upstream.Error) bool {
 	return true
 }
 
-// superseded ends the attempt if its refused write became no dead letter, as a newer write to the entry
-// is pending: callers wait for that one.
+// superseded ends the attempt if its write did not become a dead letter because a newer write to the
+// entry is pending. Callers then wait for the newer one.
 func (a *attempt) superseded(w journal.Write) (bool, error) {
 	a.f.mu.Lock()
 	newer := a.task.seq > w.Seq

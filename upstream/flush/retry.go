@@ -9,42 +9,42 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// probeMax bounds the wait between two probes while upstream may be down, so that upstream holds
-// the newest writes within 5 s of its return.
+// probeMax bounds the wait between two probes while upstream may be down: upstream gets the newest
+// writes within 5 s of its return.
 const probeMax = 4 * time.Second
 
-// atOnce is the time of a retry that waits only for its namespace. It goes before all that lingers there.
+// atOnce is the time of a retry that waits only for its namespace. It goes before all lingering tasks.
 const atOnce instant = 1
 
-// waiting names the reason for which a task is among its queue's retries.
+// waiting is what a task among its queue's retries waits for.
 type waiting uint8
 
 const (
 	backingOff waiting = iota // the end of its backoff
-	// silent is the same after a request that hung. A queue tries one silent task at a time: the next
-	// request may hang as long.
+	// silent waits for the same, after a request that hung. A queue tries one silent task at a time:
+	// the next request may hang as long.
 	silent
 	doubting // the end of the late windows of its requests
 	noRoom   // room on the disk
 	waitings
 )
 
-// retryState has the fields of a task that something went wrong with.
+// retryState holds the fields that a task needs only after a failure.
 type retryState struct {
 	task     *task
-	at       instant           // nothing is sent before; 0 if there is no such time
-	waiting  waiting           // for what, until then
-	index    int               // in its queue's heap of those that wait for the same; -1 while it is not there
+	at       instant           // nothing is sent before; 0: no limit
+	waiting  waiting           // what it waits for until then
+	index    int               // index in its queue's heap for this kind of wait; -1: not there
 	attempts int               // failures since the last success
-	since    instant           // the first of them
+	since    instant           // time of the first of them
 	reason   string            // why the last attempt failed
-	arrived  []journal.Content // that upstream may hold: it failed over their requests
-	hung     bool              // a request had no answer for long, and no request has had one since
+	arrived  []journal.Content // contents upstream may hold: it failed while handling their requests
+	hung     bool              // a request hung, and no request has been answered since
 	backoff  *backoff.ExponentialBackOff
 	doubt    *doubt // not nil while an unanswered request may still be carried out
 
-	refusedSeq uint64  // the write that upstream has refused, and that waits all the same
-	refusedAt  instant // when upstream first did
+	refusedSeq uint64  // the write that upstream has refused, and that stays pending
+	refusedAt  instant // when upstream first refused it
 }
 
 func retryOf(t *task) *retryState {
@@ -62,18 +62,18 @@ func (t *task) doubt() *doubt {
 	return t.retry.doubt
 }
 
-// mayHaveLanded reports whether upstream may hold a write that has not settled: it was not answered, is
-// being read back, or upstream failed over it.
+// mayHaveLanded reports whether upstream may hold a write that has not settled: its request was not
+// answered, it is being read back, or upstream failed while handling it.
 func (t *task) mayHaveLanded() bool {
 	return t.retry != nil && (t.retry.doubt != nil || len(t.retry.arrived) > 0)
 }
 
-// mostOwn bounds the states that count as this host's own. Without it, the sent marks of a busy entry
+// mostOwn bounds the contents that count as this host's own. Without it, the sent marks of a busy entry
 // would grow through an outage of days.
 const mostOwn = 64
 
-// own returns the states that this host's requests may have left upstream since the entry last settled,
-// or may yet leave, the latest last.
+// own returns the contents that this host's requests may have left upstream since the entry last
+// settled, or may still leave, oldest first.
 func (t *task) own() (all []journal.Content) {
 	if t.retry == nil {
 		return nil

@@ -12,36 +12,36 @@ import (
 // noPosition is a position after all announced writes.
 const noPosition = math.MaxUint64
 
-// schedule decides which task comes next. Each namespace has a queue in order of due
-// time, and the queues take turns, so that no namespace holds up another (contract 16).
+// schedule decides which task comes next. Each namespace has a queue, and the queues take turns, so
+// that no namespace holds up another (contract 16).
 //
-// It is not safe for concurrent use. Its methods look at a few tasks, however many there
-// are, with two exceptions. [schedule.start] looks at every task of a queue that is due:
-// oldestOf at most. [queue.tryNow], which a person asks for, looks at every failed task of a queue.
+// It is not safe for concurrent use. Its methods look at a few tasks, however many there are, with two
+// exceptions: [schedule.start] looks at the due tasks of a queue with at most oldestOf tasks, and
+// [queue.tryNow], which a person asks for, looks at every failed task of a queue.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace
 	turns          turns
 	running        map[*task]*attempt
-	failingRunning int      // those of queues that are failing
+	failingRunning int      // running attempts of failing queues
 	probing        *attempt // the probe, while upstream is believed down
-	hanging        bool     // the last probe had no answer for long
+	hanging        bool     // the last probe hung
 	hoping         *attempt // the attempt beside a probe that hangs: see hopeful
-	window         int      // requests that may be under way: grows after an outage
-	sender         *queue   // the only queue that has sent anything
-	senderSince    instant  // since then
-	roundTrip      instant  // the usual one
-	announced      uint64   // how many writes the journal has announced
-	saved          int64    // of them, those that needed no request, as a newer one took their place
-	pending        int      // tasks with a write
+	window         int      // requests that may be in flight: grows after an outage
+	sender         *queue   // the queue that began the last attempt
+	senderSince    instant  // since when sender is the same queue
+	roundTrip      instant  // smoothed round trip
+	announced      uint64   // number of writes that the journal has announced
+	saved          int64    // announced writes that needed no request, because a newer one replaced them
+	pending        int      // tasks with a pending write
 	draining       bool     // nothing lingers any more
-	wakeAt         instant  // when the dispatcher looks again by itself
+	wakeAt         instant  // when the dispatcher looks again without a signal
 	turn           uint64
 	quotas         *quota.Quotas
 	throughs       throughs
-	// fresh is the queue that an untried task has joined last: the best place for a
-	// probe to come from, as tasks that have failed may be sick themselves.
+	// fresh is the queue that an untried task joined last. A probe comes from there if it can: a task
+	// that has failed may itself be the problem.
 	fresh *queue
-	// onSooner is called when a queue is ready before wakeAt.
+	// onSooner is called when a queue becomes ready before wakeAt.
 	onSooner func()
 }
 
@@ -49,7 +49,7 @@ func newSchedule(window int, onSooner func()) *schedule {
 	return &schedule{running: make(map[*task]*attempt), throughs: make(throughs), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
 }
 
-// find returns the entry's task and its queue; nil if there is none.
+// find returns the entry's queue and task; the task is nil if there is none.
 func (s *schedule) find(id journal.ID) (*queue, *task) {
 	q := s.queues.Get(id.Namespace)
 	if q == nil {
@@ -58,7 +58,8 @@ func (s *schedule) find(id journal.ID) (*queue, *task) {
 	return q, q.tasks.Get(id.Key)
 }
 
-// ensure returns the entry's task and its queue. The caller puts a task that was made in line.
+// ensure returns the entry's queue and task, and makes them if necessary. The caller enqueues a new
+// task.
 func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 	if q = s.queues.Get(id.Namespace); q == nil {
 		q = &queue{index: -1}
@@ -114,7 +115,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 		s.enqueue(q, t, now)
 	case t.retrying():
 		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) { // guard 14.8
-			// The task waited for the end of a doubt, and the newer write need not.
+			// The task waited for its doubt to end; the newer write need not.
 			q.leave(t)
 			t.retry.at = 0
 			t.begin(now)
@@ -127,7 +128,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	}
 }
 
-// enqueue puts a task in line.
+// enqueue puts a task into the line or heap where it belongs.
 func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
@@ -148,10 +149,9 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful notes that an earlier process has left requests of an entry unanswered, which may land until
-// a time. The task waits for that if nothing is pending, or if the journal does not say what the
-// requests would leave. In front of an exact engine the entry's next write ends the doubt: nothing
-// waits.
+// doubtful records that an earlier process left requests of an entry unanswered, which may land until a
+// given time. The task waits until then if nothing is pending, or if the journal does not say what the
+// requests would leave. With an exact engine the entry's next write ends the doubt, so nothing waits.
 func (s *schedule) doubtful(left journal.Doubtful, exact bool, until, now instant) {
 	q, t, made := s.ensure(left.ID)
 	if !made {
@@ -173,7 +173,7 @@ func (s *schedule) doubtful(left journal.Doubtful, exact bool, until, now instan
 	s.enqueue(q, t, now)
 }
 
-// expedite makes all that waits in a queue urgent.
+// expedite makes all tasks waiting in a queue's lines urgent.
 func (s *schedule) expedite(q *queue) {
 	q.urgentUpTo = s.announced
 	q.urgent.take(&q.removing)
@@ -194,8 +194,8 @@ func (s *schedule) expediteTask(q *queue, t *task) {
 	}
 }
 
-// start begins an attempt at a task of the queue that is due. A probe takes a task that has not failed, if
-// one is due in any queue.
+// start begins an attempt at a due task of the queue. A probe takes a task that has not failed, if the
+// fresh queue has one that is due.
 func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
@@ -205,7 +205,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	}
 	// guard 15.17
 	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
-		t = q.removing.front // makes room
+		t = q.removing.front // a delete makes room
 	}
 	if !probe && !q.blocked && !q.pace.spread { // guard 18.10
 		// guard 10.19
@@ -219,7 +219,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	return a
 }
 
-// begin notes the start of an attempt. Its task is in no line.
+// begin records the start of an attempt. Its task is in no line.
 func (s *schedule) begin(a *attempt) {
 	q := a.queue
 	a.task.running = true
@@ -240,7 +240,7 @@ func (s *schedule) begin(a *attempt) {
 	s.place(q)
 }
 
-// stop ends an attempt; its task is in no line now.
+// stop ends an attempt. Its task is in no line afterwards.
 func (s *schedule) stop(a *attempt, now instant) {
 	q := a.queue
 	if a.silent {
@@ -266,8 +266,9 @@ func (s *schedule) stop(a *attempt, now instant) {
 	s.place(q)
 }
 
-// complete notes that a stopped task's writes up to seq are done with. It returns the range of positions
-// that are no longer pending. If left, there is more to do for the task, and the caller puts it in line.
+// complete records that a stopped task's writes up to seq are complete. It returns the range of
+// positions that are no longer pending. If left is true, the task has more to do, and the caller
+// enqueues it.
 func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
@@ -286,14 +287,14 @@ func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool)
 	return from, noPosition, false
 }
 
-// drop forgets a task that is in no line, and its queue with the last one.
+// drop deletes a task that is in no line, and its queue if that is now empty.
 func (s *schedule) drop(q *queue, t *task) {
 	q.tasks.Delete(t.Key())
 	s.place(q)
 	s.discard(q)
 }
 
-// discard forgets an empty queue, unless its namespace is blocked.
+// discard deletes an empty queue, unless its namespace is blocked.
 func (s *schedule) discard(q *queue) {
 	if q.tasks.Len() > 0 {
 		return
@@ -314,13 +315,13 @@ func (s *schedule) discard(q *queue) {
 	}
 }
 
-// unblock lets a namespace send as it likes.
+// unblock removes all restrictions that upstream's answers put on a namespace.
 func (s *schedule) unblock(q *queue) {
 	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
 	s.place(q)
 }
 
-// place updates a queue's place in the order of turns. A queue that was just served comes after the
+// place updates a queue's position in the order of turns. A queue that was just served comes after the
 // others, however long its next task has been due.
 func (s *schedule) place(q *queue) {
 	h := &s.turns.well

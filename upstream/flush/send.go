@@ -14,41 +14,41 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// sendAttempt takes one write upstream: in a slot, and behind a fence where its namespace has one. The
+// sendAttempt sends one write upstream: in a slot, and behind a fence if its namespace has one. The
 // fence compares the entry upstream with the state known here, and decides whether the write is sent
 // (contract 17).
 //
-// In front of an exact engine the write replaces the very version that it was judged against: if another
-// host is faster, it is judged again. So no version is overwritten unseen, and no request can land later
-// over a confirmed write. In front of any other engine the fence's request and the write's share a slot,
-// so that another host may write unseen for about one round trip only.
+// With an exact engine, the write replaces exactly the version that it was judged against; if another
+// host is faster, it is judged again. So no version is overwritten unseen, and no request can land
+// later over a confirmed write. With any other engine, the fence's request and the write's share a
+// slot, so that another host may write unseen for about one round trip only.
 type sendAttempt struct {
 	f          *Flusher
-	a          *attempt // that makes it
+	a          *attempt // the attempt that makes it
 	write      journal.Write
 	conditions *fence.Conditions // of a write through; nil for a pending write
-	over       journal.Base      // the conditions were judged by it
-	alone      bool              // nothing of the entry was pending then
+	over       journal.Base      // the base that the conditions were judged by
+	alone      bool              // nothing of the entry was pending when it was made
 	slot       *slot             // nil while it has none
-	fenced     bool              // it is compared
+	fenced     bool              // the write is compared with upstream
 
-	asked          time.Time // when upstream was last asked; zero if it was not
-	requests       int       // that the fence has made
-	proposals      int       // of the write
+	asked          time.Time // when upstream was last asked; zero: never
+	requests       int       // made by the fence
+	proposals      int       // how often the write was proposed
 	sent, received time.Time // of the write
 	took           time.Duration
-	proposedAt     int64 // the write's time, in microseconds, when it was last proposed
+	proposedAt     int64 // the write's time at its last proposal, in microseconds
 }
 
 // sent is the result of a send attempt.
 type sent struct {
 	// end is fence.Own or fence.Held if upstream holds the write, fence.Lost if another host's state
 	// stays, fence.Conflict if other hosts were always faster, and fence.Failed if upstream could not be
-	// asked. If the write was requested, that counts.
+	// asked. If requested is true, the verdict decides instead.
 	end       fence.Outcome
 	requested bool
-	now       upstream.Version // what upstream holds, as far as that is known
-	failed    *upstream.Error  // of the request, or of the fence's; nil if it has not failed
+	now       upstream.Version // what upstream holds, if known
+	failed    *upstream.Error  // error of the request, or of the fence's; nil: none
 }
 
 func (e *sent) verdict() upstream.Verdict {
@@ -62,32 +62,33 @@ func (e *sent) verdict() upstream.Verdict {
 type sighting struct {
 	upstream.Version
 	known   bool
-	valued  bool // upstream itself has shown it, with its value
-	refused bool // upstream refuses for good to show it
+	valued  bool // upstream itself has returned it, with its value
+	refused bool // upstream permanently refuses to return it
 }
 
 const (
 	// mostProposals bounds how often one attempt proposes a write. After that, the task backs off.
 	mostProposals = 20
 	// The pause after a conflict without a known winner, with full jitter. Without it, the hosts that
-	// write one entry keep each other from writing it.
+	// write one entry keep blocking each other.
 	conflictPauseLeast = 2 * time.Millisecond
 	conflictPauseMost  = 200 * time.Millisecond
-	// fenceAge bounds the age of a fence's answer when the write leaves. If the process or the machine has
-	// stood still longer, upstream is asked once more.
+	// fenceAge bounds the age of a fence's answer when the write is sent. If the process or the machine
+	// was stopped for longer, upstream is asked again.
 	fenceAge = 2 * time.Second
-	// fenceTries bounds how often a fence asks: an upstream slower than fenceAge would never get a write.
+	// fenceTries bounds how often a fence asks: otherwise an upstream slower than fenceAge would never
+	// get a write.
 	fenceTries = 5
-	// fencePause is how long an undecided fence waits. The Date of an answer made later in the same
-	// second says more.
+	// fencePause is how long an undecided fence waits before it asks again: the Date of an answer made
+	// later in the same second says more.
 	fencePause = 300 * time.Millisecond
-	// sharp is a width of the offset's estimate that another Date does not narrow, in seconds.
+	// sharp is a width of the offset's estimate, in seconds, that another Date does not narrow.
 	sharp = 0.25
-	// timeTick is the least difference between two times of upstream's, in seconds.
+	// timeTick is the smallest difference between two times of upstream, in seconds.
 	timeTick = 1e-6
 )
 
-// run carries the write upstream, if it may. Its errors are the journal's.
+// run sends the write if the fence allows it. Its errors are the journal's.
 func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 	defer s.leave()
 	var seen sighting
@@ -100,7 +101,7 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			if failed := s.ask(ctx, &seen); failed != nil {
 				return s.unasked(ctx, failed), nil
 			}
-			continue // what BeforeSend says counts when the write leaves
+			continue // what BeforeSend says counts when the write is sent
 		}
 		end, err := s.judge(seen)
 		if err != nil {
@@ -149,13 +150,14 @@ func (s *sendAttempt) leave() {
 	}
 }
 
-// look decides whether the write is compared, and takes the version that the engine knows without asking.
+// look decides whether the write is compared, and takes the version that the engine knows without a
+// request.
 func (s *sendAttempt) look(seen *sighting) {
 	if s.f.opts.BeforeSend != nil {
 		s.f.opts.BeforeSend()
 	}
-	// Writes through have no fence in front of an engine that compares by asking.
-	// What a fence was told counts, also if nothing would be asked by now.
+	// With an engine that is not exact, writes through have no fence.
+	// Once fenced, a write stays fenced, even if it would need no fence by now.
 	// guard 17.38
 	s.fenced = s.fenced || (s.f.exact || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
 	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
@@ -163,8 +165,8 @@ func (s *sendAttempt) look(seen *sighting) {
 	}
 }
 
-// ask makes the fence's request. If upstream refuses the read for good, it refuses the write, too, and
-// says why.
+// ask makes the fence's request. If upstream permanently refuses the read, the write is sent all the
+// same: upstream refuses that, too, and says why.
 func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	s.requests++
 	s.asked = time.Now()
@@ -179,8 +181,8 @@ func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	return failed
 }
 
-// askAgain asks for the value of a version. If that is known, it waits until another answer says more
-// about the offset.
+// askAgain asks for a version's value if that is unknown. Otherwise it waits, so that the next answer
+// says more about the offset.
 func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Error {
 	if !seen.valued {
 		return s.ask(ctx, seen)
@@ -193,7 +195,8 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 	return nil
 }
 
-// judge decides whether the write goes, and keeps another host's state that it is about to overwrite.
+// judge decides whether the write is sent. It keeps another host's state that the write is about to
+// overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known {
 		return fence.Unchanged, nil // it is not compared
@@ -234,19 +237,19 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	}
 	if c := s.conditions; c != nil && c.OnBase {
 		if q.Base = s.over; s.alone {
-			q.Own = nil // a write that was not confirmed is not part of the base
+			q.Own = nil // an unconfirmed write is not part of the base
 		}
 	}
 	return q, nil
 }
 
-// time adds the estimate of upstream's clock. It learns from the answer, too: an entry that nobody has
-// changed has the time of this host's last write.
+// time adds the estimate of upstream's clock to the question. It also learns from the answer: an entry
+// that nobody has changed has the time of this host's last write.
 func (s *sendAttempt) time(q *fence.Question) {
 	fences, d := s.f.fences, s.a.task.doubt()
 	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
-	if ok && !q.Base.Known { // the copy has made room for others
+	if ok && !q.Base.Known { // the copy was evicted
 		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
 	}
 	if origin := q.Base.Origin; ok && q.Now.Present() && last.seq == origin.Seq && origin.At == 0 {
@@ -260,8 +263,8 @@ func (s *sendAttempt) time(q *fence.Question) {
 	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
 }
 
-// outdated reports whether the fence's answer is too old, so that upstream has to be asked again. An
-// exact engine notices an outdated answer by itself.
+// outdated reports whether the fence's answer is too old, so that upstream must be asked again. An
+// exact engine detects an outdated answer itself.
 func (s *sendAttempt) outdated(now time.Time) bool {
 	return s.fenced && !s.f.exact && s.requests < fenceTries && apart(now, s.asked) > fenceAge
 }
@@ -272,12 +275,12 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// propose asks upstream to replace a version by the write. The write gets a later time than the
+// propose asks upstream to replace a version with the write. The write gets a later time than the
 // version: an entry's times grow with its revisions.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
 	// guard 18.14b
-	s.f.opts.Quotas.Cover(w.Namespace) // again: the steps before may have lasted into the next window
+	s.f.opts.Quotas.Cover(w.Namespace) // again: the previous steps may have lasted into the next window
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
@@ -294,8 +297,8 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	return now, conflict, upstream.ErrorOf(err)
 }
 
-// announce calls OnSend for a pending write. It holds the lock, which a newer write needs: no superseded
-// write is announced.
+// announce calls OnSend for a pending write. It holds the lock, which a newer write needs, so no
+// superseded write is announced.
 func (s *sendAttempt) announce() {
 	if s.f.opts.OnSend == nil || s.conditions != nil {
 		return
@@ -307,10 +310,10 @@ func (s *sendAttempt) announce() {
 	}
 }
 
-// yield finds the version that has won a conflict. If upstream does not name it, several hosts write the
-// entry, and this one waits a moment without its slot.
+// yield takes the version that won a conflict. If upstream does not name it, several hosts write the
+// entry, and this one pauses without its slot.
 func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *sighting) *upstream.Error {
-	s.requests = 0 // they are reported
+	s.requests = 0 // they were reported
 	if conflict.Now != nil {
 		*seen = sighting{Version: *conflict.Now, known: true, valued: true}
 		return nil
@@ -324,8 +327,8 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 	return nil
 }
 
-// carriedOut notes when upstream has carried the write out. In front of an engine that is not exact, it
-// asks for that time if the offset's estimate needs it.
+// carriedOut records when upstream has carried the write out. With an engine that is not exact, it asks
+// for that time if the offset's estimate needs it.
 func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	fences := s.f.fences
 	switch {
@@ -344,22 +347,22 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 			fences.offset.Showed(found.WrittenAt, s.sent, s.received)
 		}
 	}
-	s.write.SentAfter = fences.sentAfter(s.sent) // by what is known now
+	s.write.SentAfter = fences.sentAfter(s.sent) // by the present estimate
 }
 
-// is notes which version the write has become. In front of an exact engine its copy takes the version's
-// times, even earlier ones, and no older version counts any more (contract 7).
+// is records the version that the write has become. With an exact engine the write's copy takes the
+// version's times, even if they are earlier, and no older version counts any more (contract 7).
 func (s *sendAttempt) is(v upstream.Version) {
 	if v.Revision == 0 {
 		return
 	}
-	s.write.SentAfter = v.WrittenAt - timeTick // it is later than that
+	s.write.SentAfter = v.WrittenAt - timeTick // the write is later than that
 	if s.f.exact {
 		s.write.UpdatedAt, s.write.CreatedAt = v.WrittenAt, v.CreatedAt
 	}
 }
 
-// unasked ends an attempt that could not ask upstream: nothing of the write was sent.
+// unasked returns the result of an attempt that could not ask upstream. The write was not sent.
 func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent {
 	if ctx.Err() == nil {
 		s.ends(fence.Failed)
@@ -374,13 +377,13 @@ func (s *sendAttempt) ends(end fence.Outcome) {
 	}
 }
 
-// slot makes the requests about a write, one after the other in a slot of the limit.
+// slot makes the requests for a write, one after the other, in one slot of the limit.
 type slot struct {
 	*limit.Slot
 	engine upstream.Engine
 }
 
-// hold waits for a slot. The caller releases it. A request that gets no slot before ctx ends is not sent.
+// hold waits for a slot, which the caller releases. If ctx ends first, the request is not sent.
 func (f *Flusher) hold(ctx context.Context, namespace string) (*slot, *upstream.Error) {
 	got, err := f.opts.Slots.Acquire(ctx, limit.Writes, namespace)
 	if err != nil {
@@ -407,7 +410,7 @@ func (s *slot) get(ctx context.Context, id journal.ID) (v upstream.Version, err 
 	return v, err
 }
 
-// swap carries a write out. A conflict is an answer of upstream's, and no failure.
+// swap carries a write out. A conflict is an answer from upstream, not a failure.
 func (s *slot) swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, conflict *upstream.Conflict, err error) {
 	err = s.do(ctx, func() error {
 		v, err = s.engine.Swap(ctx, p)

@@ -7,26 +7,25 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// The requests that may be under way are shared out so that no namespace holds up another
-// (contract 16): a request that hangs cannot be taken back.
+// The slots are shared so that no namespace holds up another (contract 16): a request that hangs cannot
+// be taken back.
 const (
-	// shareOfFree is how much one namespace may hold, in quarters, of the slots that the
-	// others leave. The rest is for a namespace that has something to send next. A namespace
-	// that has been the only one to send for aloneAfter, and whose requests are being
-	// answered, may hold soloPart.
+	// shareOfFree is how many quarters of the slots left by the others one namespace may hold. The rest
+	// is for the next namespace with something to send. A namespace that has been the only sender for
+	// aloneAfter, and whose requests are answered, may hold soloPart.
 	shareOfFree = 3
 	aloneAfter  = instant(time.Second)
-	// shareOfFailing is how much of all slots, in quarters, the namespaces share whose
-	// last request failed. Each of them has one request under way at a time, and one more
-	// of an entry whose last request was not answered.
+	// shareOfFailing is how many quarters of all slots are shared by the namespaces whose last request
+	// failed. Each of them has one request in flight, and one more for an entry whose last request was
+	// not answered.
 	shareOfFailing = 1
 	quarters       = 4
-	// A request hangs if it takes longer than hangsAfter and than hangsTrips usual round trips.
+	// A request hangs if it takes longer than both hangsAfter and hangsTrips usual round trips.
 	hangsAfter = 250 * time.Millisecond
 	hangsTrips = 4
-	// firstRoundTrip stands for the usual round trip before there was one.
+	// firstRoundTrip is the assumed round trip before the first one.
 	firstRoundTrip = 50 * time.Millisecond
-	// roundTripWeight is the share of a new round trip in the usual one: 1 in so many.
+	// roundTripWeight smooths the usual round trip: a new one counts for 1 in so many.
 	roundTripWeight = 8
 )
 
@@ -36,11 +35,11 @@ func (s *schedule) patience() instant { return max(instant(hangsAfter), hangsTri
 // hung reports whether an attempt has taken longer than patience.
 func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
 
-// turns are the queues that wait for their turn, the failing ones apart.
+// turns holds the queues that wait for their turn, the failing ones separately.
 type turns struct{ well, failing heapOf[*queue] }
 
-// next returns the queue that goes now and does not hold its part of the slots already, or else when to
-// ask again; 0 is after a change.
+// next returns the queue to serve now that does not already hold its share of the slots. If there is
+// none, it returns when to ask again; 0 means after a change.
 func (s *schedule) next(now instant) (q *queue, at instant) {
 	heaps := []*heapOf[*queue]{&s.turns.well, &s.turns.failing}
 	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) { // guard 16.21
@@ -59,8 +58,8 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 	return q, at
 }
 
-// pick returns the first queue of a heap that will do; nil if there is none. Every queue without a request
-// under way has to do: so pick passes over few.
+// pick returns the first queue of a heap for which does returns true; nil if there is none. It must
+// return true for every queue without a request in flight, so that pick passes over few.
 func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	var passed []*queue
 	for len(*h) > 0 && q == nil {
@@ -76,7 +75,7 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 	return q
 }
 
-// over reports whether a queue holds its part of the slots already. A silent task does not count.
+// over reports whether a queue already holds its share of the slots. Silent tasks do not count.
 func (s *schedule) over(q *queue, now instant) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
 	if q.failing || active == 0 { // guard 16.22
@@ -92,13 +91,13 @@ func (s *schedule) over(q *queue, now instant) bool {
 	return active >= part/quarters // guard 16.20
 }
 
-// soloPart returns how many slots the writes of one namespace may have. Should they hang, one is left
-// for the writes of another, and one for reads if any are kept for them.
+// soloPart returns how many slots the writes of one namespace may hold. If they hang, one is left for
+// the writes of another, and one for reads if any are reserved for them.
 func soloPart(total int) int {
 	return max(1, min(limit.MostOf(total), total-1-min(1, total-limit.MostOf(total))))
 }
 
-// fails notes whether the last request of a queue blames upstream.
+// fails records whether a queue's last request blames upstream.
 func (s *schedule) fails(q *queue, failing bool) {
 	if q.failing == failing {
 		return
@@ -113,8 +112,8 @@ func (s *schedule) fails(q *queue, failing bool) {
 }
 
 // hopeful returns a queue that may send a request while probes hang: its last request did not fail, or
-// else its next task has failed quickly. One such request at a time keeps a healthy namespace from
-// waiting for the others. at is when to ask again; 0 is after a change.
+// its next task failed quickly. One such request at a time keeps a healthy namespace from waiting for
+// the others. at is when to ask again; 0 means after a change.
 func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 	if s.hoping != nil || s.probing == nil && !s.hanging { // guard 16.24
 		return nil, 0
@@ -138,7 +137,7 @@ func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 	return nil, at
 }
 
-// hopes reports whether the task that a queue would send next may well be answered.
+// hopes reports whether the queue's next task is likely to be answered.
 func (q *queue) hopes() bool {
 	t := q.first()
 	if q.failing {

@@ -11,18 +11,17 @@ import (
 	"github.com/botwired/botwired/upstream/fence"
 )
 
-// through is a write that goes upstream before it is journaled: its caller is answered when
-// upstream has confirmed it. It waits for the entry's turn like any request (contract 12). The entry's
-// pending write, if there is one, stays pending until upstream has confirmed this one.
+// through is a write that goes upstream before it is journaled: its caller is answered when upstream
+// has confirmed it. It waits for the entry's turn like any request (contract 12). The entry's pending
+// write, if any, stays pending until upstream has confirmed this one.
 //
-// The entry is marked as sent first, and the write is journaled once upstream has confirmed it.
-// A write that fails leaves nothing but a doubt: upstream may have carried it out, or may do so
-// within the late window. Until the doubt is over, readers ask upstream, and a later write is read
-// back (contract 14).
+// The entry is marked as sent first, and the write is journaled after upstream's confirmation. A failed
+// write leaves nothing but a doubt: upstream may have carried it out, or may do so within the late
+// window. Until the doubt is over, readers ask upstream, and a later write is read back (contract 14).
 type through struct {
 	write journal.NewWrite
-	// ready is called when the entry's turn has come. It decides whether the write is sent,
-	// and what has to hold of the entry's newest pending write when it is journaled.
+	// ready is called when the entry's turn has come. It decides whether the write is sent, and returns
+	// the condition on the entry's newest pending write for journaling it.
 	ready func() (unchanged func(newest uint64) bool, err error)
 	task  *task
 	done  chan struct{} // closed when the fields below are set
@@ -31,13 +30,13 @@ type through struct {
 	settled bool
 	err     error
 
-	base journal.Base // that ready was asked about, in front of an exact engine
+	base journal.Base // that ready judged, with an exact engine
 }
 
-// throughs are the writes through in line, by task, in the order in which they came.
+// throughs holds the writes through that wait, by task, in order of arrival.
 type throughs map[*task][]*through
 
-// pop takes the first one out of a task's line; nil if the line is empty.
+// pop removes and returns the first write of a task; nil if there is none.
 func (all throughs) pop(t *task) *through {
 	if !t.through {
 		return nil
@@ -47,7 +46,7 @@ func (all throughs) pop(t *task) *through {
 	return w
 }
 
-// remove takes one out of line. It reports whether it was there.
+// remove removes a write, and reports whether it was there.
 func (all throughs) remove(w *through) bool {
 	i := slices.Index(all[w.task], w)
 	if i < 0 {
@@ -68,12 +67,12 @@ type NotWritten struct {
 	status int
 }
 
-// The statuses of the memory API that say why, in HTTP's numbers.
+// HTTP statuses with which the memory API gives the reason.
 const (
 	statusThrottled   = 429
-	statusBadAnswer   = 502 // upstream failed over it, and nobody knows how far it got
+	statusBadAnswer   = 502 // upstream failed while handling it; how far it got is unknown
 	statusUnavailable = 503 // it was not sent
-	statusUnanswered  = 504 // upstream may have carried it out, or may yet
+	statusUnanswered  = 504 // upstream may have carried it out, or still may
 )
 
 func notSent(reason string, wait time.Duration, status int) *NotWritten {
@@ -82,35 +81,33 @@ func notSent(reason string, wait time.Duration, status int) *NotWritten {
 
 func (n *NotWritten) Error() string { return "the write was not acknowledged: " + n.Reason }
 
-// RetryAfter is when it makes sense to try again; 0 when nobody knows.
+// RetryAfter returns when to try again; 0 if unknown.
 func (n *NotWritten) RetryAfter() time.Duration { return n.Wait }
 
-// WriteStatus is the memory API's status for it.
+// WriteStatus returns the memory API's HTTP status for the error.
 func (n *NotWritten) WriteStatus() int { return n.status }
 
-// WriteThrough carries a write upstream and journals it when upstream has confirmed it. It
-// waits for the entry's turn for as long as one request may take, or until ctx ends. Once the
-// write is on its way, WriteThrough returns when it knows what has become of it, whatever ctx
-// says.
+// WriteThrough carries a write upstream and journals it when upstream has confirmed it. It waits for
+// the entry's turn for up to Options.Timeout, or until ctx ends. Once the attempt has begun, it returns
+// when the outcome is known, even if ctx ends.
 //
-// ready is called when the entry's turn has come: its error refuses the write. unchanged
-// is the If of the journal's [journal.NewWrite].
+// ready is called when the entry's turn has come: its error refuses the write. unchanged is the If of
+// the journal's [journal.NewWrite].
 //
-// settled is false if upstream may still carry out an earlier write, which was not answered:
-// the write stays pending then, to be read back. The write's number is 0 if upstream has taken
-// it and the journal had no room for it.
+// settled is false if upstream may still carry out an earlier write that it did not answer: then the
+// write stays pending, to be read back. The write's number is 0 if upstream has accepted it and the
+// journal had no room for it.
 //
-// In front of an exact engine, a write with conditions (ready returns an unchanged that is not nil) is
-// carried out only over the version that this host knew beneath them, or else refused with
-// [journal.ErrChanged]. A write without conditions always takes the place of what is there. Its number
-// is 0 also if a newer write to the entry came while it was under way, which follows it upstream.
+// With an exact engine, a write with conditions (ready returns a non-nil unchanged) is carried out only
+// over the version that this host judged them by; otherwise it is refused with [journal.ErrChanged]. A
+// write without conditions always replaces what is there. Its number is also 0 if a newer write to the
+// entry came during the request; that one follows it upstream.
 //
 // Errors: those of ready, *[NotWritten], *[upstream.ServiceAnswer] with upstream's refusal,
-// [journal.ErrFull] and *[journal.NamespaceFullError] if nothing was sent for want of room,
-// [journal.ErrAbsent] for a delete of
-// an entry that does not exist, [journal.ErrChanged] if unchanged does not hold any more when
-// upstream has confirmed the write, which a newer write to the entry undoes then, ctx's, and
-// those of a failed journal.
+// [journal.ErrFull] and *[journal.NamespaceFullError] if nothing was sent for lack of room,
+// [journal.ErrAbsent] for a delete of an entry that does not exist, [journal.ErrChanged] if unchanged
+// no longer holds after upstream's confirmation (a newer write to the entry then overwrites this one),
+// ctx's, and those of a failed journal.
 func (f *Flusher) WriteThrough(
 	ctx context.Context, write journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
 ) (written journal.Write, settled bool, err error) {
@@ -136,7 +133,7 @@ func (f *Flusher) WriteThrough(
 	return w.written, w.settled, w.err
 }
 
-// enter puts the write in line, or returns why it could not be sent.
+// enter enqueues the write, or returns why it cannot be sent.
 func (w *through) enter(f *Flusher) (refusal error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +162,7 @@ func (w *through) enter(f *Flusher) (refusal error) {
 	return nil
 }
 
-// withdraw takes the write out of line, and returns why its turn has not come; nil if it has.
+// withdraw removes the write from its line, and returns why its turn has not come; nil if it has.
 func (w *through) withdraw(f *Flusher) (refusal error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,8 +186,8 @@ func (w *through) withdraw(f *Flusher) (refusal error) {
 	return refusal
 }
 
-// refusal returns why the write cannot be sent now; nil if it waits for its turn only. The caller holds
-// mu.
+// refusal returns why the write cannot be sent now; nil if it only has to wait for its turn. The caller
+// holds mu.
 func (w *through) refusal(f *Flusher, q *queue) error {
 	now := f.now()
 	until := func(at instant) time.Duration { return time.Duration(at - now) }
@@ -211,7 +208,8 @@ func (w *through) refusal(f *Flusher, q *queue) error {
 	return nil
 }
 
-// tooEarly refuses the write if an earlier process has left the entry in doubt, which ends first.
+// tooEarly refuses the write while the entry is in doubt because of an earlier process's unknown
+// requests.
 func (w *through) tooEarly(now instant) error {
 	d := w.task.doubt()
 	if d == nil || d.unknownUntil <= now {
@@ -263,8 +261,8 @@ func (w *through) run(ctx context.Context, a *attempt) (err error) {
 	return w.conclude(ctx, s, end)
 }
 
-// decide asks ready whether the write is sent. In front of an exact engine it notes the base that ready
-// has judged: a later answer of upstream's may show another state.
+// decide asks ready whether the write is sent. With an exact engine it records the base that ready
+// judged: a later answer from upstream may show another state.
 func (w *through) decide(f *Flusher) (err error) {
 	if !f.exact || f.fences.journal == nil {
 		w.write.If, err = w.ready()
@@ -286,12 +284,12 @@ func (w *through) decide(f *Flusher) (err error) {
 	return errors.Join(err, journal.ErrChanged)
 }
 
-// sendAttempt makes the write's send attempt. Its time is that of its arrival, and later than a pending
-// write's in whose place it comes. It has no number before it is journaled.
+// sendAttempt makes the write's send attempt. Its time is now, but later than that of a pending write
+// that it replaces. It has no number before it is journaled.
 //
-// An exact engine carries out a write with conditions only in the place of the version that they were
-// judged by. Any other write takes the place of what is there; another host's version that this host
-// did not know is kept as a dead letter.
+// An exact engine carries out a write with conditions only over the version that they were judged by.
+// Any other write replaces what is there; another host's version that this host did not know is kept as
+// a dead letter.
 func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	newest, _, err := a.f.opts.Journal.Newest(w.write.ID)
 	if err != nil {
@@ -313,7 +311,7 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base, alone: newest.Seq == 0}, nil
 }
 
-// conclude ends the write as its send attempt has ended.
+// conclude ends the write according to the result of its send attempt.
 func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error {
 	switch {
 	case end.requested && end.failed == nil, end.end == fence.Own:
@@ -333,7 +331,7 @@ func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error 
 	return err
 }
 
-// confirmed journals a write that upstream has carried out, and that has become a version.
+// confirmed journals a write that upstream has carried out; now is its version.
 func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	a := s.a
 	a.answered(true)
@@ -369,7 +367,7 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	case err != nil:
 		return err
 	}
-	a.sending(written) // there is nothing older left to send
+	a.sending(written) // nothing older is left to send
 	w.written = written
 	a.f.fences.confirmed(written, s.sent, s.received)
 	written.SentAfter = a.f.fences.sentAfter(s.sent)
@@ -383,8 +381,8 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	return a.settle(written)
 }
 
-// noRoom ends an attempt whose write upstream holds, and the journal has no room for. The journal
-// forgets its copy, which is older.
+// noRoom ends an attempt whose write upstream holds but the journal has no room for. The journal drops
+// its copy, which is older.
 func (w *through) noRoom(a *attempt) error {
 	if a.task.doubt() != nil { // an earlier write may land over it, and it could not be sent again
 		w.err = &NotWritten{
@@ -408,7 +406,7 @@ func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
 	a, failed := s.a, end.failed
 	if !end.requested && failed.Verdict.BlamesUpstream() {
 		read := *failed
-		read.Verdict = upstream.Unsent // nothing of the write was sent
+		read.Verdict = upstream.Unsent // the write was not sent
 		failed = &read
 	}
 	switch failed.Verdict {
@@ -442,7 +440,7 @@ func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
 		a.f.opts.namespaceFull(w.write.Namespace, failed)
 		if a.trial {
 			a.f.mu.Lock()
-			a.f.schedule.unblock(a.queue) // it is let in
+			a.f.schedule.unblock(a.queue) // upstream lets it in
 			a.f.mu.Unlock()
 		}
 		w.err = a.refusedThrough(failed)
@@ -452,7 +450,7 @@ func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
 }
 
 // mayHaveArrived ends an attempt that upstream may have carried out. An unanswered request puts the
-// entry in doubt; one that upstream failed over does nothing later.
+// entry in doubt. A request that upstream answered with a failure cannot land later.
 func (w *through) mayHaveArrived(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
 	a := s.a
 	a.f.mu.Lock()
@@ -462,7 +460,7 @@ func (w *through) mayHaveArrived(ctx context.Context, s *sendAttempt, failed *up
 	case failed.Verdict == upstream.Unanswered && !a.f.exact:
 		a.noteDoubt(contentOf(s.write))
 		a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
-	case a.task.doubt() != nil: // it lasts longer
+	case a.task.doubt() != nil: // the doubt lasts longer
 	case nothingPending:
 		if err := a.f.opts.Through.EndDoubt(w.write.ID); err != nil {
 			return err
@@ -493,7 +491,7 @@ func (a *attempt) refusedThrough(failed *upstream.Error) error {
 	return &NotWritten{Reason: said.Reason, Wait: said.RetryAfter, status: status}
 }
 
-// awaitThroughs returns when the writes through that are here now are over, or ctx ends.
+// awaitThroughs waits until all writes through that exist now have ended, or ctx ends.
 func (f *Flusher) awaitThroughs(ctx context.Context) {
 	var here []*through
 	f.mu.Lock()

@@ -7,18 +7,18 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// pace says when a namespace's quota lets tasks go. The zero value is no quota.
+// pace says when a namespace's quota admits tasks. The zero value means no quota.
 type pace struct {
 	limited bool // there is a quota
-	spread  bool // its writes are spread over the window
+	spread  bool // the writes are spread over the window
 	linger  instant
 	maxAge  time.Duration
-	// The times before which no task of a kind goes; 0 is at once.
+	// No task of a kind is admitted before these times; 0 means at once.
 	ordinaryAt, promptAt, demandedAt instant
-	endsAt                           instant // when the window ends
+	endsAt                           instant // end of the window
 }
 
-// renew brings the pace up to date. The caller places the queue again.
+// renew updates the pace from the quota. The caller places the queue again.
 func (q *queue) renew(qs *quota.Quotas, now instant) {
 	if qs == nil {
 		return
@@ -26,7 +26,7 @@ func (q *queue) renew(qs *quota.Quotas, now instant) {
 	t := qs.Terms(q.Key(), time.Duration(q.linger), q.pending)
 	if !t.Limited {
 		if q.pace.limited {
-			q.pace = pace{} // it was, before the configuration was reloaded
+			q.pace = pace{} // there was a quota before the configuration was reloaded
 		}
 		return
 	}
@@ -42,7 +42,7 @@ func (q *queue) renew(qs *quota.Quotas, now instant) {
 	}
 }
 
-// widened returns when the linger of a task is over. A linger beyond flush.linger ends with the window.
+// widened returns when a task's linger ends. A linger longer than flush.linger ends with the window.
 func (p *pace) widened(writtenAt, linger instant) instant {
 	if p.linger <= linger {
 		return writtenAt + linger
@@ -62,8 +62,8 @@ func (q *queue) kindOf(t *task) quota.Kind {
 	return quota.Ordinary
 }
 
-// turnOf returns when the quota lets a task go. A task that only reads a write back, or waits for the
-// end of a doubt, costs nothing.
+// turnOf returns when the quota admits a task. A task that only reads a write back, or waits for a
+// doubt to end, costs nothing.
 func (q *queue) turnOf(t *task) instant {
 	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
 		return 0
@@ -78,15 +78,15 @@ func (p *pace) waits() string {
 	return "quota: spread over the window"
 }
 
-// charge is one attempt's request on a quota.
+// charge is what one attempt's request costs a quota.
 type charge struct {
 	quotas    *quota.Quotas
 	namespace string
 	made      bool
-	flying    bool // upstream counts the request; not one that reads back
+	flying    bool // a charged request is in flight until end
 }
 
-// charged counts the request of an attempt that is about to begin.
+// charged charges the quota for an attempt that is about to begin.
 func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	q, t := a.queue, a.task
 	c := charge{quotas: qs, namespace: q.Key()}
@@ -99,7 +99,7 @@ func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
 	return c
 }
 
-// takeBack takes a request that upstream has not counted off the quota.
+// takeBack refunds a request that upstream has not counted.
 func (c *charge) takeBack() {
 	if c.made {
 		c.made = false
@@ -107,7 +107,7 @@ func (c *charge) takeBack() {
 	}
 }
 
-// cancel takes back the charge of an attempt that turns out to need no write.
+// cancel refunds an attempt that turned out to need no write.
 func (c *charge) cancel() {
 	c.takeBack() // guard 18.27
 	// guard 18.27b
@@ -123,7 +123,7 @@ func (c *charge) end() {
 }
 
 // saves reports whether a new write to the task's entry replaces one that was never sent. last is the
-// newest one before it; running is nil if there is no attempt.
+// newest write before it; running is nil if there is no attempt.
 func (t *task) saves(running *attempt, last uint64) bool {
 	if running != nil {
 		return running.newer != 0
@@ -149,7 +149,7 @@ func (f *Flusher) renewPaces(ctx context.Context) error {
 	}
 }
 
-// renew brings a queue's pace up to date. The caller holds mu.
+// renew updates a queue's pace. The caller holds mu.
 func (f *Flusher) renew(q *queue) {
 	q.renew(f.opts.Quotas, f.now())
 	f.schedule.place(q)

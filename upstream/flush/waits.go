@@ -7,9 +7,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// Waits says why nothing of a namespace's pending writes is sent now, and until when; the
-// time is zero if no time ends the wait. Why is empty if the namespace waits for nothing,
-// or only for its linger.
+// Waits returns why nothing of a namespace's pending writes is sent now, and until when. The time is
+// zero if no time ends the wait. why is empty if the namespace does not wait, or only for its linger.
 func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 	v := f.health.View()
 	f.mu.Lock()
@@ -24,13 +23,13 @@ func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 	case why != "":
 	case q.running == 0:
 		why, at = q.taskWaits(q.first(), now, v)
-	case q.failing: // and tried again
+	case q.failing: // it is tried again
 		why = "failed: " + q.reason
 	}
 	return why, f.wall(at)
 }
 
-// EntryWaits is Waits for one entry's pending write.
+// EntryWaits does the same as Waits for one entry's pending write.
 func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 	v := f.health.View()
 	f.mu.Lock()
@@ -38,7 +37,7 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 	q, t := f.schedule.find(id)
 	if t == nil || t.running {
 		if t != nil && !t.untried() {
-			why = "failed: " + t.retry.reason // and tried again
+			why = "failed: " + t.retry.reason // it is tried again
 		}
 		return why, time.Time{}
 	}
@@ -46,7 +45,7 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 	return why, f.wall(at)
 }
 
-// entryWaits says why a task that is not running waits, and until when.
+// entryWaits returns why a task that is not running waits, and until when.
 func (q *queue) entryWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
 	why, until = q.waits(now)
 	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
@@ -55,7 +54,7 @@ func (q *queue) entryWaits(t *task, now instant, seen upstream.View) (why string
 	return why, until
 }
 
-// waits says why the whole namespace waits; until is 0 during a trial.
+// waits returns why the whole namespace waits; until is 0 during a trial.
 func (q *queue) waits(now instant) (why string, until instant) {
 	switch {
 	case !q.blocked:
@@ -71,7 +70,7 @@ func (q *queue) waits(now instant) (why string, until instant) {
 	return why, until
 }
 
-// taskWaits says why a task that is not running waits, and until when; t may be nil.
+// taskWaits returns why a task that is not running waits, and until when; t may be nil.
 func (q *queue) taskWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
 	switch {
 	case t == nil:
@@ -98,9 +97,9 @@ func (r *retryState) waits() string {
 	return "in doubt: upstream may still carry out a request that an earlier process sent"
 }
 
-// TryNow sends at once the writes that wait only for a time, of one namespace or, with "", of
-// all: the writes of a throttled or paused namespace, and those that wait after a failure. A
-// write in doubt goes on waiting.
+// TryNow sends at once the writes that wait only for a time, of one namespace or, with "", all: the
+// writes of a throttled or paused namespace, and those that wait after a failure. A write in doubt
+// keeps waiting.
 func (f *Flusher) TryNow(namespace string) {
 	defer f.signal()
 	f.health.Nudge()
