@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// backoffJitter spreads each wait by this share to both sides.
+	// backoffJitter varies each wait by up to this fraction of it, in both directions.
 	backoffJitter = 0.5
-	// backoffMultiplier is the growth from one wait to the next.
+	// backoffMultiplier is the factor between one wait and the next.
 	backoffMultiplier = 2
 )
 
 const (
-	// longestPatience is how long a read of something unknown waits for upstream. SDKs commonly give
-	// up after 10 s, and learn more from a 503 before that.
+	// longestPatience bounds how long a read of an unknown entry waits for upstream. SDKs commonly give
+	// up after 10 s; a 503 before that tells them more.
 	longestPatience = 5 * time.Second
-	// firstPause is about four round trips to botwire.dev. longestPause costs a dead upstream next to
-	// nothing.
+	// firstPause is about four round trips to botwire.dev. At longestPause, attempts cost a dead
+	// upstream next to nothing.
 	firstPause, longestPause = 200 * time.Millisecond, 30 * time.Second
 )
 
 // Patience returns how long a read of an unknown entry waits: half of upstream.timeout, 5 s at most.
 func Patience(timeout time.Duration) time.Duration { return min(longestPatience, timeout/2) }
 
-// Pauses are the first pause between attempts and the longest one. They are shorter in front of an
-// upstream that is expected to answer soon.
+// Pauses returns the first and the longest pause between attempts. A shorter upstream.timeout makes
+// both shorter.
 func Pauses(timeout time.Duration) (first, longest time.Duration) {
 	first = min(firstPause, max(time.Millisecond, timeout/50))
 	return first, min(longestPause, max(first, 3*timeout))
 }
 
-// NewBackoff returns waits from initial to at most longest, jitter included, for ever.
+// NewBackoff returns endless waits from initial to at most longest, including jitter.
 func NewBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
 	longest = max(1, time.Duration(float64(longest)/(1+backoffJitter)))
 	return backoff.NewExponentialBackOff(
@@ -41,6 +41,6 @@ func NewBackoff(initial, longest time.Duration) *backoff.ExponentialBackOff {
 		backoff.WithMultiplier(backoffMultiplier),
 		backoff.WithRandomizationFactor(backoffJitter),
 		// guard 13.3
-		backoff.WithMaxElapsedTime(0), // its default gives up after 15 minutes
+		backoff.WithMaxElapsedTime(0), // the default gives up after 15 minutes
 	)
 }

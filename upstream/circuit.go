@@ -10,60 +10,59 @@ import (
 )
 
 const (
-	// outageEntries is how many entries have to fail, with no success in between, for
-	// upstream to be down: one may be at fault itself.
+	// outageEntries is how many entries have to fail, with no success in between, before upstream
+	// counts as down: a single entry may itself be the cause.
 	outageEntries = 2
-	// sickForBackoffs is for how many of the longest backoffs after its last failure an
-	// entry still counts as sick. A sick entry is tried again in about one.
+	// sickForBackoffs is how long an entry counts as sick after its last failure, in longest backoffs.
+	// A sick entry is retried after about one.
 	sickForBackoffs = 2
-	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with
-	// refused reads. Beyond it, evidence is lost: a sick entry may count as a sign of an
-	// outage once more.
+	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with refused reads.
+	// Beyond it, evidence is lost: a sick entry may count again towards an outage.
 	entriesRemembered = 1024
 )
 
-// Circuit is upstream's health as one kind of request shows it, and the breaker that stops
-// such requests while upstream is down.
+// Circuit tracks upstream's health for one kind of request. It is the breaker that stops such requests
+// while upstream is down.
 //
-// Entries that have failed since the last success are suspects. Two suspects make an
-// outage, and so does a service that cannot be reached. A success shows that the other
-// suspects are sick themselves: for a while, their failures are no evidence. Otherwise a
-// few sick entries would stop the others again and again (contract 16).
+// Entries that have failed since the last success are suspects. Two suspects make an outage, and so
+// does a service that cannot be reached. A success shows that the other suspects are sick themselves:
+// for a while, their failures are no evidence. Otherwise a few sick entries would stop all the others
+// again and again (contract 16).
 type Circuit struct {
 	sickFor time.Duration
-	health  *Health // told of each outcome
+	health  *Health // receives each outcome
 
-	mu       *loggingmutex.Mutex // health's, which guards the fields below
+	mu       *loggingmutex.Mutex // the health's; guards the fields below
 	backoff  *backoff.ExponentialBackOff
 	failing  bool // the last outcome was a failure
 	down     bool
-	suspects map[journal.ID]time.Time // when each failed first
+	suspects map[journal.ID]time.Time // with the time of each one's first failure
 	sick     map[journal.ID]sickness
 	since    time.Time // when failing began
 
-	probeAt       time.Time // when a request may be tried while down
-	probing       bool      // it is under way
+	probeAt       time.Time // when a probe may be made while down
+	probing       bool      // a probe is in flight
 	probeFailedAt time.Time
-	onNudge       func() // called when a probe may go at once; may be nil
+	onNudge       func() // called when a probe may be made at once; may be nil
 
 	hanging  bool                 // the last failure was a request that was not answered
-	hoping   bool                 // a request goes beside the probe: see hope
-	failedIn map[string]time.Time // by namespace, when a request last failed, if none has gone well since
+	hoping   bool                 // a request is in flight beside the probe: see hope
+	failedIn map[string]time.Time // by namespace, when a request last failed; a success deletes it
 
 	failures    int    // since the last success
-	foreign     bool   // none of them was an answer of upstream's own
-	kept        bool   // one of them has kept somebody waiting for long
+	foreign     bool   // upstream itself answered none of them
+	kept        bool   // one of them kept a caller waiting for long
 	reason      string // of the last failure, for people
 	lastSuccess time.Time
-	lastReason  string // like reason, but it outlasts a success
+	lastReason  string // like reason, but a success does not clear it
 	lastFailure time.Time
-	lastSick    journal.ID // the sick entry that has failed again last
+	lastSick    journal.ID // the sick entry that failed again last
 }
 
-// sickness is the state of an entry that fails while others do not.
+// sickness is the state of an entry that fails while others succeed.
 type sickness struct {
 	at    time.Time // of its last failure
-	again bool      // it has failed since the others went well
+	again bool      // it has failed again since others succeeded
 }
 
 func (c *Circuit) init(h *Health, initial, longest time.Duration) {
@@ -78,7 +77,7 @@ func (c *Circuit) init(h *Health, initial, longest time.Duration) {
 	}
 }
 
-// Success records a request about id that upstream itself answered sensibly.
+// Success records a request about id to which upstream itself gave a sensible answer.
 func (c *Circuit) Success(id journal.ID, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +85,7 @@ func (c *Circuit) Success(id journal.ID, probe bool) {
 	delete(c.suspects, id)
 	delete(c.sick, id)
 	delete(c.failedIn, id.Namespace)
-	if c.down { // during an outage, the sick entries had no turn to show that they still fail
+	if c.down { // during an outage, sick entries had no chance to show that they still fail
 		for s, sickness := range c.sick {
 			sickness.at = now
 			c.sick[s] = sickness
@@ -103,15 +102,15 @@ func (c *Circuit) Success(id journal.ID, probe bool) {
 	c.health.succeeded(c, wasFailing)
 }
 
-// Failure records a request about id that upstream itself has not answered, or whose
-// failure says more of upstream than of the entry. It reports whether upstream is down.
+// Failure records a request about id that upstream itself did not answer, or whose failure says more
+// about upstream than about the entry. It reports whether upstream is down.
 func (c *Circuit) Failure(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed(id, probe, failed, sent)
 }
 
-// failed is failure for a caller that holds mu.
+// failed does the work of Failure. The caller holds mu.
 func (c *Circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	now, wasDown := time.Now(), c.down
 	c.note(id, failed, sent, now)
@@ -119,15 +118,15 @@ func (c *Circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Tim
 		c.probing, c.probeFailedAt = false, now
 	}
 	if c.down && (!wasDown || probe) {
-		// Requests that were under way when upstream went down say nothing new.
+		// Failures of requests that were in flight when upstream went down are no news.
 		c.probeAt = now.Add(c.backoff.NextBackOff())
 	}
 	c.health.update()
 	return c.down
 }
 
-// overdue records a request about id that has kept its callers waiting for as long as
-// they wait. It is still under way, and ends with success, failure or release.
+// overdue records a request about id that its callers have stopped waiting for. It is still in flight,
+// and ends with Success, Failure or Release.
 func (c *Circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +134,7 @@ func (c *Circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.failed(id, false, failed, sent) // guard 9.12
 }
 
-// note takes in a failure. The caller holds mu.
+// note records a failure. The caller holds mu.
 func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	if !c.failing {
 		c.failing, c.since, c.foreign = true, sent, true
@@ -157,19 +156,19 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.failures++
 	c.foreign = c.foreign && !failed.Answered
 	if !failed.Verdict.BlamesUpstream() {
-		return // perhaps only the namespace is refused on the way
+		return // perhaps only the namespace is refused by something in between
 	}
-	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // its entry is in doubt
+	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // the entry is in doubt
 	c.down = c.down || len(c.suspects) >= outageEntries
 }
 
-// ProbeBy has other waits between probes than the health's, and calls onNudge when a probe may go at once.
-// It is called before the circuit is used.
+// ProbeBy replaces the waits between probes. onNudge is called when a probe may be made at once. Call
+// ProbeBy before the circuit is used.
 func (c *Circuit) ProbeBy(waits *backoff.ExponentialBackOff, onNudge func()) {
 	c.backoff, c.onNudge = waits, onNudge
 }
 
-// Remember adds to a set of bounded size: any other element may have to make room.
+// Remember adds to a set of bounded size. If the set is full, it evicts an arbitrary element.
 func Remember[K comparable, V any](set map[K]V, key K, value V) {
 	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
 		for other := range set {
@@ -180,9 +179,9 @@ func Remember[K comparable, V any](set map[K]V, key K, value V) {
 	set[key] = value
 }
 
-// Admit reports whether a request may be made now, and whether it is a probe, which ends
-// with Success, Failure or Release. While upstream is down, Admit lets one probe through
-// at a time, and else says when to ask again; zero is when the probe has ended.
+// Admit reports whether a request may be made now, and whether it is a probe. A probe ends with
+// Success, Failure or Release. While upstream is down, Admit lets through one probe at a time, and
+// otherwise returns when to ask again; zero means when the probe has ended.
 func (c *Circuit) Admit(now time.Time) (ok, probe bool, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,10 +197,10 @@ func (c *Circuit) Admit(now time.Time) (ok, probe bool, at time.Time) {
 	return true, true, time.Time{}
 }
 
-// hope reports whether a request about the namespace may be made though upstream is
-// believed down: the requests of other namespaces hang, the probe among them, and none of
-// its own has failed. One such request at a time keeps a namespace that is well from
-// waiting for the others. The request ends with hoped.
+// hope reports whether a request about the namespace may be made although upstream is believed down:
+// requests of other namespaces hang, including the probe, and none of its own has failed lately. One
+// such request at a time keeps a healthy namespace from waiting for the others. The request ends with
+// hoped.
 func (c *Circuit) hope(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,30 +220,30 @@ func (c *Circuit) mayHope(namespace string, now time.Time) bool {
 	return c.down && c.hanging && !c.hoping && (!failed || now.Sub(at) >= c.sickFor)
 }
 
-// Blocks reports whether no request about the namespace would be admitted now.
+// Blocks reports whether a request about the namespace would be refused now.
 func (c *Circuit) Blocks(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down && (c.probing || now.Before(c.probeAt)) && !c.mayHope(namespace, now) // guard 16.3b
 }
 
-// Release ends a probe that was not made, or that shows nothing of upstream.
+// Release ends a probe that was not made, or that says nothing about upstream.
 func (c *Circuit) Release(probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probing = c.probing && !probe
 }
 
-// Nudge lets the next probe go at once: there is reason to think that upstream is back.
+// Nudge allows the next probe at once: upstream may be back.
 func (c *Circuit) Nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probeAt = time.Time{}
 }
 
-// endOutage ends an outage because requests of another kind go through. Requests of this
-// kind stay suspect until one succeeds: their outage has lasted since its beginning, and
-// a probe that is under way still has to come back. The caller holds mu.
+// endOutage ends an outage because requests of the other kind succeed. Requests of this kind stay
+// suspect until one succeeds: failing and since do not change, and a probe in flight still has to end.
+// The caller holds mu.
 func (c *Circuit) endOutage() {
 	if c.down {
 		c.down = false
@@ -252,8 +251,8 @@ func (c *Circuit) endOutage() {
 	}
 }
 
-// knownToFail reports whether a request about id would fail as far as this circuit can
-// tell, and since when. For a sick entry it names a time long ago.
+// knownToFail reports whether this circuit expects a request about id to fail, and since when. For a
+// sick entry, since is zero.
 func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +266,7 @@ func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
 }
 
-// View is a circuit's state at one moment.
+// View is the state of a circuit at one moment.
 type View struct {
 	Failing       bool
 	Down          bool

@@ -8,33 +8,31 @@ import (
 	"github.com/botwired/botwired/internal/loggingmutex"
 )
 
-// State is how upstream does, for people and for monitoring.
+// State is upstream's condition, for people and for monitoring.
 type State string
 
 // The states.
 const (
-	// Up: requests go well. A request that fails and then goes well changes nothing.
+	// Up: requests succeed. A single failure followed by a success changes nothing.
 	Up State = "up"
-	// Degraded: some requests fail again and again, and others do not, or nobody has
-	// tried others.
+	// Degraded: some requests keep failing, and others succeed or were not tried.
 	Degraded State = "degraded"
-	// Down: no request goes well.
+	// Down: no request succeeds.
 	Down State = "down"
 )
 
-// failuresTell is how many failures with no success in between are no blip, even if all are
+// failuresTell is how many failures with no success in between are more than a blip, even if all are
 // about one entry. They are an outage unless upstream itself has answered some of them.
 const failuresTell = 3
 
-// Report is how upstream does at some moment.
+// Report describes upstream's condition at one moment.
 type Report struct {
 	State State
-	// Since is when the state began: if upstream is not up, with the first request that
-	// failed.
+	// Since is when the state began. If upstream is not up, that is the first request that failed.
 	Since time.Time
-	// Reason says why upstream is not up, for people; empty if it is.
+	// Reason says why upstream is not up, for people; empty if it is up.
 	Reason string
-	// LastSuccess is when upstream last answered sensibly; zero if it has not yet.
+	// LastSuccess is when upstream last gave a sensible answer; zero if it has not yet.
 	LastSuccess time.Time
 }
 
@@ -42,28 +40,28 @@ type Report struct {
 type HealthOptions struct {
 	// BackoffInitial and BackoffMax bound the wait between probes.
 	BackoffInitial, BackoffMax time.Duration
-	// OnState, if not nil, is called with every change of the state, with the health's lock held:
-	// it must be quick and must not call the health.
+	// OnState, if not nil, is called on every change of the state, with the health's lock held: it must
+	// be quick and must not call the health.
 	OnState func(Report)
-	// Logger receives one line when the state becomes worse, and one when upstream is up
-	// again. It must not be nil.
+	// Logger receives one line when the state becomes worse, and one when upstream is up again. It must
+	// not be nil.
 	Logger *slog.Logger
 }
 
-// Health is how upstream does, as all requests show it. Reads and writes have a circuit
-// each, as one kind may fail while the other goes well; the state is that of both together.
-// Its methods may be called concurrently.
+// Health is upstream's condition as all requests show it. Reads and writes have a circuit each, because
+// one kind may fail while the other succeeds. The state combines both. Its methods may be called
+// concurrently.
 type Health struct {
 	onState       func(Report)
-	mu            loggingmutex.Mutex // guards the fields below, the circuits' too
+	mu            loggingmutex.Mutex // guards the fields below, and the circuits' fields
 	reads, writes Circuit
 	state         State
-	worst         State     // the worst state that was logged since upstream was up
-	since         time.Time // when upstream came to be up, or ceased to be
+	worst         State     // the worst state logged since upstream was last up
+	since         time.Time // when upstream last came up, or went out of Up
 	lastSuccess   time.Time
 }
 
-// NewHealth returns the health of an upstream of which nothing bad is known.
+// NewHealth returns the health of an upstream that is up.
 func NewHealth(opts HealthOptions) *Health {
 	h := &Health{onState: opts.OnState, mu: loggingmutex.Mutex{Logger: opts.Logger}, state: Up, worst: Up, since: time.Now()}
 	h.reads.init(h, opts.BackoffInitial, opts.BackoffMax)
@@ -71,27 +69,27 @@ func NewHealth(opts HealthOptions) *Health {
 	return h
 }
 
-// Writes is the circuit of the requests that write.
+// Writes returns the circuit of the write requests.
 func (h *Health) Writes() *Circuit { return &h.writes }
 
-// Report says how upstream does.
+// Report returns upstream's condition.
 func (h *Health) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.update() // a sick entry that nobody has tried again is forgotten
+	h.update() // forgets a sick entry that has not failed lately
 	return h.report()
 }
 
-// report is how upstream does by what is known. The caller holds mu.
+// report returns the stored state. The caller holds mu.
 func (h *Health) report() Report {
 	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
 }
 
-// succeeded notes a success of one circuit, and what that means for the other. A write
-// that goes through lets reads go again at once: the pause before their next probe was for
-// a service that is down, and a caller who has just flushed expects an answer. A read is no
-// such sign for writes, but their probe need not wait. Of an outage that both have seen, the
-// first success is the end, until there are new failures. The caller holds mu.
+// succeeded records a success of one circuit, and its effect on the other. A successful write lets
+// reads go again at once: the pause before their next probe was meant for a service that is down, and a
+// caller who has just flushed expects an answer. A successful read does not do that for writes, but
+// lets them probe at once. If both were failing, the first success ends the outage until there are new
+// failures. The caller holds mu.
 func (h *Health) succeeded(c *Circuit, wasFailing bool) {
 	h.lastSuccess = time.Now()
 	other := h.other(c)
@@ -117,8 +115,7 @@ func (h *Health) other(c *Circuit) *Circuit {
 	return &h.reads
 }
 
-// update finds the state anew, and logs it if it is worse than before, or well again. The
-// caller holds mu.
+// update computes the state, and logs it if it is the worst since Up, or Up again. The caller holds mu.
 func (h *Health) update() {
 	state := h.judge()
 	if state == h.state {
@@ -141,13 +138,13 @@ func (h *Health) update() {
 	}
 }
 
-// logged are the lines of the log by the state that began.
+// logged has the log message for each state.
 var logged = map[State]string{
 	Degraded: "upstream is degraded: some requests fail and are tried again",
 	Down:     "upstream is down: reads are answered with what is known here, and writes wait in the journal",
 }
 
-// judge finds the state.
+// judge computes the state.
 func (h *Health) judge() State {
 	reads, writes := h.stateOf(&h.reads), h.stateOf(&h.writes)
 	switch {
@@ -159,8 +156,8 @@ func (h *Health) judge() State {
 	return Degraded
 }
 
-// stateOf is the state that one circuit shows. Failures that nobody has repeated for long
-// are forgotten if the other kind of request goes well.
+// stateOf returns the state that one circuit shows. It ignores failures that were not repeated for a
+// long time if the other kind of request succeeds.
 func (h *Health) stateOf(c *Circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
 	switch {
@@ -172,17 +169,16 @@ func (h *Health) stateOf(c *Circuit) State {
 	return Up
 }
 
-// sickAgain reports whether an entry fails that failed before, while others do not.
+// sickAgain reports whether an entry fails that failed before, while others succeed.
 func (c *Circuit) sickAgain() bool {
 	s, ok := c.sick[c.lastSick]
 	return ok && s.again && time.Since(s.at) < c.sickFor
 }
 
-// wellSince reports whether a request has gone well since a time, and none has failed
-// after it.
+// wellSince reports whether a request has succeeded after t, and none has failed since.
 func (c *Circuit) wellSince(t time.Time) bool { return !c.failing && c.lastSuccess.After(t) }
 
-// failingSince is when the first request failed of those that keep upstream from being up.
+// failingSince returns when the earliest of the circuits that are failing began to fail.
 func (h *Health) failingSince() time.Time {
 	since := time.Now()
 	for _, c := range []*Circuit{&h.reads, &h.writes} {
@@ -214,7 +210,7 @@ func (h *Health) reason() string {
 	return "reads fail: " + reads + "; writes fail: " + writes
 }
 
-// why is the reason of a circuit's last failure; empty if it says that upstream is up.
+// why returns the reason of a circuit's last failure; empty if the circuit shows Up.
 func (h *Health) why(c *Circuit) string {
 	switch {
 	case h.stateOf(c) == Up:

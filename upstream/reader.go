@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// refusedFor is how long the status shows a refused read that nobody has tried again. After
-// that nobody knows whether upstream still refuses it.
+// refusedFor is how long the status shows a refused read that was not repeated. After that it is
+// unknown whether upstream still refuses it.
 const refusedFor = 10 * time.Minute
 
 // Unavailable says that upstream could not be asked, or gave no usable answer.
@@ -24,11 +24,11 @@ type Unavailable struct {
 
 func (u *Unavailable) Error() string { return "upstream is unavailable: " + u.Reason }
 
-// RetryAfter is when it makes sense to ask again.
+// RetryAfter returns when to ask again.
 func (u *Unavailable) RetryAfter() time.Duration { return u.Wait }
 
-// ServiceAnswer is upstream's own answer to a read that it does not carry out. Upstream is
-// not down, and the answer is for the caller.
+// ServiceAnswer is upstream's own refusal of a request. Upstream is not down, and the answer is for the
+// caller.
 type ServiceAnswer struct{ failed *Error }
 
 // AnswerOf returns the answer that a request failed with.
@@ -38,30 +38,29 @@ func (a *ServiceAnswer) Error() string {
 	return "upstream does not carry out the read: " + a.failed.Reason
 }
 
-// RetryAfter is how long upstream asked to wait; 0 when it did not.
+// RetryAfter returns how long upstream asked to wait; 0 if it did not.
 func (a *ServiceAnswer) RetryAfter() time.Duration { return a.failed.RetryAfter }
 
-// Answer is upstream's own answer, for the caller.
+// Answer returns upstream's own answer, for the caller.
 func (a *ServiceAnswer) Answer() (status int, body []byte) { return a.failed.Status, a.failed.Answer }
 
 // ReaderOptions configures a reader.
 type ReaderOptions struct {
 	Engine Engine
-	// Health is told how requests end, and stops all but one while upstream is down.
+	// Health learns how requests end, and allows only probes while upstream is down.
 	Health *Health
-	// Slots bound the requests under way.
+	// Slots limit the requests in flight.
 	Slots *limit.Slots
-	// Patience is how long a caller to whom nothing else can be given waits for an answer,
-	// and how long after the start of an outage a read that waits for its end keeps trying.
+	// Patience is how long a caller waits if there is no other answer to give it. It is also how long
+	// after the start of an outage a read that waits it out keeps trying.
 	Patience time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
 }
 
-// Reader asks upstream for entries and listings. During an outage one read at a time
-// finds out whether it is over; the others fail, at once or, if they wait out outages,
-// when Patience has passed since its start (contract 9). Its methods may be called
-// concurrently.
+// Reader asks upstream for entries and listings. During an outage, one read at a time probes. The
+// others fail at once or, if they wait out outages, when Patience has passed since the outage began
+// (contract 9). Its methods may be called concurrently.
 type Reader struct {
 	opts      ReaderOptions
 	health    *Circuit
@@ -77,8 +76,8 @@ type refusedRead struct {
 	reason string
 }
 
-// blipProbes is how often upstream is asked at least while a read waits out an outage. With
-// fewer, the last probe could come long before the read gives up.
+// blipProbes is how often upstream is probed at least while a read waits out an outage. With fewer
+// probes, the last one could come long before the read gives up.
 const blipProbes = 5
 
 // NewReader returns a reader.
@@ -93,16 +92,16 @@ func NewReader(opts ReaderOptions) *Reader {
 	}
 }
 
-// leastPatience is how long a caller waits for an answer at least. Even while reads are
-// known to fail, the request that finds upstream back is some caller's.
+// leastPatience is the shortest time that a caller waits. Even while reads are known to fail, the
+// request that finds upstream back is some caller's.
 const leastPatience = 250 * time.Millisecond
 
-// patience is how long a request may take before its callers are turned away.
+// patience returns how long a request may take before its callers are turned away.
 func (r *Reader) patience() time.Duration { return max(leastPatience, r.opts.Patience) }
 
-// Patience returns how long a caller to whom nothing else can be given waits for an answer
-// about an entry or, without a key, a listing: less while reads are known to fail. The
-// request itself may take longer; its answer is for the next caller (contract 9).
+// Patience returns how long a caller waits for an answer about an entry or, without a key, a listing,
+// if there is no other answer to give. It is less while reads are known to fail. The request itself may
+// take longer; its answer is for the next caller (contract 9).
 func (r *Reader) Patience(id journal.ID) time.Duration {
 	now := time.Now()
 	since, known := r.health.knownToFail(id, now) // guard 9.11
@@ -112,17 +111,17 @@ func (r *Reader) Patience(id journal.ID) time.Duration {
 	return min(r.patience(), max(leastPatience, r.opts.Patience-now.Sub(since)))
 }
 
-// TooLong is the error for a caller who has waited for as long as Patience said.
+// TooLong returns the error for a caller that has waited as long as Patience said.
 func (r *Reader) TooLong() error {
 	v := r.health.View()
 	return &Unavailable{Wait: v.RetryIn, Reason: cmp.Or(v.Reason, noAnswerWithin(r.patience()))}
 }
 
-// noAnswerWithin is the reason of a failure, for people.
+// noAnswerWithin returns the reason of a timeout, for people.
 func noAnswerWithin(d time.Duration) string { return "no answer within " + d.String() }
 
-// Get asks for an entry; nil without an error means that upstream does not hold it.
-// Errors are *[Unavailable], *[ServiceAnswer] and ctx's.
+// Get asks for an entry; nil without an error means that upstream does not hold it. Errors:
+// *[Unavailable], *[ServiceAnswer] and ctx's.
 func (r *Reader) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (o *journal.Observation, err error) {
 	err = r.try(ctx, id, waitOutOutage, func() error {
 		v, err := r.opts.Engine.Get(ctx, id)
@@ -132,8 +131,8 @@ func (r *Reader) Get(ctx context.Context, id journal.ID, waitOutOutage bool) (o 
 	return o, err
 }
 
-// List asks for all keys of a namespace that upstream can list; complete is false if
-// there may be more. Errors are those of Get.
+// List asks for all keys of a namespace that upstream can list; complete is false if there may be more.
+// Errors: as for Get.
 func (r *Reader) List(ctx context.Context, namespace string, waitOutOutage bool) (rows []journal.Row, complete bool, err error) {
 	err = r.try(ctx, journal.ID{Namespace: namespace}, waitOutOutage, func() error {
 		rows, complete, err = r.opts.Engine.List(ctx, namespace)
@@ -163,11 +162,11 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 	}
 }
 
-// again says when a read that failed is tried again, or that it is turned away.
+// again returns when to retry a failed read, or the error that turns it away.
 func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
 	v := r.health.View()
 	if failed.unasked && !v.Down {
-		return 0, nil // another request has found upstream back meanwhile
+		return 0, nil // another request has found upstream back
 	}
 	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason)}
 	now, end := time.Now(), v.Since.Add(r.opts.Patience)
@@ -177,9 +176,9 @@ func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, t
 	return min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now)), nil
 }
 
-// once makes one request, unless it is known to fail. The error is ctx's.
+// once makes one request, unless it is known to fail. err is ctx's.
 func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) (failed *Error, err error) {
-	// A read that would not be made waits for no slot.
+	// A read that would not be made does not wait for a slot.
 	if refusal := r.throttles.refuses(id.Namespace); refusal != nil {
 		return refusal, nil
 	}
@@ -202,7 +201,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	if refusal != nil {
 		return refusal, nil
 	}
-	ended := &Error{Verdict: Unanswered} // if it panics
+	ended := &Error{Verdict: Unanswered} // kept if ask panics
 	defer func() { r.throttles.end(id.Namespace, trial, ended) }()
 	ok, probe, _ := r.health.Admit(time.Now())
 	if !ok {
@@ -217,16 +216,16 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	return ended, err
 }
 
-// unasked is the failure of a read for which upstream was not asked, as it would fail.
+// unasked returns the failure of a read that was not sent because it would fail.
 func (r *Reader) unasked() *Error {
 	return &Error{Verdict: Transient, Reason: r.health.View().Reason, unasked: true}
 }
 
-// request makes a request and learns from it. The error is ctx's.
+// request makes a request and records its outcome. err is ctx's.
 func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask func() error) (failed *Error, err error) {
 	learned := false
 	defer func() {
-		if !learned { // ctx has ended, or ask has panicked
+		if !learned { // ctx ended, or ask panicked
 			r.health.Release(probe)
 		}
 	}()
@@ -250,8 +249,8 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	return failed, nil
 }
 
-// watch tells the health of a request that takes longer than its callers wait, until
-// answered is called.
+// watch reports a request to the health when its callers have stopped waiting for it, until answered is
+// called.
 func (r *Reader) watch(id journal.ID, sent time.Time) (answered func()) {
 	told := make(chan struct{})
 	timer := time.AfterFunc(r.patience(), func() {
@@ -260,13 +259,12 @@ func (r *Reader) watch(id journal.ID, sent time.Time) (answered func()) {
 	})
 	return sync.OnceFunc(func() {
 		if !timer.Stop() {
-			<-told // the answer is the later news
+			<-told // so that the answer is recorded last
 		}
 	})
 }
 
-// noteRefused notes that upstream does not let reads of a namespace in, and with nil that
-// it does.
+// noteRefused records that upstream does not let a namespace's reads in; nil means that it does.
 func (r *Reader) noteRefused(namespace string, failed *Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,8 +276,8 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	}
 }
 
-// Refused says, by namespace, why upstream does not let reads in though it is not down
-// (contract 15).
+// Refused returns, by namespace, why upstream does not let reads in although it is not down (contract
+// 15).
 func (r *Reader) Refused() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,28 +7,28 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// answerKept bounds, in bytes, the answer of upstream that is repeated to the reads of a throttled
-// namespace. A longer answer is left out.
+// answerKept bounds, in bytes, the upstream answer that is repeated to reads of a throttled namespace.
+// A longer answer is left out.
 const answerKept = 4 << 10
 
 // longestThrottle bounds the wait that upstream can ask of reads. A longer one is about a daily quota,
-// which limits writes only.
+// which limits only writes.
 const longestThrottle = time.Hour
 
-// throttles are the namespaces whose reads wait because upstream said so. Its methods may
-// be called concurrently.
+// throttles holds the namespaces whose reads wait because upstream said so. Its methods may be called
+// concurrently.
 type throttles struct {
-	initial, longest time.Duration // bounds of the wait where upstream names none
+	initial, longest time.Duration // bounds of the wait if upstream names none
 
 	mu          sync.Mutex // guards byNamespace
 	byNamespace map[string]*throttle
 }
 
-// throttle is one namespace's wait. When it is over, one read at a time finds out whether
-// the namespace is let in again.
+// throttle is one namespace's wait. When it is over, one read at a time tests whether the namespace is
+// let in again.
 type throttle struct {
 	until   time.Time
-	trial   bool   // that read is under way
+	trial   bool   // that test is in flight
 	said    *Error // upstream's answer
 	backoff *backoff.ExponentialBackOff
 }
@@ -43,9 +43,8 @@ func (ts *throttles) refuses(namespace string) *Error {
 	return nil
 }
 
-// begin does the same as refuses for a read that its caller makes at once if it may. trial says that
-// this read finds out whether the namespace is let in again. The caller must call end when a read that
-// it makes has ended.
+// begin does the same as refuses for a read that is made at once if allowed. trial means that the read
+// tests whether the namespace is let in again. The caller must call end when the read has ended.
 func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -60,8 +59,8 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	return nil, true
 }
 
-// end notes how a read has ended. Only upstream's answer to a trial ends the wait: the reads that were
-// under way when the namespace was throttled left before upstream said so.
+// end records how a read ended. Only upstream's answer to a trial ends the wait: other reads in flight
+// were sent before the namespace was throttled.
 func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -76,8 +75,8 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 	}
 }
 
-// throttled makes a namespace wait for as long as upstream asked, or else by a backoff. If
-// an earlier answer asked for a longer wait, the longer wait stands. The caller holds mu.
+// throttled makes a namespace wait as long as upstream asked, or else by a backoff. If an earlier
+// answer asked for a longer wait, the longer wait stands. The caller holds mu.
 func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed *Error) {
 	first := t == nil
 	if first {
@@ -86,7 +85,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 	}
 	t.trial = t.trial && !trial
 	wait := min(failed.RetryAfter, longestThrottle)
-	if wait == 0 && (first || trial) { // of those under way, only one raises the backoff
+	if wait == 0 && (first || trial) { // of several reads in flight, only one raises the backoff
 		wait = t.backoff.NextBackOff()
 	}
 	if until := time.Now().Add(wait); until.After(t.until) {
@@ -99,7 +98,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 	t.said = &said
 }
 
-// refusal returns upstream's answer with the rest of the wait.
+// refusal returns upstream's answer with the remaining wait.
 func (t *throttle) refusal() *Error {
 	again := *t.said
 	again.RetryAfter = max(0, time.Until(t.until))

@@ -16,7 +16,7 @@ import (
 // maxReason bounds how much of an answer's text the reason of a failure keeps, in bytes.
 const maxReason = 200
 
-// answer is a response that was read to its end.
+// answer is a response, read completely.
 type answer struct {
 	method string // the request's
 	status int
@@ -26,20 +26,19 @@ type answer struct {
 
 func (a *answer) decode(doc any) bool { return json.Unmarshal(a.body, doc) == nil }
 
-// isObject reports whether the answer is a JSON object. A portal on the way answers with a
-// page.
+// isObject reports whether the answer is a JSON object. A captive portal answers with a page.
 func (a *answer) isObject() bool {
 	var doc map[string]json.RawMessage
 	return a.decode(&doc) && doc != nil
 }
 
-// refusesRequest reports whether the answer is BotWire's own refusal of this very request:
-// in BotWire's form, with a status with which BotWire refuses such a request. A DELETE has
-// neither a body nor parameters in which anything could be wrong.
+// refusesRequest reports whether the answer is BotWire's own refusal of this very request: in BotWire's
+// form, with a status that BotWire uses to refuse such requests. A DELETE has neither a body nor
+// parameters that could be wrong.
 //
-// BotWire's form is an object with the one member detail: a sentence, or the list of faults
-// that its framework has found in the request. A gateway's error has other members, also
-// where it has a detail (RFC 9457), or is no object, or is empty, or is sent as a page.
+// BotWire's form is an object with the single member detail: a sentence, or the list of faults that its
+// framework found in the request. A gateway's error has other members, even if it has a detail (RFC
+// 9457), or is no object, or is empty, or is sent as a page.
 func (a *answer) refusesRequest() bool {
 	detail, sentence := a.detail()
 	isSentence := sentence != ""
@@ -54,7 +53,7 @@ func (a *answer) refusesRequest() bool {
 	return false
 }
 
-// detail is the one member of an answer in BotWire's form, and its text if it is a sentence.
+// detail returns the single member of an answer in BotWire's form, and its text if it is a sentence.
 func (a *answer) detail() (member json.RawMessage, sentence string) {
 	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") { // guard 15.3
 		return nil, ""
@@ -70,10 +69,10 @@ func (a *answer) detail() (member json.RawMessage, sentence string) {
 	return member, sentence
 }
 
-// saysNamespaceFull reports whether the answer is BotWire's own word to a PUT that the
-// namespace holds as much as it may. Nobody has seen this answer of BotWire's: its published
-// server has no such limit, and answers a value that is too large with 400. So the sentence
-// decides: a 413 may also be about the value, and a 507 about the service's own disk.
+// saysNamespaceFull reports whether the answer is BotWire's own statement to a PUT that the namespace
+// is full. This answer has never been seen: BotWire's published server has no such limit, and answers a
+// value that is too large with 400. So the sentence decides: a 413 may also be about the value, and a
+// 507 about the service's own disk.
 func (a *answer) saysNamespaceFull() bool {
 	if a.method != http.MethodPut {
 		return false
@@ -89,8 +88,8 @@ func (a *answer) saysNamespaceFull() bool {
 	return false
 }
 
-// faultsInRequest reports whether detail is a list of faults, each in a part that a request
-// of the method has.
+// faultsInRequest reports whether detail is a list of faults, each in a part that a request of this
+// method has.
 func faultsInRequest(detail json.RawMessage, method string) bool {
 	part := map[string]string{http.MethodPut: "body", http.MethodGet: "query"}[method]
 	var faults []struct {
@@ -108,14 +107,13 @@ func faultsInRequest(detail json.RawMessage, method string) bool {
 	return true
 }
 
-// own reports whether the answer is in BotWire's own shape: a gateway's JSON has other
-// fields.
+// own reports whether the answer has BotWire's own shape: a gateway's JSON has other fields.
 func (a *answer) own() bool {
 	var doc map[string]json.RawMessage
 	return a.decode(&doc) && (len(doc) == 1 && doc["detail"] != nil || a.status == http.StatusPaymentRequired)
 }
 
-// failure is the answer as an error.
+// failure returns the answer as an error.
 func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
@@ -124,7 +122,7 @@ func (a *answer) failure() *upstream.Error {
 	}
 }
 
-// reason is the answer for people, cut short: BotWire's detail if it has one.
+// reason describes the answer for people, shortened: BotWire's detail if it has one.
 func (a *answer) reason() string {
 	var doc struct{ Detail json.RawMessage }
 	text := ""
@@ -134,9 +132,9 @@ func (a *answer) reason() string {
 	return fmt.Sprintf("HTTP %d: %.*s", a.status, maxReason, cmp.Or(text, "an answer that is not BotWire's"))
 }
 
-// validationErrors puts the list of errors that BotWire's framework finds in a request
-// into words; it is empty if detail is no such list. It leaves out the parts of the
-// request that an error quotes: they may hold a value.
+// validationErrors returns the errors that BotWire's framework found in a request as text; empty if
+// detail is no such list. It leaves out the parts of the request that an error quotes: they may hold a
+// value.
 func validationErrors(detail json.RawMessage) string {
 	var list []struct {
 		Type, Msg string
@@ -165,8 +163,7 @@ func validationErrors(detail json.RawMessage) string {
 	return strings.Join(texts, "; ")
 }
 
-// confirmsPut reports whether the answer is BotWire's own word that it holds the entry as
-// it was sent.
+// confirmsPut reports whether BotWire itself confirms that it holds the entry as it was sent.
 func (a *answer) confirmsPut(id journal.ID) bool {
 	var doc struct {
 		Namespace, Key string
@@ -179,8 +176,7 @@ func (a *answer) confirmsPut(id journal.ID) bool {
 	return a.status == http.StatusOK && named && doc.Stored
 }
 
-// confirmsDelete reports whether the answer is BotWire's own word that it does not hold
-// the entry.
+// confirmsDelete reports whether BotWire itself confirms that it does not hold the entry.
 func (a *answer) confirmsDelete(id journal.ID) bool {
 	if a.saysAbsent(id) {
 		return true

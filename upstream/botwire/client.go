@@ -18,42 +18,40 @@ import (
 )
 
 const (
-	// maxAnswer bounds how much of an answer the client reads, in bytes. The largest entry
-	// is 100,000 code points, 12 bytes each when escaped; a listing of 1,000 keys is far
-	// smaller.
+	// maxAnswer bounds how much of an answer the client reads, in bytes. The largest entry has 100,000
+	// code points, 12 bytes each when escaped; a listing of 1,000 keys is far smaller.
 	maxAnswer = 4 << 20
-	// listLimit is the most keys that upstream lists.
+	// listLimit is the maximum number of keys that upstream lists.
 	listLimit = 1000
 )
 
 // Options configures a client.
 type Options struct {
-	// URL is the service's base: scheme, host and perhaps a path.
+	// URL is the base URL of the service: scheme, host and perhaps a path.
 	URL *url.URL
-	// Timeout bounds one request, its answer included.
+	// Timeout bounds one request, including its answer.
 	Timeout time.Duration
 	// Headers are sent with every request; see SetHeaders.
 	Headers http.Header
-	// Concurrency is how many connections are kept open.
+	// Concurrency is half the number of idle connections kept open.
 	Concurrency int
 	// UserAgent names this program.
 	UserAgent string
-	// Chain, if not nil, signs the requests, and notices that they come back to this daemon.
+	// Chain, if not nil, signs the requests, and detects that they come back to this daemon.
 	Chain *via.Chain
-	// Dial, if not nil, connects in place of the network: the embedded upstream.
+	// Dial, if not nil, connects instead of the network: to the embedded upstream.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// OnAnswer, if not nil, is called with every answer to a request of the client's own: its
-	// Date, zero if it has none or comes out of a cache, when the request had its connection, and
-	// when the answer's header was there, both as [time.Now] gives them.
+	// OnAnswer, if not nil, is called with every answer to a request of the client's own: its Date
+	// (zero if it has none or comes from a cache), when the request had its connection, and when the
+	// answer's header arrived. Both times are from [time.Now].
 	OnAnswer func(date, sent, received time.Time)
 }
 
-// Client is the engine: it makes single requests to BotWire. It never retries, never
-// follows a redirect and never believes an answer that is not BotWire's. It may be used
-// concurrently.
+// Client is the engine: it makes single requests to BotWire. It never retries, never follows a redirect
+// and never trusts an answer that is not BotWire's. It may be used concurrently.
 type Client struct {
 	opts Options
-	base string // scheme, host and path, without a slash at the end
+	base string // scheme, host and path, without a trailing slash
 	http *http.Client
 
 	headers atomic.Pointer[http.Header]
@@ -69,7 +67,7 @@ func NewClient(opts Options) *Client {
 		http: &http.Client{
 			Transport: newTransport(opts),
 			CheckRedirect: func(*http.Request, []*http.Request) error {
-				// A redirected PUT would go on as a GET and end in a 200 (contract 15).
+				// A redirected PUT would continue as a GET and end in a 200 (contract 15).
 				return http.ErrUseLastResponse // guard 15.15
 			},
 		},
@@ -78,8 +76,8 @@ func NewClient(opts Options) *Client {
 	return c
 }
 
-// SetHeaders replaces the headers that are sent with every request from now on. The caller
-// does not change them any more.
+// SetHeaders replaces the headers that are sent with every request from now on. The caller must not
+// change h afterwards.
 func (c *Client) SetHeaders(h http.Header) { c.headers.Store(&h) }
 
 // Close closes the idle connections.
@@ -88,10 +86,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Exact implements [upstream.Engine]: BotWire has no conditional writes.
 func (c *Client) Exact() bool { return false }
 
-// Known implements [upstream.Engine]: nothing is known without asking.
+// Known implements [upstream.Engine]: nothing is known without a request.
 func (c *Client) Known(journal.ID) (upstream.Version, bool) { return upstream.Version{}, false }
 
-// Swap implements [upstream.Engine]. BotWire shows nothing of the version that a write becomes.
+// Swap implements [upstream.Engine]. BotWire does not return the resulting version.
 func (c *Client) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version, error) {
 	if p.Op == journal.Delete {
 		return c.remove(ctx, p.ID)
@@ -146,7 +144,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 	}, nil
 }
 
-// revisionOf numbers a version by its time, in microseconds: BotWire has no other number.
+// revisionOf returns a version's time in microseconds as its revision: BotWire has no other number.
 func revisionOf(updatedAt float64) uint64 {
 	return uint64(max(1, min(updatedAt*1e6, 1<<53)))
 }
@@ -176,7 +174,7 @@ func (c *Client) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, len(rows) < listLimit, nil
 }
 
-// entryURL does not clean: "." and ".." are keys.
+// entryURL does not clean the path: "." and ".." are keys.
 func (c *Client) entryURL(id journal.ID) string {
 	return c.base + "/memory/" + id.Namespace + "/" + id.Key
 }

@@ -17,16 +17,16 @@ import (
 // forwardBody bounds the body of a forwarded request, in bytes.
 const forwardBody = 32 << 20
 
-// Forwarder passes requests that are not for the memory API on to upstream as they came,
-// and upstream's answers back without its CORS headers.
+// Forwarder passes requests that are not for the memory API on to upstream unchanged, and passes
+// upstream's answers back without its CORS headers.
 type Forwarder struct {
 	proxy httputil.ReverseProxy
 	base  *url.URL
 }
 
-// NewForwarder returns a forwarder that uses the client's service, connections and
-// headers. While dropAuthorization says so, the callers' Authorization is kept from
-// upstream: the daemon itself asks callers for one. logger receives failures.
+// NewForwarder returns a forwarder that uses the client's service, connections and headers. While
+// dropAuthorization returns true, the callers' Authorization is not passed on: it is for the daemon
+// itself. logger receives failures.
 func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger) *Forwarder {
 	return &Forwarder{base: c.opts.URL, proxy: httputil.ReverseProxy{
 		Transport:     c.http.Transport,
@@ -78,7 +78,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)
-		via.Strip(resp.Header) // upstream may be a daemon, too
+		via.Strip(resp.Header) // upstream may be a botwired, too
 		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {
 			resp.Header.Set("Location", here)
 		}
@@ -87,8 +87,8 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// setConfigured sets the configured headers in place of the caller's. Many servers read
-// "_" in a name as "-": the caller's X_Api must not stand beside a configured X-Api.
+// setConfigured replaces the caller's headers with the configured ones. Many servers read "_" in a name
+// as "-": the caller's X_Api must not stand beside a configured X-Api.
 func setConfigured(h, configured http.Header) {
 	folded := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
 	names := make(map[string]bool, len(configured))
@@ -99,7 +99,7 @@ func setConfigured(h, configured http.Header) {
 	maps.Copy(h, configured)
 }
 
-// pointAt makes out a request to upstream's base without cleaning its path.
+// pointAt turns out into a request to upstream's base without cleaning its path.
 func pointAt(base *url.URL, out, in *http.Request) {
 	out.Host = base.Host
 	out.URL = &url.URL{
@@ -111,9 +111,8 @@ func pointAt(base *url.URL, out, in *http.Request) {
 	}
 }
 
-// localize turns a Location under upstream's URL into one under the address by which the
-// caller reached this daemon; ok is false if it points elsewhere, or is relative and
-// right as it is.
+// localize turns a Location under upstream's URL into one under the address by which the caller reached
+// this daemon. ok is false if it points elsewhere, or is relative and right as it is.
 func (f *Forwarder) localize(location string, r *http.Request) (here string, ok bool) {
 	to, err := url.Parse(location)
 	if err != nil || location == "" {

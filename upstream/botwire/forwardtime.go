@@ -11,24 +11,25 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// callersTime bounds how long upstream waits for a caller whose request is passed on: in
-// all for the body, and for each part of the answer to be taken. A caller that stalls
-// would keep its connection, and one upstream, for ever. Time that upstream takes does
-// not count: an answer may be a stream, and a body goes at upstream's pace.
+// callersTime bounds how long upstream waits for a caller whose request is passed on: in total for
+// sending the body, and for taking each part of the answer. Otherwise a caller that stalls would keep
+// its connection, and one upstream, forever. Time that upstream takes does not count: an answer may be
+// a stream, and a body goes at upstream's pace.
 const callersTime = time.Minute
 
-// callersBody is a body that may take callersTime to come.
+// callersBody is a body that has to arrive within callersTime.
 type callersBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration
-	over    bool // net/http watches for the caller's leaving, without a deadline
+	over    bool // no more deadlines: net/http now watches for the caller to leave
 
-	late atomic.Pointer[time.Time] // when the read under way, or that failed, was too slow
-	bad  atomic.Bool               // what came is no body
+	late atomic.Pointer[time.Time] // deadline of the present read, or of one that missed it
+	bad  atomic.Bool               // the body is malformed
 }
 
-// refusal is what the caller has done wrong, nil if the request failed for another reason.
+// refusal returns the answer to a caller whose body is at fault; nil if the request failed for another
+// reason.
 func (b *callersBody) refusal() *wire.Refusal {
 	switch {
 	case b.isLate():
@@ -39,9 +40,8 @@ func (b *callersBody) refusal() *wire.Refusal {
 	return nil
 }
 
-// isLate reports whether the caller has kept upstream waiting for too long. net/http ends
-// the request's context before Read returns, so the reason why the request has failed may
-// be that.
+// isLate reports whether the caller has kept upstream waiting for too long. net/http ends the request's
+// context before Read returns, so this may be why the request failed.
 func (b *callersBody) isLate() bool {
 	late := b.late.Load()
 	return late != nil && !time.Now().Before(*late)
@@ -67,14 +67,14 @@ func (b *callersBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isMalformed reports whether a body was not read for what came of it: neither was it
-// complete or too large, nor did upstream end the request.
+// isMalformed reports whether a read failed because the body is malformed: it was neither complete nor
+// too large, and upstream did not end the request.
 func isMalformed(err error) bool {
 	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) &&
 		!errors.As(err, new(*http.MaxBytesError))
 }
 
-// callersAnswer is an answer of which each part may take callersTime to be taken.
+// callersAnswer is an answer whose caller has callersTime to take each part.
 type callersAnswer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -83,9 +83,9 @@ type callersAnswer struct {
 // Unwrap lets an http.ResponseController reach the server's own writer.
 func (a *callersAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader gives the header its time, too.
+// WriteHeader also gives the header its time.
 func (a *callersAnswer) WriteHeader(status int) {
-	_ = a.extend() // if it fails the connection has ended
+	_ = a.extend() // if it fails, the connection has ended
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -96,7 +96,7 @@ func (a *callersAnswer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// FlushError is what an http.ResponseController calls. It sends what Write has kept.
+// FlushError is called by http.ResponseController. It sends what Write has buffered.
 func (a *callersAnswer) FlushError() error {
 	if err := a.extend(); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/botwired/botwired/internal/httplog"
 )
 
-// explain says for people why a request got no answer. An error of net/http's may quote
-// bytes of upstream's that are no answer: they may be a value, so they are left out.
+// explain describes for people why a request got no answer. An error of net/http may quote bytes from
+// upstream that are no answer: they may be a value, so explain leaves them out.
 func explain(err error, connected bool, timeout time.Duration) string {
 	var u *url.Error
 	if errors.As(err, &u) {

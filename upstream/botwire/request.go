@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// do makes one request. It fails as Unsent when the request cannot have arrived whole,
-// and as Unanswered otherwise.
+// do makes one request. It fails as Unsent if the request cannot have arrived completely, and otherwise
+// as Unanswered.
 func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *upstream.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -42,8 +42,8 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 	return &answer{method, resp.StatusCode, resp.Header, data}, nil
 }
 
-// loopFailure is the failure of a request that has come back to this daemon, or to a daemon
-// whose upstream this one is. With a 508, nothing of it was done.
+// loopFailure is the failure of a request that came back to this daemon, or to a daemon whose upstream
+// is this one. With a 508, nothing of it was done.
 func loopFailure(status int) *upstream.Error {
 	verdict := upstream.Transient
 	if status == http.StatusLoopDetected {
@@ -55,16 +55,15 @@ func loopFailure(status int) *upstream.Error {
 	}
 }
 
-// transfer is how far a request has come on its way to upstream.
+// transfer records how far a request got on its way to upstream.
 type transfer struct {
 	connected atomic.Bool // it has had a connection
-	// sent is true while the request may have reached upstream whole: from the moment
-	// it has a connection, unless writing it fails. After a write that failed, upstream
-	// has only part of the request and waits for the rest in vain. The transport takes a
-	// second connection only if nothing went out on the first, or for a read, which
-	// leaves nothing behind.
+	// sent is true while the request may have reached upstream completely: from the moment it has a
+	// connection, unless writing it fails. After a failed write, upstream has only part of the request
+	// and waits for the rest in vain. The transport takes a second connection only if nothing was sent
+	// on the first, or for a read, which leaves nothing behind.
 	sent   atomic.Bool
-	sentAt atomic.Pointer[time.Time] // when it had the connection
+	sentAt atomic.Pointer[time.Time] // when it got the connection
 }
 
 func (t *transfer) trace() *httptrace.ClientTrace {
@@ -88,8 +87,8 @@ func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: !t.connected.Load(), Reason: reason}
 }
 
-// dateOf is when an answer was made, by the clock of who made it (RFC 9110, section 6.6.1); zero
-// if it does not say, or was kept by a cache since (RFC 9111, section 5.1).
+// dateOf returns when an answer was made, by the clock of the server that made it (RFC 9110, section
+// 6.6.1). It returns zero if the answer does not say, or comes from a cache (RFC 9111, section 5.1).
 func dateOf(h http.Header) time.Time {
 	if age := h.Get("Age"); age != "" && age != "0" { // guard 19.22
 		return time.Time{}

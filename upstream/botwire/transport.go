@@ -15,16 +15,14 @@ const (
 	idleFor = 90 * time.Second
 	// maxResponseHeader bounds the header of an answer, in bytes.
 	maxResponseHeader = 64 << 10
-	// takenWithin is how long upstream may leave a part of a request untaken. The body of a
-	// request that is passed on may otherwise go at upstream's pace. Without this bound such a
-	// request would never end: net/http waits for an answer with a deadline only once the
-	// request is written.
+	// takenWithin is how long upstream may take to accept each write of a request. The body of a
+	// forwarded request otherwise goes at upstream's pace. Without this bound such a request might
+	// never end: net/http applies its deadline for the answer only once the request is written.
 	takenWithin = time.Minute
 )
 
-// transport makes the client's requests and those that are passed on. It speaks HTTP/1.1
-// only. One request at a time on a connection makes it certain whether a request that
-// failed was sent.
+// transport makes the client's requests and the forwarded ones. It speaks only HTTP/1.1: with one
+// request at a time on a connection, it is certain whether a failed request was sent.
 type transport struct{ *http.Transport }
 
 func newTransport(opts Options) transport {
@@ -57,8 +55,8 @@ func newTransport(opts Options) transport {
 
 var errSwitched = errors.New("upstream answered 101 Switching Protocols, which the request did not ask for")
 
-// RoundTrip refuses an answer that switches protocols unasked. net/http gives the body of
-// such an answer the whole connection, which no deadline of the request's bounds any more.
+// RoundTrip refuses an answer that switches protocols unasked. net/http makes the whole connection the
+// body of such an answer, and no deadline of the request bounds that.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || isWebSocket(r.Header) && isWebSocket(resp.Header) {
@@ -67,12 +65,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.Join(errSwitched, resp.Body.Close()) // guard 16.1
 }
 
-// isWebSocket reports whether a header asks for, or agrees to, the only protocol to which a
-// connection may switch. Any other protocol that carries requests could take writes past the
-// journal.
+// isWebSocket reports whether a header asks for, or agrees to, WebSocket, the only protocol that a
+// connection may switch to. Any other protocol that carries requests could bypass the journal with
+// writes.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") } // guard 1.5
 
-// boundedConn is a connection on which each write has to be taken within takenWithin.
+// boundedConn is a connection whose writes must each complete within takenWithin.
 type boundedConn struct{ net.Conn }
 
 func (c boundedConn) Write(p []byte) (int, error) {

@@ -1,4 +1,5 @@
-// Package fence decides whether a write may take the place of what upstream holds of its entry: one
-// [Question], one judge, for all engines. [Offset] estimates how far upstream's clock is ahead, for
-// engines that tell of a version only its time. The package makes no requests.
+// Package fence decides whether a write may replace the state that upstream holds of its entry. A
+// [Question] holds the facts for any engine, and its Judge decides. [Offset] estimates how far
+// upstream's clock is ahead, for engines that return only the time of a version. The package makes no
+// requests.
 package fence

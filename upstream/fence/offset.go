@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// dateTick is how far upstream's clock may be ahead of the Date of its answer, in seconds: the
-	// second that the header leaves out, and another one, as a server may make the header once a
-	// second and send it with all answers until it makes the next (uvicorn, BotWire's own, does).
+	// dateTick is how far upstream's clock may be ahead of the Date of its answer, in seconds. The
+	// header leaves out up to a second. A server may also make the header once a second and send it
+	// with all answers until the next (uvicorn, BotWire's own, does).
 	dateTick = 2.25
-	// drift is how far the two clocks may move apart, in seconds a second: both quartz, at most
+	// drift is how fast the two clocks may move apart, in seconds per second: both are quartz, at most
 	// some 50 ppm wrong each, and slewed by NTP now and then.
 	drift = 200e-6
-	// clockStep is the least change of the wall clock against the monotonic one that counts as a
+	// clockStep is the smallest change of the wall clock against the monotonic one that counts as a
 	// step, in seconds. Slewing moves both.
 	clockStep = 0.01
 	// mostEras bounds how many settings of the clock are remembered.
 	mostEras = 8
-	// calibrateEvery is how long a time of upstream's that it has put on a write of this host's own
-	// stands for more of them.
+	// calibrateEvery is how long the updated_at of one of this host's writes serves before another one
+	// is wanted.
 	calibrateEvery = 10 * time.Minute
 )
 
-// Span bounds a figure from both sides. The zero value is exactly 0.
+// Span bounds a value from both sides. The zero value is exactly 0.
 type Span struct{ Least, Most float64 }
 
 var anything = Span{math.Inf(-1), math.Inf(1)}
@@ -39,47 +39,45 @@ func (s Span) wider(by float64) Span { return Span{s.Least - by, s.Most + by} }
 
 func (s Span) empty() bool { return s.Least > s.Most }
 
-// Offset estimates by how much upstream's clock is ahead of this host's wall clock, from
-// upstream's answers. An answer with a Date was made between the moments at which the request
-// left and the answer arrived; a write of this host's got its updated_at between the same
-// moments of its own request. Each of them bounds the offset from both sides. The estimate is
-// what all of them allow, and widens by the drift of the clocks. Where they contradict each
-// other, a clock was set, or a Date was wrong: the estimate begins anew with the latest, so that it
-// never errs by more than the last answer does.
+// Offset estimates from upstream's answers how far upstream's clock is ahead of this host's wall clock.
+// An answer with a Date was made between the sending of the request and the arrival of the answer. A
+// write of this host got its updated_at between the same moments of its own request. Each of them
+// bounds the offset from both sides. The estimate is the intersection of all bounds, widened by the
+// drift of the clocks. If they contradict each other, a clock was set, or a Date was wrong: the
+// estimate restarts from the latest, so its error is never larger than that of the last answer.
 //
-// A write has the time that the wall clock showed when it was made. If the wall clock is set
-// later, Offset remembers what it estimated for the writes from before. Its methods may be
-// called concurrently. A nil Offset knows nothing.
+// A write has the time that the wall clock showed when it was made. If the wall clock is set later,
+// Offset remembers its estimate for the earlier writes. Its methods may be called concurrently.
 type Offset struct {
-	epoch time.Time // whence the monotonic times count
+	epoch time.Time // origin of the monotonic times
 
 	mu     sync.Mutex
 	dates  estimate
-	writes estimate // by updated_at: the clock that counts
-	last   moment   // the latest one that was looked at
-	behind float64  // by how much the monotonic clock has been behind the wall clock since the latter was set
-	newest uint64   // the latest write of this host's
-	eras   []era    // before the wall clock was set, the oldest first
+	writes estimate // by updated_at: the authoritative clock
+	last   moment   // the latest one seen by look
+	behind float64  // wall minus monotonic time since the wall clock was last set
+	newest uint64   // this host's latest write
+	eras   []era    // before the wall clock was set, oldest first
 }
 
 // moment is a time on both clocks of this host, in seconds.
 type moment struct{ wall, mono float64 }
 
-// era is a time in which the wall clock was not set.
+// era is a period between two settings of the wall clock.
 type era struct {
-	upTo   uint64 // the last write that was made in it
+	upTo   uint64 // the last write made in it
 	offset Span
 }
 
-// estimate is what samples of one kind allow together.
+// estimate is the intersection of the samples of one kind.
 type estimate struct {
 	span  Span
-	at    float64 // as of then, by the monotonic clock
-	began float64 // the first sample since it last began anew
+	at    float64 // when span was valid, by the monotonic clock
+	began float64 // the first sample since the last restart
 	known bool
 }
 
-// NewOffset returns an estimate that knows nothing.
+// NewOffset returns an estimate without any samples.
 func NewOffset() *Offset {
 	now := time.Now()
 	o := newOffset(moment{wall: upstream.Unix(now)})
@@ -95,8 +93,8 @@ func (o *Offset) moment(t time.Time) moment {
 	return moment{upstream.Unix(t), t.Sub(o.epoch).Seconds()}
 }
 
-// Answered takes in an answer of upstream's, and when its request left and it arrived, both
-// as [time.Now] gave them. date is zero if the answer has none that is its own.
+// Answered adds an answer from upstream, with the times when its request was sent and it arrived, both
+// as returned by [time.Now]. date is zero if the answer has no Date of its own.
 func (o *Offset) Answered(date, sent, received time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,8 +109,8 @@ func (o *Offset) answered(date time.Time, sent, received moment) {
 	o.dates.narrow(Span{upstream.Unix(date) - received.wall, upstream.Unix(date) + dateTick - sent.wall}, received.mono)
 }
 
-// Showed takes in the updated_at that upstream has put on a write of this host's, and when the
-// request of the write left and was answered.
+// Showed adds the updated_at that upstream has given a write of this host, with the times when the
+// write's request was sent and answered.
 func (o *Offset) Showed(updatedAt float64, sent, received time.Time) {
 	now := time.Now()
 	o.mu.Lock()
@@ -129,8 +127,8 @@ func (o *Offset) showed(updatedAt float64, sent, received, now moment) {
 	o.writes.narrow(span.wider((now.mono-sent.mono)*drift), now.mono)
 }
 
-// WantsWrite reports whether the updated_at of one more write would make the estimate much
-// better: the last one is old, or from before the Dates began to contradict it.
+// WantsWrite reports whether the updated_at of another write would improve the estimate much: the last
+// one is old, or from before the Dates began to contradict it.
 func (o *Offset) WantsWrite() bool {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -140,7 +138,7 @@ func (o *Offset) WantsWrite() bool {
 	return !o.writes.known || contradicted || now.mono-o.writes.at > calibrateEvery.Seconds()
 }
 
-// Wrote takes in that a write of this host's was made.
+// Wrote records that this host made a write.
 func (o *Offset) Wrote(seq uint64) {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -153,8 +151,7 @@ func (o *Offset) wroteAt(seq uint64, now moment) {
 	o.newest = max(o.newest, seq)
 }
 
-// At returns the offset that was in force when a write of this host's was made: between minus and
-// plus infinity if nothing is known.
+// At returns the offset at the time when this host made a write: minus to plus infinity if unknown.
 func (o *Offset) At(seq uint64) Span {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -172,7 +169,7 @@ func (o *Offset) atOf(seq uint64, now moment) Span {
 	return o.present(now.mono)
 }
 
-// UpstreamTime bounds upstream's clock at a moment of this host's.
+// UpstreamTime bounds upstream's clock at a moment of this host.
 func (o *Offset) UpstreamTime(t time.Time) Span {
 	m := o.moment(t)
 	o.mu.Lock()
@@ -180,16 +177,17 @@ func (o *Offset) UpstreamTime(t time.Time) Span {
 	return o.upstreamAt(m)
 }
 
-// upstreamAt goes by what the wall clock showed at the moment, and by what it would have shown as it
-// goes now: it was set since, or stood still with the machine, and nobody knows which.
+// upstreamAt allows for the time that the wall clock showed at the moment, and for the time that it
+// would have shown as it runs now. The clock was set since, or stood still with the machine, and it is
+// unknown which.
 func (o *Offset) upstreamAt(m moment) Span {
 	s, now := o.present(m.mono), m.mono+o.behind
 	return Span{min(m.wall, now) + s.Least, max(m.wall, now) + s.Most}
 }
 
-// present is the estimate as of a monotonic time. Where Dates and times of writes contradict each
-// other for long, the Dates are somebody else's: the writes count. If the Dates have begun anew
-// since, upstream's clock was set: they count.
+// present returns the estimate at a monotonic time. If Dates and times of writes contradict each other
+// for long, the Dates come from somewhere else: the writes count. If the Dates have restarted since,
+// upstream's clock was set: the Dates count.
 func (o *Offset) present(mono float64) Span {
 	dates, writes := o.dates.as(mono), o.writes.as(mono)
 	both := dates.both(writes)
@@ -202,8 +200,8 @@ func (o *Offset) present(mono float64) Span {
 	return writes
 }
 
-// look notices that the wall clock was set, or the machine suspended, since it was last called.
-// What was known of the offset then holds for the times before only.
+// look detects that the wall clock was set, or the machine suspended, since the last call. The estimate
+// so far then applies only to the earlier writes.
 func (o *Offset) look(now moment) {
 	last := o.last
 	if now.mono < last.mono {
@@ -218,12 +216,12 @@ func (o *Offset) look(now moment) {
 	o.dates, o.writes = estimate{}, estimate{} // guard 19.19
 }
 
-// inForce reports whether a moment was read off the wall clock as it goes now.
+// inForce reports whether the wall clock has not been set since, or before, the moment.
 func (o *Offset) inForce(m moment) bool {
 	return math.Abs(m.wall-m.mono-o.behind) <= clockStep
 }
 
-// narrow takes in one more sample.
+// narrow adds a sample.
 func (e *estimate) narrow(sample Span, mono float64) {
 	span := e.as(mono).both(sample)
 	if !e.known || span.empty() { // guard 19.21
@@ -233,7 +231,7 @@ func (e *estimate) narrow(sample Span, mono float64) {
 	e.span, e.at = span, max(e.at, mono)
 }
 
-// as is the estimate as of a monotonic time.
+// as returns the estimate at a monotonic time.
 func (e *estimate) as(mono float64) Span {
 	if !e.known {
 		return anything

@@ -44,7 +44,7 @@ func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error
 	if failed != nil && ctx.Err() != nil {
 		// The sent mark stays, unless the request was certainly not sent.
 		a.putBack()
-		return nil //nolint:nilerr // the process ending is no failure
+		return nil //nolint:nilerr // to end with the process is no failure
 	}
 	switch verdict {
 	case upstream.Confirmed:

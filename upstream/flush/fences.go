@@ -137,10 +137,10 @@ func (s *fences) sentAfter(sent time.Time) float64 {
 	return max(0, at)
 }
 
-// guard journals a pending copy of another host's state that has just won. An unanswered request of
-// this host may still land over that state; reading the copy back repairs that. The copy loses to
-// anything later. Its time is the later of the state's and the losing write's: no reader may see time
-// go back (contract 19).
+// guard journals a pending copy of another host's state that has just won. An unanswered request of this host
+// may still land over that state; reading the copy back repairs that. The copy loses to anything later.
+// Its time is the later of the state's and the losing write's: no reader may see time go back (contract
+// 19).
 func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) error {
 	const earlier = 1 // second: the state itself counts as later, even if the clocks drift
 	ahead := s.offset.At(math.MaxUint64).Most

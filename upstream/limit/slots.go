@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Lane is a kind of request in line for a slot.
+// Lane is a kind of request that waits for a slot.
 type Lane uint8
 
-// The lanes. Refreshes share the part of the reads, after those that a caller waits for.
+// The lanes. Refreshes use the reads' part, after the reads that a caller waits for.
 const (
 	Writes Lane = iota
 	Reads
@@ -22,59 +22,57 @@ const (
 func (l Lane) part() int { return int(min(l, Reads)) }
 
 const (
-	// keptShare is the share of the slots that are kept from the reads for writes, and from
-	// the writes for reads, whether or not they are needed. With less than that many slots
-	// none is kept.
+	// keptShare is the divisor for the slots reserved for writes against reads, and for reads against
+	// writes, whether or not they are needed. With fewer slots than that, none is reserved.
 	keptShare = 8
 	quarters  = 4
-	// readsOfOne is how much the reads of one namespace may hold, in quarters, of the slots
-	// that the reads of other namespaces leave: a request that hangs cannot be taken back.
-	// The flusher shares out the writes' part.
+	// readsOfOne is how many quarters of the slots left by other namespaces' reads the reads of one
+	// namespace may hold: a request that hangs cannot be taken back. The flusher divides the writes'
+	// part.
 	readsOfOne = 3
-	// refreshesWaiting bounds the refreshes in line. Nobody waits for them, and the next read
-	// of the entry asks for another.
+	// refreshesWaiting bounds the refreshes that wait. No caller waits for them, and the next read of
+	// the entry asks for another.
 	refreshesWaiting = 1024
 )
 
-// ErrBusy says that too many refreshes are in line already.
+// ErrBusy says that too many refreshes are waiting.
 var ErrBusy = errors.New("too many requests are waiting to be sent upstream")
 
-// Slots bound the requests under way upstream, of reads and writes together. There are fewer
-// while upstream does not take as many: see window. While both want more than there are, each
-// has half of them; otherwise one may use the slots that the other leaves, but for an eighth. No
-// namespace's reads hold all that the reads may have, and a namespace that has no slot for a
-// write need not wait for others that have several. Its methods may be called concurrently.
+// Slots bound the requests in flight, reads and writes together. The window reduces their number while
+// upstream cannot take as many. If both reads and writes want more than there are, each gets half;
+// otherwise one may use the slots that the other leaves, except an eighth. The reads of one namespace
+// cannot hold all the reads' slots. A namespace that holds no slot for a write need not wait for others
+// that hold several. Its methods may be called concurrently.
 type Slots struct {
 	mu      sync.Mutex
 	window  *window
 	used    [2]int            // by part
-	held    [2]map[string]int // by part, the slots of a namespace
+	held    [2]map[string]int // by part, the number of slots that each namespace holds
 	waiting [lanes][]*Slot
-	turn    int // the part that is served first next time
+	turn    int // the part to serve first next time
 }
 
-// Slot is a request in line, or with its slot.
+// Slot is a request that waits for a slot or holds one.
 type Slot struct {
 	slots   *Slots
 	lane    Lane
-	granted chan struct{} // closed when it has its slot
+	granted chan struct{} // closed when it gets its slot
 	request
 }
 
-// NewSlots returns a number of slots, at least one.
+// NewSlots returns most slots, at least one.
 func NewSlots(most int) *Slots {
 	return &Slots{window: newWindow(most), held: [2]map[string]int{{}, {}}}
 }
 
-// Concurrency says how many requests may be under way.
+// Concurrency returns how many requests may be in flight.
 func (s *Slots) Concurrency() Concurrency {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.window.concurrency(time.Now())
 }
 
-// Acquire waits for a slot for a first request. The caller releases it once. The errors are ctx's and
-// [ErrBusy].
+// Acquire waits for a slot. The caller releases it once. Errors: ctx's and [ErrBusy].
 func (s *Slots) Acquire(ctx context.Context, l Lane, namespace string) (*Slot, error) {
 	r := &Slot{slots: s, lane: l, granted: make(chan struct{}), request: request{origin: origin{l.part(), namespace}}}
 	s.mu.Lock()
@@ -94,7 +92,7 @@ func (s *Slots) Acquire(ctx context.Context, l Lane, namespace string) (*Slot, e
 	return r, nil
 }
 
-// leave takes a request out of line, or gives back the slot that it has got meanwhile.
+// leave stops waiting, or releases the slot if it was granted meanwhile.
 func (r *Slot) leave() {
 	s := r.slots
 	s.mu.Lock()
@@ -116,7 +114,7 @@ func (r *Slot) Release() {
 	r.slots.grant()
 }
 
-// Begin notes that a request begins in the slot: the first one, or another one after it.
+// Begin records that a request begins in the slot, the first or a later one.
 func (r *Slot) Begin() {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
@@ -126,15 +124,15 @@ func (r *Slot) Begin() {
 // note is called when a request begins. The caller holds mu.
 func (r *Slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin] }
 
-// Ended takes in how the slot's request has ended: whether upstream pushed back, and whether it
-// answered for itself. It is not called for a request that was not made, or that its caller has given up.
+// Ended records how the slot's request ended: whether upstream pushed back, and whether upstream itself
+// answered. Do not call it for a request that was not made, or that its caller gave up.
 func (r *Slot) Ended(pushedBack, answered bool) {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
 	r.slots.window.takeIn(&r.request, pushedBack, answered, time.Now())
 }
 
-// use counts a slot that a request has got, or given back. The caller holds mu.
+// use counts a slot that a request got or gave back. The caller holds mu.
 func (s *Slots) use(r *Slot, change int) {
 	part := r.lane.part()
 	s.used[part] += change
@@ -143,7 +141,7 @@ func (s *Slots) use(r *Slot, change int) {
 	}
 }
 
-// grant gives free slots to those in line. The caller holds mu.
+// grant gives free slots to waiting requests. The caller holds mu.
 func (s *Slots) grant() {
 	for r := s.take(s.turn, 1-s.turn); r != nil; r = s.take(s.turn, 1-s.turn) {
 		s.use(r, +1)
@@ -153,8 +151,8 @@ func (s *Slots) grant() {
 	}
 }
 
-// take takes the first request out of line that may have a slot, one part before the
-// other; nil if there is none.
+// take removes and returns the first waiting request that may have a slot, trying the parts in order;
+// nil if there is none.
 func (s *Slots) take(parts ...int) *Slot {
 	for _, part := range parts {
 		may := s.hasPart
@@ -190,15 +188,15 @@ func (s *Slots) mayTake(part int) bool {
 	return true
 }
 
-// most returns how many slots a part may have at most.
+// most returns how many slots a part may have.
 func (s *Slots) most() int { return MostOf(s.window.size) }
 
-// MostOf returns how many of a number of slots reads, or writes, may have at most.
+// MostOf returns how many of total slots the reads, or the writes, may have.
 func MostOf(total int) int { return total - total/keptShare }
 
-// crowded reports whether the writes have all the slots that they may have, and some
-// namespaces have several: their requests may hang. The write of a namespace that has none
-// may then take one that is kept for reads, if that is not the last one.
+// crowded reports whether the writes have all the slots that they may have, and some namespaces hold
+// several: their requests may hang. A write of a namespace that holds none may then take a slot
+// reserved for reads, unless it is the last one.
 func (s *Slots) crowded() bool {
 	writes, total := s.used[Writes.part()], s.window.size
 	return writes >= s.most() && writes+1 < total && writes+s.used[Reads.part()] < total &&
@@ -207,7 +205,7 @@ func (s *Slots) crowded() bool {
 
 func (s *Slots) hasNone(r *Slot) bool { return s.held[r.lane.part()][r.namespace] == 0 }
 
-// wanted reports whether a part has requests in line.
+// wanted reports whether requests of a part are waiting.
 func (s *Slots) wanted(part int) bool {
 	for l := range lanes {
 		if l.part() == part && len(s.waiting[l]) > 0 {

@@ -2,22 +2,22 @@ package limit
 
 import "time"
 
-// A window holds how many requests may be under way upstream: additive increase,
-// multiplicative decrease. It grows by one a second while requests go well, and is halved when
-// upstream is overloaded or does not answer.
+// A window limits how many requests may be in flight: additive increase, multiplicative decrease. It
+// grows by one a second while requests succeed, and is halved when upstream is overloaded or does not
+// answer.
 //
-// Requests that left before it was halved say nothing of its present size. Nor does an entry
-// that fails, or a namespace that goes on failing: it may be sick itself. A 429 is about its
-// namespace, which waits for it (contract 15), and takes nothing from the others.
+// Requests sent before it was halved say nothing about its present size. Nor do the reads, or the
+// writes, of a namespace that keeps failing: it may be sick itself. A 429 is about its namespace, which
+// waits for it (contract 15), and takes nothing from the others.
 //
 // window is not safe for concurrent use.
 type window struct {
 	most    int
 	size    int
-	halved  time.Time       // when it last was
-	failing map[origin]bool // where upstream has pushed back, and nothing has gone well since
+	halved  time.Time       // when it was last halved
+	failing map[origin]bool // upstream has pushed back there, and has not answered since
 
-	// The requests that have ended in the present round.
+	// Requests that ended in the present round.
 	began          time.Time
 	ended, refused int
 }
@@ -25,26 +25,25 @@ type window struct {
 const (
 	// growsEvery is how long a round lasts. At its end the window grows.
 	growsEvery = time.Second
-	// enoughEnded is how many requests have to end before failures among them mean something,
-	// or as many as the window holds if that is less. Where fewer end in a round, upstream is
-	// not crowded.
+	// enoughEnded is how many requests have to end, or as many as the window holds if that is less,
+	// before failures among them mean something. If fewer end in a round, upstream is not crowded.
 	enoughEnded = 8
 	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4
-	// mostFailing bounds the namespaces that are known to go on failing.
+	// mostFailing bounds the remembered origins that keep failing.
 	mostFailing = 1024
-	// pushedLately is for how long people are told that upstream has pushed back.
+	// pushedLately is how long the status shows that upstream has pushed back.
 	pushedLately = time.Minute
 )
 
-// Concurrency is how many requests may be under way upstream.
+// Concurrency says how many requests may be in flight.
 type Concurrency struct {
 	Limit  int    // upstream.concurrency
-	Now    int    // as upstream takes them at present
-	Reason string // why that is less, for people; empty if upstream has not pushed back lately
+	Now    int    // the number that upstream takes at present
+	Reason string // why Now is less, for people; empty if upstream has not pushed back lately
 }
 
-// origin is a namespace's reads, or its writes.
+// origin is the reads, or the writes, of a namespace.
 type origin struct {
 	part      int
 	namespace string
@@ -54,7 +53,7 @@ type origin struct {
 type request struct {
 	origin
 	sent    time.Time // when it began
-	failing bool      // upstream pushed back on its origin before
+	failing bool      // upstream had already pushed back on its origin
 }
 
 func newWindow(most int) *window {
@@ -93,7 +92,7 @@ func (w *window) takeIn(r *request, pushed, answered bool, now time.Time) {
 	w.ended, w.refused = 0, 0
 }
 
-// failed remembers an origin, in the place of any other if there are too many.
+// failed remembers an origin, and evicts an arbitrary other one if there are too many.
 func (w *window) failed(o origin) {
 	if !w.failing[o] && len(w.failing) >= mostFailing {
 		for other := range w.failing {

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon
-// which crashes again and again leaves little unused, to leaseShare of the quota at most: a
-// crash costs no more.
+// A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon that keeps
+// crashing wastes little, up to 1/leaseShare of the quota: a crash costs no more than that.
 const leaseShare = 50
 
-// Cover makes the count of a namespace durable before a request leaves. Where the ledger
-// fails, the count is in memory only, and upstream's own count is the bound.
+// Cover makes the count of a namespace durable before a request is sent. If the ledger fails, the count
+// is in memory only, and upstream's own count is the limit.
 func (qs *Quotas) Cover(namespace string) {
 	spread, empty, short := qs.tell(namespace)
 	if spread {
@@ -26,7 +25,7 @@ func (qs *Quotas) Cover(namespace string) {
 	}
 	qs.recording.Lock()
 	defer qs.recording.Unlock()
-	if qs.isShort(namespace) { // a record for another request may have covered this one too
+	if qs.isShort(namespace) { // a record for another request may have covered this one, too
 		qs.record()
 	}
 }
@@ -37,8 +36,8 @@ func (qs *Quotas) isShort(namespace string) (short bool) {
 	return short
 }
 
-// isShort reports whether more is used than the ledger knows of. If so, the next record is for
-// this namespace too.
+// isShort reports whether more is used than the ledger knows. If so, the next record covers this
+// namespace, too.
 func (b *budget) isShort(of map[string]struct{}) bool {
 	if b.used <= b.leased {
 		return false
@@ -47,8 +46,8 @@ func (b *budget) isShort(of map[string]struct{}) bool {
 	return true
 }
 
-// record leases for all namespaces that are short: their requests wait for one sync. The
-// caller holds recording.
+// record leases for all namespaces that are short: their requests wait for one sync. The caller holds
+// recording.
 func (qs *Quotas) record() {
 	qs.mu.Lock()
 	short := slices.Collect(maps.Keys(qs.short))
@@ -83,8 +82,8 @@ func (b *budget) leaseMore() Use {
 	return b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
 }
 
-// tell reports what the log has not said of this window yet, and whether the ledger falls
-// short of the count.
+// tell returns what the log should now say about this window, and whether the ledger's number is below
+// the count.
 func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		spread = !b.toldSpread && b.terms(b.linger, now).Spread
@@ -96,19 +95,19 @@ func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	return spread, empty, short
 }
 
-// Report is a namespace's budget in the present window.
+// Report describes a namespace's budget in the present window.
 type Report struct {
 	Limit, Used, Left int
-	Saved             int // writes that needed no request, as a newer one took their place
+	Saved             int // writes that needed no request, because a newer one replaced them
 	ResetsAt          time.Time
 	Linger            time.Duration // about how long a write waits now
-	// RunsOutAt is the time when the quota runs out at the present pace, or since when it is used up.
-	// It is zero if the quota lasts, or if too little of the window has passed to tell.
+	// RunsOutAt is the time when the quota runs out at the present pace, or when it was used up. It is
+	// zero if the quota lasts, or if too little of the window has passed to tell.
 	RunsOutAt time.Time
 }
 
 // paceShown is the divisor for the part of a window that has to pass before its pace means something: a
-// few writes at once, right after its beginning, are no pace.
+// few writes right after its beginning are no pace.
 const paceShown = 100
 
 // runsOut returns when the quota runs out at the present pace: see [Report.RunsOutAt].
@@ -128,7 +127,7 @@ func (b *budget) runsOut(now time.Time) time.Time {
 	return now.Add(time.Duration(lasts))
 }
 
-// noteEmpty notes since when nothing is left.
+// noteEmpty records since when nothing is left.
 func (b *budget) noteEmpty(now time.Time) {
 	switch {
 	case b.left() > 0:
@@ -150,7 +149,7 @@ func (qs *Quotas) Reports() map[string]Report {
 			return
 		}
 		t := b.terms(b.linger, now)
-		turns := min(float64(t.Ends), float64(t.Gap)*float64(b.pending)) // more than a Duration holds, perhaps
+		turns := min(float64(t.Ends), float64(t.Gap)*float64(b.pending)) // may exceed a Duration
 		reports[b.Key()] = Report{
 			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.Ends),
 			Linger: max(t.Linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
@@ -159,8 +158,8 @@ func (qs *Quotas) Reports() map[string]Report {
 	return reports
 }
 
-// Short counts the namespaces that spread their writes, and of them those that have used up
-// their quota.
+// Short counts the namespaces that spread their writes, and among them those that have used up their
+// quota.
 func (qs *Quotas) Short() (spread, usedUp int) {
 	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).Spread {
@@ -173,8 +172,8 @@ func (qs *Quotas) Short() (spread, usedUp int) {
 	return spread, usedUp
 }
 
-// LeastLeft returns the smallest part of its quota that a namespace has left, from 0 to 1; 1 if no
-// namespace has used any.
+// LeastLeft returns the smallest fraction that any namespace has left of its quota, from 0 to 1; 1 if
+// no namespace has used any.
 func (qs *Quotas) LeastLeft() float64 {
 	least := 1.0
 	for _, r := range qs.Reports() {
@@ -194,7 +193,7 @@ func (qs *Quotas) Saved() int64 { return qs.saved.Load() }
 // eachChunk is how many budgets are visited under one hold of the lock.
 const eachChunk = 128
 
-// each visits all budgets, each at least once.
+// each visits every budget at least once.
 func (qs *Quotas) each(visit func(b *budget, now time.Time)) {
 	for cursor, done := 0, false; !done; {
 		qs.mu.Lock()

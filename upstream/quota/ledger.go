@@ -19,26 +19,25 @@ import (
 	"github.com/botwired/botwired/internal/diskfs"
 )
 
-// spareLines is the number of lines that the file may have beyond two for each namespace that it
-// began with. Above it, the ledger writes the file anew, without the windows that have ended.
+// spareLines is the number of lines that the file may have beyond two for each namespace at the last
+// rewrite. Above it, the ledger rewrites the file, without the windows that have ended.
 const spareLines = 1024
 
-// Use is how many writes of a namespace upstream has counted in one window of its quota.
+// Use says how many writes of a namespace upstream has counted in one window of its quota.
 type Use struct {
 	Namespace string
-	Ends      time.Time // of the window, to the millisecond
+	Ends      time.Time // end of the window, to the millisecond
 	Used      int
 	Saved     int // local writes that needed no request upstream
-	Reserve   int // what is left of the quota's reserve; -1 if an older botwired has recorded it
+	Reserve   int // left of the quota's reserve; -1 if an older botwired recorded it
 }
 
-// Ledger keeps the use of quotas durably: in a file, one line for each record, with a checksum. Of
-// a namespace's lines of one window, the highest Used counts; all other fields count as in the last
-// line.
+// Ledger keeps the use of quotas durably: in a file, one line for each record, with a checksum. Among a
+// namespace's lines for one window, the highest Used counts; all other fields come from the last line.
 //
 // The file is beside the journal's directory, not in it: a recovery of the journal must not forget the
-// use of quotas, and a ledger needs no new format of the directory (contract 21). A record is of use for
-// a day, and if it is lost, upstream answers 429.
+// use of quotas, and a ledger needs no new format of the directory (contract 21). A record is useful
+// for one window; if it is lost, upstream answers 429.
 //
 // The methods may be called concurrently. The owner of the journal's directory owns the file.
 type Ledger struct {
@@ -48,14 +47,14 @@ type Ledger struct {
 
 	mu    sync.Mutex // guards the fields below, and is held during a sync
 	known map[string]Use
-	file  vfs.File // nil if the next record has to write the file anew
+	file  vfs.File // nil if the next record has to rewrite the file
 	size  int64
 	lines int
-	most  int // lines; with more than these, the next record writes the file anew
+	most  int // with more lines than this, the next record rewrites the file
 }
 
-// OpenLedger reads what an earlier process has recorded in a file of fs; nil means the operating
-// system's file system. If the file cannot be read, it logs that and begins with an empty ledger.
+// OpenLedger reads the records of an earlier process from a file of fsys; nil means the operating
+// system's file system. If the file cannot be read, it logs that and keeps what it could read.
 func OpenLedger(name string, fsys vfs.FS, logger *slog.Logger) *Ledger {
 	if fsys == nil {
 		fsys = vfs.Default
@@ -75,8 +74,8 @@ func (l *Ledger) Spent() []Use {
 	return slices.Collect(maps.Values(l.known))
 }
 
-// Record adds to the ledger. The records are durable when it returns nil. After an error, the
-// next call writes the whole file anew.
+// Record adds to the ledger. The records are durable when it returns nil. After an error, the next call
+// rewrites the whole file.
 func (l *Ledger) Record(spent ...Use) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +91,7 @@ func (l *Ledger) Record(spent ...Use) error {
 	return l.append(lines.Bytes(), len(spent))
 }
 
-// Close replaces records by exact figures, which may be lower, and closes the file.
+// Close replaces records by exact numbers, which may be lower, and closes the file.
 func (l *Ledger) Close(exact []Use) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,13 +127,13 @@ func (l *Ledger) append(lines []byte, n int) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		return errors.Join(err, l.closeFile()) // a failed sync is not tried again
+		return errors.Join(err, l.closeFile()) // a failed sync is not retried
 	}
 	return nil
 }
 
-// rewrite writes the file anew, with a line for each namespace. After a power cut, the file is the
-// one from before or the new one.
+// rewrite rewrites the file, with a line for each namespace. After a power cut, the file is either the
+// old or the new one.
 func (l *Ledger) rewrite() error {
 	err := l.closeFile()
 	l.forget()
@@ -178,8 +177,8 @@ func (l *Ledger) closeFile() error {
 	return err
 }
 
-// read reads the lines of the file. It skips a damaged one: a power cut may have torn the last line
-// before anybody relied on it. It takes little memory for a file of any size, and does not open a
+// read reads the lines of the file. It skips damaged ones: a power cut may have torn the last line
+// before anything relied on it. It takes little memory for a file of any size, and does not open a
 // pipe, which would block the start.
 func (l *Ledger) read() error {
 	info, err := l.fs.Stat(l.name)
@@ -213,14 +212,14 @@ func (l *Ledger) read() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// writeLine writes a line: the namespace, the end of the window in Unix milliseconds, the
-// numbers, and a checksum over all that.
+// writeLine writes a line: the namespace, the end of the window in Unix milliseconds, the numbers, and
+// a checksum of all that.
 func writeLine(to *bytes.Buffer, u Use) {
 	text := fmt.Appendf(nil, "%s %d %d %d %d", u.Namespace, u.Ends.UnixMilli(), u.Used, u.Saved, u.Reserve)
 	fmt.Fprintf(to, "%s %08x\n", text, crc32.Checksum(text, castagnoli))
 }
 
-// parseLine accepts the lines of an older botwired, too, which have no Saved and no Reserve.
+// parseLine also accepts the lines of an older botwired, which lack Saved and Reserve.
 func parseLine(line []byte) (u Use, ok bool) {
 	text := line[:max(0, bytes.LastIndexByte(line, ' '))]
 	if string(line[len(text):]) != fmt.Sprintf(" %08x\n", crc32.Checksum(text, castagnoli)) {

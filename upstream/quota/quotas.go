@@ -9,18 +9,18 @@ import (
 	"github.com/botwired/botwired/internal/hashtable"
 )
 
-// Limit is what upstream allows a namespace.
+// Limit is the quota that upstream gives a namespace.
 type Limit struct {
-	Writes int           // requests that write, within each period; 0 is no quota
+	Writes int           // write requests per period; 0: no quota
 	Period time.Duration // windows begin at multiples of it since 1970 (UTC)
-	// MaxAge is how long a write waits at most for newer ones, to save quota. It waits
-	// longer only for its turn, where the quota would not last otherwise.
+	// MaxAge is how long a write waits at most for newer ones, to save quota. It waits longer only for
+	// its turn, if the quota would not last otherwise.
 	MaxAge time.Duration
 }
 
 func (q Limit) none() bool { return q.Writes <= 0 || q.Period <= 0 }
 
-// Records keep durably what namespaces have spent: see [Ledger].
+// Records keeps the use of quotas durably: see [Ledger].
 type Records interface {
 	Spent() []Use
 	Record(...Use) error
@@ -29,61 +29,61 @@ type Records interface {
 
 // Options configures quotas.
 type Options struct {
-	// Of returns a namespace's quota. It is quick, and its answer may change: see Changed.
+	// Of returns a namespace's quota. It must be quick, and its answer may change: see Changed.
 	Of func(namespace string) Limit
-	// Ledger outlives the process; nil if nothing has to.
+	// Ledger keeps the counts over restarts; nil: they are lost.
 	Ledger Records
-	// Logger receives one line when writes begin to be spread, and one when a quota is used
-	// up. It must not be nil.
+	// Logger receives one line when writes begin to be spread, and one when a quota is used up. It must
+	// not be nil.
 	Logger *slog.Logger
 }
 
 // Quotas holds the budgets of the namespaces. A budget counts the requests that upstream may have
-// counted: each PUT and DELETE, except those that were certainly not sent and those that upstream has
+// counted: each PUT and DELETE, except those that were certainly not sent and those that upstream
 // answered with 429.
 //
-// The count survives the process. Before a request leaves, the ledger has a number that is at least the
-// count: it leases several writes at once, so that few requests wait for a sync. After a crash, the
+// The count survives the process. Before a request is sent, the ledger holds a number that is at least
+// the count: it leases several writes at once, so that few requests wait for a sync. After a crash, the
 // rest of a lease counts as used. A nil *Quotas allows everything. The methods may be called
 // concurrently.
 type Quotas struct {
 	opts         Options
 	spent, saved atomic.Int64
-	changed      chan struct{} // has room for one
+	changed      chan struct{} // holds one element
 
-	mu      sync.Mutex // guards the fields below; nothing else is locked, and nothing logged, with it held
+	mu      sync.Mutex // guards the fields below; while held, no other lock is taken and nothing is logged
 	budgets hashtable.Table[budget, *budget]
-	cursor  int                 // of sweep
-	short   map[string]struct{} // namespaces that have used more than the ledger knows of
+	cursor  int                 // for sweep
+	short   map[string]struct{} // namespaces that have used more than the ledger knows
 
 	recording sync.Mutex // held during a record of the ledger
-	failing   bool       // the last one failed
+	failing   bool       // the last record failed
 }
 
-// budget is one namespace's count in the present window.
+// budget counts one namespace's use in the present window.
 type budget struct {
 	hashtable.Node[budget]
 
 	quota   Limit
-	window  int64 // its number, counted from 1970
+	window  int64 // its number since 1970
 	used    int
-	flying  int // requests under way
-	leased  int // the ledger's number, for this window
-	lease   int // how many writes were last leased at once
-	reserve int // writes that are left of the reserve
-	saved   int // local writes of this window that needed no request
+	flying  int // requests in flight
+	leased  int // the ledger's number for this window
+	lease   int // size of the last lease
+	reserve int // writes left of the reserve
+	saved   int // local writes in this window that needed no request
 
-	shutUntil time.Time // a 429 says that nothing is left before; zero if none does
+	shutUntil time.Time // a 429 says that nothing is left until then; zero: no 429
 
-	lastAt  time.Time // of the last request that was not of the reserve
+	lastAt  time.Time // of the last request not charged to the reserve
 	linger  time.Duration
 	pending int
 
-	toldSpread, toldEmpty bool      // the log says so of this window
-	emptyAt               time.Time // since when nothing is left; zero if something is, or nobody has looked
+	toldSpread, toldEmpty bool      // the log says so for this window
+	emptyAt               time.Time // since when nothing is left; zero if something is, or this was not checked
 }
 
-// New returns the quotas, with what an earlier process has recorded.
+// New returns the quotas, with the records of an earlier process.
 func New(opts Options) *Quotas {
 	qs := &Quotas{opts: opts, short: make(map[string]struct{}), changed: make(chan struct{}, 1)}
 	if opts.Ledger == nil {
@@ -103,16 +103,16 @@ func New(opts Options) *Quotas {
 	return qs
 }
 
-// Changed makes the flusher use the new quotas at once. Without it, that may take up to a minute.
-// Changed does not wait.
+// Changed makes the flusher use the new quotas at once; otherwise that may take up to a minute. Changed
+// does not block.
 func (qs *Quotas) Changed() {
 	select {
 	case qs.changed <- struct{}{}:
-	default: // the flusher has not yet looked at the last change
+	default: // the flusher has not seen the last change yet
 	}
 }
 
-// Changes has something after each call of Changed.
+// Changes returns the channel that receives after calls of Changed.
 func (qs *Quotas) Changes() <-chan struct{} { return qs.changed }
 
 // Close records the exact counts.
@@ -129,12 +129,11 @@ func (qs *Quotas) Close() error {
 	return qs.opts.Ledger.Close(exact)
 }
 
-// sweepSome is how many budgets are looked at whenever one is added, to forget those of
-// windows that have ended.
+// sweepSome is how many budgets sweep checks whenever one is added.
 const sweepSome = 2
 
-// with calls do with a namespace's budget, up to date, and with mu held. If the namespace has
-// no quota, it calls nothing and takes no lock.
+// with updates a namespace's budget, and calls do with it while holding mu. If the namespace has no
+// quota, it calls nothing and takes no lock.
 func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
 	if qs == nil {
 		return
@@ -145,7 +144,7 @@ func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	now := time.Now() // with mu held: an earlier time than the last one would begin a window twice
+	now := time.Now() // with mu held: a time before the last one would begin a window twice
 	b := qs.budgets.Get(namespace)
 	if b == nil {
 		qs.sweep(now)
@@ -158,7 +157,7 @@ func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
 	do(b, now)
 }
 
-// sweep forgets some budgets about which there is nothing to remember.
+// sweep deletes some budgets that hold nothing worth keeping.
 func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
@@ -181,15 +180,15 @@ func (b *budget) number(at time.Time) int64 { return at.UnixNano() / int64(b.quo
 // ends returns when the window ends.
 func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quota.Period)) }
 
-// begin begins a window. Upstream may count in it the requests that are under way.
+// begin begins a window. Requests in flight count in it: upstream may count them there.
 func (b *budget) begin() {
 	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.quota.Writes)
 	b.toldSpread, b.toldEmpty = false, false
 	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
 }
 
-// update puts a quota in force, which may be another one, and the present window. Requests that
-// the namespace has made in this window count for the new quota.
+// update applies a quota, which may be a new one, and the present window. Requests that the namespace
+// has made in this window count against the new quota.
 func (b *budget) update(quota Limit, now time.Time) {
 	was := b.quota
 	b.quota = quota
@@ -202,8 +201,7 @@ func (b *budget) update(quota Limit, now time.Time) {
 	b.roll(now)
 }
 
-// roll begins the next window when its time has come. When the clock was set back, the count
-// goes on.
+// roll begins the next window when its time has come. If the clock was set back, the count continues.
 func (b *budget) roll(now time.Time) {
 	switch n := b.number(now); {
 	case n > b.window:
@@ -217,7 +215,7 @@ func (b *budget) roll(now time.Time) {
 	}
 }
 
-// isShut reports whether upstream has said that nothing is left. roll ends that in time.
+// isShut reports whether a 429 says that nothing is left. roll ends that in time.
 func (b *budget) isShut() bool { return !b.shutUntil.IsZero() }
 
 func (b *budget) left() int {
@@ -228,7 +226,7 @@ func (b *budget) left() int {
 }
 
 func (b *budget) terms(linger time.Duration, now time.Time) Terms {
-	// The wall clock says which window it is, and the time from there is the monotonic one.
+	// The wall clock determines the window; time differences use the monotonic clock.
 	s := supply{
 		quota: b.quota, left: b.left(), linger: linger,
 		timeLeft: max(1, b.ends().Sub(now)), sinceLast: b.quota.Period,
@@ -238,7 +236,7 @@ func (b *budget) terms(linger time.Duration, now time.Time) Terms {
 		s.sinceLast = now.Sub(b.lastAt)
 	}
 	t := termsOf(s)
-	if b.isShut() { // perhaps not to the end of the window, or beyond it
+	if b.isShut() { // the end may be before or after the window's
 		wait := max(0, b.shutUntil.Sub(now))
 		t.Ordinary, t.Prompt, t.Demanded, t.Ends = wait, wait, wait, max(wait, t.Ends)
 	}
@@ -249,19 +247,19 @@ func (b *budget) spending(used int) Use {
 	return Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
 }
 
-// Kind says how urgently a write is to go.
+// Kind says how urgent a write is.
 type Kind uint8
 
 const (
-	// Ordinary writes go when their time has come.
+	// Ordinary writes are sent when their time has come.
 	Ordinary Kind = iota
-	// Prompt writes are deletes, and writes for which a caller waits.
+	// Prompt writes are deletes, and writes that a caller waits for.
 	Prompt
-	// Demanded writes are those that a flush or a drain sends.
+	// Demanded writes are sent by a flush or a drain.
 	Demanded
 )
 
-// Terms returns the present terms of a namespace that has so many entries pending.
+// Terms returns the present terms of a namespace, given its linger and number of pending entries.
 func (qs *Quotas) Terms(namespace string, linger time.Duration, pending int) (t Terms) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		b.linger, b.pending = linger, pending
@@ -286,7 +284,7 @@ func (qs *Quotas) Spend(namespace string, k Kind) (spent bool) {
 	return spent
 }
 
-// Landed notes that a request that was counted is over.
+// Landed records that a counted request has ended.
 func (qs *Quotas) Landed(namespace string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -302,7 +300,7 @@ func (qs *Quotas) GiveBack(namespace string) {
 	qs.spent.Add(-1)
 }
 
-// Save counts a local write that needs no request, as a newer one takes its place.
+// Save counts a local write that needs no request, because a newer one replaces it.
 func (qs *Quotas) Save(namespace string) {
 	qs.with(namespace, func(b *budget, _ time.Time) {
 		b.saved++
@@ -310,9 +308,9 @@ func (qs *Quotas) Save(namespace string) {
 	})
 }
 
-// Throttled notes that upstream has answered a write with 429: others use the quota too, or
-// upstream counts otherwise, and nothing is left for some time. After that, the count goes on
-// as before: upstream alone knows what others leave.
+// Throttled records that upstream has answered a write with 429: others use the quota, too, or upstream
+// counts differently, and nothing is left for some time. After that the count continues as before: only
+// upstream knows what others leave.
 func (qs *Quotas) Throttled(namespace string, wait time.Duration) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		if until := now.Add(wait); until.After(b.shutUntil) { // guard 18.24
@@ -321,7 +319,7 @@ func (qs *Quotas) Throttled(namespace string, wait time.Duration) {
 	})
 }
 
-// Lift ends what a 429 has shut: a person knows better.
+// Lift ends the effect of a 429: a person has decided so.
 func (qs *Quotas) Lift(namespace string) {
 	qs.with(namespace, func(b *budget, _ time.Time) { b.shutUntil = time.Time{} })
 }

@@ -5,53 +5,53 @@ import (
 	"time"
 )
 
-// The line of a namespace's quota leads from all of it, when its window begins, to nothing
-// when the window ends. A namespace above the line, or not far below it, sends as if there
-// were no quota. Below that it spreads what is left over the time that is left.
+// The line of a namespace's quota falls from all of it, when its window begins, to nothing when the
+// window ends. A namespace above the line, or not far below it, sends as if there were no quota.
+// Further below, it spreads the rest over the remaining time.
 const (
-	// ampleAbove is the share of the line above which nothing is spread, and spreadBelow the
-	// share below which the rest is spread evenly. In between, one becomes the other. The
-	// tenth above ampleAbove is for the bursts of a namespace that has just begun.
+	// ampleAbove is the fraction of the line above which nothing is spread, and spreadBelow the
+	// fraction below which the rest is spread evenly. In between, one changes into the other. The tenth
+	// above ampleAbove is for the bursts of a namespace that has just begun.
 	ampleAbove  = 0.90
 	spreadBelow = 0.85
 	// reservePart is the divisor for the reserve: a namespace keeps 1/reservePart of its quota for
-	// deletes and for writes that a caller waits for. As the window passes, it gives the rest of the
-	// reserve to all writes little by little.
+	// deletes and for writes that a caller waits for. As the window passes, it gradually gives the rest
+	// of the reserve to all writes.
 	reservePart = 20
-	// nextWindow is how long a namespace that has used up its quota waits in the next window:
-	// a clock that is a little fast would send before it.
+	// nextWindow is how long a namespace that has used up its quota waits in the next window: a clock
+	// that is a little fast would send before it.
 	nextWindow = 100 * time.Millisecond
 )
 
 // supply is a namespace's remaining quota at one moment.
 type supply struct {
 	quota     Limit
-	left      int           // upstream writes in this window
-	reserve   int           // of them, kept for those that should not wait
-	timeLeft  time.Duration // of the window; above zero
+	left      int           // upstream writes left in this window
+	reserve   int           // of those, reserved for writes that should not wait
+	timeLeft  time.Duration // left of the window; above zero
 	linger    time.Duration // flush.linger
-	sinceLast time.Duration // since the last write that was not of the reserve
+	sinceLast time.Duration // since the last write not charged to the reserve
 }
 
-// Terms say when a namespace's writes may be sent: how long to wait from now on for each
-// kind of them. The zero value lets all go at once.
+// Terms say how long each kind of a namespace's writes has to wait from now on. The zero value sends
+// all at once.
 type Terms struct {
 	Limited  bool          // there is a quota
-	Spread   bool          // its writes are spread
+	Spread   bool          // the writes are spread
 	Linger   time.Duration // how long a write waits for a newer one to its entry
 	Gap      time.Duration // between two ordinary writes
 	Ordinary time.Duration
-	Prompt   time.Duration // deletes, and writes for which a caller waits
-	Demanded time.Duration // by a flush or a drain
-	Ends     time.Duration // the window
+	Prompt   time.Duration // deletes, and writes that a caller waits for
+	Demanded time.Duration // sent by a flush or a drain
+	Ends     time.Duration // until the window ends
 	MaxAge   time.Duration // the quota's
 }
 
 func reserveOf(writes int) int { return writes / reservePart }
 
-// termsOf returns the terms of a supply. It never lets the quota run dry for ordinary writes: the less
-// is left, the longer is the gap between two of them. Entries that are written all the time then take
-// turns, and each of their requests carries all that was written since the last one.
+// termsOf returns the terms of a supply. Ordinary writes never use up the quota: the less is left, the
+// longer is the gap between two of them. Busy entries then take turns, and each request carries all
+// that was written since the entry's last one.
 func termsOf(s supply) Terms {
 	t := Terms{Limited: true, Linger: s.linger, Ends: s.timeLeft, MaxAge: s.quota.MaxAge}
 	if s.left < 1 {
@@ -64,7 +64,7 @@ func termsOf(s supply) Terms {
 	reserved := reserveOf(s.quota.Writes)
 	spendable := float64(s.left) - min(float64(s.reserve), float64(reserved)*timeShare)
 	if spendable < 1 {
-		// The reserve gives way by one write when so much of the window is left.
+		// The reserve gives up one write when this much of the window is left.
 		until := time.Duration(float64(s.quota.Period) * float64(s.left-1) / float64(reserved))
 		t.Gap, t.Ordinary = s.timeLeft, min(s.timeLeft, max(0, s.timeLeft-until))
 		t.Spread, t.Linger = true, max(s.linger, s.quota.MaxAge)
@@ -85,8 +85,8 @@ func termsOf(s supply) Terms {
 	return t
 }
 
-// widened returns a time from from to to: the larger the share, the nearer to to. It multiplies instead
-// of adding, because the two may be far apart.
+// widened returns a duration between from and to: the larger the share, the nearer to to. It
+// interpolates by factors, because the two may be far apart.
 func widened(from, to time.Duration, share float64) time.Duration {
 	if to <= from {
 		return from
