@@ -1,14 +1,14 @@
 // Package cache keeps answers in memory. It bounds them in bytes, judges their freshness, and drops an
-// answer that a write has overtaken.
+// answer that a write has made outdated.
 //
-// Ristretto alone proves nothing: it drops Sets under load, may keep the older of two quick Sets, and
-// may show a value that was just deleted. The generation makes it safe. Every change of a key advances
-// the key's generation, Put stores an answer with the generation that it was made from, and Get returns
-// an answer only while its generation is the present one. So an answer made before a write never
-// outlives the write, no matter what Ristretto does (contracts 6 and 8).
+// Ristretto alone guarantees nothing: it drops Sets under load, may keep the older of two quick Sets,
+// and may return a value that was just deleted. The generation makes it safe. Every change of a key
+// advances the key's generation. Put stores an answer with the generation that it was made from. Get
+// returns an answer only while its generation is the present one. So an answer made before a write
+// never outlives the write, regardless of Ristretto (contracts 6 and 8).
 //
-// Many keys share a generation, so it may advance for another key. A [Lease] tells exactly whether one
-// key has changed.
+// Many keys share a generation, so it may advance because of another key. A [Lease] shows exactly if
+// one key has changed.
 //
 // The package knows nothing about HTTP or durability.
 package cache
@@ -25,22 +25,21 @@ import (
 )
 
 const (
-	// generationSlots is the number of generations. Keys share them by hash: a
-	// change of one key makes the answers of the keys in its slot miss needlessly.
-	// 64 Ki of them take 512 KiB.
+	// generationSlots is the number of generations. Keys share them by hash, so a change of one key
+	// also invalidates the answers of the other keys in its slot. 64 Ki of them take 512 KiB.
 	generationSlots = 1 << 16
-	// typicalItem is the size, in bytes, of the answers that the admission counters
-	// are dimensioned for. Smaller answers only make eviction less exact.
+	// typicalItem is the assumed answer size, in bytes, for the number of admission counters. Smaller
+	// answers only make eviction less exact.
 	typicalItem = 1 << 10
 	// countersPerItem is Ristretto's recommendation.
 	countersPerItem = 10
-	// getBuffer is Ristretto's recommendation for the size of its buffers.
+	// getBuffer is the buffer size that Ristretto recommends.
 	getBuffer = 64
 	// itemOverhead is the size of an Item without its body, tag and key, in bytes.
 	itemOverhead = 192
 )
 
-// Key names an answer: an entry's, or with Limit a listing's of its namespace.
+// Key names an answer: an entry's, or with Limit a namespace's listing.
 type Key struct {
 	Namespace string
 	Key       string // empty for a listing
@@ -49,31 +48,31 @@ type Key struct {
 
 // Item is an answer. It is immutable once stored.
 type Item struct {
-	// Body is the encoded answer; nil says that upstream has no such entry.
+	// Body is the encoded answer; nil means that upstream has no such entry.
 	Body []byte
-	// Tag names the state that Body shows; empty for a listing and an absence. It is an array
-	// so that all answers can share it as a slice.
+	// Tag identifies the state that Body shows; empty for a listing and an absence. It is an array, so
+	// that all answers can share it as a slice.
 	Tag [1]string
-	// ConfirmedAt is when upstream was last known to hold this. It is zero for a
-	// pending write, which is right until the next change.
+	// ConfirmedAt is when upstream was last known to hold this state. It is zero for a pending write,
+	// which stays right until the next change.
 	ConfirmedAt time.Time
-	// Doubt says why upstream's answers to the contrary do not count, and DoubtedAt when it gave
-	// the last one; zero if it gave none. The cache does not interpret them.
+	// Doubt says why upstream's contrary answers do not count. DoubtedAt is when upstream gave the last
+	// one; zero if it gave none. The cache does not interpret them.
 	DoubtedAt time.Time
 	Doubt     uint8
-	// Checked names the span of time in which the answer holds until its key changes; 0 if there
-	// is none. The cache does not interpret it.
+	// Checked identifies the time span in which the answer stays valid until its key changes; 0 if
+	// there is none. The cache does not interpret it.
 	Checked int64
 	// Outdated says that upstream is known to hold another state. Such an answer is not stored.
 	Outdated bool
-	// Incomplete marks a listing that upstream could not show whole.
+	// Incomplete marks a listing that upstream could not show completely.
 	Incomplete bool
 
 	key        Key
 	generation uint64
 }
 
-// Generation is the state of a key at some moment: see [Cache.Generation].
+// Generation is the version of a key at some moment: see [Cache.Generation].
 type Generation uint64
 
 // Cache is a bounded map of answers. Its methods may be called concurrently.
@@ -101,23 +100,23 @@ func New(memory int64) (*Cache, error) {
 // Close stops the cache's goroutines. Call no other method after it.
 func (c *Cache) Close() { c.items.Close() }
 
-// Generation returns the present generation of a key. Take it before looking at the
-// state that an answer is made from, and hand it to [Cache.Put] with the answer. All
-// listings of a namespace share one.
+// Generation returns the present generation of a key. Take it before reading the state that an answer
+// is made from, and pass it to [Cache.Put] with the answer. All listings of a namespace share one
+// generation.
 func (c *Cache) Generation(k Key) Generation {
 	return Generation(c.slot(k).Load())
 }
 
-// Changed advances the generations of an entry and of its namespace's listings. Call
-// it inside the critical section that makes the change visible.
+// Changed advances the generations of an entry and of its namespace's listings, and revokes their
+// leases. Call it inside the critical section that makes the change visible.
 func (c *Cache) Changed(namespace, key string) {
 	c.ChangedElsewhere(namespace, key)
 	c.leases.revoke(Key{Namespace: namespace, Key: key}, Key{Namespace: namespace})
 }
 
-// ChangedElsewhere does the same for a change upstream that is not in the journal. It revokes no lease:
-// the answer to a request that was under way is the answer that its reader asked for. If it were
-// dropped, an entry that changes all the time could never be read.
+// ChangedElsewhere advances the generations for a change upstream that is not in the journal. It
+// revokes no lease: the answer to a request in flight is still the one that its reader asked for. If it
+// were dropped, an entry that changes all the time could never be read.
 func (c *Cache) ChangedElsewhere(namespace, key string) {
 	if key != "" {
 		c.slot(Key{Namespace: namespace, Key: key}).Add(1)
@@ -125,9 +124,9 @@ func (c *Cache) ChangedElsewhere(namespace, key string) {
 	c.slot(Key{Namespace: namespace}).Add(1)
 }
 
-// Get returns the answer stored under a key if it was made from the key's present state, and otherwise
-// nil. [Policy.Judge] says whether it is still fresh. Get takes the key's present generation before it
-// looks. A caller that gets nil makes the answer, and hands both to [Cache.Put].
+// Get returns the answer stored under a key if it was made from the key's present state, or nil.
+// [Policy.Judge] says if it is still fresh. Get also returns the key's generation from before the
+// lookup. A caller that gets nil makes the answer, and passes both to [Cache.Put].
 func (c *Cache) Get(k Key) (*Item, Generation) {
 	hash, slot := c.hash(k)
 	present := slot.Load()
@@ -144,15 +143,15 @@ func (c *Cache) Put(k Key, g Generation, item Item) *Item {
 	item.key, item.generation = k, uint64(g)
 	hash, slot := c.hash(k)
 	if slot.Load() != item.generation {
-		return &item // storing it would only push out something useful
+		return &item // storing it would only evict something useful
 	}
 	cost := int64(len(item.Body) + len(item.Tag[0]) + len(k.Namespace) + len(k.Key) + itemOverhead)
 	c.items.Set(hash, &item, cost)
 	return &item
 }
 
-// Await returns once Get finds the answers that were put before, unless Ristretto has
-// dropped them: it takes them in the background.
+// Await waits until Get finds the answers that were put before, unless Ristretto has dropped them.
+// Ristretto stores them in the background.
 func (c *Cache) Await() { c.items.Wait() } // guard 9.5
 
 // Size returns the size of the answers in bytes, keys included, and its bound.
@@ -161,8 +160,8 @@ func (c *Cache) Size() (used, budget int64) {
 	return budget - c.items.RemainingCost(), budget
 }
 
-// hash returns where the answer to a key is, and the generation that it depends on.
-// Listings of a namespace share one for all limits.
+// hash returns the hash under which the answer to a key is stored, and the generation that the answer
+// depends on. Listings of a namespace share a generation for all limits.
 func (c *Cache) hash(k Key) (uint64, *atomic.Uint64) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -182,25 +181,25 @@ func (c *Cache) slot(k Key) *atomic.Uint64 {
 	return slot
 }
 
-// writeString adds a string and its end to h. No key or namespace holds a slash, and
-// maphash never fails to write.
+// writeString adds a string and an end mark to h. Keys and namespaces contain no slash, and maphash
+// never fails to write.
 func writeString(h *maphash.Hash, s string) {
 	_, _ = h.WriteString(s)
 	_ = h.WriteByte('/')
 }
 
-// Lease lets its holder keep an answer only if the key has not changed since the lease
-// was taken (as leases in memcached do). A generation may advance for another key that
-// shares it. The cache may drop an answer for that if it is cheap to make again, but not if
-// it took a request upstream: beside a busy key such answers would be dropped for ever.
+// Lease lets its holder keep an answer only if the key has not changed since the lease was taken (like
+// leases in memcached). A generation may advance because of another key that shares it. The cache may
+// drop an answer for that if the answer is cheap to make again, but not if it took a request upstream:
+// next to a busy key, such answers would always be dropped.
 type Lease struct {
 	leases  *leases
 	key     Key
 	changes atomic.Int64
 }
 
-// Lease takes a lease on a key; all listings of a namespace are one key. The caller
-// must release it.
+// Lease takes a lease on a key. All listings of a namespace are one key. The caller must release the
+// lease.
 func (c *Cache) Lease(k Key) *Lease {
 	k.Limit = 0
 	l := &Lease{leases: &c.leases, key: k}
@@ -219,9 +218,9 @@ func (l *Lease) Changes() int64 { return l.changes.Load() }
 // Release ends the lease.
 func (l *Lease) Release() { l.leases.remove(l) }
 
-// leases holds all leases that have not been released. Changes are frequent and leases are rare, so
-// count lets a change skip the lock. A change that reads 0 is visible before the holder of a lease that
-// begins at the same time can look.
+// leases holds all unreleased leases. Changes are frequent and leases are rare, so count lets a change
+// skip the lock. If a change reads 0, it becomes visible before the holder of a concurrent new lease
+// can look.
 type leases struct {
 	count atomic.Int64
 	mu    sync.Mutex // guards byKey

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Forever means no limit, as a [Policy]'s StaleIfError.
+// Forever means no limit for [Policy].StaleIfError.
 const Forever = time.Duration(math.MaxInt64)
 
-// Policy says for how long an answer is good. All spans count from its confirmation.
+// Policy says how long an answer may be used. All durations count from its confirmation.
 type Policy struct {
-	FreshFor             time.Duration // it answers without upstream being asked
-	StaleWhileRevalidate time.Duration // after that, it answers while upstream is asked
-	StaleIfError         time.Duration // after FreshFor, it answers when upstream cannot be asked
-	AbsentFor            time.Duration // an absence answers; after that, StaleIfError counts for it
+	FreshFor             time.Duration // answer without asking upstream
+	StaleWhileRevalidate time.Duration // after that, answer while asking upstream
+	StaleIfError         time.Duration // after FreshFor, answer if upstream cannot be asked
+	AbsentFor            time.Duration // like FreshFor, for an absence; StaleIfError applies after it
 }
 
-// Freshness is a judgement on an answer.
+// Freshness is the judgement of an answer.
 type Freshness uint8
 
 // The judgements, from best to worst.
@@ -27,7 +27,7 @@ const (
 	Worthless                  // ask upstream; never answer
 )
 
-// Lifetime returns how long an answer stays fresh. present tells an entry or a listing from an absence.
+// Lifetime returns how long an answer stays fresh. present is false for an absence.
 func (p Policy) Lifetime(present bool) time.Duration {
 	if present {
 		return p.FreshFor
@@ -35,8 +35,7 @@ func (p Policy) Lifetime(present bool) time.Duration {
 	return p.AbsentFor
 }
 
-// Judge returns what an answer of the given age is good for. An answer of
-// the age [Forever] is never fresh.
+// Judge returns how an answer of the given age may be used. An answer of age [Forever] is never fresh.
 func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	fresh, stale := p.Lifetime(present), p.StaleWhileRevalidate
 	if !present {
@@ -53,8 +52,8 @@ func (p Policy) Judge(present bool, age time.Duration) Freshness {
 	return Worthless
 }
 
-// Doubted returns the judgement on an answer that would be Fresh or Stale, while time may have passed
-// unnoticed.
+// Doubted returns the judgement for an answer that would be Fresh or Stale, but whose age is uncertain
+// because time may have passed unnoticed.
 func (p Policy) Doubted() Freshness {
 	if p.StaleIfError > 0 {
 		return Fallback
@@ -62,14 +61,14 @@ func (p Policy) Doubted() Freshness {
 	return Worthless
 }
 
-// clockSlack is how far in the future a confirmation may lie and count as now: wall
-// clocks are corrected by a little all the time.
+// clockSlack is how far in the future a confirmation may be and still count as now, because wall clocks
+// are corrected a little all the time.
 const clockSlack = time.Second
 
-// Age returns how long ago upstream confirmed something. It takes the longer of what
-// the monotonic and the wall clock say, so that neither a suspended machine nor a clock
-// set back makes an old answer young. It returns [Forever] for a confirmation of unknown age: one from the
-// future, and one from the beginning of Unix time, which the journal gives to copies in doubt.
+// Age returns how long ago upstream confirmed something. It takes the longer of the monotonic and the
+// wall clock's time, so that neither a suspended machine nor a clock set back makes an old answer
+// young. It returns [Forever] for a confirmation of unknown age: one in the future, or one from the
+// beginning of Unix time, which the journal gives to copies in doubt.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
 	if wall < -clockSlack || confirmedAt.Unix() <= 0 { // guard 19.8

@@ -6,8 +6,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Append journals a write. When it returns nil the write is fsynced, visible to
-// readers and ahead of every write to its entry that began later (contract 1, 5).
+// Append journals a write. When it returns nil the write is fsynced, visible to readers and ordered
+// before every write to its entry that began later (contract 1, 5).
 //
 // Errors: [ErrFull], *[NamespaceFullError], [ErrChanged], [ErrFailed], [ErrClosed].
 func (j *Journal) Append(w NewWrite) (Write, error) {
@@ -26,7 +26,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	return writeOf(w.ID, &a.write.Version, w.Value), nil
 }
 
-// run journals the write. A delete is no earlier than the entry's settled copy.
+// run journals the write. It gives a delete an updated_at no earlier than the settled copy's.
 func (a *appending) run() (err error) {
 	if err := a.copies.prepare(a); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (a *appending) run() (err error) {
 	return a.copies.store.Update(a)
 }
 
-// follow makes the write follow the entry's settled copy. The caller holds the copies lock.
+// follow reads the entry's settled copy, which the write follows. The caller holds the copies lock.
 func (a *appending) follow() error {
 	copied, err := a.copies.head(a.ID)
 	if a.notBefore = copied.UpdatedAt; !a.looked {
@@ -55,16 +55,16 @@ type appending struct {
 	NewWrite
 	sizing
 	copies    *copies
-	notBefore float64 // Unix seconds: its updated_at is no earlier
-	frees     int64   // bytes that the same change takes off the budget
+	notBefore float64 // Unix seconds: a lower bound for updated_at
+	frees     int64   // bytes of the budget that the same change frees
 	write     pending.Write
-	unlock    func() // releases the copies lock, if the write needs it
+	unlock    func() // releases the copies lock; does nothing if the write does not hold it
 }
 
-// Fill admits the write and gives it its place in the order, behind all earlier writes.
+// Fill admits the write and orders it behind all earlier writes.
 func (a *appending) Fill(tx *store.Tx) error {
 	// guard 16.28
-	defer a.unlock() // a refused change too waits for a sync
+	defer a.unlock() // a refused change also waits for a sync
 	if err := a.admit(tx); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// supersedes returns the receipt of a write that this one replaces.
+// supersedes returns the receipt of the older write that this one replaces.
 func (a *appending) supersedes(old *record.Version) *record.Receipt {
 	return &record.Receipt{
 		ID: a.ID, Seq: old.Seq, Op: old.Op, State: record.ReceiptSuperseded,
@@ -84,9 +84,9 @@ func (a *appending) supersedes(old *record.Version) *record.Receipt {
 // Durable makes the write visible.
 func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write) }
 
-// admit decides whether the journal takes the write, makes its version, and leaves a receipt of
-// the write that it supersedes. The budget counts only what the write adds to that one; the
-// disk must have room for all of it.
+// admit decides whether the journal takes the write. If so, it makes the write's version and adds a
+// receipt for the write that it supersedes. The budget counts only the growth over the superseded
+// write; the disk must have room for the whole write.
 func (a *appending) admit(tx *store.Tx) error {
 	p := a.copies.pending
 	p.readers.RLock()
@@ -110,8 +110,8 @@ func (a *appending) admit(tx *store.Tx) error {
 	return nil
 }
 
-// roomFor returns the error that refuses a write if there is no room for it. latest is the entry's
-// newest pending write.
+// roomFor returns an error if there is no room for the write. latest is the entry's newest pending
+// write.
 func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Version, exists bool) error {
 	size := (&record.Version{Bytes: int32(len(a.Value))}).Size(a.ID)
 	adds := size - a.frees + entryMemory - record.Overhead // guard 3.12
@@ -121,7 +121,7 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 	return p.room(t, adds, size)
 }
 
-// nextVersion makes the write's version, which follows the entry's latest one.
+// nextVersion makes the write's version from the entry's latest one.
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
 	wall, now := p.stamp(a)
 	v := record.Version{
@@ -141,21 +141,21 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 	v.Since = latest.Since
 	v.CreatedAt, v.AfterDelete = latest.CreatedAt, latest.AfterDelete
 	// guard 17.12
-	v.Fenced = v.Fenced || latest.Fenced // that one may not have been sent
+	v.Fenced = v.Fenced || latest.Fenced // the earlier write may not have been sent
 	if latest.Op == Delete {
 		v.CreatedAt, v.AfterDelete = v.UpdatedAt, true
 	}
 	return v
 }
 
-// tick is BotWire's smallest difference between two times, in seconds.
+// tick is the smallest difference between two BotWire times, in seconds.
 const tick = 1e-6
 
-// stamp returns the wall clock, and the next write's time: the wall clock too, or later if it must
-// be. So a listing shows the later of two writes as the newer one, and a write is later than the
-// state that it follows upstream. The caller is in the store's order.
+// stamp returns the wall clock and the next write's time. That time is the wall clock, or later if
+// needed. So listings order writes correctly, and a write is later than the upstream state that it
+// follows. The caller is in the store's order.
 func (p *pendingSet) stamp(a *appending) (wall, now float64) {
-	const slack = 1 // seconds; if the clock is set back by more, stamps follow it
+	const slack = 1 // seconds; if the clock is set back by more, stamps follow the clock
 	wall = unixNow()
 	if a.At != 0 {
 		return wall, a.At

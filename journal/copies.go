@@ -22,22 +22,21 @@ type copies struct {
 	sizes   *Sizes // may be nil
 	logger  *slog.Logger
 
-	// stripes are the copies locks. Each namespace belongs to one of them. Only the holder of that
-	// lock changes the namespace's copies and listing.
+	// stripes are the copies locks. Each namespace belongs to one stripe. Only the holder of its lock
+	// changes the namespace's copies and listing.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
-	// notDurable has an open channel for each entry (or, with an empty key, listing)
-	// whose settled copy was replaced and is not durable yet. Readers wait for it, so
-	// that no answer shows a state that a power cut could take back (contract 7).
-	// Guarded by readers.
+	// notDurable has an open channel for each entry (or listing, with an empty key) whose settled copy
+	// was replaced and is not durable yet. Readers wait for it, so that no answer shows a state that a
+	// power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
 	doubts   *doubts
 	trust    *Trust
 	seen     seen         // confirmations and reads that the disk does not record
-	written  atomic.Int64 // bytes of copies since they were last measured
-	damaged  atomic.Int64 // damaged copies and listings that were given up
-	measured atomic.Int64 // bytes of copies when they were last measured; 0 before the first time
+	written  atomic.Int64 // bytes of copies written since the last measurement
+	damaged  atomic.Int64 // damaged copies and listings given up so far
+	measured atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
 }
 
 // copiesLocks bounds how many namespaces can change their copies at the same time.
@@ -45,8 +44,8 @@ const copiesLocks = 64
 
 type stripe struct {
 	sync.Mutex
-	// observers are the listings under way, by namespace. Commit lays every write that settles
-	// meanwhile over them (contract 8).
+	// observers are the listings in flight, by namespace. Commit merges every write that settles
+	// meanwhile into them (contract 8).
 	observers map[string][]*ListingFill
 }
 
@@ -63,8 +62,7 @@ func (c *copies) stripe(namespace string) *stripe {
 	return &c.stripes[maphash.String(c.seed, namespace)%copiesLocks]
 }
 
-// lock takes the namespace's copies lock. The first call of the function that it returns
-// releases the lock.
+// lock takes the namespace's copies lock. The first call of the returned function releases it.
 func (c *copies) lock(namespace string) (unlock func()) {
 	s := c.stripe(namespace)
 	s.Lock()
@@ -93,9 +91,9 @@ func (c *copies) read(id ID) (found settledCopy, err error) {
 	return settledCopy{kept: damaged}, err
 }
 
-// timeOf returns the updated_at of a copy: upstream's time, but never earlier than the one that
-// readers have seen (contract 19). With versions upstream, it returns upstream's time: it tells
-// which version the copy is, and a later time would make the copy pass for a newer version.
+// timeOf returns updated_at for a copy: upstream's time, but never earlier than the time that readers
+// have seen (contract 19). With Options.Exact, it returns upstream's time unchanged. That time
+// identifies the copy's version; a later one would make the copy pass for a newer version.
 func timeOf(c *copies, at, seen float64) float64 {
 	if c.pending.exact {
 		return at
@@ -116,7 +114,7 @@ func (c *copies) head(id ID) (o Observation, err error) {
 	return o, nil
 }
 
-// state returns the State of an entry that has no pending write.
+// state returns the State of an entry without a pending write.
 func (c *copies) state(id ID) (State, error) {
 	doubted := c.doubts.has(id)
 	found, err := c.read(id)
@@ -134,12 +132,12 @@ func (c *copies) state(id ID) (State, error) {
 	return state, nil
 }
 
-// stateByListing returns the State of an entry that has no pending write and no readable settled
-// copy. A complete listing shows that upstream did not hold the entry: every write that settles and
-// every answer of upstream's updates the listing. It does not show that for an entry in doubt.
+// stateByListing returns the State of an entry without a pending write and without a readable settled
+// copy. If a complete listing lacks the entry, upstream does not hold it: every write that settles and
+// every answer from upstream updates the listing. This does not apply to an entry in doubt.
 //
-// stateByListing reads the header and the row from one snapshot: otherwise an incomplete listing
-// could replace a complete one between the two reads.
+// stateByListing reads the header and the row from one snapshot. Otherwise an incomplete listing could
+// replace a complete one between the two reads.
 func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	listing := ID{Namespace: id.Namespace}
 	snapshot := c.snapshot(listing)
@@ -152,8 +150,8 @@ func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
 	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil // guard 9.20
 }
 
-// durableState returns the State of an entry with no pending write, and waits for a copy that is
-// not durable yet. done is false if the state is not durable: the caller looks again.
+// durableState returns the State of an entry without a pending write. If the copy is not durable yet,
+// it waits; then done is false, and the caller looks again.
 func (c *copies) durableState(id ID) (state State, done bool, err error) {
 	if durable := c.hidden(id); durable != nil {
 		<-durable
@@ -174,8 +172,8 @@ func settledState(o Observation, confirmedAt float64) State {
 	}
 }
 
-// giveUp reports whether err is damage to a copy, and logs it. A damaged copy counts as
-// none: upstream can be asked for another (contract 4). giveUp returns any other error.
+// giveUp reports whether err is damage to a copy, and logs the damage. A damaged copy counts as
+// missing, because upstream can be asked again (contract 4). giveUp returns any other error.
 func (c *copies) giveUp(err error) (damaged bool, _ error) {
 	if !store.IsDamage(err) {
 		return false, err
@@ -185,7 +183,7 @@ func (c *copies) giveUp(err error) (damaged bool, _ error) {
 	return true, nil
 }
 
-// set puts an entry's settled copy, confirmed at a time in Unix seconds, into a batch.
+// set adds an entry's settled copy, confirmed at the given Unix time, to a batch.
 func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
 	key := record.EntryKey(record.SettledPrefix, id)
 	value := record.EncodeSettled(key, o, confirmedAt)
@@ -193,7 +191,7 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
 	c.written.Add(int64(len(key) + len(value)))
 }
 
-// hide makes readers of entries and listings wait until the caller calls the returned
+// hide makes readers of the given entries and listings wait until the caller calls the returned
 // function. The caller holds the readers' lock.
 func (c *copies) hide(ids ...ID) (reveal func()) {
 	durable := make(chan struct{})
@@ -212,24 +210,24 @@ func (c *copies) hide(ids ...ID) (reveal func()) {
 	}
 }
 
-// hiding is embedded in a change that the store applies before it is durable: readers wait, see
-// [copies.hide].
+// hiding is embedded in a change that the store applies before the change is durable. Readers wait
+// meanwhile: see [copies.hide].
 type hiding struct {
 	revealed func() // nil while no reader waits
 }
 
-// Durable has nothing left to show.
+// Durable does nothing: Applied has already shown the change.
 func (*hiding) Durable() {}
 
-// reveal lets waiting readers go on.
+// reveal wakes the waiting readers.
 func (h *hiding) reveal() {
 	if h.revealed != nil {
 		h.revealed()
 	}
 }
 
-// hidden returns the channel that readers of an entry's copy, or of a listing, wait for;
-// nil if they need not wait.
+// hidden returns the channel that readers of an entry's copy, or of a listing, wait for, or nil if they
+// need not wait.
 func (c *copies) hidden(id ID) <-chan struct{} {
 	c.readers.RLock()
 	defer c.readers.RUnlock()
@@ -239,7 +237,7 @@ func (c *copies) hidden(id ID) <-chan struct{} {
 	return nil
 }
 
-// snapshot waits until the listing of a namespace is durable, and returns a snapshot that has it.
+// snapshot waits until the namespace's listing is durable, and returns a snapshot that contains it.
 func (c *copies) snapshot(listing ID) *pebble.Snapshot {
 	for {
 		c.readers.RLock()

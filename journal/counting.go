@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// prepare looks up the entry of a write to a namespace that is not far from its limit.
+// prepare looks up the entry that a write replaces, if the namespace is close enough to its limit.
 func (c *copies) prepare(a *appending) error {
 	s := c.sizes
 	if s == nil {
@@ -26,7 +26,8 @@ func (c *copies) prepare(a *appending) error {
 	return c.look(a)
 }
 
-// look finds what the write replaces: the entry's row in the listing says it, or else the copy.
+// look finds the size of the entry that the write replaces. It takes the listing's row, or else the
+// settled copy.
 func (c *copies) look(a *appending) error {
 	a.looked = true
 	row, listed, err := c.row(record.RowKey(a.Namespace, a.Key), a.Key)
@@ -38,13 +39,13 @@ func (c *copies) look(a *appending) error {
 	return err
 }
 
-// admitSize counts a write, unless it is on trial, or refuses it. The caller is in the store's
+// admitSize counts a write or refuses it. It only checks a write on trial. The caller is in the store's
 // order. latest is the entry's newest pending write, if one exists.
 func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
 	look, err := c.sizes.admit(a, latest, exists)
 	if look {
-		// Others have filled the namespace just now. That is so seldom that those who wait for
-		// their place in the order can wait for the look.
+		// Other writes have just filled the namespace. This is so rare that the writes queued behind
+		// this one can wait for the lookup.
 		if err = c.look(a); err == nil {
 			_, err = c.sizes.admit(a, latest, exists)
 		}
@@ -52,15 +53,15 @@ func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) er
 	return err
 }
 
-// countSizes makes the count of sizes from what is on the disk. It adds up a snapshot, on top of the
-// changes since: no writer waits for it. Damage ends the count early.
+// countSizes counts the sizes of the entries on disk. It adds up a snapshot on top of the changes since
+// then, so no writer waits for it. Damage ends the count early.
 func (c *copies) countSizes(ctx context.Context) (err error) {
 	if c.sizes == nil {
 		return nil
 	}
 	var snapshot *pebble.Snapshot
 	err = c.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		if _, err := tx.Reader(); err != nil { // applies what has gathered
+		if _, err := tx.Reader(); err != nil { // applies the gathered changes
 			return err
 		}
 		snapshot = c.store.Snapshot()
@@ -76,7 +77,7 @@ func (c *copies) countSizes(ctx context.Context) (err error) {
 	return err
 }
 
-// addUp counts the rows, and the copies of entries without a row.
+// addUp counts all rows, and the copies of entries without a row.
 func (c *copies) addUp(ctx context.Context, r pebble.Reader) error {
 	prefix := []byte(record.RowPrefix)
 	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
@@ -116,13 +117,13 @@ func (c *copies) addUp(ctx context.Context, r pebble.Reader) error {
 	})
 }
 
-// count counts an entry on the disk. A pending write of an earlier process replaces it, if there is one.
+// count counts an entry on disk, and what a pending write of an earlier process replaces of it.
 func (c *copies) count(id ID, bytes int64) {
 	c.sizes.counted(id.Namespace, bytes, c.replaced(id, bytes))
 }
 
-// replaced notes that an entry's pending write replaces so many bytes, and returns them. It returns 0 if
-// there is no such write, or if that is known.
+// replaced records that the entry's pending write replaces the given number of bytes, and returns that
+// number. It returns 0 if no write is pending, or if this is already recorded.
 func (c *copies) replaced(id ID, bytes int64) int64 {
 	if !c.pending.isPending(id) {
 		return 0

@@ -11,26 +11,26 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// isOpen reports whether a dead letter waits for a person to decide.
+// isOpen reports whether a dead letter needs a person's decision.
 func isOpen(l *record.Dead) bool { return l.Kind == Refused && l.SupersededBy == 0 }
 
-// markBytes bounds the dead letters that one batch marks, in bytes; it marks one at least.
+// markBytes bounds the bytes of dead letters that one batch marks. A batch marks at least one.
 const markBytes = 256 << 10
 
-// deadIndex knows in memory which entries have dead letters, so that a write which settles
-// reads none. Changes of the journal's change it too, in the one order of all changes.
+// deadIndex indexes in memory which entries have dead letters, so that settling a write need not search
+// for them. Every change of the dead letters updates it, in the store's order.
 type deadIndex struct {
 	store *store.Store
 
 	mu       sync.Mutex      // guards the fields below
-	known    map[uint64]bool // whether it is open
+	known    map[uint64]bool // whether the dead letter is open
 	open     int
-	first    uint64          // the oldest open one, or 0 if it is to be looked for
-	unmarked map[ID][]uint64 // the dead letters that no later write is known to have superseded
-	theirs   map[ID][]uint64 // the letters of other hosts' states
-	aged     []uint64        // the letters of conflicts between hosts, the oldest first
-	// Until the index has been rebuilt after a start: the dead letters that have changed
-	// since, and the writes that have settled. Then nil.
+	first    uint64          // the oldest open one; 0 if it must be searched for
+	unmarked map[ID][]uint64 // dead letters not marked as superseded
+	theirs   map[ID][]uint64 // dead letters that hold other hosts' states
+	aged     []uint64        // dead letters of conflicts between hosts, the oldest first
+	// After a start, changed has the dead letters that have changed and settled the writes that have
+	// settled since then. Both are nil once the index has been rebuilt.
 	changed map[uint64]struct{}
 	settled map[ID]uint64
 }
@@ -42,15 +42,15 @@ func newDeadIndex(s *store.Store) *deadIndex {
 	}
 }
 
-// countOpen counts the open dead letters that are known: all when the index has been rebuilt.
+// countOpen counts the known open dead letters. After the rebuild, all are known.
 func (d *deadIndex) countOpen() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.open
 }
 
-// oldestOpen returns the oldest known open dead letter, or 0. It looks through all of them only
-// after the oldest one has left.
+// oldestOpen returns the oldest known open dead letter, or 0. It searches all of them only after the
+// previous oldest one has gone.
 func (d *deadIndex) oldestOpen() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,8 @@ func (d *deadIndex) oldestOpen() uint64 {
 	return d.first
 }
 
-// set adds a dead letter to a transaction, in place of what it was before if it is known.
+// set adds a dead letter to a transaction. It replaces the former version if the index knows the
+// letter.
 func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +77,7 @@ func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
 	d.insert(l)
 }
 
-// remove takes a dead letter out in a transaction.
+// remove removes a dead letter in a transaction.
 func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +85,8 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 	d.forget(l)
 }
 
-// forget takes a dead letter out, and reports whether it was known. The caller holds mu.
+// forget removes a dead letter from the index, and reports whether the index knew it. The caller holds
+// mu.
 func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	if d.changed != nil {
 		d.changed[l.Seq] = struct{}{}
@@ -112,7 +114,7 @@ func (d *deadIndex) forget(l *record.Dead) (known bool) {
 	return true
 }
 
-// drop takes a dead letter out of a map of entries.
+// drop removes a dead letter from a map of entries.
 func drop(from map[ID][]uint64, l *record.Dead) {
 	left := slices.DeleteFunc(from[l.ID], func(seq uint64) bool { return seq == l.Seq })
 	if from[l.ID] = left; len(left) == 0 {
@@ -141,8 +143,8 @@ func (d *deadIndex) insert(l *record.Dead) {
 	}
 }
 
-// theirsOf returns the dead letters that hold other hosts' states of an entry. complete says that
-// the index knows all of them.
+// theirsOf returns the dead letters that hold other hosts' states of an entry. complete says that the
+// index knows all of them.
 func (d *deadIndex) theirsOf(id ID) (seqs []uint64, complete bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,14 +167,14 @@ func (d *deadIndex) restore(l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, changed := d.changed[l.Seq]
-	_, known := d.known[l.Seq] // to a rebuild that was cut off
+	_, known := d.known[l.Seq] // by an earlier rebuild that was cut off
 	if d.changed != nil && !changed && !known {
 		d.insert(l)
 	}
 }
 
-// complete notes that the rebuild has found all dead letters. It returns the entries that have dead
-// letters and settled meanwhile, each with the number of the write that settled.
+// complete notes that the rebuild has found all dead letters. It returns the entries with dead letters
+// for which a write settled meanwhile, each with that write's sequence number.
 func (d *deadIndex) complete() (settled map[ID]uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +184,7 @@ func (d *deadIndex) complete() (settled map[ID]uint64) {
 	return settled
 }
 
-// older returns the unmarked dead letters of an entry from before a write. settles says that the
+// older returns the entry's unmarked dead letters that are older than a write. settles says that the
 // write is about to settle.
 func (d *deadIndex) older(id ID, seq uint64, settles bool) (older []uint64) {
 	d.mu.Lock()
@@ -209,10 +211,10 @@ type marking struct {
 	index   *deadIndex
 	by      uint64
 	letters []record.Dead
-	more    bool // there are others, too large for the same batch
+	more    bool // the entry has more dead letters than fit into one batch
 }
 
-// mark prepares a marking. It reads the dead letters, if there are any.
+// mark prepares a marking. It reads the dead letters to mark.
 func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
 	m := &marking{index: d, by: by}
 	size := int64(0)
@@ -221,7 +223,7 @@ func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
 			break
 		}
 		l, err := readDead(d.store.DB(), seq)
-		if errors.Is(err, ErrNoDeadLetter) { // somebody has just decided on it
+		if errors.Is(err, ErrNoDeadLetter) { // somebody has just retried or discarded it
 			continue
 		}
 		if err != nil {
@@ -233,7 +235,7 @@ func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
 	return m, nil
 }
 
-// fill adds the marks to a transaction, but not of what somebody has decided on meanwhile.
+// fill adds the marks to a transaction. It skips dead letters that were retried or discarded meanwhile.
 func (m *marking) fill(tx *store.Tx) {
 	for i := range m.letters {
 		if l := &m.letters[i]; m.index.isUnmarked(l) {
@@ -243,7 +245,7 @@ func (m *marking) fill(tx *store.Tx) {
 	}
 }
 
-// markAll marks the dead letters of an entry, in batches of their own.
+// markAll marks an entry's dead letters in batches of their own.
 func (d *deadIndex) markAll(id ID, by uint64) error {
 	for more := true; more; {
 		m, err := d.mark(id, by, false)
@@ -262,8 +264,9 @@ func (d *deadIndex) markAll(id ID, by uint64) error {
 	return nil
 }
 
-// markSettled marks, at the start, what a write has superseded that settled before the index
-// was complete, or before dead letters were marked: the settled copy says so.
+// markSettled marks, after a start, the dead letters that a settled write has superseded but not
+// marked: because the index was not complete then, or by an older botwired. The settled copy shows
+// which write settled.
 func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 	settled := d.complete()
 	d.mu.Lock()
@@ -274,7 +277,7 @@ func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 			return err
 		}
 		if d.store.Critical() {
-			return nil // the next settled write of the entry marks them, or the next start
+			return nil // the entry's next settled write or the next start marks them
 		}
 		unlock := c.lock(id.Namespace)
 		head, err := c.head(id)

@@ -11,10 +11,10 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// errEnough ends a scan early.
+// errEnough stops a scan early.
 var errEnough = errors.New("enough")
 
-// DeadLetters returns up to limit dead letters whose numbers follow after, oldest first, without
+// DeadLetters returns up to limit dead letters with sequence numbers above after, oldest first, without
 // values. All of them are durable.
 func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	if err := j.store.Acquire(); err != nil {
@@ -53,7 +53,7 @@ func letterOf(l *record.Dead) DeadLetter {
 	}
 }
 
-// ReadDeadLetter returns one dead letter with its value. It is durable. Errors:
+// ReadDeadLetter returns one dead letter with its value. The dead letter is durable. Errors:
 // [ErrNoDeadLetter].
 func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	if err := j.store.Acquire(); err != nil {
@@ -70,8 +70,8 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	return letterOf(&l), nil
 }
 
-// IsDead reports whether this write, or a newer one to its entry, is a durable dead letter, and of
-// which kind. It reads only dead letters of later writes.
+// IsDead reports whether this write, or a newer one to its entry, is a durable dead letter, and its
+// kind. It reads only dead letters from this write on.
 func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return 0, false, err
@@ -93,14 +93,14 @@ func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error
 	return kind, dead, nil
 }
 
-// AnyWrite lets a [Journal.Retry] undo every write.
+// AnyWrite lets [Journal.Retry] undo every write.
 const AnyWrite = math.MaxUint64
 
-// Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It
-// may undo writes with sequence numbers up to last. It returns [ErrNewer] if it knows a later write
-// of this host, or a state of another host that is later than the dead letter; it knows the latter
-// as long as it keeps a copy of it. The fence finds a state that is not known here: unless last is
-// [AnyWrite], the write keeps its original time and is Fenced.
+// Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It may
+// undo writes with sequence numbers up to last. It returns [ErrNewer] if this host has made a later
+// write, or if the settled copy shows a state of another host that is later than the dead letter.
+// Unless last is [AnyWrite], the write keeps its original time and is Fenced, so that the fence finds
+// later states that the journal does not know.
 //
 // Errors: [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {
@@ -133,7 +133,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.copies.prepare(&r.appending); err != nil {
 		return Write{}, err
 	}
-	settled, err := j.copies.head(l.ID) // no other settles while the copies are locked
+	settled, err := j.copies.head(l.ID) // no write settles while the copies lock is held
 	if err != nil {
 		return Write{}, err
 	}
@@ -149,7 +149,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	return writeOf(l.ID, &r.write.Version, l.Value), nil
 }
 
-// budgeted returns how much of the budget a dead letter takes.
+// budgeted returns the number of bytes that a dead letter takes from the budget.
 func budgeted(l *record.Dead) int64 {
 	if l.InConflict() {
 		return 0
@@ -157,8 +157,8 @@ func budgeted(l *record.Dead) int64 {
 	return l.Size()
 }
 
-// isNewer reports whether a settled copy shows a write after last. For another host's write, only the
-// time tells.
+// isNewer reports whether a settled copy shows a write after last. For another host's write, it
+// compares times.
 func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	if settled.Origin.Seq != 0 {
 		return settled.Origin.Seq > last // guard 13.12
@@ -185,7 +185,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 		return err
 	}
 	r.letters.remove(tx, &r.dead)
-	if !r.dead.Theirs { // else it was no write
+	if !r.dead.Theirs { // another host's state has no receipt
 		// guard 13.7
 		r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Version))
 	}

@@ -6,18 +6,18 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Disk reports how much of the disk a journal takes, and drops copies at a person's request. Its
-// methods may be called concurrently.
+// Disk reports how much disk space a journal takes, and drops copies at a person's request. Its methods
+// may be called concurrently.
 type Disk struct {
 	store   *store.Store
 	evictor *evictor
 }
 
-// DiskUsage is in bytes. It may lack files that were written lately.
+// DiskUsage is in bytes. It may not include the files written last.
 type DiskUsage struct {
-	Journal int64 // without the copies
+	Journal int64 // everything except the copies
 	Copies  int64 // settled copies and listings
-	Free    int64 // on the journal's disk, for this user; negative if the system does not tell
+	Free    int64 // on the journal's disk, for this user; negative if the system does not report it
 }
 
 // Usage measures the files. It blocks no other call, and takes about a millisecond.
@@ -39,8 +39,8 @@ func (d *Disk) Usage() (u DiskUsage, err error) {
 // ErrPending refuses to forget an entry that has a pending write.
 var ErrPending = errors.New("a write to the entry is pending")
 
-// Forget drops the settled copy of an entry: the next reader asks upstream. It reports whether
-// there was one. A caller of the journal's that keeps answers has to drop its own then.
+// Forget drops an entry's settled copy, so that the next reader asks upstream. It reports whether there
+// was a copy. A caller that caches the journal's answers must drop its own.
 //
 // Errors: [ErrPending], [ErrFull], [ErrClosed], [ErrFailed].
 func (d *Disk) Forget(id ID) (forgotten bool, err error) {
@@ -66,7 +66,7 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	}
 	err = d.store.Update(r)
 	if err == nil && r.removed == 0 {
-		err = ErrPending // it was written, or has settled anew, meanwhile
+		err = ErrPending // a write to the entry arrived meanwhile
 	}
 	return r.removed > 0, err
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// longAgo is the ConfirmedAt of a copy of an entry in doubt. It differs from the zero time, which
-// pending writes have.
+// longAgo is ConfirmedAt for an entry in doubt. It differs from the zero time of pending writes.
 var longAgo = time.Unix(0, 0)
 
-// doubts are the entries for which upstream may hold, or may yet carry out, a write that was sent
-// and never journaled. While an entry is in doubt, its settled copy counts as very old, so that
-// readers ask upstream.
+// doubts holds the entries for which upstream may hold, or may yet carry out, a write that was sent but
+// never journaled. While an entry is in doubt, its settled copy counts as very old, so that readers ask
+// upstream.
 type doubts struct {
-	some atomic.Int32 // the number of entries: most of the time 0, and readers take no lock
+	some atomic.Int32 // the number of entries; usually 0, and then readers take no lock
 	mu   sync.Mutex   // guards of
 	of   map[ID]struct{}
 }
@@ -52,7 +51,7 @@ func (d *doubts) has(id ID) bool {
 	return ok
 }
 
-// in returns the entries of a namespace.
+// in returns the entries in doubt of a namespace.
 func (d *doubts) in(namespace string) (ids []ID) {
 	if d.some.Load() == 0 {
 		return nil
@@ -67,9 +66,9 @@ func (d *doubts) in(namespace string) (ids []ID) {
 	return ids
 }
 
-// recall adds the entries in doubt of an earlier process that have no pending write. It looks into
-// the store and not into the index: a subscriber that comes later would not hear of an entry that
-// the index already knows.
+// recall adds an earlier process's entries in doubt that have no pending write. It reads the store, not
+// the index: reading through the index would load entries before the subscriber is there, and it would
+// miss them.
 func (d *doubts) recall(entries []Doubtful, s *store.Store) error {
 	for _, entry := range entries {
 		id := entry.ID

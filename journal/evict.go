@@ -18,39 +18,38 @@ import (
 const (
 	// copiesChunk is the number of copies that one change removes.
 	copiesChunk = 1024
-	// evictTo is the percentage of the budget that is left in use after an eviction. One
-	// measurement and one compaction then free the rest.
+	// evictTo is the percentage of the budget that an eviction leaves in use. One measurement and one
+	// compaction then free the rest.
 	evictTo = 80
-	// evictFrom is the percentage of the budget at which an eviction starts. If it were 100, every
-	// few copies more would cost another measurement, which reads all copies.
+	// evictFrom is the percentage of the budget at which an eviction starts. At 100, every few new
+	// copies would cost another measurement, which reads all copies.
 	evictFrom = 95
-	// evictSamples bounds how many copies are sampled to find the age of the oldest ones. With
-	// fewer copies, the result is exact.
+	// evictSamples bounds how many copies are sampled to find the age limit. With fewer copies, the
+	// result is exact.
 	evictSamples = 1 << 16
 )
 
-// copyOnDisk is a settled copy, or a listing (with an empty key), as a pass over the disk finds it.
+// copyOnDisk is a settled copy, or a listing (with an empty key), found in a pass over the disk.
 type copyOnDisk struct {
 	id   ID
 	size int64   // bytes of its records
-	used float64 // when it was last written, confirmed or read, in Unix seconds
+	used float64 // Unix seconds: when it was last written, confirmed or read
 }
 
-// evictor removes settled copies and listings, which upstream can be asked for again.
+// evictor removes settled copies and listings. Upstream can be asked for them again.
 type evictor struct {
 	copies  *copies
 	pending *pendingSet
-	budget  int64 // 0 is no bound
-	// notBefore delays the next pass after one that could not remove enough, because entries with a
-	// pending write keep their copies.
+	budget  int64 // 0 means no bound
+	// notBefore delays the next pass after one that could not remove enough: entries with a pending
+	// write keep their copies.
 	notBefore time.Time
 }
 
-// evictAgain is the pause after such a pass.
+// evictAgain is the pause after a pass that could not remove enough.
 const evictAgain = time.Minute
 
-// bound keeps the settled copies and listings within their budget. It reports whether it
-// removed any.
+// bound keeps the settled copies and listings within their budget. It reports whether it removed any.
 func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	budget := e.budget
 	if budget == 0 || time.Now().Before(e.notBefore) {
@@ -60,7 +59,7 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	if measured == 0 {
 		usage, err := e.usage()
 		if err != nil || usage+e.copies.written.Load() < budget*evictTo/100 {
-			return false, err // it cannot exceed the budget yet, and need not be measured
+			return false, err // the copies cannot exceed the budget yet
 		}
 	} else if measured+e.copies.written.Load() <= budget { // guard 3.18
 		return false, nil
@@ -68,7 +67,7 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	return e.evict(ctx, budget)
 }
 
-// usage returns how many bytes the tables of copies take on the disk.
+// usage returns how many bytes the tables of copies and listings take on disk.
 func (e *evictor) usage() (sum int64, err error) {
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix} {
 		n, usageErr := e.copies.store.Usage(prefix)
@@ -77,8 +76,8 @@ func (e *evictor) usage() (sum int64, err error) {
 	return sum, err
 }
 
-// evict measures the copies and, if they exceed evictFrom percent of the budget, removes
-// the least recently used ones, down to evictTo percent of it.
+// evict measures the copies. If they exceed evictFrom percent of the budget, it removes the least
+// recently used ones, down to evictTo percent.
 func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err error) {
 	e.copies.written.Store(0)
 	var sample sampler
@@ -122,8 +121,8 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	return true, err
 }
 
-// visitCopies calls visit for the settled copies, a chunk at a time, and for the listings,
-// one at a time. visit may change the chunk.
+// visitCopies calls visit for the settled copies in chunks, and for each listing alone. visit may
+// change the chunk.
 func (e *evictor) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk) error) (err error) {
 	snapshot := e.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
@@ -183,26 +182,26 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
-// removal removes some settled copies, or one listing. Their entries go on counting.
+// removal removes some settled copies, or one listing. Their entries still count in [Sizes].
 type removal struct {
 	*evictor
 	of     []copyOnDisk
-	unlock func() // releases the copies lock, if it is a listing
-	byHand bool   // a person has asked for it: suspect namespaces too
+	unlock func() // releases the copies lock, if this change holds it
+	byHand bool   // a person has asked for it: also in suspect namespaces
 
 	removed int
 	bytes   int64
 }
 
-// Fill leaves what is kept of suspect namespaces, and the copies of entries with a pending write,
-// which takes its created_at from the copy.
+// Fill removes the copies. It leaves those of suspect namespaces unless byHand is set, and those of
+// entries with a pending write, which takes its created_at from the copy.
 func (r *removal) Fill(tx *store.Tx) error {
 	r.pending.readers.RLock()
 	defer r.pending.readers.RUnlock()
 	for _, c := range r.of {
 		switch {
 		// guard 9.56
-		case !r.byHand && r.copies.trust.isSuspect(c.id.Namespace): // nobody else may have it
+		case !r.byHand && r.copies.trust.isSuspect(c.id.Namespace): // upstream may not have it any more
 			continue
 		case c.id.Key == "":
 			dropListing(tx, c.id.Namespace)
@@ -217,15 +216,14 @@ func (r *removal) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// Applied releases the copies lock: its next holder, which may bring the listing forward, finds it
-// gone.
+// Applied releases the copies lock. The next holder may update the listing, and must find it gone.
 func (r *removal) Applied() { r.unlock() }
 
-// Durable has nothing left to show.
+// Durable does nothing: there is nothing left to show.
 func (*removal) Durable() {}
 
-// dropAll removes all settled copies but those of suspect namespaces and of entries with a pending
-// write. It removes neighbours as one range: under disk pressure, a record for each would take too
+// dropAll removes all settled copies except those of suspect namespaces and of entries with a pending
+// write. It removes neighbours as one range: under disk pressure, one record for each would take too
 // much room.
 func (e *evictor) dropAll(ctx context.Context) error {
 	for from := []byte(record.SettledPrefix); from != nil; {
@@ -240,10 +238,11 @@ func (e *evictor) dropAll(ctx context.Context) error {
 	return nil
 }
 
-// droppedBytes bounds how much drop reads in the order of all writes: writers wait for that.
+// droppedBytes bounds the bytes that drop reads in the order of all writes, because writers wait for it.
 const droppedBytes = 1 << 20
 
-// drop removes some copies from a key on. It returns the key from which to go on, or nil.
+// drop removes some copies, starting at a key. It returns the key at which to continue, or nil at the
+// end.
 func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
 	r, err := tx.Reader()
 	if err != nil {
@@ -276,7 +275,7 @@ func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
 	return next, nil
 }
 
-// stays reports whether dropAll leaves a copy. The caller holds the readers' lock.
+// stays reports whether dropAll keeps a copy. The caller holds the readers' lock.
 func (e *evictor) stays(key []byte) bool {
 	id, err := record.ParseEntryKey(record.SettledPrefix, key)
 	return err == nil && (e.pending.waits(id) || e.copies.trust.isSuspect(id.Namespace)) // guard 19.11, 9.57
@@ -288,11 +287,11 @@ func (p *pendingSet) waits(id ID) bool {
 	return ok
 }
 
-// sampler judges the ages of copies by some of them.
+// sampler estimates the ages of all copies from a sample.
 type sampler struct {
-	size  int64 // of all copies
+	size  int64 // bytes of all copies
 	seen  int
-	every int // one in so many copies is kept
+	every int // one in this many copies is sampled
 	kept  []copyOnDisk
 }
 

@@ -8,34 +8,34 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Fence compares writes with what other hosts have left upstream, and keeps the state that loses
-// (contract 17). The caller asks upstream whether another host has changed an entry since the write
-// was made, and decides which state is later. The methods may be called concurrently, but not for
-// the same entry.
+// Fence compares writes with other hosts' states upstream, and keeps the state that loses (contract
+// 17). The caller asks upstream whether another host has changed an entry since the write was made, and
+// decides which state is later. The methods may be called concurrently, but not for the same entry.
 type Fence struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
 	dead    *deadIndex
-	budget  int64 // of the letters, in bytes; 0 is no bound
+	budget  int64 // bytes for the dead letters of conflicts; 0 means no bound
 }
 
-// conflictShare is the divisor of Options.MaxBytes that bounds the dead letters of conflicts
-// between hosts. They come on top of MaxBytes: nobody has to decide on them, and a host whose
-// writes keep losing still takes writes.
+// conflictShare is the divisor of Options.MaxBytes that bounds the dead letters of conflicts between
+// hosts. They come on top of MaxBytes: they need no decision, and a host whose writes keep losing must
+// still take writes.
 const conflictShare = 8
 
-// Base is the state that upstream holds until the pending write replaces it, as far as the journal knows.
+// Base is the state that upstream holds until the pending write replaces it, as far as the journal
+// knows.
 type Base struct {
-	Known   bool // else the fields below say nothing
+	Known   bool // if false, ignore the other fields
 	Present bool
-	Content Content // a delete's if the entry is absent
-	Origin  Origin  // of a present one
+	Content Content // a delete's content if the entry is absent
+	Origin  Origin  // only of a present entry
 	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
 	UpdatedAt float64
 }
 
-// Base returns the state that upstream should hold of an entry: its settled copy, or absent if a
+// Base returns the state that upstream should hold for an entry: its settled copy, or absent if a
 // complete listing lacks the entry.
 func (f *Fence) Base(id ID) (Base, error) {
 	if err := f.store.Acquire(); err != nil {
@@ -56,8 +56,8 @@ func (f *Fence) Base(id ID) (Base, error) {
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }
 
-// knowsAbsent reports whether a complete listing lacks an entry that has no copy. The caller holds
-// the copies lock.
+// knowsAbsent reports whether a complete listing lacks an entry without a copy. The caller holds the
+// copies lock.
 func (c *copies) knowsAbsent(id ID) (bool, error) {
 	h, listed, err := readHeader(c.store.DB(), id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) { // guard 17.7
@@ -68,14 +68,14 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy. The write becomes a dead letter with the state as its winner, unless it loses ties.
-// If a newer write to the entry is pending, the old copy stays: the state became known after that
-// write was made, so the write still has to be compared with it. mayLand are the contents of
-// requests that upstream may yet carry out: with them, the entry stays [Journal.InDoubt]. Lose is
-// durable when it returns; until then, readers of the entry wait (contract 7).
+// settled copy. The write becomes a dead letter with the state as its winner, unless it loses ties. If
+// a newer write to the entry is pending, the old copy stays: the state became known after that write
+// was made, so the write must still be compared with it. mayLand are the contents of requests that
+// upstream may yet carry out; with them, the entry stays [Journal.InDoubt]. Lose is durable when it
+// returns; until then, readers of the entry wait (contract 7).
 //
 // The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
-// Options.MaxBytes, on top of it; the oldest go first, and the last one stays.
+// Options.MaxBytes, on top of it. The oldest are removed first, and the last one stays.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
 	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
 }
@@ -86,7 +86,7 @@ func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Cont
 	return f.lose(w, nil, at, reason, mayLand)
 }
 
-// lose handles a state that another host wrote at the given time; o is nil for a delete.
+// lose handles a state that another host wrote at the given time. o is nil for a delete.
 func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 	return nil
 }
 
-// winnerOf returns another host's state as a winner; o is nil for a delete.
+// winnerOf returns another host's state as a winner. o is nil for a delete.
 func winnerOf(o *Observation, at float64) *Winner {
 	if o == nil {
 		return &Winner{At: at}
@@ -138,15 +138,15 @@ func winnerOf(o *Observation, at float64) *Winner {
 	return &Winner{Present: true, Value: o.Value, At: at}
 }
 
-// won returns the change that another host's state makes to the settled copy and to the listing;
-// theirs is nil for a delete. The caller holds the copies lock.
+// won returns the change that another host's state makes to the settled copy and the listing. theirs is
+// nil for a delete. The caller holds the copies lock.
 func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*store.Tx), err error) {
 	past, err := f.copies.read(r.w.ID)
 	if err != nil {
 		return nil, err
 	}
 	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
-		// A newer state was known: no reader may see an older one again (contract 7).
+		// A newer state is known: no reader may see an older one again (contract 7).
 		f.copies.trust.heard(r.w.Namespace, 1)
 		return func(*store.Tx) {}, nil
 	}
@@ -194,9 +194,9 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 }
 
 // KeepOverwritten keeps another host's state, which a write is about to overwrite upstream, as a dead
-// letter that names the write as its winner. It is durable when KeepOverwritten returns. A state that is
-// kept already, which upstream has shown with the same time and value, is not kept twice.
-// KeepOverwritten never returns [ErrFull].
+// letter with the write as its winner. The dead letter is durable when KeepOverwritten returns. A state
+// that upstream has shown before with the same time and value is kept only once. KeepOverwritten never
+// returns [ErrFull].
 func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
 	return f.keepTheirs(theirLetter(w, Put, o, reason))
 }
@@ -207,7 +207,7 @@ func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error 
 	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
 }
 
-// theirLetter returns another host's state that a write overwrites as a dead letter, without a
+// theirLetter makes a dead letter of another host's state that a write overwrites. The letter has no
 // number yet.
 func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 	return &record.Dead{
@@ -252,11 +252,11 @@ func (f *Fence) keepOverwritten(letter *record.Dead) error {
 		}
 		err := stillDead(tx, kept.Seq)
 		switch {
-		case errors.Is(err, ErrNoDeadLetter): // somebody has just decided on it
+		case errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
 			letter.Seq = tx.TakeSeq()
 		case err != nil:
 			return err
-		default: // an earlier write was about to overwrite it
+		default: // an earlier write was about to overwrite the same state
 			f.dead.remove(tx, kept)
 			letter.Seq = kept.Seq
 		}
@@ -265,8 +265,8 @@ func (f *Fence) keepOverwritten(letter *record.Dead) error {
 	}))
 }
 
-// findTheirs returns the dead letter that already holds the same state of another host, or nil.
-// Once the index is complete, it reads only the entry's letters.
+// findTheirs returns the dead letter that already holds the same state of another host, or nil. Once
+// the index is complete, it reads only the entry's dead letters.
 func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) {
 	same := func(l *record.Dead) bool {
 		return l.Theirs && l.ID == of.ID && l.Op == of.Op && l.UpdatedAt == of.UpdatedAt && l.Value == of.Value
@@ -293,8 +293,8 @@ func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) 
 	return nil, nil
 }
 
-// boundConflicts removes the oldest dead letters of conflicts between hosts until they fit into
-// budget bytes, or one is left.
+// boundConflicts removes the oldest dead letters of conflicts between hosts until the rest fit into
+// budget bytes. It keeps at least one.
 func (d *deadIndex) boundConflicts(budget int64) error {
 	for budget > 0 {
 		oldest, others := d.oldestConflict()
@@ -311,7 +311,7 @@ func (d *deadIndex) boundConflicts(budget int64) error {
 				return nil
 			}))
 		}
-		if err != nil && !errors.Is(err, ErrNoDeadLetter) { // somebody has just decided on it
+		if err != nil && !errors.Is(err, ErrNoDeadLetter) { // somebody has just retried or discarded it
 			return err
 		}
 	}

@@ -8,20 +8,19 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Fill records upstream's answer for an entry (nil if upstream does not hold it) as its settled
-// copy and in the namespace's listing, and returns the entry's state. It calls valid, in the order
-// of all writes, to ask whether the answer still counts. If the entry was written or settled since
-// the request, valid returns false, and Fill drops the answer with [ErrChanged] (contract 8).
-// Fill's changes are durable when it returns, and readers do not see them before (contract 7). If
-// an answer changes nothing, Fill notes that in memory only, so that reading does not wear out the
-// disk.
+// Fill records upstream's answer for an entry (nil if upstream does not hold it) as its settled copy
+// and in the namespace's listing, and returns the entry's state. It calls valid, in the order of all
+// writes, to check that the answer still counts. If the entry was written or settled since the request,
+// valid returns false, and Fill drops the answer with [ErrChanged] (contract 8). Fill's changes are
+// durable when it returns, and readers do not see them before (contract 7). Fill notes an answer that
+// changes nothing in memory only, so that reads do not wear out the disk.
 //
-// If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known
-// state, which does not become fresher.
+// If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known state,
+// which becomes no fresher.
 //
-// With Options.Exact, Fill also drops an answer with [ErrChanged] if a write to the entry is
-// pending: the copy is the version that the write was based on, and stays until the write has left
-// the pending set (contract 17).
+// With Options.Exact, Fill also drops an answer with [ErrChanged] if a write to the entry is pending.
+// The copy is the version that the write was based on, and stays until the write leaves the pending set
+// (contract 17).
 //
 // While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
@@ -40,7 +39,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	return (&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}).run(o)
 }
 
-// run makes the change. Its error is [ErrChanged] if the answer no longer stands.
+// run makes the change. It returns [ErrChanged] if the answer no longer counts.
 func (f *filling) run(o *Observation) (State, error) {
 	f.unlock = f.lock(f.id.Namespace)
 	defer f.unlock()
@@ -61,8 +60,8 @@ func (f *filling) run(o *Observation) (State, error) {
 // FillOption changes what [Journal.Fill] keeps of an answer.
 type FillOption uint8
 
-// NoNewCopy makes no new copy of an entry. An existing copy still changes with the answer, and so
-// does a row of a listing (contract 7).
+// NoNewCopy tells Fill to make no new copy. The answer still updates an existing copy and the listing's
+// row (contract 7).
 const NoNewCopy FillOption = 1
 
 // reject returns the known state, once it is durable.
@@ -98,18 +97,19 @@ type filling struct {
 	id      ID
 	valid   func() bool
 	unlock  func() // releases the copies lock
-	deleted bool   // a caller wants the entry deleted
+	deleted bool   // a caller wants to delete the entry
 
 	noNewCopy   bool
 	rejection   Rejection
 	confirmedAt float64 // Unix seconds
 	state       State
-	setCopy     func(*store.Tx) // nil if the settled copy stays as it is
+	setCopy     func(*store.Tx) // nil if the settled copy stays unchanged
 	row         *rowChange
-	resized     *resizing // nil if the entry counts as before
+	resized     *resizing // nil if the entry's size stays unchanged
 }
 
-// prepare compares the answer with the known state. The caller holds the copies lock.
+// prepare compares the answer with the known state, and prepares the changes. The caller holds the
+// copies lock.
 func (f *filling) prepare(o *Observation) error {
 	past, err := f.read(f.id)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *filling) prepare(o *Observation) error {
 		}
 		// guard 9.50
 		if f.trust.isSuspect(f.id.Namespace) && !f.deleted {
-			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // the row is all that is left of the entry
+			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // keep the row: it may be all that is left of the entry
 			return nil
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
@@ -146,7 +146,7 @@ func (f *filling) prepare(o *Observation) error {
 	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy) // guard 7.21
 	switch {
 	// guard 3.21, 19.13
-	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // the clock was not set back
+	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // unchanged, and the clock was not set back
 	case keep:
 		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
 	case past.kept:
@@ -162,18 +162,18 @@ func (f *filling) prepare(o *Observation) error {
 	}
 	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), kept: keep || f.row.kept}
 	if f.row.kept {
-		f.resized.to = int64(f.row.bytes) // the listing may know a newer state
+		f.resized.to = int64(f.row.bytes) // the listing may show a newer state
 	}
 	return nil
 }
 
-// Fill asks whether the answer still stands. It tells the subscriber also of an answer that
-// changes nothing on the disk: earlier answers are older than it.
+// Fill checks that the answer still counts. It notifies the subscriber even if nothing changes on disk,
+// because the answer outdates earlier ones.
 func (f *filling) Fill(tx *store.Tx) error {
 	// guard 8.1, 17.33
 	if !f.valid() || keepsBase(f.copies, f.id) {
 		// guard 16.27
-		f.unlock() // a refused change waits for a sync
+		f.unlock() // a refused change also waits for a sync
 		return ErrChanged
 	}
 	if f.setCopy != nil {
@@ -194,8 +194,8 @@ func (f *filling) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// keepsBase reports whether an entry's copy must stay because a pending write is based on it: see
-// Options.Exact. The caller is in the store's order.
+// keepsBase reports whether an entry's copy must stay because a pending write is based on it (see
+// Options.Exact). The caller is in the store's order.
 func keepsBase(c *copies, id ID) bool {
 	if !c.pending.exact {
 		return false

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// ReceiptsKept bounds the number of receipts. Above it, the writes that ended first lose
-	// theirs.
+	// ReceiptsKept bounds the number of receipts. Beyond it, the receipts of the writes that ended
+	// first are removed.
 	ReceiptsKept = 1_000_000
-	// ReceiptsFor is how long each receipt is kept at least, while there are at most ReceiptsKept.
+	// ReceiptsFor is the minimum time for which a receipt is kept, while there are at most
+	// ReceiptsKept.
 	ReceiptsFor = 24 * time.Hour
 )
 
 const (
 	// generationSpan is the length of a period.
 	generationSpan = time.Hour
-	// periodsKept is the number of periods for which receipts stay: one more than a day has,
-	// because the last receipt of a period comes at its end.
+	// periodsKept is the number of periods for which receipts stay. It is one more than a day has,
+	// because the last receipt of a period is written at its end.
 	periodsKept = uint64(ReceiptsFor/generationSpan) + 1
-	// generationShare divides the receipts kept into the most that one generation holds.
+	// generationShare is the divisor of ReceiptsKept that gives the maximum size of one generation.
 	generationShare = 32
 	// periodShift is the position of the period in a generation's number. The lower bits count the
 	// generations of one period.
@@ -35,27 +36,27 @@ const (
 )
 
 // generations keeps the receipts in the order in which their writes ended. New receipts go into the
-// last generation until it is full or its period ends. Old generations are removed whole, the
-// oldest first, with one range of keys.
+// last generation until it is full or its period ends. Old generations are removed whole, the oldest
+// first, with one range of keys.
 //
-// A period ends when the process has run for generationSpan. A wall clock that jumps does not end it.
-// Only at the start, the journal takes from the wall clock how much of the period is over. So a jump
-// makes receipts older by one period at most.
+// A period ends when the process has run for generationSpan, even if the wall clock jumps. Only at the
+// start, the journal uses the wall clock to find how much of the period has passed. So a jump makes
+// receipts older by one period at most.
 type generations struct {
 	store  *store.Store
 	logger *slog.Logger
-	most   uint64 // receipts that are kept
+	most   uint64 // the maximum number of receipts
 
 	mu    sync.RWMutex        // guards the fields below; taken after the store's order
 	all   []record.Generation // the oldest first; a receipt that is written again counts twice
-	began time.Time           // when the period of the last one began
+	began time.Time           // when the last generation's period began
 
-	removed bool // used by maintain only: removed generations still take room on the disk
+	removed bool // removed generations still take room on disk; only maintain uses it
 }
 
-// load reads the record of the generations, and counts the receipts of the last one. If the record
-// is missing (as after a recovery) or damaged, load finds the generations by their receipts. Nobody
-// else uses the store meanwhile.
+// load reads the record of the generations, and counts the receipts of the last one. If the record is
+// missing (as after a recovery) or damaged, load rebuilds it from the receipts. Nothing else uses the
+// store meanwhile.
 func (g *generations) load() error {
 	var known record.Generations
 	_, err := store.Get(g.store.DB(), record.GenerationsKey, func(body []byte) (err error) {
@@ -80,7 +81,7 @@ func (g *generations) load() error {
 	return err
 }
 
-// discover finds the generations that have receipts.
+// discover rebuilds the list of generations from the receipts in the store.
 func (g *generations) discover() error {
 	for from := uint64(0); ; {
 		number, found, err := g.first(from)
@@ -103,7 +104,7 @@ func (g *generations) count(number uint64) (receipts uint64, err error) {
 	return receipts, err
 }
 
-// first returns the first generation with a receipt from a number on.
+// first returns the lowest generation with a receipt, starting at from.
 func (g *generations) first(from uint64) (number uint64, found bool, err error) {
 	err = store.Each(g.store.DB(), record.GenerationKey(from), record.After([]byte(record.ReceiptPrefix)), func(key, _ []byte) (err error) {
 		if number, _, err = record.ParseReceiptKey(key); err == nil {
@@ -117,8 +118,8 @@ func (g *generations) first(from uint64) (number uint64, found bool, err error) 
 	return number, found, err
 }
 
-// begin starts a generation, unless it has started. It drops the last generation if that is empty.
-// The caller holds mu.
+// begin starts the generation with this number, unless it has started. It drops the last generation if
+// that is empty. The caller holds mu.
 func (g *generations) begin(number uint64) {
 	n := len(g.all)
 	if n > 0 && g.all[n-1].Number >= number {
@@ -130,7 +131,7 @@ func (g *generations) begin(number uint64) {
 	g.all = append(g.all, record.Generation{Number: number})
 }
 
-// last returns the generation to which receipts are added. There is one; the caller holds mu.
+// last returns the generation that receives new receipts. There must be one. The caller holds mu.
 func (g *generations) last() *record.Generation { return &g.all[len(g.all)-1] }
 
 // kept returns the number of receipts.
@@ -154,7 +155,7 @@ func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	tx.Set(key, record.EncodeReceipt(key, r))
 }
 
-// place returns the generation of the next receipt.
+// place returns the generation for the next receipt.
 func (g *generations) place(tx *store.Tx) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +179,7 @@ func (g *generations) write(tx *store.Tx) {
 	tx.Set(record.GenerationsKey, record.EncodeGenerations(&record.Generations{BeganAt: began, All: g.all}))
 }
 
-// find reads the receipt of a write. A damaged one counts as none.
+// find reads the receipt of a write. A damaged receipt counts as missing.
 func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
 	g.mu.RLock()
 	all := slices.Clone(g.all)
@@ -199,8 +200,8 @@ func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
 	return r, ok, err
 }
 
-// maintain ends the period when it is over, and removes the receipts that are too old or too
-// many. One goroutine calls it now and then.
+// maintain ends the period when its time is over, and removes receipts that are too old or too many.
+// One goroutine calls it regularly.
 func (g *generations) maintain(ctx context.Context) error {
 	if g.due() {
 		if err := g.store.Update(store.ChangeFunc(g.turn)); err != nil {
@@ -219,7 +220,7 @@ func (g *generations) due() bool {
 	return receipts > g.most || receipts > 0 && (time.Since(g.began) >= generationSpan || g.old(g.all[0]))
 }
 
-// turn begins a period if it is time to, and removes the generations that are too old or too
+// turn begins a new period if the last one is over, and removes the generations that are too old or too
 // many.
 func (g *generations) turn(tx *store.Tx) error {
 	g.mu.Lock()
@@ -257,8 +258,8 @@ func (g *generations) removedSpan() (from, to []byte) {
 	return record.GenerationKey(0), record.GenerationKey(g.all[0].Number)
 }
 
-// giveBack makes Pebble give back the room of removed generations, if it is worth it. Under
-// disk pressure, makeRoom does so.
+// giveBack makes Pebble free the space of removed generations, if it is worth a compaction. Under disk
+// pressure, makeRoom does that instead.
 func (g *generations) giveBack(ctx context.Context) error {
 	if !g.removed || g.store.Pressure() {
 		return nil

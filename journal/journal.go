@@ -18,44 +18,40 @@ type Options struct {
 	Dir string
 	// FS holds Dir; nil means the operating system's.
 	FS vfs.FS
-	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. Each
-	// counts with its namespace, key and value, and a pending write also with the memory that it
-	// takes.
+	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. Each counts
+	// its namespace, key and value; a pending write also counts the memory that it takes.
 	MaxBytes int64
-	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means
-	// no bound. In the background, Maintain removes the least recently used.
+	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means no bound.
+	// Maintain removes the least recently used ones in the background.
 	CopiesBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
-	// Exact says that upstream is exact: it carries a write out only over the version that the write is
-	// based on. An answer then does not replace that version here (see [Journal.Fill]), and a copy keeps its
+	// Exact says that upstream carries out a write only over the version that the write is based on.
+	// Then an answer does not replace that version here (see [Journal.Fill]), and a copy keeps its
 	// version's time.
 	Exact bool
-	// NotBefore returns the time, in Unix seconds, of the latest state of an entry that upstream is
-	// known to have had; nil if nobody knows. A new write gets a time that is at least a microsecond
-	// later. So a write that follows another host's is later, even if this host's clock is behind. The
-	// journal calls NotBefore in the order of all writes: it must be quick, and must not call the
-	// journal.
+	// NotBefore returns the Unix time, in seconds, of the latest state that upstream is known to have
+	// had for an entry; nil disables it. A new write gets a time at least a microsecond later. So a
+	// write that follows another host's is later, even if this host's clock is behind. The journal
+	// calls NotBefore in the order of all writes: it must be quick, and must not call the journal.
 	NotBefore func(ID) float64
-	// Sizes bounds what namespaces hold; nil means no bound.
+	// Sizes bounds the size of namespaces; nil means no bound.
 	Sizes *Sizes
-	// LossLimit is how many confirmed entries of a namespace upstream may lack at once before the
-	// journal rejects its listing; zero means any number.
+	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
+	// the journal rejects the listing. The zero value means no bound.
 	LossLimit LossLimit
-	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the journal
-	// needs, and with 0 as soon as there are enough. When it returns nil, Open looks again,
-	// or goes on; its error ends Open. If it is nil, Open waits for room by itself, for as
-	// long as it takes.
+	// AwaitRoom is called while fewer bytes are free than opening the journal needs, and with 0 as soon
+	// as there are enough. When it returns nil, Open checks again or goes on; its error ends Open. If
+	// AwaitRoom is nil, Open waits for room for as long as it takes.
 	AwaitRoom func(needed int64) error
 	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the
-	// journal acknowledges nothing more. It is called with locks held, and must not call the
-	// journal.
+	// journal acknowledges nothing more. It is called with locks held, and must not call the journal.
 	Fatal func(error)
 	// Logger receives Pebble's messages and reports of damaged copies; nil discards them.
 	Logger *slog.Logger
 
-	fullDiskPause time.Duration // 0 is diskfs.FullDiskPause
-	receiptsKept  uint64        // 0 is ReceiptsKept
+	fullDiskPause time.Duration // 0 means diskfs.FullDiskPause
+	receiptsKept  uint64        // 0 means ReceiptsKept
 }
 
 func (o Options) withDefaults() Options {
@@ -108,17 +104,17 @@ type Journal struct {
 	rebuilt chan struct{} // closed when the index is complete
 }
 
-// readersLock guards what readers see: the index, and which copies readers must wait for. Its
-// holders work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also apply one
-// unsynced batch under it, so that a reader finds a write either pending or settled, never neither.
+// readersLock guards what readers see: the index, and the copies that are not durable yet. Its holders
+// work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also apply one unsynced
+// batch under it, so that a reader always finds a write either pending or settled.
 type readersLock struct {
 	sync.RWMutex
 	notify func(Change) // see Subscribe
-	// watchers wait for the next change of an entry: see [Receipts.Await].
+	// watchers wait for an entry's next change: see [Receipts.Await].
 	watchers map[ID][]chan struct{}
 }
 
-// changed tells the subscriber and the watchers. The caller holds the lock.
+// changed notifies the subscriber and the watchers. The caller holds the lock.
 func (l *readersLock) changed(c Change) {
 	if len(l.watchers) > 0 {
 		for _, w := range l.watchers[c.ID] {
@@ -131,15 +127,14 @@ func (l *readersLock) changed(c Change) {
 	}
 }
 
-// Subscribe makes the journal call notify after every change to the known state of an entry, with the
-// readers' lock held: notify must be quick and must not call the journal. There is one subscriber,
-// which subscribes before any other method but [Journal.Holdings] is called, so that it misses no
-// change.
+// Subscribe makes the journal call notify after every change to the known state of an entry. notify
+// runs under the readers' lock: it must be quick and must not call the journal. There is one
+// subscriber. It subscribes before calling any other method except [Journal.Holdings], so that it
+// misses no change.
 func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = notify }
 
-// Close waits for the calls under way and closes the store. Acknowledged writes are
-// durable with or without it. Calls that come later return [ErrClosed] or what they find
-// in memory.
+// Close waits for the calls in flight and closes the store. Acknowledged writes are durable with or
+// without it. Later calls return [ErrClosed], or an answer from memory.
 func (j *Journal) Close() error { return j.store.Close() }
 
 // Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], or

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/walk"
 )
 
-// Keys walks the keys that the journal knows, without a list of all of them: there may be a
-// million. Its methods may be called concurrently.
+// Keys walks the keys that the journal knows without building a list of them: there may be a million.
+// Its methods may be called concurrently.
 type Keys struct {
 	store  *store.Store
 	copies *copies
@@ -21,7 +21,7 @@ type Keys struct {
 // KnownKey is a key with a pending write, a settled copy, or a row in the listing.
 type KnownKey struct {
 	Key string
-	// Confirmed says that the listing has shown the settled copy as it is.
+	// Confirmed says that the listing has shown this version of the settled copy.
 	Confirmed bool
 }
 
@@ -31,9 +31,9 @@ type Listed struct {
 	Complete  bool
 }
 
-// After returns, in order, up to most known keys that follow a key, and the listing that confirms
-// some of them. A walk begins after "", which is no key. A walk meets every key that is known
-// throughout; a key may become unknown, or be deleted, before the caller looks it up with
+// After returns, in order, up to most known keys that follow a key, and the listing that confirms some
+// of them. A walk begins after "", which is not a valid key. A walk meets every key that stays known
+// throughout. A returned key may be deleted or forgotten before the caller looks it up with
 // [Journal.Lookup].
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed, err error) {
 	l, err = k.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
@@ -50,8 +50,8 @@ func (k *Keys) walk(namespace, after string, visit func(w *walk.Keys, key string
 	}
 	defer k.store.Release()
 	listing := ID{Namespace: namespace}
-	// A confirmation from before the snapshot is one of rows that have not changed since, or
-	// the header of the changed ones is newer.
+	// A confirmation older than the snapshot applies to rows that have not changed since; if rows have
+	// changed, the header is newer than the confirmation.
 	noted := k.copies.seen.get(listing)
 	snapshot := k.copies.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
@@ -78,7 +78,7 @@ func (k *Keys) walk(namespace, after string, visit func(w *walk.Keys, key string
 func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, error) {
 	h, ok, err := readHeader(r, namespace)
 	if store.IsDamage(err) {
-		return Listed{}, nil // no listing any more: a reader gives it up
+		return Listed{}, nil // counts as no listing: a reader gives it up
 	}
 	if err != nil || !ok {
 		return Listed{}, err
@@ -90,21 +90,21 @@ func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, e
 type Known struct {
 	Key       string
 	Pending   bool
-	Op        Op      // Put of what is not pending
+	Op        Op      // Put if the entry is not pending
 	ListBytes int     // the size that a listing shows
 	UpdatedAt float64 // Unix seconds
-	// Seq is the sequence number of the pending write, or else of this journal's write that made
+	// Seq is the sequence number of the pending write, or else of the write by this journal that made
 	// the state; 0 if unknown.
 	Seq uint64
 }
 
-// Known returns up to most entries of a namespace whose keys begin with a prefix and follow
-// another key, in the order of their keys, and what is known of the namespace's listing. A walk
-// begins after "". Deletes are among them for as long as they are pending.
+// Known returns, in key order, up to most entries of a namespace whose keys begin with prefix and
+// follow after, and the header of the namespace's listing. A walk begins after "". Pending deletes are
+// included.
 func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listed, err error) {
 	l, err = k.walk(namespace, max(after, beforeAllWith(prefix)), func(w *walk.Keys, key string) (bool, error) {
 		if len(key) < len(prefix) || key[:len(prefix)] != prefix {
-			return false, nil // they are behind those with the prefix
+			return false, nil // keys with the prefix come before this one
 		}
 		known, there, err := k.known(w, ID{Namespace: namespace, Key: key})
 		if there {
@@ -124,7 +124,7 @@ func beforeAllWith(prefix string) string {
 	return prefix[:last] + string([]byte{prefix[last] - 1, 0xff})
 }
 
-// known describes the entry at the walk's position. It returns false if nothing is known of it.
+// known describes the entry at the walk's position. there is false if nothing is known about it.
 func (k *Keys) known(w *walk.Keys, id ID) (known Known, there bool, err error) {
 	v, pending, err := k.copies.pending.visible(id)
 	switch {
@@ -159,8 +159,8 @@ func settledKnown(key string, o Observation) Known {
 	return Known{key, false, Put, o.ListBytes, o.UpdatedAt, o.Origin.Seq}
 }
 
-// Namespaces returns up to most namespaces of whose entries something is known here, in the order
-// of their names: those that follow another one and that accept takes. A walk begins after "".
+// Namespaces returns, in order, up to most namespaces that follow after, have known entries, and that
+// accept returns true for. A walk begins after "".
 func (k *Keys) Namespaces(after string, most int, accept func(namespace string) bool) (names []string, err error) {
 	if err := k.store.Acquire(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (k *Keys) Namespaces(after string, most int, accept func(namespace string) 
 	return names, w.Err()
 }
 
-// Count counts the entries of a namespace, up to most of them.
+// Count counts the entries of a namespace, but stops at most.
 func (k *Keys) Count(namespace string, most int) (n int, err error) {
 	_, err = k.walk(namespace, "", func(w *walk.Keys, key string) (bool, error) {
 		if w.IsPending() {

@@ -19,20 +19,20 @@ type listed struct {
 
 	header  record.Header
 	changed []Row    // rows that differ from the kept ones
-	removed []string // keys of rows that go
+	removed []string // keys of rows to remove
 	absent  []ID     // entries with a settled copy that upstream no longer holds
-	doubted []ID     // entries in doubt whose settled copy is not what the listing shows
-	added   []ID     // entries that the listing before did not show
-	written []Row    // of entries with a pending write
+	doubted []ID     // entries in doubt whose settled copy differs from the listing
+	added   []ID     // entries that the previous listing did not show
+	written []Row    // rows of entries with a pending write
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
-	past    Suspect // before this listing
+	past    Suspect // the state before this listing
 	damaged bool    // the kept listing cannot be read
 	unread  bool    // some settled copies of the namespace cannot be read
-	same    bool    // nothing on the disk changes
+	same    bool    // nothing changes on disk
 }
 
-// prepare compares upstream's rows with what is kept. The caller holds the copies lock.
+// prepare compares upstream's rows with the kept ones. The caller holds the copies lock.
 func (l *listed) prepare(rows []Row, complete bool) error {
 	namespace := l.fill.namespace
 	shown := rows
@@ -71,8 +71,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if ok {
 		l.findAdded(past.Rows)
 	}
-	// A header that forgetRow wrote, or that is from before the clock was set back, is
-	// replaced.
+	// A header that forgetRow wrote, or one from before the clock was set back, is replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspect == l.header.Suspect &&
 		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread ||
@@ -80,9 +79,8 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	return nil
 }
 
-// compared returns upstream's rows with what is kept of them: which writes of this
-// journal's they show, as the past rows say, or else the settled copies. A row's time never
-// goes back (contract 19).
+// compared merges upstream's rows with the kept rows, or else with the settled copies: these show which
+// rows come from this journal's writes. A row's time never goes back (contract 19).
 func (l *listed) compared(rows, past []Row) ([]Row, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
@@ -112,13 +110,14 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 	return rows, nil
 }
 
-// believeRow accepts a row that is older than the kept one. Its value is unknown, so the copy goes.
+// believeRow accepts a row that is older than the kept one. Its value is unknown, so the copy is
+// removed.
 func (l *listed) believeRow(r *Row) {
 	r.Origin = Origin{At: r.UpdatedAt}
 	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
 }
 
-// keptRow returns an entry's row among the past ones, or else a row made of its settled copy.
+// keptRow returns an entry's row from the past listing, or else a row made from its settled copy.
 func (l *listed) keptRow(past []Row, name string) (Row, error) {
 	i, ok := slices.BinarySearchFunc(past, name, func(r Row, name string) int { return cmp.Compare(r.Key, name) })
 	if ok {
@@ -128,8 +127,8 @@ func (l *listed) keptRow(past []Row, name string) (Row, error) {
 	return Row{Key: name, ListBytes: copied.ListBytes, UpdatedAt: copied.UpdatedAt, Origin: copied.Origin}, err // guard 10.4
 }
 
-// inOrder gives the later one of this journal's writes the later time: they may have
-// reached upstream in another order (contract 10). It returns the newest time of all rows.
+// inOrder gives later writes of this journal later times, because they may have reached upstream in
+// another order (contract 10). It returns the newest time of all rows.
 func inOrder(now map[string]Row) (newest float64) {
 	written := slices.SortedFunc(maps.Values(now), func(a, b Row) int { return cmp.Compare(a.Origin.Seq, b.Origin.Seq) })
 	before := 0.0
@@ -144,7 +143,7 @@ func inOrder(now map[string]Row) (newest float64) {
 	return newest
 }
 
-// compare finds the rows that differ between the past listing and the present one.
+// compare finds the rows that differ between the past and the new listing.
 func (l *listed) compare(past []Row, now map[string]Row) {
 	for _, old := range past {
 		switch row, ok := now[old.Key]; {
@@ -159,7 +158,7 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// findAdded finds the entries that only the present listing shows.
+// findAdded finds the entries that only the new listing shows.
 func (l *listed) findAdded(past []Row) {
 	for _, row := range l.changed {
 		if !isAmong(past, row.Key) {
@@ -168,8 +167,8 @@ func (l *listed) findAdded(past []Row) {
 	}
 }
 
-// inDoubt returns the entries in doubt whose settled copy differs from the listing: reads must not
-// go back behind the listing (contract 7).
+// inDoubt returns the entries in doubt whose settled copy differs from the listing: a read must not
+// show an older state than the listing (contract 7).
 func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 	for _, id := range l.doubts.in(l.fill.namespace) {
 		kept, err := l.head(id)
@@ -185,9 +184,9 @@ func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
 	return changed, nil
 }
 
-// tell logs whether the namespace has become suspect or ceased to be, and counts older answers.
+// tell logs if the namespace has become suspect or is no longer suspect, and counts older answers.
 func (l *listed) tell() {
-	if !l.same && !l.fill.distrust { // a caller who distrusts upstream knows
+	if !l.same && !l.fill.distrust { // a caller of Distrust knows already
 		l.trust.tell(l.fill.namespace, l.past, l.header.Suspect)
 	}
 	if l.older > 0 {
@@ -200,7 +199,7 @@ func has(rows map[string]Row, name string) bool {
 	return ok
 }
 
-// Fill puts the rows that differ into the batch, if any do.
+// Fill adds the rows that differ to the batch, if there are any.
 func (l *listed) Fill(tx *store.Tx) error {
 	namespace := l.fill.namespace
 	for _, other := range l.stripe(namespace).observers[namespace] {
@@ -231,9 +230,9 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// dropCopies removes the copies of entries that upstream no longer holds. When some copies
-// cannot be read, it removes all, as which of them upstream holds is not known; but not in a
-// suspect namespace.
+// dropCopies removes the copies of entries that upstream no longer holds. If some copies cannot be
+// read, it removes all, because it cannot tell which ones upstream still holds. In a suspect namespace,
+// it does not.
 func (l *listed) dropCopies(tx *store.Tx) {
 	if l.unread && l.header.Suspect.Since == 0 { // guard 9.58
 		// guard 7.2
@@ -248,11 +247,11 @@ func (l *listed) dropCopies(tx *store.Tx) {
 	}
 }
 
-// droppedAtOnce bounds how many copies one change removes: readers wait for it.
+// droppedAtOnce bounds how many copies one change removes, because readers wait for it.
 const droppedAtOnce = 256
 
-// dropMost removes copies of entries that upstream no longer holds, by changes of their
-// own, until few enough are left to go with the listing. The caller holds the copies lock.
+// dropMost removes copies of entries that upstream no longer holds in separate changes, until the rest
+// fit into the listing's change. The caller holds the copies lock.
 func (l *listed) dropMost() error {
 	for len(l.absent) > droppedAtOnce {
 		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], unlock: func() {}}}
@@ -269,7 +268,7 @@ func (l *listed) dropMost() error {
 // dropping is one part of a listing's change. It only removes copies or rows.
 type dropping struct{ listed }
 
-// Fill puts the removals into the batch.
+// Fill adds the removals to the batch.
 func (l *dropping) Fill(tx *store.Tx) error {
 	l.dropCopies(tx)
 	if len(l.removed) > 0 {
@@ -292,22 +291,22 @@ func (l *listed) Applied() {
 	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted, l.added) {
 		l.readers.changed(Change{ID: id})
 	}
-	// A reader of a copy that is gone looks at the listing, and so waits too.
+	// A reader of a removed copy looks at the listing next, so it also waits.
 	l.revealed = l.hide(listing) // guard 7.14
 	l.unlock()
 }
 
-// trimmedAtOnce bounds how many rows go with one change.
+// trimmedAtOnce bounds how many rows one change removes.
 const trimmedAtOnce = 1024
 
-// trim removes rows that an incomplete listing does not show, in changes of their own, until few
-// enough are left to go with the listing: each write that settles adds a row, and upstream lists
-// only its newest keys. With the first change, the kept listing becomes incomplete. The caller
-// holds the copies lock.
+// trim removes rows that an incomplete listing does not show, in separate changes, until the rest fit
+// into the listing's change. Such rows pile up: each write that settles adds a row, but upstream lists
+// only its newest keys. The first change marks the kept listing incomplete. The caller holds the copies
+// lock.
 func (l *listed) trim(rows []Row) error {
 	namespace := l.fill.namespace
 	h, ok, err := readHeader(l.store.DB(), namespace)
-	if err != nil || !ok || h.Suspect.Since != 0 { // prepare gives a damaged one up, and looks at all rows of a suspect namespace
+	if err != nil || !ok || h.Suspect.Since != 0 { // prepare gives a damaged listing up, and looks at all rows of a suspect namespace
 		_, err = l.giveUp(err)
 		return err
 	}
@@ -334,7 +333,7 @@ func (l *listed) trim(rows []Row) error {
 	}
 }
 
-// notShown returns the keys of the next rows, after last, that a listing does not show.
+// notShown returns the keys of the next rows after last that a listing does not show.
 func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
 	prefix := record.Within(record.RowPrefix, l.fill.namespace)
 	after := append([]byte(string(prefix)+last), 0)

@@ -13,9 +13,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Listing returns the settled listing of a namespace. ok is false if upstream was never asked for
-// it, or the listing is damaged. The listing has the newest rows: at most that many of this
-// journal's own writes, and as many of other writers. Cut says that there are others.
+// Listing returns the settled listing of a namespace. ok is false if upstream was never asked for it,
+// or the listing is damaged. The listing contains at most most of the newest rows by this journal's
+// writes, and as many by other writers. Cut says that rows were left out.
 func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Listing{}, false, err
@@ -35,8 +35,8 @@ func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err e
 	return l, ok, errors.Join(err, snapshot.Close())
 }
 
-// listing reads a listing and calls take with its rows in the order of their keys. damaged says
-// that the listing exists and cannot be read.
+// listing reads a listing and calls take for its rows in key order. damaged says that the listing
+// exists but cannot be read.
 func (c *copies) listing(r pebble.Reader, namespace string, take func(Row) error) (l Listing, ok, damaged bool, err error) {
 	if l, ok, err = readListing(r, namespace, take); err != nil {
 		damaged, err = c.giveUp(fmt.Errorf("listing of %s: %w", namespace, err))
@@ -70,9 +70,9 @@ func readHeader(r pebble.Reader, namespace string) (h record.Header, ok bool, er
 	return h, ok, err
 }
 
-// ListingFill takes upstream's listing of a namespace into the journal. It is begun
-// before upstream is asked, so that the writes that settle meanwhile are laid over
-// the answer, which may have been made before them (contract 8).
+// ListingFill takes upstream's listing of a namespace into the journal. The caller begins it before it
+// asks upstream: the answer may be older than writes that settle meanwhile, so Commit merges these into
+// it (contract 8).
 type ListingFill struct {
 	j         *Journal
 	namespace string
@@ -96,12 +96,12 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 	return f
 }
 
-// Believe makes Commit accept upstream's listing, however much it lacks and however old it is: a
-// person has decided so.
+// Believe makes Commit accept upstream's listing even if it lacks entries or is old. A person has
+// decided this.
 func (f *ListingFill) Believe() { f.believe = true }
 
-// Distrust makes Commit reject every absence, even of one entry: upstream has lost writes that it
-// had confirmed. The namespace becomes suspect if anything is known of it.
+// Distrust makes Commit reject every absence, even of one entry, because upstream has lost writes that
+// it had confirmed. The namespace becomes suspect if anything is known about it.
 func (f *ListingFill) Distrust() { f.distrust = true }
 
 // Dropped returns how many settled copies Commit has removed.
@@ -113,7 +113,7 @@ func (f *ListingFill) Cancel() {
 	f.leave()
 }
 
-// leave ends the observation. It may be called twice. The caller holds the copies lock.
+// leave stops observing the namespace. It may be called twice. The caller holds the copies lock.
 func (f *ListingFill) leave() {
 	s := f.j.copies.stripe(f.namespace)
 	rest := slices.DeleteFunc(s.observers[f.namespace], func(o *ListingFill) bool { return o == f })
@@ -124,13 +124,13 @@ func (f *ListingFill) leave() {
 	s.observers[f.namespace] = rest
 }
 
-// Commit stores upstream's rows as the settled listing of the namespace, with everything that has
-// settled since laid over them. complete says that upstream had no more keys. Commit's changes are
-// durable when it returns, and readers do not see them before. If a listing changes nothing, Commit
-// notes that in memory only.
+// Commit stores upstream's rows as the settled listing of the namespace, merged with the writes that
+// have settled since the fill began. complete says that upstream had no more keys. Commit's changes are
+// durable when it returns, and readers do not see them before. Commit notes a listing that changes
+// nothing in memory only.
 //
-// Errors: [ErrChanged] if, since this fill began, the journal took another listing of the
-// namespace, which may be newer, or dead-lettered an entry in doubt (contract 7).
+// Errors: [ErrChanged] if, since this fill began, the journal took another listing of the namespace,
+// which may be newer, or dead-lettered an entry in doubt (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if err := f.j.store.Acquire(); err != nil {
 		return err
@@ -167,8 +167,8 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	return nil
 }
 
-// bringForward lays the rows that became known meanwhile over upstream's rows. It takes a
-// write that settled meanwhile for newer than all of upstream's rows.
+// bringForward merges the rows that became known meanwhile into upstream's rows. A write that settled
+// meanwhile counts as newer than all of upstream's rows.
 func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 	now = make(map[string]Row, len(rows))
 	newest := 0.0
@@ -195,8 +195,8 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 	return now
 }
 
-// readListed returns the header of a namespace's listing, and whether the listing has a row of the
-// entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
+// readListed returns the header of a namespace's listing, and reports whether the listing has a row for
+// the entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
 func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
 	h, ok, err = readHeader(r, id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {
@@ -209,13 +209,13 @@ func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok 
 	return h, listed, true, nil
 }
 
-// newestRows keeps the newest of the rows that add gets, in bounded memory. Of two
-// writes of this journal's, the one with the higher number is newer: their times do not count. Of two
-// rows of other writers, the one with the later time is newer.
+// newestRows keeps the newest of the rows passed to add, in bounded memory. Of two writes by this
+// journal, the one with the higher sequence number is newer; their times do not count. Of two rows by
+// other writers, the one with the later time is newer.
 type newestRows struct {
-	most        int // of each of the two
+	most        int // the limit for own and for others
 	own, others []Row
-	floor       float64 // the latest time of a dropped row of an own write
+	floor       float64 // the latest time among the dropped own rows
 	dropped     bool
 }
 
@@ -228,7 +228,7 @@ func (n *newestRows) add(r Row) error {
 	return nil
 }
 
-// cut leaves the newest of the rows if there are more than limit.
+// cut keeps the newest most rows if there are more than limit.
 func (n *newestRows) cut(rows []Row, limit int) []Row {
 	if len(rows) <= limit {
 		return rows
@@ -244,8 +244,8 @@ func (n *newestRows) cut(rows []Row, limit int) []Row {
 	return rows[:n.most]
 }
 
-// rows returns the newest rows in the order of their keys. It gives an own write at least the time
-// of the own writes that were dropped before it.
+// rows returns the newest rows in key order. It gives an own row at least the time of the own rows that
+// were dropped before it.
 func (n *newestRows) rows() []Row {
 	n.own, n.others = n.cut(n.own, n.most), n.cut(n.others, n.most)
 	for i := range n.own {

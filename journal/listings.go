@@ -17,13 +17,13 @@ type Listings struct {
 	copies  *copies
 }
 
-// Head returns the listing of a namespace without its rows; ok is false if none is kept.
+// Head returns the listing of a namespace without its rows; ok is false if there is none.
 func (l *Listings) Head(namespace string) (head Listing, ok bool, err error) {
 	head, _, ok, err = l.Shows(ID{Namespace: namespace})
 	return head, ok, err
 }
 
-// Shows does the same as [Listings.Head], and reports whether the listing has a row of an entry.
+// Shows does the same as [Listings.Head], and also reports whether the listing has a row for an entry.
 func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return Listing{}, false, false, err
@@ -43,9 +43,8 @@ func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	return Listing{FetchedAt: fromUnix(confirmed), Complete: h.Complete}, shows, true, nil
 }
 
-// Lacks returns the keys of a namespace's listing whose settled copy is missing, or differs from
-// the listing. It leaves out entries with a pending write. It does not count as a use of the
-// copies.
+// Lacks returns the keys of a namespace's listing whose settled copy is missing or differs from the
+// listing. It skips entries with a pending write. It does not count as a use of the copies.
 func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return nil, err

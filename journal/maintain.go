@@ -13,40 +13,39 @@ import (
 )
 
 const (
-	// maintainEvery is the interval between two looks at the store.
+	// maintainEvery is the interval between two rounds of maintenance.
 	maintainEvery = time.Second
-	// worthCompacting is the number of bytes of garbage that is worth a compaction: a drained
-	// journal keeps at most that much.
+	// worthCompacting is the number of bytes of garbage that justifies a compaction. A drained journal
+	// keeps at most that much.
 	worthCompacting = 4 << 20
-	// maxCompactionPause bounds the wait after a compaction that found no room. A
-	// compaction takes the room that is left from flushing, which needs little and gives
-	// back more.
+	// maxCompactionPause bounds the pause after a compaction that found no room. A compaction takes the
+	// remaining room away from flushing, which needs little and frees more.
 	maxCompactionPause = 15 * time.Second
 )
 
 // Maintain keeps the store small until ctx ends. It keeps the settled copies within their budget,
-// removes old receipts, and gives back the room of writes that have left the journal. Under disk
-// pressure it removes first the settled copies, as upstream can be asked again, then the receipts,
-// and then the reserve that it holds for this. It replaces damaged tables, and notices when the
-// journal takes no writes. The caller runs it after [Journal.Run].
+// removes old receipts, and frees the space of writes that have left the journal. Under disk pressure
+// it first removes the settled copies, because upstream can be asked again, then the receipts, and then
+// the disk space reserved for this. It replaces damaged tables, and records when the journal refuses
+// writes. The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] if pending writes or dead letters are damaged. A
-// disk that stays full is no error.
+// disk that stays full is not an error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
-	// On a full disk, look waits for the room that only ballast can give.
+	// On a full disk, look waits for the room that only this task can free.
 	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(j.store.Ballast) }) })
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(func() error { return j.pending.receipts.maintain(ctx) }) })
 	})
 	// guard 3.29
-	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // it notes what it finds
+	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // Err records what it finds
 	return tasks.Wait()
 }
 
-// everySecond calls task once in maintainEvery until it fails or ctx ends.
+// everySecond calls task every maintainEvery until it fails or ctx ends.
 func everySecond(ctx context.Context, task func() error) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
@@ -74,22 +73,22 @@ func (j *Journal) use(task func() error) error {
 // maintainer runs one Maintain.
 type maintainer struct {
 	*Journal
-	// compacted has, by prefix, the extent at the last compaction.
+	// compacted holds the extent at each prefix's last compaction.
 	compacted map[string]extent
-	// After a compaction that found no room, none is tried before notBefore; each
-	// further one doubles the pause.
+	// After a compaction that found no room, the next one waits until notBefore. Each failure doubles
+	// the pause.
 	notBefore time.Time
 	pause     time.Duration
 }
 
-// extent says how far the journal has come: garbage has grown if there is a newer write, or if much
-// less is pending.
+// extent is the journal's progress at a compaction. Garbage has grown if there is a newer write, or if
+// much less is pending.
 type extent struct {
 	seq     uint64
 	pending int64
 }
 
-// once does one round of maintenance.
+// once runs one round of maintenance.
 func (m *maintainer) once(ctx context.Context) error {
 	repaired, err := m.store.Repair(ctx) // guard 4.21
 	if err != nil {
@@ -112,7 +111,7 @@ func (m *maintainer) look(ctx context.Context) error {
 	totals := m.store.Totals()
 	idle := totals.Pending == 0
 	if idle {
-		m.notBefore = time.Time{} // nobody needs the room that a compaction takes
+		m.notBefore = time.Time{} // no flushing needs the room that a compaction takes
 	}
 	if m.store.Pressure() {
 		return m.makeRoom(ctx) // guard 3.11
@@ -126,7 +125,8 @@ func (m *maintainer) look(ctx context.Context) error {
 	return nil
 }
 
-// boundCopies keeps the settled copies within their budget, on the disk too.
+// boundCopies keeps the settled copies within their budget, and compacts their tables so that this
+// frees disk space.
 func (m *maintainer) boundCopies(ctx context.Context) error {
 	removed, err := m.evictor.bound(ctx)
 	if err != nil || !removed {
@@ -141,9 +141,9 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes the settled copies, except those of entries with a pending write, which takes
-// its created_at from the copy. No answer changes: a read asks upstream again. When no copies are
-// left that are worth it, the receipts go.
+// makeRoom removes the settled copies, except those of entries with a pending write, which takes its
+// created_at from the copy. No answer changes, because a read asks upstream again. When too few copies
+// are left, makeRoom removes the receipts.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	held, err := m.held(ctx, record.SettledPrefix)
 	if err != nil {
@@ -172,14 +172,14 @@ func (m *maintainer) giveUpReceipts(ctx context.Context) error {
 	return m.pending.receipts.giveUp()
 }
 
-// gain lets the next compaction of a prefix go ahead: there is something to gain.
+// gain allows the next compaction of a prefix, because there is something to free.
 func (m *maintainer) gain(prefix string) {
 	delete(m.compacted, prefix)
 	m.notBefore = time.Time{}
 }
 
-// compact makes Pebble give back the room of the records that were removed under a prefix.
-// If the disk is too full for that, a later call tries again.
+// compact makes Pebble free the space of records removed under a prefix. If the disk is too full for
+// that, a later call tries again.
 func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	totals := m.store.Totals()
 	now := extent{totals.Seq, totals.PendingBytes}
@@ -200,8 +200,8 @@ func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	return err
 }
 
-// held returns how many bytes the tables of a prefix take on the disk. If memory holds much, held
-// writes it to tables first.
+// held returns how many bytes the tables of a prefix take on disk. If much is still in memory, held
+// flushes it to tables first.
 func (m *maintainer) held(ctx context.Context, prefix string) (int64, error) {
 	if m.store.InMemory() > worthCompacting {
 		if err := m.store.Flush(ctx); err != nil {

@@ -12,28 +12,28 @@ import (
 // listedAtMost bounds the keys that upstream lists.
 const listedAtMost = 1000
 
-// absence is an entry that upstream has confirmed and no longer lists.
+// absence is an entry that upstream has confirmed but no longer lists.
 type absence struct {
 	row         Row
-	copied      bool    // there is a settled copy of it
-	confirmedAt float64 // Unix seconds: of the copy
+	copied      bool    // it has a settled copy
+	confirmedAt float64 // Unix seconds: when the copy was confirmed
 }
 
-// absences are the confirmed entries of a namespace that upstream's listing lacks.
+// absences holds the confirmed entries of a namespace that upstream's listing lacks.
 type absences struct {
 	entries map[string]absence
-	of      int // entries that upstream has confirmed
+	of      int // number of entries that upstream has confirmed
 }
 
-// findAbsent decides what happens to the entries that upstream does not list. A complete listing is
-// accepted: a read must not bring back an entry that a listing has shown to be gone (contract 7).
-// But if the listing lacks too many entries, their rows and copies stay, and the namespace is
-// suspect until upstream lists all of them again.
+// findAbsent decides about the entries that upstream does not list. It accepts a complete listing: a
+// read must not bring back an entry that a listing has shown to be gone (contract 7). But if the
+// listing lacks too many entries, their rows and copies stay, and the namespace is suspect until
+// upstream lists them all again.
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
 	complete, was := l.header.Complete, before.Suspect
 	// guard 9.54
 	if !complete && was.Since == 0 && !l.fill.believe {
-		return nil // nobody knows what else upstream holds
+		return nil // an incomplete listing does not show what else upstream holds
 	}
 	if err := l.pending.faultInSpace(l.fill.namespace); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	case complete:
 		stays = l.tooMany(found, was)
 	// guard 9.55
-	case was.Restoring, found.lackSince(rows): // the restoration asks for each that it does not list
+	case was.Restoring, found.lackSince(rows): // the restoration asks upstream for each entry that it does not list
 		stays = found.entries
 	default: // upstream lists as many keys as it can, and has lost none that it would list
 		return nil
@@ -72,8 +72,8 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	return nil
 }
 
-// notListed returns the entries with a row or a settled copy that a listing does not show. On
-// damage, it returns the entries before it, and the error.
+// notListed returns the entries with a row or a settled copy that a listing does not show. On damage,
+// it returns the entries found so far, and the error.
 func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err error) {
 	found = absences{entries: make(map[string]absence), of: len(past)}
 	for _, row := range past {
@@ -95,7 +95,7 @@ func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err 
 			found.of++
 		}
 		a.copied = true
-		if body, err := record.Unseal(key, value); err == nil { // a damaged one is of no use
+		if body, err := record.Unseal(key, value); err == nil { // skip a damaged copy
 			o, at, _ := record.DecodeSettledHead(body)
 			a.confirmedAt = max(at, l.seen.get(ID{Namespace: l.fill.namespace, Key: name}).confirmedAt)
 			if !hasRow {
@@ -113,9 +113,9 @@ func isAmong(rows []Row, name string) bool {
 	return ok
 }
 
-// tooMany returns the absences that are not accepted because there are too many. A delete of this
-// journal that upstream has carried out but not answered does not count. In a suspect namespace,
-// entries that upstream has confirmed since are judged on their own.
+// tooMany returns the absences that are rejected because there are too many. A delete of this journal
+// that upstream has carried out but not answered does not count. In a suspect namespace, entries that
+// upstream has confirmed since then are judged separately.
 func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence) {
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {
@@ -136,8 +136,8 @@ func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence)
 	return stays
 }
 
-// lackSince reports whether a listing that has only the newest rows lacks an entry that is
-// newer than the oldest of them.
+// lackSince reports whether a listing of only the newest rows lacks an entry that is newer than its
+// oldest row.
 func (f absences) lackSince(rows []Row) bool {
 	oldest := math.Inf(1)
 	for _, r := range rows {
@@ -151,7 +151,8 @@ func (f absences) lackSince(rows []Row) bool {
 	return false
 }
 
-// suspect keeps the rows of the entries that upstream lacks. The listing stays as old as it was.
+// suspect keeps the rows of the entries that upstream lacks, and marks the namespace suspect. The
+// listing becomes no fresher.
 func (l *listed) suspect(stays map[string]absence, before record.Header, now map[string]Row) {
 	listing := ID{Namespace: l.fill.namespace}
 	h := &l.header
@@ -159,7 +160,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 	if h.Suspect.Missing, h.Suspect.Older = len(stays), l.older; h.Suspect.Since == 0 {
 		h.Suspect.Since = unixNow()
 	}
-	h.Complete = before.Complete // if no listing was kept, nobody knows what else upstream has lost
+	h.Complete = before.Complete // without a kept listing, upstream may have lost more entries
 	// guard 9.52
 	h.FetchedAt = max(before.FetchedAt, l.seen.get(listing).confirmedAt)
 	known := before != (record.Header{})
@@ -178,7 +179,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 	}
 }
 
-// isDeleted reports whether the newest write of an entry is a pending delete.
+// isDeleted reports whether the entry's newest write is a pending delete.
 func (p *pendingSet) isDeleted(id ID) bool {
 	p.readers.RLock()
 	defer p.readers.RUnlock()

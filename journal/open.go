@@ -9,9 +9,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Open opens the journal of a directory, and creates the directory if it does not exist. It does no
+// Open opens the journal in a directory, and creates the directory if it does not exist. It does no
 // background work: the pending index is complete only after [Journal.Run] has rebuilt it, but every
-// method gives right answers before that.
+// method answers correctly before that.
 //
 // Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
 func Open(opts Options) (*Journal, error) {
@@ -56,7 +56,7 @@ func Open(opts Options) (*Journal, error) {
 	if err == nil {
 		err = copies.doubts.recall(entries, s)
 	}
-	if err != nil && !store.IsDamage(err) { // the flusher meets the damage, too, and ends the process
+	if err != nil && !store.IsDamage(err) { // the flusher finds the damage too, and ends the process
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	return j, nil
@@ -84,9 +84,9 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	return s, err
 }
 
-// openLocked makes or migrates the store if need be, and opens it.
+// openLocked creates or migrates the store if needed, and opens it.
 func openLocked(opts store.Options) (*store.Store, error) {
-	// Once more: another process may have made the store before this one took the lock.
+	// Check again: another process may have created the store before this one took the lock.
 	version, err := store.CheckFormat(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	return s, nil
 }
 
-// refusedStart says in one line why a journal cannot be used, and what to do.
+// refusedStart returns a one-line error that says why a journal cannot be used, and what to do.
 func refusedStart(dir string, err error) error {
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, store.ErrNoFormat) {
 		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, store.OneLine(err))

@@ -8,15 +8,14 @@ import (
 	"github.com/botwired/botwired/journal/internal/pending"
 )
 
-// walkChunk is the number of entries that one hold of the readers' lock visits: writers wait no
-// longer than that takes.
+// walkChunk is the number of entries that a walk visits under one hold of the readers' lock. It bounds
+// how long writers wait.
 const walkChunk = 512
 
-// VisitPending calls visit for the pending writes of a namespace, in no particular
-// order: at least once for every one that was acknowledged before the call and is
-// still pending when it returns. An entry that is written meanwhile may be visited
-// with both writes, the newer one after the older. Writers do not wait for visit, but
-// Close does: it must not call the journal.
+// VisitPending calls visit for the pending writes of a namespace, in no particular order. It visits
+// every write at least once that was acknowledged before the call and is still pending when it returns.
+// An entry that is written meanwhile may be visited with both writes, the older one first. Writers do
+// not wait for visit, but Close does: visit must not call the journal.
 func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -26,7 +25,7 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 		return err
 	}
 	if namespace == "" {
-		return nil // no namespace has this name
+		return nil // no namespace has an empty name
 	}
 	for _, space := range j.pending.spaces(namespace) {
 		j.pending.walk(space, visit)
@@ -34,9 +33,9 @@ func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	return nil
 }
 
-// walk visits the entries of a namespace, some under each hold of the readers' lock. The
-// namespace may become empty meanwhile, and come back with a new share of the index. walk
-// misses only the new share, whose writes all came later.
+// walk visits the entries of a namespace, a chunk under each hold of the readers' lock. If the
+// namespace empties meanwhile and gets a new share of the index, walk misses only the new share. All
+// its writes came later.
 func (p *pendingSet) walk(space *pending.Space, visit func(Pending)) {
 	var chunk []Pending
 	for cursor, done := 0, false; !done; {
@@ -59,15 +58,15 @@ func pendingOf(e *pending.Entry) Pending {
 	}
 }
 
-// PendingList returns up to limit pending writes, the longest waiting first, of one
-// namespace or, with "", of all. While the index is being rebuilt, the list may lack
-// some. Of many namespaces, PendingList walks over those only whose writes can be in the list.
+// PendingList returns up to limit pending writes, the longest waiting first, of one namespace or, with
+// "", of all. During the rebuild of the index, the list may lack some. PendingList skips namespaces
+// whose writes are too young for the list.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	if limit <= 0 {
 		return nil
 	}
 	var all []Pending
-	last := math.Inf(1) // a write that has waited since later is not in the list
+	last := math.Inf(1) // a write that has waited since later than this is not in the list
 	cut := func() {
 		slices.SortFunc(all, olderFirst)
 		held := make(map[ID]bool, len(all)) // a walk may visit an entry twice
@@ -82,7 +81,7 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	}
 	for _, space := range j.pending.longestWaiting(namespace) {
 		if space.since > last {
-			break // and all after it
+			break // all later spaces are too young as well
 		}
 		j.pending.walk(space.Space, func(p Pending) {
 			if p.Since > last {
@@ -97,17 +96,18 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	return all
 }
 
-// waitingSpace is a share of the index. since is a lower bound for the start of its writes' waits.
+// waitingSpace is a share of the index. since is a lower bound for when its writes began to wait.
 type waitingSpace struct {
 	*pending.Space
 	since float64 // Unix seconds
 }
 
-// longestWaiting returns the spaces, those with the longest waiting writes first.
+// longestWaiting returns the spaces, sorted by how long their oldest write has waited, the longest
+// first.
 func (p *pendingSet) longestWaiting(namespace string) []waitingSpace {
 	spaces := p.spaces(namespace)
 	all := make([]waitingSpace, len(spaces))
-	p.searching.Lock() // a search changes what Oldest returns
+	p.searching.Lock() // a search changes the result of Oldest
 	for from := 0; from < len(all); from += walkChunk {
 		p.readers.RLock()
 		for i := from; i < min(from+walkChunk, len(all)); i++ {
@@ -125,8 +125,8 @@ func olderFirst(a, b Pending) int {
 	return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq, b.Seq))
 }
 
-// spaces returns the shares of the index of one namespace or, for "", of all namespaces with
-// pending writes. A namespace may occur twice.
+// spaces returns the share of one namespace or, with "", the shares of all namespaces with pending
+// writes. A namespace may occur twice.
 func (p *pendingSet) spaces(namespace string) (all []*pending.Space) {
 	add := func(s *pending.Space) { all = append(all, s) }
 	for cursor, done := 0, false; !done; {

@@ -11,9 +11,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// entryMemory is the number of bytes that the budget counts for a pending write beside its
-// namespace, key and value: its places in the index and in the flusher's schedule, and the garbage
-// collector's overhead. A test compares it with the memory of the whole process.
+// entryMemory is the number of bytes that the budget counts for a pending write on top of its
+// namespace, key and value: for the index, the flusher's schedule and the garbage collector's overhead.
+// A test compares it with the memory of the whole process.
 const entryMemory = 512
 
 // pendingSet holds the index of pending writes, and adds writes to it.
@@ -22,19 +22,19 @@ type pendingSet struct {
 	sizes   *Sizes // may be nil
 	readers *readersLock
 	index   *pending.Index // guarded by readers
-	budget  int64          // 0 is no bound
-	reserve int64          // of the disk, for people
+	budget  int64          // 0 means no bound
+	reserve int64          // disk space to keep free, for error messages
 
 	exact bool // Options.Exact
-	// notBefore is Options.NotBefore; nil if there is none. It is called with the store's order held.
+	// notBefore is Options.NotBefore; nil if not set. It is called in the store's order.
 	notBefore func(ID) float64
 
-	receipts *generations // of the writes that have left it
+	receipts *generations // of writes that have left the pending set
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
 
-	// superseded are the writes that a newer one has replaced. The budget does not count them,
-	// because one of the next batches removes them.
+	// superseded counts the writes that a newer one has replaced. The budget excludes them, because one
+	// of the next batches removes them.
 	superseded superseded
 	garbage    garbage
 
@@ -52,8 +52,8 @@ type retired struct {
 	v  record.Version
 }
 
-// garbage holds the retired records that the next batch removes. It has its own lock: writes become
-// garbage under the readers' lock, and are removed in the store's order.
+// garbage holds the retired records that the next batch removes. It has its own lock, because records
+// are added under the readers' lock but removed in the store's order.
 type garbage struct {
 	mu      sync.Mutex
 	records []retired
@@ -68,7 +68,7 @@ func (g *garbage) add(r retired) {
 const (
 	// removedAtOnce bounds how much garbage one batch removes.
 	removedAtOnce = 4096
-	// removedBriefly bounds it while readers wait for the batch.
+	// removedBriefly is the lower bound that applies while readers wait for the batch.
 	removedBriefly = 64
 )
 
@@ -82,7 +82,7 @@ func (g *garbage) take(atMost int) []retired {
 	return records
 }
 
-// superseded counts writes and their sizes in bytes.
+// superseded counts writes and adds up their sizes in bytes.
 type superseded struct{ writes, bytes atomic.Int64 }
 
 func (s *superseded) add(size int64) {
@@ -109,8 +109,7 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 	}
 }
 
-// ready prepares a write to the entry: it makes the index speak for the entry, and looks at
-// the free space.
+// ready prepares a write to the entry: it loads the entry into the index, and checks the free space.
 func (p *pendingSet) ready(id ID) error {
 	if p.store.Failed() {
 		return ErrFailed
@@ -121,16 +120,15 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used returns the bytes of the budget that are in use. Dead letters of conflicts between hosts
-// have a budget of their own.
+// used returns the bytes of the budget that are in use. Dead letters of conflicts between hosts have a
+// separate budget.
 func (p *pendingSet) used(t record.Totals) int64 {
 	writes := int64(t.Pending) - p.superseded.writes.Load()
 	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
 }
 
-// room refuses a write that adds more bytes than the budget has left, or that writes more
-// bytes than the disk has free (contract 3). A write that adds nothing is within any
-// budget.
+// room returns an error if a write adds more bytes than the budget has left, or writes more bytes than
+// the disk has free (contract 3). A write that adds nothing always fits the budget.
 func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	if used := p.used(t); p.budget > 0 && adds > 0 && used+adds > p.budget { // guard 3.1
 		return fmt.Errorf("%w: pending writes and dead letters take %s of the %s that journal.max_bytes allows; it takes writes again when upstream has taken some of them, or dead letters are deleted",
@@ -150,7 +148,8 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add notes a write that is not visible yet, and the bytes that it replaces, if it is the entry's first.
+// add adds a write that is not visible yet. If the write is the entry's first, add also records the
+// bytes that it replaces.
 func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
@@ -177,7 +176,7 @@ func (p *pendingSet) isPending(id ID) bool {
 	return p.waits(id)
 }
 
-// visible returns the pending write that readers see; ok is false if there is none.
+// visible returns the entry's pending write that readers see; ok is false if there is none.
 func (p *pendingSet) visible(id ID) (v record.Version, ok bool, err error) {
 	if err := p.faultIn(id); err != nil {
 		return v, false, err

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// errGone says that the record of a pending write is not in the store any more.
+// errGone says that the record of a pending write is no longer in the store.
 var errGone = errors.New("a pending write is missing")
 
 // Lookup returns the state of an entry: its pending write, else its settled copy, else what the
@@ -40,9 +40,9 @@ func (j *Journal) Lookup(id ID) (State, error) {
 	}
 }
 
-// damagedIf adds [ErrCorrupt] to err if err is errGone. The caller has looked twice at the index,
-// which still holds the write. A write leaves the index and the store under one hold of the
-// readers' lock, so the store has lost it.
+// damagedIf adds [ErrCorrupt] to err if err is errGone. The caller has looked at the index twice, and
+// it still holds the write. A write leaves the index and the store under one hold of the readers' lock,
+// so the store has lost it.
 func damagedIf(err error) error {
 	if errors.Is(err, errGone) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -95,8 +95,8 @@ func (p *pendingSet) value(id ID, seq uint64) (string, error) {
 	return value, nil
 }
 
-// Newest returns the entry's pending write with its value, to be sent upstream; ok
-// is false when the entry has none.
+// Newest returns the entry's pending write with its value, to send upstream; ok is false if there is
+// none.
 func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Write{}, false, err

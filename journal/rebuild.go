@@ -8,14 +8,13 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// rebuildChunk is the number of records that go into the index under one hold of the readers' lock:
-// callers wait no longer than that takes.
+// rebuildChunk is the number of records that the rebuild adds to the index under one hold of the
+// readers' lock. It bounds how long callers wait.
 const rebuildChunk = 256
 
-// Run checks the store for damage, rebuilds the pending index, and compares the store with its
-// state record. Until it has finished, the journal looks into the store for each entry that a
-// caller asks for. Run replaces a damaged table if only settled copies and listings in it cannot be
-// read.
+// Run checks the store for damage, rebuilds the pending index, and compares the store with its state
+// record. Until it has finished, the journal looks up each requested entry in the store. Run replaces a
+// damaged table if only settled copies and listings in it cannot be read.
 //
 // Errors: ctx's, and [ErrCorrupt] if the store holds fewer, other or more pending writes than were
 // acknowledged.
@@ -56,15 +55,15 @@ func (j *Journal) rebuild(ctx context.Context) error {
 // Rebuilt returns a channel that is closed when the pending index is complete.
 func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 
-// rebuild takes all pending records into the index, visits the dead letters, and compares what
-// it found with what the state record says. The two come from one snapshot, and every batch
-// rewrites the state record.
+// rebuild reads all pending records into the index, visits the dead letters, and compares both with the
+// state record. All come from one snapshot, and every batch rewrites the state record, so they must
+// agree.
 func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	chunk := make([]retired, 0, rebuildChunk)
 	found, err := store.CountBoth(snapshot, func(id record.ID, v record.Version) error {
-		// An entry's records stand in one run: a chunk never ends inside it.
+		// An entry's records are adjacent: a chunk never ends between them.
 		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id { // guard 5.6
 			if err := ctx.Err(); err != nil {
 				return err
@@ -96,9 +95,9 @@ func (p *pendingSet) restoreAll(records []retired) {
 	}
 }
 
-// restore takes one of the records into the index, unless an earlier rebuild did. An
-// entry's last record is its pending write; the earlier ones are superseded and await
-// removal. The caller holds the readers' lock, and the index does not speak for the entry.
+// restore adds one of the records to the index, unless an earlier rebuild did. An entry's last record
+// is its pending write; the earlier ones are superseded and await removal. The caller holds the
+// readers' lock, and the entry is not known to the index.
 func (p *pendingSet) restore(records []retired, i int) {
 	r := records[i]
 	if _, ok := p.index.Get(r.id).Latest(); ok {
@@ -115,16 +114,16 @@ func (p *pendingSet) restore(records []retired, i int) {
 	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op, Bytes: int(r.v.Bytes), Found: true})
 }
 
-// faultIn makes sure that the index speaks for the entry.
+// faultIn loads the entry into the index if it is not known there yet.
 func (p *pendingSet) faultIn(id ID) error { return p.faultInUnder(record.PendingOf, id) }
 
-// faultInSpace makes sure that the index speaks for all entries of a namespace.
+// faultInSpace loads all entries of a namespace into the index.
 func (p *pendingSet) faultInSpace(namespace string) error {
 	return p.faultInUnder(func(id ID) []byte { return record.Within(record.PendingPrefix, id.Namespace) }, ID{Namespace: namespace})
 }
 
-// faultInUnder reads the pending records under a prefix into the index. Nobody writes to an entry
-// before the index knows it, so the records stay true.
+// faultInUnder reads the pending records under a prefix into the index. No write to an entry can begin
+// before the index knows the entry, so the records stay valid.
 func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	p.readers.RLock()
 	known := p.index.Known(id)

@@ -26,8 +26,8 @@ const (
 )
 
 // Receipts tells the outcome of each acknowledged write. The batch that removes a write from the
-// pending set adds its receipt: after a crash, one of the two exists. A pending write has no record
-// of its own but its place in the index. The methods may be called concurrently.
+// pending set adds its receipt, so after a crash exactly one of the two exists. A pending write has no
+// stored receipt; Receipts finds it in the index. The methods may be called concurrently.
 type Receipts struct {
 	store     *store.Store
 	pending   *pendingSet
@@ -35,7 +35,7 @@ type Receipts struct {
 	searching sync.Mutex // one search of the index at a time
 }
 
-// Read returns the receipt of a write. It is durable.
+// Read returns the receipt of a write. The receipt is durable.
 //
 // Errors: [ErrNoWrite], [ErrNoReceipt], [ErrClosed], ctx's, and [ErrRebuilding] until
 // [Journal.Rebuilt].
@@ -52,8 +52,8 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 	if seq == 0 || seq > r.store.Totals().Seq {
 		return Receipt{}, fmt.Errorf("%w: %d", ErrNoWrite, seq)
 	}
-	// A write that settles between the two looks has a receipt at the third, and one that was
-	// on its way into the journal is pending.
+	// A write may settle between the two lookups; then the second round finds its receipt. A write that
+	// was still being journaled is pending by then.
 	for range 2 {
 		found, ok, err := r.pending.receipts.find(seq)
 		if err == nil && !ok {
@@ -77,7 +77,7 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 }
 
 // Await waits until the write of a pending receipt is no longer pending; then the caller reads the
-// receipt again. It returns false if ctx ends first. It does not make anybody send the write.
+// receipt again. It returns false if ctx ends first. Await does not trigger sending the write.
 func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {
 	for {
 		changed := r.watch(pending.ID, pending.Seq)
@@ -93,8 +93,8 @@ func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {
 	}
 }
 
-// watch returns a channel that the next change of the entry closes, nil if the write is not
-// pending any more.
+// watch returns a channel that the entry's next change closes, or nil if the write is no longer
+// pending.
 func (r *Receipts) watch(id ID, seq uint64) chan struct{} {
 	l := r.pending.readers
 	l.Lock()
@@ -110,7 +110,7 @@ func (r *Receipts) watch(id ID, seq uint64) chan struct{} {
 	return changed
 }
 
-// leave ends a watch.
+// leave removes a watcher.
 func (r *Receipts) leave(id ID, changed chan struct{}) {
 	l := r.pending.readers
 	l.Lock()
@@ -128,8 +128,8 @@ func (r *Receipts) isPending(id ID, seq uint64) bool {
 	return ok && v.Seq == seq
 }
 
-// search looks through the index for a pending write, some entries under each hold of the
-// readers' lock. An index by sequence number would cost every write time and memory.
+// search searches the index for a pending write, a chunk under each hold of the readers' lock. An index
+// by sequence number would cost every write time and memory.
 func (r *Receipts) search(ctx context.Context, seq uint64) (found Receipt, ok bool, err error) {
 	r.searching.Lock()
 	defer r.searching.Unlock()

@@ -17,11 +17,10 @@ type Salvaged = recovery.Salvaged
 // Missing counts the records that are known to be missing.
 type Missing = recovery.Missing
 
-// Recover repairs a journal that cannot be opened: it copies the directory aside, reads the records
-// that pass their checks, and puts them into a new journal, which takes the place of the old one by
-// a rename. Afterwards every entry with a pending write is in doubt. Recover leaves a healthy
-// journal as it is.
+// Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
+// that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
+// Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
 //
-// Errors: [ErrInUse], [ErrFormat] for a newer format, [ErrCorrupt] if nothing of a journal is
-// found, and those of the file system. After an error, the directory is as before.
+// Errors: [ErrInUse], [ErrFormat] for a newer format, [ErrCorrupt] if nothing of a journal is found,
+// and those of the file system. After an error, the directory is unchanged.
 func Recover(opts RecoverOptions) (*Recovery, error) { return recovery.Recover(opts) }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// calm is how long the journal must not refuse a write before it counts as no longer full. Without
-// it, a journal that fills as fast as it is flushed would log every second.
+// calm is how long the journal must refuse no write before it counts as not full. Without it, a journal
+// that fills as fast as it is flushed would log every second.
 const calm = 5 * time.Second
 
-// fullness records since when the journal refuses writes for want of room. Maintain looks
-// once a second, and so do a write that is refused and a caller that asks.
+// fullness records since when the journal has refused writes because it lacks room. Three callers
+// update it: Maintain once a second, a refused write, and a caller of Err.
 type fullness struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	since   time.Time // zero: the journal takes writes, and has for a while
-	last    time.Time // when the journal was last found full, or refused a write
-	why     error     // then
+	since   time.Time // zero: the journal has taken writes for a while
+	last    time.Time // when the journal was last found full, or last refused a write
+	why     error     // the reason at that time
 	refused time.Time // when the journal last refused a write
-	now     bool      // even the smallest write would be refused
+	now     bool      // the last check found no room for even the smallest write
 }
 
-// found takes note of what Err has found.
+// found records the result of Err.
 func (f *fullness) found(err error) {
 	f.mu.Lock()
 	f.now = errors.Is(err, ErrFull)
@@ -33,7 +33,7 @@ func (f *fullness) found(err error) {
 	f.log(err, began, over)
 }
 
-// refuse takes note of the error of a write.
+// refuse records the error of a refused write.
 func (f *fullness) refuse(err error) {
 	if !errors.Is(err, ErrFull) {
 		return
@@ -45,7 +45,7 @@ func (f *fullness) refuse(err error) {
 	f.log(err, began, over)
 }
 
-// log logs when the journal begins to refuse writes and when that is over, and holds no lock.
+// log logs when the journal begins and when it stops refusing writes. It holds no lock.
 func (f *fullness) log(err error, began bool, over time.Duration) {
 	if began {
 		f.logger.Warn("the journal refuses writes until there is room; reads and flushing go on", "reason", err)
@@ -55,7 +55,7 @@ func (f *fullness) log(err error, began bool, over time.Duration) {
 	}
 }
 
-// turn notices a beginning and an end. The caller holds mu.
+// turn updates the state, and reports when refusing begins or is over. The caller holds mu.
 func (f *fullness) turn(err error) (began bool, over time.Duration) {
 	now := time.Now()
 	switch full := errors.Is(err, ErrFull); {
@@ -70,9 +70,9 @@ func (f *fullness) turn(err error) (began bool, over time.Duration) {
 	return began, over
 }
 
-// Full returns since when, and why, the journal refuses writes for want of room; zero if it takes
-// them. The journal counts as full if [Journal.Err] has last found no room for even the smallest
-// write, or if the journal has refused a write, perhaps a large one, within the last seconds. A few
+// Full returns since when, and why, the journal has refused writes because it lacks room; zero if it
+// takes them. The journal counts as full if the last call of [Journal.Err] found no room for even the
+// smallest write, or if a write, perhaps a large one, was refused within the last seconds. A few
 // seconds with room do not reset the time.
 func (j *Journal) Full() (since time.Time, why error) {
 	f := j.full

@@ -7,30 +7,30 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// knownRow is an entry's row in its namespace's listing, with the origin of the knowledge.
+// knownRow is new knowledge about an entry's row in its namespace's listing, and where it comes from.
 type knownRow struct {
 	Row
 	gone    bool
-	arrived bool    // by a write of ours, just now
-	shownAt float64 // Unix seconds: else, upstream's updated_at of it
-	foreign bool    // and its value is not the one that was kept as a write of ours
+	arrived bool    // one of our writes has just settled
+	shownAt float64 // otherwise, Unix seconds: updated_at as upstream showed it
+	foreign bool    // and its value is not the one that was kept as our write
 }
 
-// rowChange updates a namespace's listing, and the listings under way, after a change of one entry.
+// rowChange updates a namespace's listing, and the listings in flight, after one entry has changed.
 type rowChange struct {
 	observe func(*ListingFill)
 	stripe  *stripe
 	listing string
-	write   func(*store.Tx) // nil if the listing on the disk stays as it is
-	kept    bool            // the listing on the disk has a row of the entry then
-	bytes   int             // of that row
-	// had describes the row that the listing had before.
+	write   func(*store.Tx) // nil if the listing on disk stays unchanged
+	kept    bool            // the listing on disk then has a row of the entry
+	bytes   int             // list bytes of that row
+	// had describes the row before the change.
 	had base
-	// wasAbsent says that the listing was complete, and had no row of the entry.
+	// wasAbsent says that the listing was complete and had no row of the entry.
 	wasAbsent bool
 }
 
-// base returns what an entry with a copy counted before the change.
+// base returns the size that an entry with a copy counted for before the change.
 func (r *rowChange) base(past *settledCopy) base {
 	switch {
 	case r.had.known:
@@ -43,7 +43,7 @@ func (r *rowChange) base(past *settledCopy) base {
 
 func (r *rowChange) changes() bool { return r.write != nil }
 
-// fill makes the change. The copies lock is held.
+// fill makes the change. The caller holds the copies lock.
 func (r *rowChange) fill(tx *store.Tx) {
 	for _, f := range r.stripe.observers[r.listing] {
 		r.observe(f)
@@ -53,12 +53,12 @@ func (r *rowChange) fill(tx *store.Tx) {
 	}
 }
 
-// bringRow updates the namespace's listing, if there is one, and the listings under way with one
-// entry. The caller holds the copies lock.
+// bringRow updates one entry in the namespace's listing, if there is one, and in the listings in
+// flight. The caller holds the copies lock.
 //
-// A write that has just arrived is newer than all rows that upstream has listed, even if its time is
-// earlier, as clocks differ. Of two writes, the one that arrived later is newer: readers of a listing go
-// by Origin.Seq.
+// A write that has just settled counts as newer than all rows that upstream has listed, even if its
+// time is earlier, because clocks differ. Of two writes, the one with the higher Origin.Seq is newer
+// for readers of a listing.
 func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(namespace), listing: namespace}
 	change.observe = func(f *ListingFill) { f.known = append(f.known, k) }
@@ -86,8 +86,8 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	} else if old.Origin.NewerThan(k.shownAt) {
 		row = old
 	} else if same := old.Origin.Shown(old.ListBytes == row.ListBytes, k.shownAt); same.Seq != 0 && !k.foreign { // guard 10.6
-		// The row keeps its time, and so its place in the order of the writes: the next
-		// listing gives all of them upstream's times at once.
+		// The row keeps its time, and so its place in the order of the writes. The next listing gives
+		// all of them upstream's times at once.
 		row.Origin, row.UpdatedAt = same, old.UpdatedAt
 	}
 	row.UpdatedAt = max(row.UpdatedAt, old.UpdatedAt)
@@ -119,10 +119,10 @@ func (c *copies) row(key []byte, name string) (row Row, kept bool, err error) {
 	return row, kept, nil
 }
 
-// forgetRow removes an entry from the namespace's listing when nobody knows what upstream holds of
-// it. From then on the listing is incomplete, and so old that the next reader asks upstream for
-// another. forgetRow also drops the listings under way, which may be older than what readers have
-// seen. The caller holds the copies lock.
+// forgetRow removes an entry from the namespace's listing when it is unclear what upstream holds for
+// it. The listing becomes incomplete, and so old that the next reader asks upstream for another.
+// forgetRow also drops the listings in flight, which may be older than what readers have seen. The
+// caller holds the copies lock.
 func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	change := &rowChange{stripe: c.stripe(id.Namespace), listing: id.Namespace}
 	change.observe = func(f *ListingFill) { f.overtaken = true }
@@ -139,7 +139,7 @@ func (c *copies) forgetRow(id ID) (*rowChange, error) {
 	return change, nil
 }
 
-// forget removes everything known of an entry when nobody knows what upstream holds of it. The
+// forget removes the copy and the row of an entry when it is unclear what upstream holds for it. The
 // caller holds the copies lock.
 func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 	row, err := c.forgetRow(id)
@@ -152,8 +152,8 @@ func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 	}, nil
 }
 
-// header reads the header of a listing that is about to change. A damaged one is no listing
-// any more, and the change removes it.
+// header reads the header of a listing that is about to change. A damaged header counts as no listing,
+// and the change removes it.
 func (c *copies) header(namespace string, change *rowChange) (h record.Header, listed bool, err error) {
 	h, listed, err = readHeader(c.store.DB(), namespace)
 	damaged, err := c.giveUp(err)
@@ -178,7 +178,7 @@ func setHeader(tx *store.Tx, namespace string, h record.Header) {
 	tx.Set(key, record.EncodeHeader(key, h))
 }
 
-// dropListing removes a listing, however damaged its records are.
+// dropListing removes a listing, even if its records are damaged.
 func dropListing(tx *store.Tx, namespace string) {
 	tx.Delete(record.HeaderKey(namespace))
 	tx.DeletePrefix(record.Within(record.RowPrefix, namespace))

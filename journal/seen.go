@@ -2,17 +2,17 @@ package journal
 
 import "sync"
 
-// seenAtMost bounds how many copies are remembered as confirmed or used. A forgotten one costs one
-// request upstream too many, or looks unused.
+// seenAtMost bounds how many copies are remembered as confirmed or used. Forgetting one costs one extra
+// request upstream, or makes the copy look unused.
 const seenAtMost = 1 << 15
 
-// seen remembers, in memory only, that upstream has confirmed copies and listings (an ID with an
-// empty key) as they are, and when they were last read. Neither is worth a write to the disk. After
-// a restart, copies are as old as the disk says. Its methods may be called concurrently.
+// seen remembers, in memory only, when upstream last confirmed copies and listings (an ID with an empty
+// key) unchanged, and when they were last read. Neither is worth a write to disk. After a restart,
+// copies are as old as the disk says. Its methods may be called concurrently.
 type seen struct {
 	mu sync.Mutex
-	// New notes go to young. When young is full it replaces old, whose notes are
-	// forgotten: so the latest notes are kept.
+	// New notes go to young. A full young replaces old and drops its notes, so that the latest notes
+	// are kept.
 	young, old map[ID]sighting
 }
 
@@ -33,7 +33,7 @@ func (s *seen) use(id ID, now float64) sighting {
 	return s.note(id, func(n *sighting) { n.usedAt = now })
 }
 
-// confirm notes that upstream has confirmed a copy as it is.
+// confirm notes when upstream confirmed a copy unchanged.
 func (s *seen) confirm(id ID, at float64) {
 	s.note(id, func(n *sighting) { n.confirmedAt = at })
 }

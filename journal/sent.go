@@ -8,8 +8,8 @@ import (
 )
 
 // MarkSent records, durably, that a write to the entry may reach upstream from now on, and that
-// upstream may yet carry out earlier requests, which would leave alsoMayLand. After a crash such an
-// entry is [Journal.InDoubt]. It returns [ErrFull] while the disk may lack the room to record the
+// upstream may yet carry out earlier requests, whose results are alsoMayLand. After a crash such an
+// entry is [Journal.InDoubt]. MarkSent returns [ErrFull] while the disk may lack the room to record the
 // outcome: the caller must not send the write yet.
 func (j *Journal) MarkSent(w Write, alsoMayLand ...Content) error {
 	if err := j.store.Acquire(); err != nil {
@@ -39,8 +39,8 @@ func setSent(tx *store.Tx, id ID, mark *record.Sent) {
 	tx.Set(key, record.EncodeSent(key, mark))
 }
 
-// marked returns the sent mark of a write's entry; the mark has no contents if there is none. Only
-// the attempt at the entry, which calls this, changes the mark.
+// marked returns the sent mark of a write's entry; without a mark, it has no contents. Only the attempt
+// at the entry, which calls this, changes the mark.
 func marked(s *store.Store, w Write) (*record.Sent, error) {
 	mark := &record.Sent{Seq: w.Seq}
 	_, err := store.Get(s.DB(), record.EntryKey(record.SentPrefix, w.ID), func(body []byte) (err error) {
@@ -50,8 +50,8 @@ func marked(s *store.Store, w Write) (*record.Sent, error) {
 	return mark, err
 }
 
-// UnmarkSent takes a sent mark back: the caller knows that the attempt did not reach
-// upstream. A crash may bring the mark back; the entry is then [Journal.InDoubt].
+// UnmarkSent removes a sent mark: the caller knows that the attempt did not reach upstream. A crash may
+// bring the mark back; the entry is then [Journal.InDoubt].
 func (j *Journal) UnmarkSent(id ID) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -67,9 +67,9 @@ func (j *Journal) UnmarkSent(id ID) error {
 // may yet carry out.
 type Doubtful struct {
 	ID
-	Contents []Content // that the requests of that process would leave
-	// Unknown says that the contents are not known: an older botwired has marked the entry, or it
-	// was recovered from a damaged journal.
+	Contents []Content // the results of that process's requests
+	// Unknown says that the contents are not known: an older botwired has marked the entry, or the
+	// journal was recovered from damage.
 	Unknown bool
 }
 

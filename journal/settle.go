@@ -8,10 +8,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Settle records that upstream has confirmed a write: it becomes the entry's settled
-// copy (for a delete: the copy goes), and leaves the pending set unless a newer
-// write to the entry is waiting. It supersedes the entry's dead letters from before it, and
-// says so in them. It is durable when Settle returns.
+// Settle records that upstream has confirmed a write. The write becomes the entry's settled copy (a
+// delete removes the copy), and leaves the pending set unless a newer write to the entry is pending.
+// Settle marks the entry's older dead letters as superseded. It is durable when it returns.
 func (j *Journal) Settle(w Write) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -57,13 +56,13 @@ func (j *Journal) Settle(w Write) error {
 	return nil
 }
 
-// settled returns the change that a confirmed write makes to the entry's settled copy past.
-// Upstream's own times are unknown: the write's times stand for them until upstream is asked. The
-// caller holds the copies lock.
+// settled returns the change that a confirmed write makes to the entry's settled copy past. Upstream's
+// own times are unknown, so the copy has the write's times until upstream is asked. The caller holds
+// the copies lock.
 //
-// On a disk without room for copies, settled still makes one while a newer write to the entry
-// waits: after a restart, only the copy shows that upstream's state is no other host's, to which
-// the newer write might lose (contract 17).
+// On a disk without room for copies, settled still makes one while a newer write to the entry is
+// pending. After a restart, only the copy shows that upstream's state is this host's, so that the newer
+// write does not lose to it (contract 17).
 func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool) (copied bool), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
@@ -94,30 +93,28 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	}, origin
 }
 
-// Failure says why upstream will never take a write.
+// Failure says why upstream will never accept a write.
 type Failure struct {
 	Kind DeadKind
-	// Status is the status with which upstream refused the write (HTTP's for BotWire); 0 if there
-	// is none. The journal does not interpret it.
+	// Status is the status with which upstream refused the write (HTTP's for BotWire); 0 if there is
+	// none. The journal does not interpret it.
 	Status int
 	Reason string // for people; never holds a value
-	// InDoubt says that upstream may hold an older write to the entry that never
-	// settled.
+	// InDoubt says that upstream may hold an older write to the entry that never settled.
 	InDoubt bool
 	// MayLand says that upstream may yet carry out an older write, or this one: the entry stays
 	// [Journal.InDoubt]. It implies InDoubt.
 	MayLand bool
 }
 
-// DeadLetter makes a write that upstream refused for good a dead letter, unless a
-// newer write to the entry is pending: then it was superseded. It is durable when
-// DeadLetter returns.
+// DeadLetter makes a write that upstream refused for good a dead letter. If a newer write to the entry
+// is pending, the write was superseded and leaves no dead letter. DeadLetter is durable when it
+// returns.
 //
-// Until then, readers of the entry wait: no answer may show them an older state that
-// a power cut could take back (contract 7). With Failure.InDoubt, readers may have seen
-// the older write: DeadLetter then removes the settled copy from before it, and its row.
-// When a newer write is pending, the entry stays [Journal.InDoubt], and with Failure.MayLand
-// in any case.
+// Until then, readers of the entry wait: no answer may show them an older state that a power cut could
+// undo (contract 7). With Failure.InDoubt, readers may have seen the older write: DeadLetter then
+// removes the older settled copy and its row. The entry stays [Journal.InDoubt] with Failure.MayLand,
+// and also with Failure.InDoubt if a newer write is pending.
 func (j *Journal) DeadLetter(w Write, why Failure) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -171,29 +168,28 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	return nil
 }
 
-// retiring ends an attempt at a write whose outcome is known. It removes the sent mark and, unless
-// a newer write waits, the pending record, for which it leaves a receipt. fill adds the other
-// records of the outcome; its version is nil if a newer write waits, which has left the receipt
-// already.
+// retiring ends an attempt at a write whose outcome is known. It removes the sent mark. Unless a newer
+// write is pending, it also removes the pending record and adds a receipt. fill adds the other records
+// of the outcome. Its version is nil if a newer write is pending, which has already added the receipt.
 //
-// retiring is applied under the readers' lock: a reader finds the entry pending before it and
-// settled after it.
+// retiring is applied under the readers' lock: a reader finds the entry pending before it and settled
+// after it.
 type retiring struct {
 	hiding
 	pending *pendingSet
 	copies  *copies
 	w       Write
 	fill    func(tx *store.Tx, last *record.Version)
-	state   record.ReceiptState // what has become of the write
+	state   record.ReceiptState // the outcome for the receipt
 	reason  string
-	dropped bool // by a person
-	hide    bool // readers wait until it is durable
-	// doubtful says that a request to the entry may yet be carried out.
+	dropped bool // a person has dropped it
+	hide    bool // readers wait until the change is durable
+	// doubtful says that upstream may yet carry out a request to the entry.
 	doubtful bool
 	unlock   func() // releases the copies lock
 
 	entry *pending.Entry
-	last  bool // no newer write is waiting
+	last  bool // no newer write is pending
 }
 
 // Fill runs in the order of all writes, so no newer write can come in between.
@@ -217,7 +213,7 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// Applied takes the write out of the pending set.
+// Applied removes the write from the pending set.
 func (r *retiring) Applied() {
 	change := Change{ID: r.w.ID, Seq: r.w.Seq}
 	switch p := r.pending; {

@@ -13,44 +13,43 @@ import (
 )
 
 const (
-	// nearFull is the percentage of its limit at which a namespace counts as nearly full, and
-	// nearFullNoMore the one below which it no longer does. Between the two, the log does not
-	// repeat itself.
+	// nearFull is the percentage of its limit at which a namespace counts as nearly full. It stops
+	// counting so below nearFullNoMore. The gap keeps the log from repeating itself.
 	nearFull       = 80
 	nearFullNoMore = 75
-	// lookFrom is the percentage of its limit from which on the journal looks up what a put
-	// replaces. Below it, a put costs nothing, and the count is too high by an eighth of the limit
-	// at most.
+	// lookFrom is the percentage of its limit at which the journal begins to look up what a put
+	// replaces. Below it, a put costs no lookup, and the count is too high by an eighth of the limit at
+	// most.
 	lookFrom = 25
 	// logAgain is how long the log stays silent about a namespace whose size goes up and down.
 	logAgain = time.Minute
-	// learnedFor is how long upstream's word that a namespace is full counts.
+	// learnedFor is how long a limit learned from upstream's refusal applies.
 	learnedFor = time.Hour
 )
 
-// SizesOptions configures sizes.
+// SizesOptions configures [Sizes].
 type SizesOptions struct {
-	// Limit returns the most that a namespace may hold, as [Sizes] counts; 0 is no limit. It
-	// is quick, and its answer may change.
+	// Limit returns the maximum size of a namespace, as [Sizes] counts; 0 means no limit. It must be
+	// quick, and its answer may change.
 	Limit func(namespace string) int64
-	// Logger receives one line when a namespace is nearly full, and one when it is full. The
-	// journal's writers wait for it. It must not be nil.
+	// Logger receives one line when a namespace is nearly full, and one when it is full. The journal's
+	// writers wait for it. It must not be nil.
 	Logger *slog.Logger
 }
 
-// Sizes estimates how much each namespace will hold upstream once everything pending is flushed.
-// The journal refuses a put that makes a namespace larger than its limit. Sizes counts what a
-// listing shows as the size of a value: characters up to the first NUL. Names do not count.
+// Sizes estimates how much each namespace will hold upstream once everything pending is flushed. The
+// journal refuses a put that makes a namespace larger than its limit. Sizes counts each value with the
+// size that a listing shows: its characters up to the first NUL. Names do not count.
 //
-// The count changes by what each write, answer of upstream and listing adds to what is known of an
-// entry. A complete listing replaces it. It is approximate:
+// Each write, answer from upstream and listing changes the count by the difference to what is known of
+// an entry. A complete listing replaces the count. The count is approximate:
 //
-//   - A put counts as new until it settles, or a listing shows what it replaces, unless its namespace
-//     holds lookFrom percent of its limit: then the journal looks that up.
-//   - An entry counts on when its copy goes for want of room. Once a namespace has such entries,
-//     what upstream shows of an entry of which nothing is known counts nothing, as it may count
-//     already, and a delete of it takes off the largest entry that has settled. A put counts as new.
-//     The rows of a listing are the least that the namespace holds.
+//   - A put counts as new until it settles, or a listing shows what it replaces. But if its namespace
+//     holds lookFrom percent of its limit, the journal looks up what the put replaces.
+//   - An entry still counts after its copy was removed to make room. Once a namespace has such entries,
+//     an unknown entry that upstream shows adds nothing, because it may count already. A delete of an
+//     unknown entry subtracts the size of the largest settled entry; a put counts as new. The rows of
+//     a listing are a lower bound.
 //
 // The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
 // the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
@@ -60,17 +59,17 @@ type Sizes struct {
 
 	mu     sync.Mutex // guards the fields below
 	spaces map[string]*size
-	near   map[string]*size // the spaces that were nearly full when they last changed
-	read   bool             // what is on the disk counts
+	near   map[string]*size // namespaces that were nearly full when they last changed
+	read   bool             // the entries on disk are counted
 }
 
 // size is the estimate for one namespace.
 type size struct {
-	settled  int64 // what upstream is taken to hold
-	pending  int64 // what the newest pending writes add to that
-	largest  int64 // no entry that has settled is larger
-	unknown  bool  // entries count of which nothing is known any more
-	refused  bool  // the change under way is a refusal
+	settled  int64 // what upstream holds, as estimated
+	pending  int64 // what the newest pending writes add
+	largest  int64 // an upper bound for the size of each settled entry
+	unknown  bool  // the count includes entries that are no longer known
+	refused  bool  // the change in progress is a refusal
 	learned  *learnedLimit
 	logged   level
 	loggedAt time.Time
@@ -82,7 +81,7 @@ type learnedLimit struct {
 	at    time.Time
 }
 
-// level is how full a namespace is according to the log.
+// level is how full a namespace is, as last logged.
 type level uint8
 
 const (
@@ -100,15 +99,15 @@ func NewSizes(opts SizesOptions) *Sizes {
 type NamespaceSize struct {
 	Bytes int64
 	Limit int64 // 0 if neither the settings nor upstream give one
-	// LearnedUntil is not zero if Limit is not the setting's: upstream has refused a write when the
-	// namespace held about Limit, and the journal goes by that until then.
+	// LearnedUntil is set if upstream's refusal gave the Limit, not the settings: upstream refused a
+	// write when the namespace held about Limit bytes. The journal uses this limit until then.
 	LearnedUntil time.Time
 }
 
 // Limited reports whether there is a limit.
 func (r *NamespaceSize) Limited() bool { return r.Limit > 0 || !r.LearnedUntil.IsZero() }
 
-// holds reports whether a namespace with so many more bytes holds so many percent of its limit.
+// holds reports whether a namespace with more additional bytes holds percent of its limit.
 func (r *NamespaceSize) holds(percent, more int64) bool {
 	return r.Limited() && (r.Bytes+more)*100 >= r.Limit*percent
 }
@@ -121,7 +120,7 @@ func (r *NamespaceSize) crossedBy(grows int64) bool {
 // Nothing was written.
 type NamespaceFullError struct {
 	Namespace string
-	Grows     int64 // by so much
+	Grows     int64 // bytes that the write adds
 	NamespaceSize
 }
 
@@ -136,8 +135,9 @@ func (e *NamespaceFullError) Error() string {
 		e.Namespace, e.Bytes, e.Grows, e.Limit)
 }
 
-// report returns the size and its limit; limit is the setting's, 0 for none. The count may be
-// negative, for want of what is on the disk or of what nobody here has seen. The caller holds mu.
+// report returns the size and its limit. limit is the setting's; 0 means none. The count may be
+// negative, because it does not include the disk yet, or entries that this host has not seen. The
+// caller holds mu.
 func (sp *size) report(limit int64) NamespaceSize {
 	if sp == nil {
 		return NamespaceSize{Limit: limit}
@@ -155,7 +155,7 @@ func (sp *size) report(limit int64) NamespaceSize {
 	return r
 }
 
-// shown is what others see of the size.
+// shown returns the size as callers see it: never negative.
 func (r NamespaceSize) shown() NamespaceSize {
 	r.Bytes = max(0, r.Bytes)
 	return r
@@ -172,7 +172,7 @@ func (s *Sizes) Of(namespace string) NamespaceSize {
 	return s.spaces[namespace].report(limit).shown()
 }
 
-// NearlyFull returns, by name, the namespaces that hold 80 % of their limit and more.
+// NearlyFull returns, by name, the namespaces that hold at least 80 % of their limit.
 func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 	all := make(map[string]NamespaceSize)
 	if s == nil {
@@ -189,9 +189,9 @@ func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 	return all
 }
 
-// Learn notes that upstream has refused a write because the namespace is full. The present size
-// becomes the limit, for an hour, or until upstream takes a write that makes the namespace larger,
-// or an unknown entry is deleted.
+// Learn records that upstream has refused a write because the namespace is full. The present size
+// becomes the limit for an hour, or until upstream accepts a write that makes the namespace larger or
+// deletes an unknown entry.
 func (s *Sizes) Learn(namespace string) {
 	s.change(namespace, func(sp *size) {
 		sp.settled = max(sp.settled, -sp.pending)
@@ -200,8 +200,8 @@ func (s *Sizes) Learn(namespace string) {
 	})
 }
 
-// Changed compares all namespaces with the limits at once; without it, a namespace is compared when
-// it next changes.
+// Changed compares all namespaces with the limits now. Otherwise a namespace is compared at its next
+// change.
 func (s *Sizes) Changed() {
 	s.mu.Lock()
 	names := slices.Collect(maps.Keys(s.spaces))
@@ -211,8 +211,8 @@ func (s *Sizes) Changed() {
 	}
 }
 
-// change changes the count of a namespace, and logs if the namespace is now nearly full, or full,
-// as a refused write shows.
+// change changes the count of a namespace. It logs if the namespace becomes nearly full, or if a
+// refused write shows that it is full.
 func (s *Sizes) change(namespace string, by func(*size)) {
 	if s == nil {
 		return
@@ -247,7 +247,7 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 	}
 }
 
-// calm has the log speak again of a namespace that has been well below its limit for a while.
+// calm allows new log lines about a namespace that has been well below its limit for a while.
 func (sp *size) calm(r NamespaceSize) {
 	if sp.logged != notFull && !r.holds(nearFullNoMore, 0) && time.Since(sp.loggedAt) >= logAgain {
 		sp.logged = notFull
@@ -266,14 +266,14 @@ func (s *Sizes) log(namespace string, now level, r NamespaceSize) {
 	s.opts.Logger.Warn(what, "namespace", namespace, "bytes", r.Bytes, "limit", r.Limit, "limit_from", from)
 }
 
-// sizing holds what the admission of a write needs to know of sizes.
+// sizing is the part of a write's admission that concerns sizes.
 type sizing struct {
-	limit    int64 // the setting's; 0 for none
-	anySize  bool  // a person or upstream has decided: the journal takes the write at any size
-	trial    bool  // it is only asked whether the write would be taken
-	looked   bool  // for base
-	base     int   // the entry's size without its pending write; 0 if it is not known
-	replaces int32 // bytes that the count takes off for this write
+	limit    int64 // the setting's limit; 0 means none
+	anySize  bool  // accept the write at any size, because a person or upstream has decided
+	trial    bool  // only check whether the write would be accepted
+	looked   bool  // base was looked up
+	base     int   // the entry's size without its pending write; 0 if unknown
+	replaces int32 // bytes that the count subtracts for this write
 }
 
 // putSize returns what a write adds to the size of its namespace.
@@ -284,8 +284,8 @@ func putSize(op Op, listBytes int) int64 {
 	return 0
 }
 
-// admit counts a write, unless it is on trial, or refuses it. It does neither if the entry must be
-// looked up first. latest is the entry's newest pending write, if one exists.
+// admit counts a write or refuses it. It only checks a write on trial. If look is true, it did neither:
+// the caller must look up the entry first. latest is the entry's newest pending write, if one exists.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look bool, err error) {
 	now, was := putSize(a.Op, a.ListBytes), int64(a.base) // guard 18.16
 	if exists {
@@ -310,7 +310,7 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 	return look, err
 }
 
-// restored counts a pending write that an earlier process has left.
+// restored counts a pending write of an earlier process.
 func (s *Sizes) restored(id ID, v *record.Version) {
 	s.change(id.Namespace, func(sp *size) {
 		sp.pending += putSize(v.Op, int(v.ListBytes))
@@ -325,8 +325,8 @@ func (s *Sizes) retired(e *pending.Entry, last *record.Version) {
 	})
 }
 
-// followed counts that upstream has taken a write behind which a newer one to its entry waits: the
-// newer one replaces just that.
+// followed counts that upstream has taken a write while a newer one to its entry is pending. The newer
+// one now replaces exactly that write.
 func (s *Sizes) followed(e *pending.Entry, w *Write) {
 	s.change(w.Namespace, func(sp *size) {
 		now := putSize(w.Op, w.ListBytes)
@@ -346,10 +346,10 @@ type resizing struct {
 	from      base
 	to        int64
 	kept      bool // a copy or a row of the entry is kept
-	confirmed bool // by a write of this journal's, which upstream has taken
+	confirmed bool // upstream has accepted a write of this journal
 }
 
-// resized counts what upstream holds of an entry.
+// resized counts that an entry's size upstream has changed.
 func (s *Sizes) resized(namespace string, c resizing) {
 	s.change(namespace, func(sp *size) {
 		if hasRoom := c.to > c.from.bytes || c.to == 0 && !c.from.known; hasRoom && c.confirmed {
@@ -358,7 +358,7 @@ func (s *Sizes) resized(namespace string, c resizing) {
 		from := c.from.bytes
 		switch {
 		case c.from.known || !sp.unknown:
-		case !c.confirmed: // it may be an entry that counts
+		case !c.confirmed: // the count may already include the entry
 			from = min(max(0, sp.settled), c.to) // guard 18.32
 		case c.to == 0: // guard 18.28
 			from = min(sp.settled, sp.largest)
@@ -369,12 +369,12 @@ func (s *Sizes) resized(namespace string, c resizing) {
 	})
 }
 
-// forgot notes that nothing may be known any more of some entries of a namespace. They still count.
+// forgot records that some entries of a namespace may no longer be known. They still count.
 func (s *Sizes) forgot(namespace string) {
 	s.change(namespace, func(sp *size) { sp.unknown = true })
 }
 
-// forgotAny notes the same of all namespaces.
+// forgotAny does the same for all namespaces.
 func (s *Sizes) forgotAny() {
 	if s == nil {
 		return
@@ -386,16 +386,16 @@ func (s *Sizes) forgotAny() {
 	}
 }
 
-// relisting is the difference between a listing and what was known.
+// relisting sums up how a listing differs from what was known.
 type relisting struct {
-	all      int64 // in all rows
-	grown    int64 // of the entries that were known
-	found    int64 // in rows of entries that were not known
-	replaced int64 // in rows of entries with a pending write, for which nothing was taken off yet
+	all      int64 // list bytes of all rows
+	grown    int64 // growth of the known entries
+	found    int64 // list bytes of the rows of unknown entries
+	replaced int64 // list bytes of the rows of entries with a pending write, which are not subtracted yet
 }
 
-// relisted counts a listing. A complete one replaces the count, and the count is no less than what any
-// one shows. Until the disk is counted, only the difference counts: the rest comes with the disk.
+// relisted counts a listing. A complete listing replaces the count; an incomplete one is its lower
+// bound. Until the disk is counted, only the difference counts, and the rest comes with the disk.
 func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
 	s.change(namespace, func(sp *size) {
 		if sp.settled += r.grown; !sp.unknown {
@@ -405,11 +405,11 @@ func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
 			sp.settled = r.all // guard 18.20
 		}
 		sp.pending -= r.replaced
-		sp.unknown = !complete // upstream does not list the others any more
+		sp.unknown = !complete // upstream no longer lists the other entries
 	})
 }
 
-// unsettle forgets what has settled: a snapshot holds it. The caller is in the store's order.
+// unsettle resets the settled sizes, because a snapshot holds them. The caller is in the store's order.
 func (s *Sizes) unsettle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -418,7 +418,7 @@ func (s *Sizes) unsettle() {
 	}
 }
 
-// counted counts an entry on the disk, and what a pending write replaces of it.
+// counted counts an entry on disk, and what a pending write replaces of it.
 func (s *Sizes) counted(namespace string, bytes, replaced int64) {
 	s.change(namespace, func(sp *size) {
 		sp.settled += bytes // guard 18.21
@@ -427,8 +427,8 @@ func (s *Sizes) counted(namespace string, bytes, replaced int64) {
 	})
 }
 
-// allCounted notes that what is on the disk counts. Limits that upstream has shown before were the count
-// of what was written since the start.
+// allCounted records that the entries on disk are counted. Limits learned before did not include them,
+// so allCounted sets these anew.
 func (s *Sizes) allCounted() {
 	s.mu.Lock()
 	s.read = true

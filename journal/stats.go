@@ -13,18 +13,18 @@ import (
 type Stats struct {
 	Pending      int     // entries with a pending write
 	PendingBytes int64   // as the budget counts them
-	OldestSince  float64 // Unix seconds; 0 when nothing is pending
+	OldestSince  float64 // Unix seconds; 0 if nothing is pending
 	DeadLetters  int
-	// OpenDeadLetters counts the refused writes that no later write has superseded. While
-	// Rebuilding, it may lack some.
+	// OpenDeadLetters counts the refused writes that no later write has superseded. During Rebuilding,
+	// it may lack some.
 	OpenDeadLetters int
 	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
 	DeadBytes  int64
-	LastSeq    uint64 // the highest sequence number given out
-	Receipts   int    // that are kept
-	// DamagedCopies counts the settled copies and listings, and DamagedTables the files with
-	// records, that were found damaged since the journal was opened.
+	LastSeq    uint64 // the highest sequence number assigned
+	Receipts   int    // receipts that are kept
+	// DamagedCopies counts the settled copies and listings found damaged since the journal was opened,
+	// and DamagedTables the damaged files.
 	DamagedCopies int64
 	DamagedTables int64
 	Rebuilding    bool // Pending and Namespaces are still growing
@@ -38,8 +38,8 @@ type NamespaceStats struct {
 	OldestSince  float64
 }
 
-// SyncUnderWay returns how long the fsync under way has taken so far; 0 if there is none. It
-// returns at once, also while the disk hangs, and after Close.
+// SyncUnderWay returns how long the fsync in progress has taken so far; 0 if there is none. It returns
+// at once, even while the disk hangs or after Close.
 func SyncUnderWay(j *Journal) time.Duration { return j.store.SyncUnderWay() }
 
 // OldestAge returns how long the oldest pending write has waited; 0 if there is none.
@@ -53,8 +53,7 @@ func (s Stats) OldestAge() time.Duration {
 // OldestAge returns how long the namespace's oldest pending write has waited.
 func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }
 
-// Stats summarises the journal, namespace by namespace. It may show a change that is made
-// meanwhile, or not.
+// Stats summarizes the journal by namespace. It may or may not include concurrent changes.
 func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
@@ -85,9 +84,8 @@ func (p *pendingSet) rebuilding() bool {
 	return !p.index.Complete()
 }
 
-// summary describes a namespace. Once the oldest entry has left, summary searches for the
-// next oldest, but only now and then: between searches, OldestSince may be a little too
-// early.
+// summary describes a namespace. When the oldest entry has left, summary searches for the next oldest,
+// but only now and then. Between searches, OldestSince may be a little too early.
 func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
 	p.searching.Lock()
 	defer p.searching.Unlock()
@@ -107,26 +105,26 @@ func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
 	}
 }
 
-// findOldest searches a namespace, a part of it under each hold of the readers' lock.
+// findOldest searches a namespace, a chunk under each hold of the readers' lock.
 func (p *pendingSet) findOldest(space *pending.Space) {
 	p.readers.Lock()
 	search := space.NewSearch()
 	p.readers.Unlock()
-	for done := false; !done; { // a writer that waits goes before the next step
+	for done := false; !done; { // a waiting writer goes before the next step
 		p.readers.RLock()
 		done = search.Step(walkChunk) // guard 6.8
 		p.readers.RUnlock()
 	}
 }
 
-// Holdings counts what a journal keeps from one upstream, or for it.
+// Holdings counts the records that a journal keeps from one upstream, or for it.
 type Holdings struct {
 	Pending     int  // entries with a pending write
 	DeadLetters int  // refused writes
 	Copies      bool // settled copies, listings or sent marks
 }
 
-// Holdings looks into the store, also before [Journal.Run].
+// Holdings reads the store. It works before [Journal.Run].
 func (j *Journal) Holdings() (h Holdings, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return h, err

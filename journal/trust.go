@@ -13,27 +13,26 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Suspect describes a suspect namespace: upstream no longer holds many entries that it has
-// confirmed. While it is suspect, their copies and rows stay.
+// Suspect describes a suspect namespace: upstream no longer holds many entries that it has confirmed.
+// While a namespace is suspect, its copies and rows stay.
 type Suspect = record.Suspect
 
 // LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
 // the journal rejects their absence.
 type LossLimit struct {
-	// Entries is the number of missing entries from which on the journal rejects their absence; 0
-	// means that it accepts any number.
+	// Entries is the number of missing entries from which the journal rejects their absence; 0 means
+	// that it accepts any number.
 	Entries int
-	// Share is the share of the namespace's confirmed entries, from 0 to 1, that must be missing as
-	// well.
+	// Share is the share of the namespace's confirmed entries, from 0 to 1, that must be missing too.
 	Share float64
 }
 
-// UsualLossLimit is the limit of most namespaces. Below it, other hosts may just be tidying up;
-// above it, upstream has probably lost data.
+// UsualLossLimit is the limit of most namespaces. Below it, other hosts may just be cleaning up; above
+// it, upstream has probably lost data.
 var UsualLossLimit = LossLimit{Entries: 10, Share: 0.5}
 
-// lossWindow is how long accepted losses of small namespaces count together with those of others. A
-// host with the wrong upstream.url asks for all namespaces that it uses within minutes.
+// lossWindow is how long the accepted losses of small namespaces are added up. A host with the wrong
+// upstream.url asks for all namespaces that it uses within minutes.
 const lossWindow = 10 * time.Minute
 
 // Rejection is the reason why the journal does not accept an answer of upstream.
@@ -41,12 +40,12 @@ type Rejection uint8
 
 // The reasons.
 const (
-	NotRejected Rejection = iota // the answer counts
-	OlderAnswer                  // a newer state is known
+	NotRejected Rejection = iota // the answer was accepted
+	OlderAnswer                  // the journal knows a newer state
 	DataLoss                     // upstream seems to have lost the namespace, see [Suspect]
 )
 
-// Trust decides which answers of upstream the journal accepts. It rejects an older state than the
+// Trust decides which of upstream's answers the journal accepts. It rejects a state older than the
 // known one (contract 7), and the absence of many entries at once. Its methods may be called
 // concurrently.
 type Trust struct {
@@ -55,10 +54,10 @@ type Trust struct {
 	logger    *slog.Logger
 
 	mu       sync.Mutex   // one of the innermost locks
-	some     atomic.Int32 // the number of suspects: usually 0, and nobody takes the lock
+	some     atomic.Int32 // the number of suspects; usually 0, and then readers take no lock
 	suspects map[string]Suspect
 	older    map[string]*olderAnswers
-	gone     []loss // accepted within lossWindow, the oldest first
+	gone     []loss // losses accepted within lossWindow, the oldest first
 }
 
 // olderAnswers counts the rejected older answers of a namespace.
@@ -67,10 +66,10 @@ type olderAnswers struct {
 	last  time.Time // when the last one came
 }
 
-// olderRun is the longest pause within one run of older answers. The log has one line for a run.
+// olderRun is the longest pause within one run of older answers. The log gets one line for each run.
 const olderRun = 10 * time.Minute
 
-// loss is an accepted loss: a namespace has lost most of its entries, but fewer than its limit.
+// loss is an accepted loss: a namespace has lost all its entries, but fewer than the limit.
 type loss struct {
 	at      time.Time
 	entries int
@@ -82,7 +81,7 @@ func (t *Trust) recall(s *store.Store) error {
 	prefix := []byte(record.HeaderPrefix)
 	defer func() { t.some.Store(int32(len(t.suspects))) }()
 	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
-		if body, err := record.Unseal(key, value); err == nil { // a damaged header says nothing
+		if body, err := record.Unseal(key, value); err == nil { // skip a damaged header
 			// guard 9.46
 			if h, err := record.DecodeHeader(body); err == nil && h.Suspect.Since != 0 {
 				t.suspects[string(key[len(prefix):])] = h.Suspect
@@ -92,7 +91,7 @@ func (t *Trust) recall(s *store.Store) error {
 	})
 }
 
-// Suspect returns a suspect namespace's description; ok is false if the namespace is not suspect.
+// Suspect describes a suspect namespace; ok is false if the namespace is not suspect.
 func (t *Trust) Suspect(namespace string) (Suspect, bool) {
 	if t.some.Load() == 0 {
 		return Suspect{}, false
@@ -110,8 +109,8 @@ func (t *Trust) Suspects() map[string]Suspect {
 	return maps.Clone(t.suspects)
 }
 
-// OlderAnswers returns, by namespace, how many answers since the start showed an older state than
-// the known one.
+// OlderAnswers returns, by namespace, how many answers since the start showed a state older than the
+// known one.
 func (t *Trust) OlderAnswers() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +126,7 @@ func (t *Trust) OlderAnswers() map[string]int {
 // olderNamespaces bounds the number of namespaces whose older answers are counted.
 const olderNamespaces = 10_000
 
-// heard counts older answers of upstream, and logs the first one of a run.
+// heard counts older answers from upstream, and logs the first one of a run.
 func (t *Trust) heard(namespace string, older int) {
 	if t.count(namespace, older) {
 		t.logger.Warn("upstream has answered with an older state than it has confirmed before: botwired goes on with the newer one, "+
@@ -135,7 +134,7 @@ func (t *Trust) heard(namespace string, older int) {
 	}
 }
 
-// count reports whether a run of older answers begins.
+// count counts older answers, and reports whether a run begins.
 func (t *Trust) count(namespace string, older int) (begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,16 +153,16 @@ func (t *Trust) count(namespace string, older int) (begins bool) {
 	return begins
 }
 
-// NoteContradiction counts an answer of upstream that denies an entry which its own list has.
+// NoteContradiction counts an answer from upstream that denies an entry which upstream's own list has.
 func (t *Trust) NoteContradiction(namespace string) { t.heard(namespace, 1) }
 
-// checkedFor is how long an incomplete listing answers for the entries that it lacks: upstream
-// holds too many keys to have lost them all, and cannot list the others.
+// checkedFor is how long an incomplete listing vouches for the entries that it lacks: upstream holds
+// too many keys to have lost them all, and cannot list the others.
 const checkedFor = time.Minute
 
-// NeedsProof reports whether the caller must check upstream's list before it accepts that upstream
-// does not hold the entry: a copy shows that upstream has held it, and no recent list leaves the
-// question open.
+// NeedsProof reports whether the caller must check upstream's list before it accepts that upstream does
+// not hold the entry. It returns true if a copy shows that upstream has held the entry, unless a recent
+// incomplete list lacks it.
 func (t *Trust) NeedsProof(id ID) (bool, error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -196,8 +195,8 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete: unlike
-// other absences, it is accepted without a check. See [Journal.Fill] for valid.
+// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete. Unlike
+// other absences, this one is accepted without a check. See [Journal.Fill] for valid.
 func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -211,8 +210,8 @@ func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	return err
 }
 
-// suspicious reports whether too many of a namespace's confirmed entries are missing to accept
-// that. A small namespace that is gone as a whole counts together with others.
+// suspicious reports whether too many of a namespace's confirmed entries are missing to accept their
+// absence. The losses of small namespaces that are gone as a whole are added up.
 func (t *Trust) suspicious(namespace string, missing, of int) bool {
 	limits := t.lossLimit
 	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42
@@ -240,7 +239,7 @@ func (t *Trust) suspicious(namespace string, missing, of int) bool {
 	return false
 }
 
-// note updates a namespace's state in memory, and returns the one before.
+// note updates a namespace's state in memory, and returns the previous state.
 func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -254,7 +253,7 @@ func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
 	return past
 }
 
-// tell logs a change.
+// tell logs when a namespace becomes suspect or stops being suspect.
 func (t *Trust) tell(namespace string, past, now Suspect) {
 	switch {
 	case past.Since == 0 && now.Since != 0:
@@ -266,14 +265,15 @@ func (t *Trust) tell(namespace string, past, now Suspect) {
 	}
 }
 
-// isSuspect reports whether a namespace's copies and listing must stay: nobody else may have them.
+// isSuspect reports whether a namespace is suspect. Its copies and listing must stay, because upstream
+// may have lost them.
 func (t *Trust) isSuspect(namespace string) bool {
 	_, ok := t.Suspect(namespace)
 	return ok
 }
 
-// SetRestoring records, durably, whether a person wants upstream to get back what it has lost. It
-// does nothing if the namespace is not suspect.
+// SetRestoring records, durably, whether a person wants to restore upstream's lost entries. It does
+// nothing if the namespace is not suspect.
 func (t *Trust) SetRestoring(namespace string, on bool) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -305,7 +305,7 @@ type restoring struct {
 	applied func()
 }
 
-// Applied updates what is known in memory, and releases the copies lock.
+// Applied updates the state in memory, and releases the copies lock.
 func (r *restoring) Applied() { r.applied() }
 
 // CopyHead is an entry's settled copy without its value.
@@ -314,8 +314,8 @@ type CopyHead struct {
 	UpdatedAt float64 // Unix seconds
 }
 
-// Copies returns, in the order of their keys, up to most settled copies of a namespace that follow
-// a key and have no pending write.
+// Copies returns, in key order, up to most settled copies of a namespace that follow after and have no
+// pending write.
 func (t *Trust) Copies(namespace, after string, most int) (kept []CopyHead, err error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {

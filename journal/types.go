@@ -26,8 +26,8 @@ type Observation = record.Observation
 // Row is one line of a listing.
 type Row = record.Row
 
-// Origin says which of this journal's writes an entry's state upstream is, and since when
-// upstream has it.
+// Origin says which of this journal's writes made an entry's state upstream, and since when upstream
+// has had it.
 type Origin = record.Origin
 
 // Content is the state in which a write leaves its entry, without the value.
@@ -39,25 +39,25 @@ func ContentOf(op Op, value string) Content { return record.ContentOf(op, value)
 // Winner is a state of an entry that has beaten another state.
 type Winner = record.Winner
 
-// NewWrite is a write to be journaled.
+// NewWrite is a write to journal.
 type NewWrite struct {
 	ID
 	Op        Op
 	Value     string
 	ListBytes int // the size that a listing shows for Value
-	// If, when not nil, decides in the order of all writes whether to go on. newest is the sequence
-	// number of the entry's newest pending write; 0 if there is none. If it returns false, the
-	// journal refuses the write with [ErrChanged]. The journal may ask more than once; the last
-	// answer counts. If must be quick and must not call the journal.
+	// If, when not nil, decides in the order of all writes whether to continue. newest is the sequence
+	// number of the entry's newest pending write; 0 if there is none. If it returns false, the journal
+	// refuses the write with [ErrChanged]. The journal may call it more than once; the last answer
+	// counts. If must be quick and must not call the journal.
 	If func(newest uint64) bool
-	// Held says that upstream holds the write already: the journal does not refuse it for the size
-	// of its namespace.
+	// Held says that upstream already holds the write: the journal does not refuse it for its
+	// namespace's size.
 	Held bool
 	// WrittenAt is the time of the write in Unix seconds of the wall clock; 0 means now. The fence
-	// compares it.
+	// compares this time.
 	WrittenAt float64
-	// At, if not 0, becomes the write's UpdatedAt, in Unix seconds: upstream has confirmed the
-	// write with this time, or has shown the state that the write copies. UpdatedAt is never
+	// At, if not 0, becomes the write's UpdatedAt, in Unix seconds: upstream has confirmed the write
+	// with this time, or has shown this time for the state that the write copies. UpdatedAt is never
 	// earlier than that of a pending write to the entry.
 	At float64
 	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
@@ -71,23 +71,23 @@ type NewWrite struct {
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.
 type Write struct {
 	ID
-	Seq       uint64 // position in the one order of all writes of this journal
+	Seq       uint64 // position in the order of all writes of this journal
 	Op        Op
 	Value     string  // empty for a delete
 	ListBytes int     // the size that a listing shows for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
-	WrittenAt float64 // when the caller wrote, by the wall clock as it was then; it may go back
+	WrittenAt float64 // when the caller wrote, by the wall clock at that time; it may go back
 	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
-	// SentAfter is for [Journal.Settle]: a time, by upstream's clock, before which upstream cannot
-	// have carried out the write; 0 if unknown.
+	// SentAfter is for [Journal.Settle]: upstream cannot have carried out the write before this time,
+	// by upstream's clock; 0 if unknown.
 	SentAfter float64
 	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if
 	// unknown.
 	CreatedAt float64
 
-	createdAt   float64 // when the entry was put first, or first after a delete
-	afterDelete bool    // a delete came before it: the settled copy is not its past
+	createdAt   float64 // when the entry was first put, or first put after a delete
+	afterDelete bool    // a delete came before it: the settled copy is of an older entry
 }
 
 func writeOf(id ID, v *record.Version, value string) Write {
@@ -115,7 +115,8 @@ func (p Pending) Age() time.Duration { return age(p.Since) }
 // Kind says how an entry's state is known.
 type Kind uint8
 
-// The kinds of a [State]. A pending write wins over a settled copy, and that over a listing.
+// The kinds of a [State]. A pending write takes precedence over a settled copy, which takes precedence
+// over a listing.
 const (
 	Unknown Kind = iota // only upstream knows
 	Settled             // upstream had this state when it was last asked
@@ -133,27 +134,26 @@ type State struct {
 	CreatedAt   float64 // Unix seconds
 	UpdatedAt   float64 // Unix seconds
 	ConfirmedAt time.Time
-	// WrittenAs is the sequence number of this journal's write that made the state. Settling keeps
-	// it, and so does an answer of upstream that still shows that write. It is 0 if another host
-	// made the state, as far as the journal knows.
+	// WrittenAs is the sequence number of this journal's write that made the state. Settling keeps it,
+	// and so does an answer from upstream that still shows that write. It is 0 if another host made the
+	// state, as far as the journal knows.
 	WrittenAs uint64
-	// InDoubt says that upstream may hold another state now or soon, because it may carry out a
-	// write that was not journaled. ConfirmedAt is long ago then.
+	// InDoubt says that upstream may hold another state now or soon, because it may carry out a write
+	// that was not journaled. ConfirmedAt is then long ago.
 	InDoubt bool
-	// Listed says that the listing has an entry that is otherwise Unknown.
+	// Listed says that the listing has the entry, whose state is otherwise Unknown.
 	Listed bool
 	// Rejection says why [Journal.Fill] did not accept upstream's answer. Only Fill sets it.
 	Rejection Rejection
 }
 
-// Listing is the last listing of a namespace that upstream gave, with all writes laid over it that
-// have settled since.
+// Listing is upstream's last listing of a namespace, merged with all writes that have settled since.
 type Listing struct {
-	Rows      []Row     // in order of key
+	Rows      []Row     // in key order
 	FetchedAt time.Time // when upstream was asked
 	Complete  bool      // it has all of upstream's keys, as far as the journal knows
-	Suspect   bool      // upstream no longer shows some of its entries, see [Suspect]
-	Cut       bool      // Rows lacks some of its rows
+	Suspect   bool      // upstream no longer shows some of its entries: see [Suspect]
+	Cut       bool      // rows were left out of Rows
 }
 
 // DeadKind is the reason why a write is a dead letter.
@@ -167,17 +167,17 @@ const (
 )
 
 // DeadLetter is an acknowledged write that has left the pending set without reaching upstream, or
-// another host's state that a write of this journal has overwritten. It is kept for a person to
-// decide.
+// another host's state that a write of this journal has overwritten. It is kept for a person to decide
+// on.
 type DeadLetter struct {
 	Write
-	// Theirs says that the letter is another host's state. Its times are upstream's, and Seq
+	// Theirs says that the dead letter is another host's state. Its times are upstream's, and Seq
 	// numbers only the dead letter.
 	Theirs bool
 	Winner *Winner // the state that has beaten it; nil if unknown
 	Kind   DeadKind
-	// SupersededBy is the sequence number of a later write of this journal to the entry that has
-	// settled; 0 if there is none.
+	// SupersededBy is the sequence number of this journal's later write to the entry that has settled;
+	// 0 if there is none.
 	SupersededBy uint64
 	Status       int     // see Failure.Status
 	Error        string  // the reason; never holds a value
@@ -191,18 +191,18 @@ type Change struct {
 	Written bool   // a new write became visible
 	Op      Op     // of the new write
 	Bytes   int    // length of the new write's value in UTF-8
-	Found   bool   // the new write is an earlier process's, which the index has just found
-	Ended   Ending // of the write that has left the pending set, if one has: see Ending.Seq
+	Found   bool   // the write is from an earlier process and was just found in the store
+	Ended   Ending // how a write has left the pending set; Ending.Seq is 0 if none has
 }
 
-// Ending says how a write has left the pending set. Each write has one, unless the process ends
-// first; its receipt says the same.
+// Ending says how a write has left the pending set. Each write gets one, unless the process ends first;
+// its receipt says the same.
 type Ending struct {
 	Seq     uint64 // of the write; 0 if none has ended
 	Op      Op
 	Bytes   int          // length of its value in UTF-8
 	State   ReceiptState // not ReceiptPending
-	Dropped bool         // a person has dropped it; ReceiptDead
+	Dropped bool         // a person has dropped it; State is ReceiptDead
 	By      uint64       // sequence number of this journal's later write that has superseded it; 0 if there is none
 	Reason  string       // for people; never holds a value
 }
@@ -215,8 +215,8 @@ var (
 	// ErrFull refuses a write because the budget or the disk is full. Nothing was
 	// written; the same write may be accepted later (contract 3).
 	ErrFull = errors.New("journal full")
-	// ErrChanged says that the condition of an [Journal.Append] no longer held, or that
-	// an answer of upstream was overtaken: look and decide again.
+	// ErrChanged says that the condition of an [Journal.Append] no longer held, or that an answer from
+	// upstream is outdated: look up the entry and decide again.
 	ErrChanged = errors.New("entry changed meanwhile")
 	// ErrInUse says that another process has the directory open.
 	ErrInUse = store.ErrInUse
@@ -232,11 +232,11 @@ var (
 	ErrNewer = errors.New("a newer write to the entry is known")
 	// ErrNoWrite says that no write has had this sequence number yet.
 	ErrNoWrite = errors.New("no such write yet")
-	// ErrNoReceipt says that the receipt of a write is not kept any more.
+	// ErrNoReceipt says that the receipt of a write is no longer kept.
 	ErrNoReceipt = errors.New("the receipt is not kept any more")
 	// ErrRebuilding says that the journal does not know all pending writes yet.
 	ErrRebuilding = errors.New("the journal is still being read")
-	// ErrNotPending says that no such write to the entry is pending, or not any more.
+	// ErrNotPending says that no such write to the entry is pending.
 	ErrNotPending = errors.New("no such write is pending")
 	// ErrNoDeadLetter says that no dead letter has this number.
 	ErrNoDeadLetter = errors.New("no such dead letter")

@@ -11,10 +11,10 @@ import (
 // ErrAbsent says that a delete that was not journaled found no entry upstream.
 var ErrAbsent = errors.New("upstream does not hold the entry")
 
-// WriteThrough serves writes that go upstream before they are journaled. A caller asks
-// [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and journals it
-// with NewWrite.Held once upstream has confirmed it. A write that fails leaves no record and no
-// receipt, but the entry may be in doubt. The methods may be called concurrently.
+// WriteThrough serves writes that go upstream before they are journaled. A caller checks
+// [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and journals it with
+// NewWrite.Held once upstream has confirmed it. A failed write leaves no record and no receipt, but the
+// entry may be in doubt. The methods may be called concurrently.
 type WriteThrough struct {
 	store   *store.Store
 	pending *pendingSet
@@ -23,8 +23,8 @@ type WriteThrough struct {
 }
 
 // Admits returns the error with which [Journal.Append] would refuse the write now: [ErrFull],
-// *[NamespaceFullError], or another reason for which the journal takes no writes. It does not
-// ask the write's If.
+// *[NamespaceFullError], or another reason why the journal takes no writes. It does not call the
+// write's If.
 func (t *WriteThrough) Admits(w NewWrite) error {
 	if err := t.store.Acquire(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 	return err
 }
 
-// Doubt notes that upstream may hold, or may yet carry out, a write to the entry that is not
+// Doubt records that upstream may hold, or may yet carry out, a write to the entry that is not
 // journaled. The caller has marked the entry as sent: see [Journal.MarkSent]. The doubt ends when a
 // later write settles, or with EndDoubt.
 func (t *WriteThrough) Doubt(id ID) {
@@ -60,10 +60,9 @@ func (t *WriteThrough) Doubt(id ID) {
 	readers.changed(Change{ID: id})
 }
 
-// EndDoubt ends the doubt about an entry with no pending write: upstream can carry out nothing
-// more. A copy of the entry may be older than upstream's state. It counts as very old until
-// upstream is asked, and so does a listing that lacks the entry. EndDoubt is durable when it
-// returns.
+// EndDoubt ends the doubt about an entry without a pending write: upstream can carry out nothing more.
+// The entry's copy may be older than upstream's state, so it counts as very old until upstream is
+// asked. The same goes for a listing that lacks the entry. EndDoubt is durable when it returns.
 func (t *WriteThrough) EndDoubt(id ID) error {
 	return t.end(&retiring{w: Write{ID: id}}, func(past settledCopy) (func(*store.Tx), error) {
 		switch {
@@ -82,9 +81,9 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 	})
 }
 
-// Supersede notes that upstream holds a write to the entry for which the journal had no room. It
-// removes the settled copy, and also the pending write with the sequence number seq if that is the
-// entry's newest: its receipt says superseded. Supersede is durable when it returns.
+// Supersede records that upstream holds a write to the entry for which the journal had no room. It
+// removes the settled copy. It also removes the pending write with sequence number seq if that is the
+// entry's newest; its receipt says superseded. Supersede is durable when it returns.
 func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 	r := &retiring{
 		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,

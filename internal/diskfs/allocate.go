@@ -6,9 +6,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// WriteFull makes a file of the given size in bytes that takes that much room on the disk.
-// Only its owner may read it. A file system in memory has no room to take: the file is empty
-// there. When WriteFull fails, it leaves no file.
+// WriteFull makes a file of the given size in bytes and allocates its disk space. Only the owner may
+// read the file. In an in-memory file system, which has no disk space, the file is empty. If WriteFull
+// fails, it leaves no file.
 func WriteFull(fs vfs.FS, name string, size int64) error {
 	f, err := CreatePrivate(fs, name)
 	if err != nil {
@@ -23,8 +23,7 @@ func WriteFull(fs vfs.FS, name string, size int64) error {
 	return err
 }
 
-// fill allocates the room of an empty file, or writes zeros where the system cannot
-// allocate.
+// fill allocates the space of an empty file, or writes zeros if the system cannot allocate.
 func fill(f vfs.File, size int64) error {
 	err := allocate(f, 0, size)
 	if errors.Is(err, errors.ErrUnsupported) {

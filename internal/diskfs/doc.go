@@ -1,18 +1,18 @@
-// Package diskfs stands between Pebble and the disk. It makes Pebble behave where Pebble
-// alone would not:
+// Package diskfs sits between Pebble and the disk, and changes how Pebble uses it:
 //
-//   - On a full disk, tables that are written from memory go before merged ones, and a
-//     table that found no room is tried again after a pause. Merged ones never take the
-//     last room. Pebble alone tries again at once, and merging takes the room that writing
+//   - On a full disk, tables written from memory go before merged ones, and a table that
+//     found no room is retried after a pause. Merged tables never take the last room.
+//     Pebble alone would retry at once, and its merges would take the room that writing
 //     from memory needs (contract 3).
-//   - A log or a directory that cannot be written or synced is reported before Pebble sees
-//     the error: Pebble panics about some of these where nobody can recover (contract 2).
-//   - A log is as long as it may get, and filled with zeros, ahead of its records: a sync
+//   - If a log or a directory cannot be written or synced, the error is reported before
+//     Pebble sees it: Pebble panics about some of these where nobody can recover
+//     (contract 2).
+//   - A log has its full length, and is filled with zeros ahead of its records. A sync
 //     then has no new length and no new extent to record.
-//   - Whoever opens a file while the process has no descriptor left waits for one: that is
-//     no failure of the disk.
-//   - A part of a table that the disk cannot read is damage, not a disk that fails.
-//   - Directories are readable by their owner only.
+//   - Opening a file waits while the process has no free descriptor: that is not a
+//     failure of the disk.
+//   - A part of a table that the disk cannot read is damage, not a failure of the disk.
+//   - Only their owner can read directories.
 package diskfs
 
 import (
@@ -37,15 +37,15 @@ func IsLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || isLockedHere(err)
 }
 
-// Options configures a view of a file system. Its functions may be called on any goroutine.
+// Options configures the file system view. Its functions may be called on any goroutine.
 type Options struct {
 	// Pause is [FullDiskPause] except in tests.
 	Pause time.Duration
-	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging may take
-	// all the room.
+	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging may use all
+	// the room.
 	Mergeable func() bool
-	// OnFailure is called with the error of a log or a directory that cannot be written or
-	// synced, with Pebble's locks held.
+	// OnFailure is called with the error of a log or a directory that cannot be written or synced.
+	// Pebble's locks are held.
 	OnFailure func(error)
 }
 
@@ -54,7 +54,7 @@ func New(fs vfs.FS, opts Options) vfs.FS {
 	return diskFS{privateFS{fs}, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.OnFailure}
 }
 
-// flushCategory is Pebble's name for a table that it writes from memory.
+// flushCategory is Pebble's category for a table that it writes from memory.
 const flushCategory = "pebble-memtable-flush"
 
 type diskFS struct {
@@ -63,8 +63,8 @@ type diskFS struct {
 	onFailure func(error)
 }
 
-// Create wraps tables, which Pebble writes in the background with no lock held, and logs,
-// for which callers wait.
+// Create wraps tables, which Pebble writes in the background with no lock held, and logs, which callers
+// wait for.
 func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	fromMemory, table := category == flushCategory, strings.HasSuffix(name, ".sst")
 	if table && !d.turns.wait(fromMemory) {
@@ -82,7 +82,7 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return f, err
 }
 
-// ReuseForWrite makes a log of an old one, which is full of what it held before.
+// ReuseForWrite turns an old log into a new one. The file still contains its old data.
 func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return d.watch(d.FS.ReuseForWrite(from, to, category))
 }
@@ -96,5 +96,5 @@ func (d diskFS) watch(f vfs.File, err error) (vfs.File, error) {
 	return watchedFile{f, d.onFailure}, nil
 }
 
-// Unwrap lets Pebble find the file system beneath.
+// Unwrap lets Pebble find the underlying file system.
 func (d diskFS) Unwrap() vfs.FS { return d.FS }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Windows has numbers of its own, and syscall's Unix ones are made up there.
+// Windows has its own error numbers; syscall's Unix ones are invented there.
 const (
 	sharingViolation  syscall.Errno = 32
 	handleDiskFull    syscall.Errno = 39

@@ -5,14 +5,14 @@ import "github.com/cockroachdb/pebble/v2/vfs"
 // zeroAhead is the number of bytes of a log that are filled with zeros at a time.
 const zeroAhead = 256 << 10
 
-// zeroedLog is a new log. It fills allocated room with zeros ahead of the records. Without them,
-// each sync must also record that another piece of the file was written, which nearly doubles its
-// time. A log that is used again needs no zeros.
+// zeroedLog is a new log. It fills allocated space with zeros ahead of the records. Without them, each
+// sync must also record that another part of the file was written, which nearly doubles its time. A
+// reused log needs no zeros.
 type zeroedLog struct {
 	watchedFile
-	written int64 // up to where there are records
-	zeroed  int64 // up to where something has been written
-	room    int64 // up to where the file has been allocated
+	written int64 // end of the records
+	zeroed  int64 // end of the written part
+	room    int64 // end of the allocated part
 }
 
 func (f *zeroedLog) Write(b []byte) (int, error) {
@@ -22,8 +22,8 @@ func (f *zeroedLog) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// fill writes zeros behind the bytes that are about to be written. Its failure does not
-// matter: zeros are there for speed only, and a disk that fails fails the records too.
+// fill writes zeros after the bytes that are about to be written. Its failure does not matter: zeros
+// only improve speed, and a failing disk also fails the records.
 func (f *zeroedLog) fill(end int64) {
 	if end <= f.zeroed || f.zeroed >= f.room {
 		return

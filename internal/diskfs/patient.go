@@ -11,16 +11,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The pause between two attempts to open a file while no descriptor is free.
+// The pauses between attempts to open a file while no descriptor is free.
 const (
 	firstOpenPause = 5 * time.Millisecond
 	lastOpenPause  = time.Second
 )
 
-// Patient returns a view of fs that waits while the process or the system has no file
-// descriptor left. Such an error says nothing about the disk, so the journal must not end over
-// it (contract 2); a caller that waits has acknowledged nothing. Every other error comes back
-// at once. logger hears once of each shortage.
+// Patient returns a view of fs that waits while the process or the system has no free file descriptor.
+// Such an error says nothing about the disk, so it must not end the journal (contract 2). A caller that
+// waits has acknowledged nothing. All other errors are returned at once. logger receives one message
+// for each shortage.
 func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
 	return patientFS{fs, &shortage{logger: logger}}
 }
@@ -30,7 +30,7 @@ type patientFS struct {
 	*shortage
 }
 
-// Unwrap lets Pebble find the file system beneath.
+// Unwrap lets Pebble find the underlying file system.
 func (p patientFS) Unwrap() vfs.FS { return p.FS }
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -49,8 +49,8 @@ func (p patientFS) OpenDir(name string) (vfs.File, error) {
 	return wait(p.shortage, func() (vfs.File, error) { return p.FS.OpenDir(name) })
 }
 
-// ReuseForWrite renames the file before it opens it: after a first attempt, the file has
-// its new name already.
+// ReuseForWrite renames the file before it opens it. After a first attempt, the file already has its
+// new name.
 func (p patientFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.ReuseForWrite(from, to, category)
 	if !noDescriptor(err) {
@@ -70,10 +70,10 @@ func (p patientFS) List(dir string) ([]string, error) {
 // shortage is a time without free descriptors.
 type shortage struct {
 	logger *slog.Logger
-	said   atomic.Bool // since the last file that could be opened
+	said   atomic.Bool // logged since the last file that could be opened
 }
 
-// wait opens as soon as a descriptor is free.
+// wait calls open until a descriptor is free.
 func wait[T any](s *shortage, open func() (T, error)) (T, error) {
 	for pause := firstOpenPause; ; pause = min(2*pause, lastOpenPause) {
 		opened, err := open()
@@ -88,8 +88,8 @@ func wait[T any](s *shortage, open func() (T, error)) (T, error) {
 	}
 }
 
-// noDescriptor reports whether an error says that the process, or the system, has as many
-// files open as it may.
+// noDescriptor reports whether an error says that the process or the system has reached its limit of
+// open files.
 func noDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) // guard 2.9
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// DirMode keeps other users out of every directory that the journal makes: the files
-// in them have the modes that the process's umask leaves.
+// DirMode keeps other users out of every directory that the journal makes. The files in them have the
+// modes that the process's umask allows.
 const DirMode fs.FileMode = 0o700
 
 // privateFS makes every directory with [DirMode].
 type privateFS struct{ vfs.FS }
 
-// Private returns a view of fs that makes every directory with [DirMode], for callers
-// that would choose a mode of their own.
+// Private returns a view of fs that makes every directory with [DirMode], even if the caller passes
+// another mode.
 func Private(fs vfs.FS) vfs.FS { return privateFS{fs} }
 
 func (p privateFS) MkdirAll(dir string, _ fs.FileMode) error { return p.FS.MkdirAll(dir, DirMode) }
 
-// Unwrap returns the file system below this one, for Pebble.
+// Unwrap lets Pebble find the underlying file system.
 func (p privateFS) Unwrap() vfs.FS { return p.FS }
 
-// fileMode keeps other users out of a file next to the journal's directory, whose folder they may be
-// able to read.
+// fileMode keeps other users out of a file next to the journal's directory, because they may be able to
+// read the parent directory.
 const fileMode = 0o600
 
-// CreatePrivate makes a file that only its owner may read, on a volume that has modes.
+// CreatePrivate creates a file that only its owner may read, on a volume that supports modes.
 func CreatePrivate(fs vfs.FS, name string) (vfs.File, error) {
 	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err == nil && f.Fd() != vfs.InvalidFd { // not in memory
@@ -38,11 +38,11 @@ func CreatePrivate(fs vfs.FS, name string) (vfs.File, error) {
 	return f, err
 }
 
-// MakePrivate gives a directory that exists [DirMode]. Where it cannot, such as on a
-// volume without modes, the directory is used as it is.
+// MakePrivate sets an existing directory's mode to [DirMode]. Where it cannot, such as on a volume
+// without modes, it logs a warning.
 func MakePrivate(fsys vfs.FS, dir string, logger *slog.Logger) {
 	if vfs.Root(fsys) != vfs.Default || runtime.GOOS == "windows" {
-		return // other file systems know no modes
+		return // other file systems have no modes
 	}
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm() == DirMode {

@@ -9,27 +9,27 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// mergePauses is the number of pauses that a merge waits: tables from memory go first. They take
-// little room, and may show that other tables are garbage. A merge takes all the room there is, and
-// gives none of it back if that is not enough.
+// mergePauses is the number of pauses that a merge waits, so that tables from memory go first. They
+// take little room, and may turn other tables into garbage. A merge takes all the room there is, and
+// frees none of it if that is not enough.
 const mergePauses = 4
 
-// errLastRoom refuses a merge while callers and the flusher need the room that is left.
+// errLastRoom refuses a merge while callers and the flusher need the remaining room.
 var errLastRoom = fmt.Errorf("merging tables waits for room on the disk: %w", syscall.ENOSPC)
 
-// turns decides which table may be written when, once there was no room for one.
+// turns decides when each table may be written, after one found no room.
 type turns struct {
 	pause     time.Duration
-	mergeable func() bool // nil is always
+	mergeable func() bool // nil means always
 
 	mu         sync.Mutex
 	fromMemory time.Time // when a table from memory last found no room
-	merging    time.Time // when a merged one did
-	giveWay    bool      // a merge under way has to give back the room it has taken
+	merging    time.Time // when a merged table last found no room
+	giveWay    bool      // the merge in progress must free the room that it has taken
 }
 
-// wait waits until a table may begin. It returns false if a merge must be given up, because it
-// would keep its room while it waits.
+// wait waits until a table may begin. It returns false if a merge must be cancelled, because it would
+// keep its room while it waits.
 func (t *turns) wait(fromMemory bool) bool {
 	after, ok := t.next(fromMemory)
 	if ok {
@@ -38,7 +38,7 @@ func (t *turns) wait(fromMemory bool) bool {
 	return ok
 }
 
-// next returns when a table may begin, and whether it may.
+// next returns when a table may begin; ok is false if it may not.
 func (t *turns) next(fromMemory bool) (after time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *turns) next(fromMemory bool) (after time.Time, ok bool) {
 	return last.Add(mergePauses * t.pause), true
 }
 
-// note remembers an attempt at a table that found no room. It returns err.
+// note records an attempt at a table that found no room. It returns err.
 func (t *turns) note(fromMemory bool, err error) error {
 	if !IsFull(err) {
 		return err
@@ -71,7 +71,7 @@ func (t *turns) note(fromMemory bool, err error) error {
 	return err
 }
 
-// pacedTable is a table that is being written.
+// pacedTable is a table in the course of being written.
 type pacedTable struct {
 	vfs.File
 	turns      *turns

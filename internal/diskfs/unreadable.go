@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Open wraps tables: a part of one that the disk cannot read is damaged, for Pebble as for its
-// callers. The process does not end over it, as it does over a failed write (contract 2).
+// Open wraps tables. A part of a table that the disk cannot read counts as damaged, for Pebble and for
+// its callers. Unlike a failed write, it does not end the process (contract 2).
 func (d diskFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := d.FS.Open(name, opts...)
 	if err == nil && strings.HasSuffix(name, ".sst") {
@@ -30,5 +30,5 @@ func (f readTable) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// IsUnreadable reports whether a read has failed because the disk has lost what it held.
+// IsUnreadable reports whether a read has failed because the disk has lost the data.
 func IsUnreadable(err error) bool { return errors.Is(err, syscall.EIO) }

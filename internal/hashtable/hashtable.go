@@ -1,11 +1,11 @@
-// Package hashtable finds elements by their keys at the price of two words each: one in
-// the element, one in the table. A million elements of 80 bytes take 90 B each here and 136 B in a
-// map of Go 1.26, whose slowest insertions take six times as long, and which has no [Table.Walk]
-// (go test ./internal/hashtable -bench AMillion -benchtime 1x).
+// Package hashtable finds elements by their keys at a cost of two words each: one in the element, one
+// in the table. A million elements of 80 bytes take 90 B each here and 136 B in a map of Go 1.26. The
+// map's slowest insertions also take six times as long, and it has no [Table.Walk] (go test
+// ./internal/hashtable -bench AMillion -benchtime 1x).
 //
-// A [Table] hashes linearly (Litwin, 1980): an insertion splits at most one bucket, so no
-// caller ever waits for a whole table to be hashed again. Chains run through the elements,
-// which embed a [Node]. Tables do not shrink; an empty one is to be dropped by its owner.
+// A [Table] uses linear hashing (Litwin, 1980): an insertion splits at most one bucket, so no caller
+// ever waits for a whole table to be rehashed. Chains run through the elements, which embed a [Node].
+// Tables do not shrink; their owner should drop an empty one.
 package hashtable
 
 import "hash/maphash"
@@ -21,22 +21,22 @@ func (n *Node[E]) Key() string { return n.key }
 
 func (n *Node[E]) node() *Node[E] { return n }
 
-// Element is a pointer to a type that embeds a [Node] of itself.
+// Element is a pointer to a type that embeds its own [Node].
 type Element[E any] interface {
 	*E
 	node() *Node[E]
 }
 
-// segmentSize bounds how many buckets are allocated, or moved, at once.
+// segmentSize bounds how many buckets are allocated or moved at once.
 const segmentSize = 512
 
 // Table is a set of elements with distinct keys. The zero table is empty and ready. It is
 // not safe for concurrent use.
 type Table[E any, P Element[E]] struct {
 	seed maphash.Seed
-	// segments hold the buckets, and each bucket the first element of its chain. There
-	// are base+split of them: base is a power of two, and those before split, and behind
-	// base, are hashed by one bit more.
+	// segments hold the buckets. Each bucket holds the first element of its chain. There are base+split
+	// buckets, and base is a power of two. The buckets before split and from base on use one more bit
+	// of the hash.
 	segments    [][]P
 	base, split uint64
 	count       int
@@ -45,7 +45,7 @@ type Table[E any, P Element[E]] struct {
 // Len returns the number of elements.
 func (t *Table[E, P]) Len() int { return t.count }
 
-// Get returns the element of a key, nil if there is none.
+// Get returns the element of a key, or nil if there is none.
 func (t *Table[E, P]) Get(key string) P {
 	if t.count == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (t *Table[E, P]) Get(key string) P {
 	return e
 }
 
-// Insert adds an element under a key that the table does not hold.
+// Insert adds an element under a key that the table must not hold yet.
 func (t *Table[E, P]) Insert(key string, e P) {
 	if t.base == 0 {
 		t.seed, t.base = maphash.MakeSeed(), 1
@@ -95,10 +95,10 @@ func (t *Table[E, P]) Delete(key string) {
 	}
 }
 
-// Walk visits the elements of some buckets, from a cursor on, until it has visited about
-// n, and returns the cursor from which to go on; done says that there are no more. It
-// begins with cursor 0. The table may change between two calls: an element that stays
-// in it from the first call to the last is visited at least once, perhaps twice.
+// Walk visits the elements of some buckets, starting at a cursor, until it has visited about n. It
+// returns the next cursor; done says that there are no more. The first cursor is 0. The table may
+// change between two calls: an element that stays in it from the first call to the last is visited at
+// least once, perhaps twice.
 func (t *Table[E, P]) Walk(cursor, n int, visit func(P)) (next int, done bool) {
 	buckets := int(t.base + t.split)
 	for visited := 0; cursor < buckets && visited < n; cursor++ {
@@ -125,7 +125,7 @@ func (t *Table[E, P]) bucket(key string) *P {
 func (t *Table[E, P]) at(i uint64) *P { return &t.segments[i/segmentSize][i%segmentSize] }
 
 // splitBucket adds a bucket, and moves elements into it from the bucket whose turn it is. An element
-// only ever moves to a higher bucket: [Table.Walk] relies on that.
+// only ever moves to a higher bucket; [Table.Walk] relies on that.
 func (t *Table[E, P]) splitBucket() {
 	t.grow()
 	from := t.at(t.split)
@@ -144,7 +144,7 @@ func (t *Table[E, P]) splitBucket() {
 	}
 }
 
-// grow adds an empty bucket behind the last. Only the first segment is ever moved.
+// grow adds an empty bucket at the end. Only the first segment ever moves.
 func (t *Table[E, P]) grow() {
 	last := len(t.segments) - 1
 	if last < 0 || len(t.segments[last]) == segmentSize {

@@ -5,29 +5,29 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Entry is an entry with at least one write that has not settled. Its size decides how much memory
-// a pending write takes, so it holds no earlier writes unless there are any.
+// Entry is an entry with at least one write that has not settled. Its size determines how much memory a
+// pending write takes, so it stores earlier writes only if there are any.
 type Entry struct {
 	hashtable.Node[Entry]
 	space     *Space
-	seq       uint64 // of the visible write; 0 while there is none
+	seq       uint64 // of the visible write; 0 if there is none
 	updatedAt float64
-	past      *past // nil for an entry that was written once, and has no write coming
+	past      *past // nil for an entry that was written once and has no invisible write
 	bytes     int32
 	listBytes int32
 	sum       uint32
-	// Replaces is the number of bytes upstream that the writes replace, as far as the caller has
-	// looked them up.
+	// Replaces is the number of bytes upstream that the writes replace, as far as the caller has looked
+	// this up.
 	Replaces int32
 	op       record.Op
 }
 
-// past holds the fields that an entry needs once it is written again.
+// past holds the fields that an entry needs only after a second write.
 type past struct {
 	since       float64
 	createdAt   float64
 	writtenAt   float64
-	first, last *Write // writes that are not visible yet, in their order
+	first, last *Write // writes that are not visible yet, in order
 	afterDelete bool
 	losesTies   bool
 	fenced      bool
@@ -43,7 +43,7 @@ type Write struct {
 // ID returns the entry's namespace and key.
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
-// Visible returns the write that readers see; ok is false while there is none.
+// Visible returns the write that readers see; ok is false if there is none.
 func (e *Entry) Visible() (v record.Version, ok bool) {
 	if e == nil || e.seq == 0 {
 		return record.Version{}, false
@@ -82,7 +82,7 @@ func (e *Entry) set(v record.Version) {
 	p.afterDelete, p.losesTies, p.fenced = v.AfterDelete, v.LosesTies, v.Fenced
 }
 
-// ensurePast returns the entry's past. If there is none yet, it makes one from the visible write.
+// ensurePast returns the entry's past. If there is none, it makes one from the visible write.
 func (e *Entry) ensurePast() *past {
 	if e.past == nil {
 		e.past = &past{since: e.updatedAt, createdAt: e.updatedAt, writtenAt: e.updatedAt}

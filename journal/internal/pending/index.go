@@ -1,10 +1,10 @@
-// Package pending is the journal's index: which entries have a write that upstream has not
-// confirmed, without the values. It is pure memory, and small: there may be a million of
-// them. Nothing in it is safe for concurrent use; the journal's lock guards all of it.
+// Package pending is the journal's index of entries with a write that upstream has not confirmed. It
+// does not hold the values. It is pure memory, and small, because there may be a million entries.
+// Nothing in it is safe for concurrent use; the journal's lock guards it.
 //
-// An entry has one visible write, the newest that is durable, and perhaps writes that are
-// on their way to being durable. Until the index is complete, after a start, it speaks only
-// for the entries that were looked up in the store (see [Index.Known]).
+// An entry has one visible write, which is the newest durable one, and possibly writes that are not
+// durable yet. After a start, until the index is complete, it knows only the entries that were looked
+// up in the store (see [Index.Known]).
 package pending
 
 import (
@@ -17,9 +17,9 @@ import (
 // Index is the pending set.
 type Index struct {
 	spaces hashtable.Table[Space, *Space]
-	// touched names the entries that were looked up or written before the index was
-	// rebuilt, and with an empty key the namespaces. The rebuild skips their records,
-	// which are known or out of date. It is nil once the index is complete.
+	// touched has the entries that were looked up or written before the index was rebuilt, and, with an
+	// empty key, the namespaces. The rebuild skips their records, which are known or outdated. It is
+	// nil once the index is complete.
 	touched map[record.ID]struct{}
 }
 
@@ -28,23 +28,22 @@ type Space struct {
 	hashtable.Node[Space]
 	entries hashtable.Table[Entry, *Entry]
 	count   int   // entries with a visible write
-	bytes   int64 // their sizes, as [record.Version.Size] counts them
+	bytes   int64 // sum of their sizes, as [record.Version.Size] counts them
 	oldest  oldest
 }
 
-// New returns an empty index that is not complete.
+// New returns an empty, incomplete index.
 func New() *Index {
 	return &Index{touched: make(map[record.ID]struct{})}
 }
 
-// Complete reports whether the index speaks for every entry.
+// Complete reports whether the index knows every entry.
 func (x *Index) Complete() bool { return x.touched == nil }
 
-// SetComplete has the index speak for every entry.
+// SetComplete marks the index complete.
 func (x *Index) SetComplete() { x.touched = nil }
 
-// Known reports whether the index speaks for the entry or, with an empty key, for the
-// whole namespace.
+// Known reports whether the index knows the entry or, with an empty key, the whole namespace.
 func (x *Index) Known(id record.ID) bool {
 	if x.Complete() {
 		return true
@@ -56,7 +55,7 @@ func (x *Index) Known(id record.ID) bool {
 	return ok // guard 6.3
 }
 
-// Touch has the index speak for the entry or, with an empty key, for the whole namespace.
+// Touch marks the entry or, with an empty key, the whole namespace as known.
 func (x *Index) Touch(id record.ID) {
 	if !x.Complete() {
 		x.touched[id] = struct{}{}
@@ -72,18 +71,18 @@ func (x *Index) Get(id record.ID) *Entry {
 	return s.entries.Get(id.Key)
 }
 
-// Add makes a write the entry's newest, which is not visible yet.
+// Add makes a write the entry's newest. The write is not visible yet.
 func (x *Index) Add(id record.ID, w *Write) *Entry {
 	w.entry = x.ensure(id)
 	w.entry.enqueue(w)
 	return w.entry
 }
 
-// Restore makes a write the visible one of an entry that has none.
+// Restore makes a write visible for an entry that has none.
 func (x *Index) Restore(id record.ID, v record.Version) { x.setVisible(x.ensure(id), v) }
 
-// Show makes the first of an entry's coming writes visible. It returns the write that this
-// one replaces, if there is one.
+// Show makes an entry's first invisible write visible. It returns the write that this one replaces, if
+// there is one.
 func (x *Index) Show(w *Write) (replaced record.Version, ok bool) {
 	e := w.entry
 	replaced, ok = e.Visible()
@@ -104,7 +103,7 @@ func (x *Index) setVisible(e *Entry, v record.Version) {
 	s.oldest.came(v.Since)
 }
 
-// Drop forgets an entry whose last write has left the pending set.
+// Drop removes an entry whose last write has left the pending set.
 func (x *Index) Drop(e *Entry) {
 	s := e.space
 	v, _ := e.Visible()
@@ -117,8 +116,8 @@ func (x *Index) Drop(e *Entry) {
 	}
 }
 
-// WaitsSince moves the beginning of an entry's wait on to t, in Unix seconds: all its
-// writes from before t are done with.
+// WaitsSince moves the start of an entry's wait forward to t, in Unix seconds, because all its earlier
+// writes are done.
 func (x *Index) WaitsSince(e *Entry, t float64) {
 	e.coming(func(w *Write) { w.Since = max(w.Since, t) })
 	v, ok := e.Visible()
@@ -145,11 +144,11 @@ func (x *Index) ensure(id record.ID) *Entry {
 	return e
 }
 
-// Space returns a namespace's share, or nil if it has none.
+// Space returns a namespace's share, or nil if there is none.
 func (x *Index) Space(namespace string) *Space { return x.spaces.Get(namespace) }
 
-// WalkSpaces visits the shares of about n namespaces, from a cursor on. See
-// [hashtable.Table.Walk]: the index may change between two calls.
+// WalkSpaces visits the shares of about n namespaces, starting at a cursor. The index may change
+// between two calls: see [hashtable.Table.Walk].
 func (x *Index) WalkSpaces(cursor, n int, visit func(*Space)) (next int, done bool) {
 	return x.spaces.Walk(cursor, n, visit)
 }
@@ -160,11 +159,11 @@ func (s *Space) Name() string { return s.Key() }
 // Len returns the number of entries with a visible write.
 func (s *Space) Len() int { return s.count }
 
-// Bytes adds up the sizes of the visible writes, as [record.Version.Size] counts them.
+// Bytes returns the sum of the sizes of the visible writes, as [record.Version.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
 
-// Walk visits about n entries with a visible write, from a cursor on. See
-// [hashtable.Table.Walk]: the index may change between two calls.
+// Walk visits about n entries with a visible write, starting at a cursor. The index may change between
+// two calls: see [hashtable.Table.Walk].
 func (s *Space) Walk(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	return s.entries.Walk(cursor, n, func(e *Entry) {
 		if e.seq != 0 {
@@ -173,32 +172,31 @@ func (s *Space) Walk(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	})
 }
 
-// Oldest returns since when the namespace's oldest entry has been waiting, in Unix seconds. If
-// exact is false, that entry has left: the next oldest has waited no longer, and a [Search] finds
-// it.
+// Oldest returns since when the namespace's oldest entry has been waiting, in Unix seconds. If exact is
+// false, that entry has left: the next oldest has waited no longer, and a [Search] finds it.
 func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
 
-// Search finds a namespace's oldest entry in steps, between which the index may change. A
-// namespace has one search at a time.
+// Search finds a namespace's oldest entry in steps. The index may change between two steps. A namespace
+// has one search at a time.
 type Search struct {
 	space  *Space
 	cursor int
 	since  float64
 }
 
-// NewSearch begins a search, in place of any that is under way.
+// NewSearch begins a search, and cancels any earlier one.
 func (s *Space) NewSearch() *Search {
 	q := &Search{space: s, since: math.Inf(1)}
 	s.oldest.found, s.oldest.stale = &q.since, false
 	return q
 }
 
-// Step walks over about n entries, and reports whether the search is over. Readers of
-// the index may work beside it, but for [Space.Oldest].
+// Step visits about n entries, and reports whether the search is over. Other readers of the index may
+// run at the same time, except [Space.Oldest].
 func (q *Search) Step(n int) (done bool) {
 	o := &q.space.oldest
 	if o.found != &q.since {
-		return true // another one has begun
+		return true // another search has begun
 	}
 	q.cursor, done = q.space.Walk(q.cursor, n, func(e *Entry) { // guard 6.9
 		v, _ := e.Visible()

@@ -2,12 +2,12 @@ package pending
 
 import "time"
 
-// oldest tracks since when a namespace's oldest entry has been waiting. It is exact while that
-// entry stays; once the entry has left, the namespace must be searched.
+// oldest tracks since when a namespace's oldest entry has been waiting. It is exact until that entry
+// leaves; then the namespace must be searched.
 type oldest struct {
 	since float64  // Unix seconds; not later than the oldest entry's; 0 if there is none
-	stale bool     // the entry that waited since then has left
-	found *float64 // the lowest since of a search under way; nil if there is none
+	stale bool     // the oldest entry has left
+	found *float64 // the lowest since of the search in progress; nil if there is none
 }
 
 func (o *oldest) came(since float64) {
@@ -23,12 +23,11 @@ func (o *oldest) left(since float64) {
 	o.stale = o.stale || since <= o.since || o.found != nil && since <= *o.found
 }
 
-// Pace says when an expensive search may be made again, so that searches take at most a
-// twentieth of the time. The zero Pace is ready.
+// Pace limits expensive searches to a twentieth of the time. The zero Pace is ready.
 type Pace struct{ notBefore time.Time }
 
 // Ready reports whether a search may begin.
 func (p *Pace) Ready(now time.Time) bool { return !now.Before(p.notBefore) }
 
-// Took notes how long a search took that is over now.
+// Took records the duration of a search that has just ended.
 func (p *Pace) Took(d time.Duration, now time.Time) { p.notBefore = now.Add(20 * d) }

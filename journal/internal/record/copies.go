@@ -12,25 +12,23 @@ type Observation struct {
 	ListBytes int     // the size that a listing shows
 	CreatedAt float64 // Unix seconds
 	UpdatedAt float64 // Unix seconds
-	Origin    Origin  // kept beside it; upstream shows none
+	Origin    Origin  // stored with it; upstream does not show it
 }
 
-// Origin says which of this journal's writes made an entry's state upstream, and when, by
-// upstream's clock. The zero value means that another writer made the state, as far as the journal
-// knows, and that upstream has shown no time for it.
+// Origin says which of this journal's writes made an entry's state upstream, and when, by upstream's
+// clock. The zero value means that another writer made the state, as far as the journal knows, and that
+// upstream has not shown a time for it.
 type Origin struct {
-	Seq uint64  // the write's sequence number; 0 if the state is another writer's
+	Seq uint64  // the write's sequence number; 0 if another writer made the state
 	At  float64 // Unix seconds: upstream's own updated_at of the state; 0 until upstream has shown it
-	// After, while At is 0, is not later than upstream's updated_at of the state, in Unix seconds;
-	// 0 if nothing is known.
+	// After is a lower bound for upstream's updated_at while At is 0, in Unix seconds; 0 if unknown.
 	After float64
 }
 
-// Shown returns the origin of a state that upstream shows with a time: the same write, if
-// upstream shows the write's time. Upstream's acknowledgement of a write names no time.
-// Until upstream has shown it, a value that is the same, as far as its reader can tell,
-// counts as the write. If upstream shows it with a time from before the write, the write's own
-// time stays unknown.
+// Shown returns the origin of a state that upstream shows with a time. The state comes from the same
+// write if upstream shows the write's time. Upstream acknowledges a write without a time; until it
+// shows one, a state with the same value, as far as the reader can tell, counts as the write. If
+// upstream shows a time from before the write, the write's own time stays unknown.
 func (o Origin) Shown(same bool, at float64) Origin {
 	if o.Seq != 0 && (o.At == at || o.At == 0 && same) { // guard 10.5
 		if at < o.After {
@@ -44,8 +42,8 @@ func (o Origin) Shown(same bool, at float64) Origin {
 // Known returns the origin's time, or else its lower bound.
 func (o Origin) Known() float64 { return max(o.At, o.After) }
 
-// NewerThan reports whether the state is newer than another one, which upstream shows with a
-// time. Upstream's times may have been rounded on the way, to microseconds.
+// NewerThan reports whether the state is newer than another one that upstream shows with the given
+// time. Upstream's times may have been rounded to microseconds in transit.
 func (o Origin) NewerThan(at float64) bool {
 	const rounding = 0.5e-6
 	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding // guard 7.24
@@ -92,7 +90,7 @@ func EncodeSettled(key []byte, o *Observation, confirmedAt float64) []byte {
 	return Seal(key, append(dst, o.Value...))
 }
 
-// DecodeSettled takes the body of a settled copy apart.
+// DecodeSettled decodes the body of a settled copy.
 func DecodeSettled(body []byte) (o Observation, confirmedAt float64, err error) {
 	o, confirmedAt, value, err := decodeSettled(body)
 	o.Value = string(value)
@@ -120,7 +118,7 @@ type Row struct {
 	Key       string
 	ListBytes int
 	UpdatedAt float64 // Unix seconds
-	Origin    Origin  // kept beside it; upstream shows none
+	Origin    Origin  // stored with it; upstream does not show it
 }
 
 // EncodeRow returns the record of a row.
@@ -128,7 +126,7 @@ func EncodeRow(key []byte, r Row) []byte {
 	return Seal(key, appendFloat(appendSize(nil, r.ListBytes, r.Origin), r.UpdatedAt))
 }
 
-// DecodeRow takes the body of a row apart. name is the row's key.
+// DecodeRow decodes the body of a row. name is the row's key.
 func DecodeRow(name string, body []byte) (Row, error) {
 	d := decoder{rest: body}
 	r := Row{Key: name}
@@ -151,16 +149,16 @@ type Header struct {
 // Suspect describes a suspect namespace: upstream no longer holds many entries that it has
 // confirmed. The zero value means that the namespace is not suspect.
 type Suspect struct {
-	Since     float64 // Unix seconds; 0 if there is none
+	Since     float64 // Unix seconds; 0 if not suspect
 	Missing   int     // entries that upstream lacked when it was last asked for its list
-	Of        int     // entries that it has confirmed
-	Older     int     // entries that it showed with an older time than before
-	Restoring bool    // a person wants upstream to get them back
+	Of        int     // entries that upstream has confirmed
+	Older     int     // entries that upstream showed with an older time than before
+	Restoring bool    // a person wants to restore the entries upstream
 }
 
 const (
 	flagComplete  = 1 << 0
-	flagSuspect   = 1 << 1 // the state of a suspect namespace follows
+	flagSuspect   = 1 << 1 // the fields of a suspect namespace follow
 	flagRestoring = 1 << 2
 )
 
@@ -186,7 +184,7 @@ func EncodeHeader(key []byte, h Header) []byte {
 	return Seal(key, dst)
 }
 
-// DecodeHeader takes the body of a header apart.
+// DecodeHeader decodes the body of a header.
 func DecodeHeader(body []byte) (Header, error) {
 	d := decoder{rest: body}
 	h := Header{FetchedAt: d.float(), Newest: d.float()}

@@ -24,8 +24,8 @@ func (k DeadKind) String() string {
 type Winner struct {
 	Present bool
 	Value   string
-	At      float64 // Unix seconds: when it was written, by the clock of who wrote it
-	Seq     uint64  // of this journal's write that made it; 0 if another host made it
+	At      float64 // Unix seconds: when it was written, by the writer's clock
+	Seq     uint64  // this journal's write that made it; 0 if another host made it
 }
 
 // Dead is a dead letter: an acknowledged write that has left the pending set without reaching
@@ -35,12 +35,12 @@ type Dead struct {
 	Version
 	Value        string
 	Kind         DeadKind
-	SupersededBy uint64  // a later write of this journal's to the entry that has settled; 0 is none
-	Status       int     // with which upstream refused the write; the journal does not interpret it
+	SupersededBy uint64  // this journal's later write to the entry that has settled; 0 if there is none
+	Status       int     // upstream's status for the refusal; the journal does not interpret it
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds
-	Theirs       bool    // another host's state; its times are upstream's, and Seq is only its number
-	Winner       *Winner // who has beaten it, if that is known
+	Theirs       bool    // another host's state: its times are upstream's, and Seq numbers only the dead letter
+	Winner       *Winner // the state that has beaten it; nil if unknown
 }
 
 // InConflict reports whether the dead letter is the loser of a conflict between two hosts.
@@ -55,7 +55,7 @@ func (l *Dead) Size() int64 {
 	return size
 }
 
-// The flags beside the kind.
+// Flags in the same byte as the kind, and in the winner.
 const (
 	flagTheirs     = 1 << 6
 	flagWinner     = 1 << 7
@@ -63,7 +63,7 @@ const (
 	flagRivalThere = 1 << 0
 )
 
-// kindFollows is set in a record's status if the kind follows it. A record of format 3 has none.
+// kindFollows is set in a record's status if the kind follows it. Records of format 3 have no kind.
 const kindFollows = 1 << 31
 
 // EncodeDead returns the record of a dead letter.
@@ -97,7 +97,7 @@ func appendKind(dst []byte, l *Dead) []byte {
 	return appendString(dst, l.Winner.Value)
 }
 
-// DecodeDead takes the body of a dead letter apart.
+// DecodeDead decodes the body of a dead letter.
 func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	d := decoder{rest: body}
 	var l Dead
@@ -114,7 +114,7 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	return l, nil
 }
 
-// kind takes the status off, and what follows it.
+// kind decodes the status and the fields that depend on it.
 func (l *Dead) kind(d *decoder) {
 	status := d.uvarint()
 	if status&kindFollows != 0 {

@@ -1,5 +1,5 @@
-// Package record is the layout of a journal on the disk: what its keys and values are, byte
-// by byte, and what they add up to. It is pure: it reads and writes no files.
+// Package record defines the layout of a journal on disk: its keys and values, byte by byte,
+// and the state record that adds them up. It is pure: it reads and writes no files.
 //
 // # Layout
 //
@@ -50,7 +50,7 @@
 //	generations  f64 began_at of the last, and for each, the oldest first:
 //	         uv generation  uv receipts
 //
-// The state record counts the pending records and the dead letters in the store and
-// adds up the former's checksums (modulo 2^64), so that a store that lost some of
-// them does not pass for a smaller one.
+// The state record counts the pending records and the dead letters in the store, and
+// adds up the checksums of the pending records (modulo 2^64). So a store that has lost
+// some of them does not pass for a smaller one.
 package record

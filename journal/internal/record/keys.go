@@ -9,7 +9,7 @@ import (
 // StateKey is the key of the state record.
 var StateKey = []byte("m/state")
 
-// The first bytes of the keys of each kind of record.
+// The key prefixes of each kind of record.
 const (
 	PendingPrefix = "p/"
 	SentPrefix    = "a/"
@@ -20,7 +20,7 @@ const (
 	ReceiptPrefix = "r/"
 )
 
-// EntryKey returns the key of an entry's record of one kind.
+// EntryKey returns the key of one kind of record of an entry.
 func EntryKey(prefix string, id ID) []byte {
 	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+pendingSuffix), prefix, id)
 }
@@ -35,7 +35,7 @@ func RowKey(namespace, key string) []byte {
 	return EntryKey(RowPrefix, ID{Namespace: namespace, Key: key})
 }
 
-// pendingSuffix is the length of what a pending write's key has after the entry's.
+// pendingSuffix is the length of the part of a pending write's key that follows the entry's key.
 const pendingSuffix = 1 + 8
 
 // PendingKey returns the key of one pending write.
@@ -43,7 +43,7 @@ func PendingKey(id ID, seq uint64) []byte {
 	return appendSuffix(EntryKey(PendingPrefix, id), seq)
 }
 
-// AppendPendingKey appends what PendingKey returns.
+// AppendPendingKey appends the result of PendingKey to dst.
 func AppendPendingKey(dst []byte, id ID, seq uint64) []byte {
 	return appendSuffix(appendEntryKey(dst, PendingPrefix, id), seq)
 }
@@ -57,10 +57,10 @@ func appendSuffix(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, '/'), seq)
 }
 
-// PendingOf returns the prefix of the keys of an entry's pending writes.
+// PendingOf returns the key prefix of an entry's pending writes.
 func PendingOf(id ID) []byte { return append(EntryKey(PendingPrefix, id), '/') }
 
-// Within returns the prefix of the keys of a namespace's records of one kind.
+// Within returns the key prefix of a namespace's records of one kind.
 func Within(prefix, namespace string) []byte {
 	return append([]byte(prefix+namespace), '/')
 }
@@ -78,12 +78,12 @@ func ReceiptKey(generation, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(GenerationKey(generation), seq)
 }
 
-// GenerationKey returns the prefix of the keys of a generation's receipts.
+// GenerationKey returns the key prefix of a generation's receipts.
 func GenerationKey(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(ReceiptPrefix), generation)
 }
 
-// ParseReceiptKey takes a key of [ReceiptKey] apart. Errors: [ErrCorrupt].
+// ParseReceiptKey parses a key made by [ReceiptKey]. Errors: [ErrCorrupt].
 func ParseReceiptKey(key []byte) (generation, seq uint64, err error) {
 	if len(key) != len(ReceiptPrefix)+8+8 {
 		return 0, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
@@ -92,7 +92,7 @@ func ParseReceiptKey(key []byte) (generation, seq uint64, err error) {
 	return binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), nil
 }
 
-// ParsePendingKey takes the key of a pending write apart. Errors: [ErrCorrupt].
+// ParsePendingKey parses the key of a pending write. Errors: [ErrCorrupt].
 func ParsePendingKey(key []byte) (ID, uint64, error) {
 	rest := key[len(PendingPrefix):]
 	slash := bytes.IndexByte(rest, '/')
@@ -103,7 +103,7 @@ func ParsePendingKey(key []byte) (ID, uint64, error) {
 	return id, binary.BigEndian.Uint64(rest[len(rest)-8:]), nil
 }
 
-// ParseEntryKey takes a key of [EntryKey] apart. Errors: [ErrCorrupt].
+// ParseEntryKey parses a key made by [EntryKey]. Errors: [ErrCorrupt].
 func ParseEntryKey(prefix string, key []byte) (ID, error) {
 	rest := key[len(prefix):]
 	slash := bytes.IndexByte(rest, '/')
@@ -113,7 +113,7 @@ func ParseEntryKey(prefix string, key []byte) (ID, error) {
 	return ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1:])}, nil
 }
 
-// ParseDeadKey returns the sequence number in a key that DeadKey made. Errors: [ErrCorrupt].
+// ParseDeadKey parses a key made by [DeadKey]. Errors: [ErrCorrupt].
 func ParseDeadKey(key []byte) (uint64, error) {
 	if len(key) != len(DeadPrefix)+8 {
 		return 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
@@ -121,7 +121,7 @@ func ParseDeadKey(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(key[len(DeadPrefix):]), nil
 }
 
-// After returns the first key that follows all keys with a prefix.
+// After returns the first key after all keys with a prefix.
 func After(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	end[len(end)-1]++

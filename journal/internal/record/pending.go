@@ -10,20 +10,20 @@ import (
 type Version struct {
 	Seq         uint64
 	UpdatedAt   float64 // Unix seconds
-	WrittenAt   float64 // Unix seconds: when the caller wrote, by the wall clock as it was; never raised
+	WrittenAt   float64 // Unix seconds: when the caller wrote, by the wall clock at that time; never raised
 	Since       float64 // Unix seconds: since when the entry has been waiting
-	CreatedAt   float64 // Unix seconds: when the entry was put first, or first after a delete
+	CreatedAt   float64 // Unix seconds: when the entry was first put, or first put after a delete
 	Bytes       int32   // length of the value in UTF-8
 	ListBytes   int32   // the size that a listing shows
-	Sum         uint32  // the record's checksum, its share of the state record's sum
+	Sum         uint32  // the record's checksum, which the state record adds up
 	Op          Op
-	AfterDelete bool // a pending delete came before it: the settled copy is not its past
-	LosesTies   bool // a copy that gives way to another host's state, and leaves no dead letter
-	Fenced      bool // to be compared with upstream before it is sent, whatever the settings
+	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
+	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
+	Fenced      bool // compare it with upstream before sending it, regardless of the settings
 }
 
-// Overhead is the number of bytes that the state record counts for a pending write or a dead
-// letter, beside its namespace, key and value. It is part of the format.
+// Overhead is the number of bytes that the state record counts for a pending write or a dead letter on
+// top of its namespace, key and value. It is part of the format.
 const Overhead = 64
 
 // Size returns the bytes that the state record counts for the write.
@@ -34,7 +34,7 @@ func (v *Version) Size(id ID) int64 {
 // The flags of a pending record.
 const (
 	flagAfterDelete = 1 << iota
-	flagWrittenAt   // its time follows: it is not updated_at
+	flagWrittenAt   // written_at follows, because it differs from updated_at
 	flagLosesTies
 	flagFenced
 	unknownFlags
@@ -59,12 +59,12 @@ func (v *Version) flags() (flags byte) {
 	return flags
 }
 
-// hasWrittenAt goes by the bits, as everything does that is on the disk.
+// hasWrittenAt compares the bits, because the format stores the bits.
 func (v *Version) hasWrittenAt() bool {
 	return math.Float64bits(v.WrittenAt) != math.Float64bits(v.UpdatedAt)
 }
 
-// AppendPendingFields appends what a pending record holds before its value.
+// AppendPendingFields appends the fields of a pending record that come before its value.
 func AppendPendingFields(dst []byte, v *Version) []byte {
 	dst = append(dst, byte(v.Op), v.flags())
 	dst = appendFloat(dst, v.UpdatedAt)
@@ -76,17 +76,15 @@ func AppendPendingFields(dst []byte, v *Version) []byte {
 	return binary.AppendUvarint(dst, uint64(v.ListBytes))
 }
 
-// PendingSize returns the length of the record that begins with these fields.
+// PendingSize returns the length of the record that consists of these fields and value.
 func PendingSize(fields []byte, value string) int { return len(fields) + len(value) + sumSize }
 
-// EncodePending writes the record into dst, which has room for it, and its checksum into
-// v.
+// EncodePending writes the record into dst, which must have room for it, and its checksum into v.
 func EncodePending(dst, key, fields []byte, v *Version, value string) {
 	v.Sum = Sum(Seal(key, append(append(dst[:0], fields...), value...)))
 }
 
-// ReadPending decodes the record of a pending write, given apart from its checksum. Errors:
-// [ErrCorrupt].
+// ReadPending decodes the record of a pending write. body excludes the checksum. Errors: [ErrCorrupt].
 func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	id, seq, err := ParsePendingKey(key)
 	if err != nil {
@@ -100,7 +98,7 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	return id, v, nil
 }
 
-// DecodePending takes the body of a pending record apart. The value is a slice of the body.
+// DecodePending decodes the body of a pending record. The returned value is a slice of body.
 func DecodePending(body []byte) (Version, []byte, error) {
 	d := decoder{rest: body}
 	v := Version{Op: Op(d.byte())}

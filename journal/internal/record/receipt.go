@@ -12,7 +12,7 @@ type ReceiptState uint8
 const (
 	ReceiptPending    ReceiptState = 0
 	ReceiptSettled    ReceiptState = 1 // upstream has confirmed the write
-	ReceiptSuperseded ReceiptState = 2 // a later write has taken its place
+	ReceiptSuperseded ReceiptState = 2 // a later write has replaced it
 	ReceiptDead       ReceiptState = 3 // it became a dead letter
 )
 
@@ -53,7 +53,7 @@ func EncodeReceipt(key []byte, r *Receipt) []byte {
 	return Seal(key, append(dst, r.Reason...))
 }
 
-// DecodeReceipt takes the body of a receipt apart.
+// DecodeReceipt decodes the body of a receipt.
 func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 	d := decoder{rest: body}
 	r := Receipt{Seq: seq, Op: Op(d.byte()), State: ReceiptState(d.byte()), WrittenAt: d.float(), SettledAt: d.float()}
@@ -69,19 +69,19 @@ func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 // Generation is a group of receipts that are removed together.
 type Generation struct {
 	Number   uint64
-	Receipts uint64 // how many; the record of the last generation may lack some
+	Receipts uint64 // the number of receipts; in the record, the last generation's may be too low
 }
 
-// Generations are all generations of receipts.
+// Generations is the record of all generations of receipts.
 type Generations struct {
 	BeganAt float64 // Unix seconds: when the last one began
 	All     []Generation
 }
 
-// GenerationsKey is where the record of the generations is.
+// GenerationsKey is the key of the record of the generations.
 var GenerationsKey = []byte(ReceiptPrefix)
 
-// EncodeGenerations is the record of the generations.
+// EncodeGenerations returns the record of the generations.
 func EncodeGenerations(g *Generations) []byte {
 	dst := appendFloat(nil, g.BeganAt)
 	for _, one := range g.All {
@@ -91,7 +91,7 @@ func EncodeGenerations(g *Generations) []byte {
 	return Seal(GenerationsKey, dst)
 }
 
-// DecodeGenerations takes the body of the record of the generations apart.
+// DecodeGenerations decodes the body of the record of the generations.
 func DecodeGenerations(body []byte) (g Generations, err error) {
 	d := decoder{rest: body}
 	g.BeganAt = d.float()

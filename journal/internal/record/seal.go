@@ -6,24 +6,24 @@ import (
 	"hash/crc32"
 )
 
-// Castagnoli is the polynomial of every checksum of the journal.
+// Castagnoli is the polynomial table for all checksums of the journal.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sumSize is the length, in bytes, of the checksum that ends every value.
 const sumSize = 4
 
-// checksum is the CRC-32C of a record's key and body.
+// checksum returns the CRC-32C of a record's key and body.
 func checksum(key, body []byte) uint32 {
 	return crc32.Update(crc32.Update(0, Castagnoli, key), Castagnoli, body)
 }
 
-// Seal appends to body the checksum that binds it to its key.
+// Seal appends to body the checksum of key and body.
 func Seal(key, body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body, checksum(key, body))
 }
 
-// Unseal returns the body of a sealed value, or [ErrCorrupt] when it is not the value
-// that was written under this key.
+// Unseal returns the body of a sealed value, or [ErrCorrupt] if the value was not written under this
+// key.
 func Unseal(key, value []byte) ([]byte, error) {
 	if len(value) < sumSize {
 		return nil, fmt.Errorf("%w: record %q is %d bytes long", ErrCorrupt, key, len(value))
@@ -35,7 +35,7 @@ func Unseal(key, value []byte) ([]byte, error) {
 	return body, nil
 }
 
-// Sum is the checksum that a sealed value carries.
+// Sum returns the checksum at the end of a sealed value.
 func Sum(value []byte) uint32 {
 	return binary.LittleEndian.Uint32(value[len(value)-sumSize:])
 }

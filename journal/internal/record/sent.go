@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Content is the state in which a write leaves its entry, without the value: enough to tell it from any
-// other. It stays comparable over restarts and between hosts.
+// Content is the state in which a write leaves its entry, without the value. It is enough to tell it
+// from any other state. It stays comparable over restarts and between hosts.
 type Content struct {
 	Op  Op
 	Sum [16]byte // the first half of the SHA-256 of a put's value; zero for a delete
 }
 
-// ContentOf is the content that a write leaves.
+// ContentOf returns the content that a write leaves.
 func ContentOf(op Op, value string) Content {
 	c := Content{Op: op}
 	if op == Put {
@@ -23,10 +23,10 @@ func ContentOf(op Op, value string) Content {
 	return c
 }
 
-// Sent is a sent mark: what upstream may hold or yet carry out of an entry's requests.
+// Sent is a sent mark: it says which of an entry's requests upstream may hold or may yet carry out.
 type Sent struct {
 	Seq      uint64    // of the last write that was sent
-	Contents []Content // that the requests would leave; none if that is not known
+	Contents []Content // results of the requests; empty if unknown
 }
 
 // EncodeSent returns the record of a sent mark.
@@ -42,7 +42,7 @@ func EncodeSent(key []byte, s *Sent) []byte {
 // contentSize is the length of a content in a sent mark.
 const contentSize = 1 + len(Content{}.Sum)
 
-// DecodeSent takes the body of a sent mark apart. One of an older format has no contents.
+// DecodeSent decodes the body of a sent mark. A mark of an older format has no contents.
 func DecodeSent(body []byte) (s Sent, err error) {
 	d := decoder{rest: body}
 	s.Seq = d.uvarint()

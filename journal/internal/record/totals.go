@@ -8,12 +8,12 @@ import (
 // Totals is the state record: it counts the records that the store must hold.
 type Totals struct {
 	Seq           uint64 // highest sequence number given out
-	Pending       uint64 // pending records, superseded ones that await removal included
-	PendingBytes  int64  // their sizes
-	Sum           uint64 // of their checksums
+	Pending       uint64 // pending records, including superseded ones that await removal
+	PendingBytes  int64  // sum of their sizes
+	Sum           uint64 // sum of their checksums
 	Dead          uint64 // dead letters
 	DeadBytes     int64
-	ConflictBytes int64  // of DeadBytes, the share of conflicts between hosts
+	ConflictBytes int64  // the part of DeadBytes that belongs to conflicts between hosts
 	Batches       uint64 // batches that rewrote this record; format 1 did not count them
 }
 
@@ -24,7 +24,7 @@ func (t *Totals) Add(id ID, v *Version) {
 	t.Sum += uint64(v.Sum)
 }
 
-// Remove takes a pending record out of the count.
+// Remove subtracts a pending record from the count.
 func (t *Totals) Remove(id ID, v *Version) {
 	t.Pending--
 	t.PendingBytes -= v.Size(id)
@@ -40,7 +40,7 @@ func (t *Totals) AddDead(l *Dead) {
 	}
 }
 
-// RemoveDead takes a dead letter out of the count.
+// RemoveDead subtracts a dead letter from the count.
 func (t *Totals) RemoveDead(l *Dead) {
 	t.Dead--
 	t.DeadBytes -= l.Size()
@@ -49,7 +49,7 @@ func (t *Totals) RemoveDead(l *Dead) {
 	}
 }
 
-// Compare returns [ErrCorrupt] if a scan has found something other than the state record says.
+// Compare returns [ErrCorrupt] if a scan's result differs from the state record.
 func (t *Totals) Compare(found Totals) error {
 	if found.Pending != t.Pending || found.PendingBytes != t.PendingBytes || found.Sum != t.Sum {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
@@ -81,14 +81,14 @@ func EncodeTotals(t *Totals) []byte {
 	return Seal(StateKey, dst)
 }
 
-// DecodeTotals takes the body of the state record apart.
+// DecodeTotals decodes the body of the state record.
 func DecodeTotals(body []byte) (Totals, error) {
 	d := decoder{rest: body}
 	var t Totals
 	t.Seq, t.Pending, t.PendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
 	t.Sum = d.uint64()
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
-	if len(d.rest) > 0 { // a record of format 1 lacks it until a batch replaces the record
+	if len(d.rest) > 0 { // a record of format 1 lacks it until a batch rewrites the record
 		t.Batches = d.uvarint()
 	}
 	if len(d.rest) > 0 {

@@ -13,20 +13,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// storeOptions returns the options of a store that nobody else uses.
+// storeOptions returns options for a store that nothing else uses.
 func storeOptions(fsys vfs.FS, dir string) store.Options {
 	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// content describes a journal that is to be made.
+// content describes a journal to make.
 type content struct {
 	records           source
-	listings, settled bool // they are wanted
+	listings, settled bool // whether to include these records
 	batches, lastSeq  uint64
-	written           func() // is called after each record
+	written           func() // called after each record
 }
 
-// build makes a journal of the records that check, and checks it.
+// build makes a journal from the records that pass their checks, and checks the result.
 func build(fsys vfs.FS, dir string, c *content) (err error) {
 	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
 		return err
@@ -61,7 +61,7 @@ func compare(made *store.Store) error {
 	return want.Compare(found)
 }
 
-// fill puts the records that check into a new store, and last the totals that count them.
+// fill writes the records that pass their checks to a new store, and then the totals that count them.
 func (c *content) fill(made *store.Store) error {
 	f := filler{content: c, load: made.Load()}
 	if err := c.records.each(f.take); err != nil {
@@ -76,13 +76,13 @@ func (c *content) fill(made *store.Store) error {
 	return f.load.Finish(totals)
 }
 
-// filler takes the records in the order of their keys: the sent marks come first, and the
-// pending writes of one entry follow each other.
+// filler takes the records in key order: the sent marks come first, and one entry's pending writes are
+// adjacent.
 type filler struct {
 	*content
 	load   *store.Load
 	sifter sifter
-	// doubtful is the entry of the last pending write, and seq its number; 0 if there is none.
+	// doubtful is the entry of the last pending write, and seq the write's number; 0 if there is none.
 	doubtful record.ID
 	seq      uint64
 }
@@ -90,7 +90,7 @@ type filler struct {
 func (f *filler) take(key, value []byte) error {
 	kind, ok := f.sifter.take(key, value)
 	if bytes.Equal(key, record.GenerationsKey) {
-		return nil // the recovered journal counts its receipts anew
+		return nil // the recovered journal counts its receipts again
 	}
 	listing := kind == record.HeaderPrefix || kind == record.RowPrefix
 	if !ok || listing && !f.listings || kind == record.SettledPrefix && !f.settled {
@@ -112,8 +112,8 @@ func (f *filler) take(key, value []byte) error {
 	return f.load.Set(key, value)
 }
 
-// mark puts the entry of the last pending write in doubt: upstream may hold it, or an older one
-// that is not known any more.
+// mark puts the entry of the last pending write in doubt: upstream may hold that write, or an older one
+// that is no longer known.
 func (f *filler) mark() error {
 	if f.seq == 0 {
 		return nil

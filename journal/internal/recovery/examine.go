@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// examine returns an error that describes the damage of a store. It changes nothing.
+// examine checks a store and returns an error that describes any damage. It changes nothing.
 func examine(opts store.Options, version int) error {
 	var m store.Mark
 	var err error

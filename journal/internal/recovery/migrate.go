@@ -12,22 +12,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// checkpointOf returns the place where a migration keeps the directory as it was, until the
-// migrated one is in use.
+// checkpointOf returns the path where a migration keeps a copy of the old directory until the migrated
+// one is in use.
 func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
 
-// Migrate brings a directory of an older format to the present one (contract 21). The
-// format file is replaced by one rename at the end. Until then the directory is of the
-// older format, which the additional files do not disturb, and the next start begins a
-// migration that was cut off anew.
+// Migrate brings a directory of an older format to the present one (contract 21). The last step
+// replaces the format file by one rename. Until then the directory is of the older format, to which the
+// additional files do no harm. If a migration is cut off, the next start begins it again.
 //
-// Format 2 is format 1 with a mark and with a count of batches in the state record,
-// which the next batch adds. Format 3 is format 2 with origins in the records of settled
-// copies and rows; a record of format 2 has none. Format 4 is format 3 with receipts, and
-// with kinds in the records of dead letters; one of format 3 has none, and was refused.
-// Format 5 is format 4 with the contents in sent marks, written_at and two flags in pending
-// writes, winners in dead letters, and the times of other hosts' states in origins. Of a
-// sent mark of format 4, the contents are not known.
+// Format 2 adds to format 1 a mark, and to the state record a count of batches, which the next batch
+// writes. Format 3 adds origins to the records of settled copies and rows; a record of format 2 has
+// none. Format 4 adds receipts, and kinds to the records of dead letters; a dead letter of format 3 has
+// no kind and counts as refused. Format 5 adds the contents to sent marks, written_at and two flags to
+// pending writes, winners to dead letters, and the times of other hosts' states to origins. The
+// contents of a sent mark of format 4 are unknown.
 func Migrate(opts store.Options, from int) error {
 	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
 		"checkpoint", checkpointOf(opts.Dir, from))
@@ -59,7 +57,8 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	return m, errors.Join(err, db.Close())
 }
 
-// copyAside makes the checkpoint anew: an existing one was cut off, or is of the same store.
+// copyAside makes the checkpoint. It replaces an existing one, which was cut off or is of the same
+// store.
 func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	fsys, to := opts.FS, checkpointOf(opts.Dir, from)
 	if err := fsys.RemoveAll(to); err != nil {
@@ -74,8 +73,8 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	return errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was
-// cut off, once the store of the present format is open.
+// RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was cut off.
+// The caller has opened the store of the present format.
 func RemoveLeftovers(opts store.Options) error {
 	if err := removeWork(opts.FS, opts.Dir); err != nil {
 		return err

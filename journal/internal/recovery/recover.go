@@ -12,33 +12,32 @@ import (
 )
 
 // recoveryGap is the gap between the highest known sequence number and the next one of a recovered
-// journal. It is larger than the number of writes that can have been acknowledged since the last
-// mark, so that no number is used twice.
+// journal. It is larger than the number of writes that can have been acknowledged since the last mark,
+// so that no number is used twice.
 const recoveryGap = 1 << 20
 
 // Options configures [Recover].
 type Options struct {
-	Dir string    // of the journal
+	Dir string    // the journal's directory
 	FS  vfs.FS    // holds Dir; nil means the operating system's
-	Now time.Time // names the copy
-	// Progress, if not nil, is called now and then while a damaged journal is recovered.
+	Now time.Time // used in the name of the copy
+	// Progress, if not nil, is called regularly while a damaged journal is recovered.
 	Progress func(Progress)
 }
 
 // Progress says how far a recovery has come.
 type Progress struct {
-	Files   int // tables and logs read
-	OfFiles int // tables and logs in all
-	Records int // written to the new journal
+	Files   int // tables and logs read so far
+	OfFiles int // all tables and logs
+	Records int // records written to the new journal
 }
 
-// Recover repairs a journal that cannot be opened: it copies the directory aside, reads the records
-// that pass their checks, and puts them into a new journal, which takes the place of the old one by
-// a rename. Afterwards every entry with a pending write is in doubt. Recover leaves a healthy
-// journal as it is.
+// Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
+// that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
+// Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
 //
-// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] if nothing of
-// a journal is found, and those of the file system. After an error, the directory is as before.
+// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] if nothing of a
+// journal is found, and those of the file system. After an error, the directory is unchanged.
 func Recover(opts Options) (*Recovery, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
@@ -87,13 +86,13 @@ type task struct {
 	opts     Options
 	found    *salvage
 	source   source // of the records
-	whole    bool   // the source lacks no change, as far as the files tell
-	newest   bool   // and shows all copies
+	whole    bool   // no change is missing from the source, as far as the files show
+	newest   bool   // the source shows the newest version of all copies
 	report   Recovery
 	progress Progress
 }
 
-// recordsBetween is the number of records between two reports of the progress.
+// recordsBetween is the number of records between two progress reports.
 const recordsBetween = 1000
 
 func (t *task) reportProgress() {
@@ -108,7 +107,7 @@ func (t *task) written() {
 	}
 }
 
-// salvaged copies the directory aside, and replaces it by what can be salvaged.
+// salvaged copies the directory aside, and replaces it with a journal of the salvageable records.
 func salvaged(stored store.Options, version int, opts Options, damage error) (_ *Recovery, err error) {
 	fsys, dir := opts.FS, opts.Dir
 	if err := removeWork(fsys, dir); err != nil {
@@ -165,7 +164,7 @@ func (t *task) choose(v *view) (*sifter, error) {
 	return sift(t.source)
 }
 
-// replacement copies the directory aside and makes the journal that is to take its place.
+// replacement copies the directory aside and makes the journal that will replace it.
 func (t *task) replacement(version int, kept *sifter) (err error) {
 	fsys, dir := t.opts.FS, t.opts.Dir
 	if t.report.Copy, err = copyDamaged(fsys, dir, t.opts.Now); err != nil {
@@ -189,7 +188,7 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	return nil
 }
 
-// account fills the report: how much was salvaged, and how much is missing.
+// account fills in the report: how much was salvaged, and how much is missing.
 func (t *task) account(kept *sifter, m store.Mark) {
 	r, found := &t.report, t.found
 	r.Salvaged = kept.counts
@@ -216,7 +215,7 @@ func (t *task) account(kept *sifter, m store.Mark) {
 	r.NextSeq = last + recoveryGap + 1
 }
 
-// cutCopies gives up the copies that may be older than what readers have seen.
+// cutCopies drops the copies that may be older than what readers have seen.
 func (t *task) cutCopies() {
 	r, newest := &t.report, t.whole && t.newest // guard 4.16
 	if !newest {

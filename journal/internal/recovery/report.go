@@ -13,7 +13,7 @@ import (
 
 // Salvaged counts records.
 type Salvaged struct {
-	Pending     int `json:"pending"` // superseded ones that awaited removal included
+	Pending     int `json:"pending"` // includes superseded ones that awaited removal
 	DeadLetters int `json:"dead_letters"`
 	Settled     int `json:"settled"`
 	SentMarks   int `json:"sent_marks"`
@@ -21,42 +21,42 @@ type Salvaged struct {
 	Receipts    int `json:"receipts"`
 }
 
-// Missing counts the records that are known to be missing: at least so many are.
+// Missing counts the records that are known to be missing. There may be more.
 type Missing struct {
-	Known       bool     `json:"known"`   // a state record was found: the counts are of its moment
+	Known       bool     `json:"known"`   // a state record was found: the counts compare with it
 	Pending     int      `json:"pending"` // pending writes
 	DeadLetters int      `json:"dead_letters"`
-	Changes     uint64   `json:"changes"`       // the last ones, writes and what became of them
-	Differs     bool     `json:"differs"`       // from what there was: removed records may be back in place of missing ones
-	FirstSeq    uint64   `json:"first_seq"`     // the first of the last writes, about which nothing is known
-	LastSeq     uint64   `json:"last_seq"`      // 0 when there are none
-	Records     []string `json:"records"`       // read, and not as they were written
-	Files       []string `json:"files"`         // that could not be read in full
-	ListingsCut bool     `json:"listings_lost"` // given up: a listing that lacks a row would deny an entry
-	CopiesCut   bool     `json:"copies_lost"`   // given up: they may be older than what readers have seen
+	Changes     uint64   `json:"changes"`       // changes missing at the end: writes and their outcomes
+	Differs     bool     `json:"differs"`       // the records differ from the state record: removed ones may be back in place of missing ones
+	FirstSeq    uint64   `json:"first_seq"`     // the first of the last writes, which are all unknown
+	LastSeq     uint64   `json:"last_seq"`      // 0 if there are none
+	Records     []string `json:"records"`       // records that were read but fail their checks
+	Files       []string `json:"files"`         // files that could not be read completely
+	ListingsCut bool     `json:"listings_lost"` // dropped: a listing that lacks a row would deny an entry
+	CopiesCut   bool     `json:"copies_lost"`   // dropped: they may be older than what readers have seen
 }
 
 // Recovery says what [Recover] found and did.
 type Recovery struct {
 	Healthy  bool     `json:"healthy"` // nothing was changed
-	Found    string   `json:"found"`   // what was wrong
-	Copy     string   `json:"copy"`    // where the damaged directory is
+	Found    string   `json:"found"`   // the damage
+	Copy     string   `json:"copy"`    // where the copy of the damaged directory is
 	Salvaged Salvaged `json:"salvaged"`
 	Missing  Missing  `json:"missing"`
 	NextSeq  uint64   `json:"next_seq"` // the next write's sequence number
 }
 
-// Complete reports whether every acknowledged write is there, as far as the store shows.
+// Complete reports whether no acknowledged write is missing, as far as the store shows.
 func (r *Recovery) Complete() bool {
 	m := &r.Missing
 	return r.Healthy || m.Known && !m.Differs && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&
 		len(m.Records) == 0 && len(m.Files) == 0
 }
 
-// reportSuffix, after the name of the copy, is the name of its report.
+// reportSuffix follows the name of the copy in the name of its report.
 const reportSuffix = ".json"
 
-// keepReport writes a report, durably, beside the copy.
+// keepReport writes a report, durably, next to the copy.
 func keepReport(fsys vfs.FS, r *Recovery) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -87,7 +87,7 @@ func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {
 		}
 	}
 	if last == "" {
-		return &Recovery{Healthy: true}, nil // an older botwired wrote none
+		return &Recovery{Healthy: true}, nil // an older botwired wrote no report
 	}
 	f, err := fsys.Open(fsys.PathJoin(parent, last+reportSuffix))
 	if err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// salvage reads the records of a damaged store past Pebble, from the tables and logs one by one.
-// It does not trust the manifest.
+// salvage reads the records of a damaged store directly from the tables and logs, without Pebble. It
+// does not trust the manifest.
 type salvage struct {
 	records *sorter
-	newest  record.Totals // the newest state record seen
-	stated  bool          // there was one
+	newest  record.Totals // the newest state record found
+	stated  bool          // a state record was found
 	unread  []string
-	failure error // the sorter's: no damage of the store
+	failure error // an error of the sorter, not damage of the store
 }
 
-// readStore reads all tables and logs as far as they can be read. It calls progress after each.
+// readStore reads all tables and logs as far as possible. It calls progress after each.
 func readStore(fsys vfs.FS, dir string, progress func(files, of int)) (*salvage, error) {
 	s := &salvage{records: &sorter{fs: fsys, dir: sortingName(dir), limit: sortBytes}}
 	names, err := fsys.List(dir)
@@ -61,7 +61,7 @@ func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {
 		s.failure = s.records.add(key, value, order, deleted)
 		return s.failure
 	}
-	// A state record that does not check is ignored.
+	// A state record that fails its checks is ignored.
 	if body, err := record.Unseal(key, value); err == nil && !deleted {
 		if t, err := record.DecodeTotals(body); err == nil {
 			s.state(&t)
@@ -77,8 +77,8 @@ func (s *salvage) state(t *record.Totals) {
 	}
 }
 
-// readTable reads a table. If a block is damaged, readTable reads from the other end too,
-// so that the block hides no records but its own.
+// readTable reads a table. If a block is damaged, readTable also reads from the other end, so that only
+// the block's own records are lost.
 func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,8 +127,8 @@ func removes[K ~uint8](kind K) bool {
 		kind == K(sstable.InternalKeyKindDeleteSized)
 }
 
-// readLog reads a log, and after damage goes on behind it. The end of a log looks like
-// damage too and is not reported: the state record and the mark tell what is missing.
+// readLog reads a log, and continues after damage. The end of a log looks like damage too, so readLog
+// does not report it: the state record and the mark show what is missing.
 func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	var number uint64
 	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
@@ -148,21 +148,21 @@ func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	return s.failure
 }
 
-// damagedLog is a log that Pebble cannot read to its end. A batch is in one chunk, or in
-// several that follow each other.
+// damagedLog is a log that Pebble cannot read to its end. A batch is in one chunk, or in several
+// consecutive ones.
 type damagedLog struct {
 	*salvage
 	text   []byte
 	number uint64
 
-	batch []byte // what was read of a batch of several chunks; nil between batches
-	whole bool   // all of its chunks so far check
+	batch []byte // the chunks read so far of a batch; nil between batches
+	whole bool   // all of its chunks so far pass their checks
 }
 
-// read reads the chunks from a position on. Where a chunk should begin and none does, read looks
-// for the next chunk whose checksum holds.
+// read reads the chunks, starting at a position. Where an expected chunk is missing, it searches for
+// the next chunk with a matching checksum.
 func (l *damagedLog) read(at int) {
-	expected := true // a chunk begins here, if the last one's length is right
+	expected := true // a chunk begins here, if the previous one's length is right
 	for at < len(l.text) {
 		blockEnd := min((at/store.LogBlock+1)*store.LogBlock, len(l.text))
 		if blockEnd-at < store.ChunkHeader {
@@ -185,7 +185,7 @@ func (l *damagedLog) read(at int) {
 	l.end()
 }
 
-// chunkAt reports whether a chunk may begin at a place.
+// chunkAt reports whether a chunk may begin at a position.
 func (l *damagedLog) chunkAt(at, blockEnd int) bool {
 	if blockEnd-at < store.ChunkHeader {
 		return true
@@ -194,14 +194,14 @@ func (l *damagedLog) chunkAt(at, blockEnd int) bool {
 	return ok
 }
 
-// take takes a chunk's part of a batch.
+// take adds a chunk to the batch.
 func (l *damagedLog) take(c store.Chunk) {
 	if c.First {
 		l.end()
 		l.batch, l.whole = []byte{}, true
 	}
 	if l.batch == nil {
-		return // its beginning is lost
+		return // the batch's beginning is lost
 	}
 	l.batch = append(l.batch, c.Payload...) // guard 4.12
 	l.whole = l.whole && c.Checks
@@ -213,17 +213,17 @@ func (l *damagedLog) take(c store.Chunk) {
 	}
 }
 
-// end takes pending writes and dead letters, each of which has a checksum of its own, from a batch
-// whose checksum does not hold. It ignores the batch's deletes, its copies (there may be older
-// versions elsewhere), and its place in the order, which may be damaged: such a record is written
-// only once, so a delete of it is always the later of the two.
+// end ends a batch that is cut or fails its checksum. It keeps the pending writes and dead letters,
+// which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
+// elsewhere). It also ignores the batch's position in the order, which may be damaged: such a record is
+// written only once, so a delete of it is always later.
 func (l *damagedLog) end() {
 	batch := l.batch
 	l.batch = nil
 	if len(batch) == 0 { // guard 4.13
 		return
 	}
-	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before count
+	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before it count
 	_ = visitBatch(batch, func(key, value []byte, _ uint64, deleted bool) error {
 		kind := string(key[:min(2, len(key))])
 		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix {
@@ -238,7 +238,7 @@ func (l *damagedLog) end() {
 
 func (s *salvage) takeBatch(repr []byte) error { return visitBatch(repr, s.take) }
 
-// visitBatch visits the records of a batch, each with its place in the order of all records.
+// visitBatch visits the records of a batch, each with its position in the order of all records.
 func visitBatch(repr []byte, visit func(key, value []byte, order uint64, deleted bool) error) error {
 	header, ok := batchrepr.ReadHeader(repr)
 	if !ok {
@@ -254,7 +254,7 @@ func visitBatch(repr []byte, visit func(key, value []byte, order uint64, deleted
 		switch kind {
 		case sstable.InternalKeyKindLogData:
 			continue
-		case sstable.InternalKeyKindRangeDelete: // of copies only
+		case sstable.InternalKeyKindRangeDelete: // only copies are deleted by range
 		default:
 			if err := visit(key, value, order, removes(kind)); err != nil {
 				return err

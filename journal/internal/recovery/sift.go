@@ -10,7 +10,7 @@ import (
 // namedAtMost bounds how many damaged records a report names.
 const namedAtMost = 1000
 
-// sifter tells records that check from others. It decodes every kind: the journal must be
+// sifter checks records and counts the intact ones. It decodes every kind, because the journal must be
 // able to read each record that is kept.
 type sifter struct {
 	totals  record.Totals
@@ -22,13 +22,13 @@ type sifter struct {
 	damagedPending int
 }
 
-// sift adds up the records of a source that check.
+// sift counts the intact records of a source.
 func sift(from source) (*sifter, error) {
 	s := new(sifter)
 	return s, from.each(func(key, value []byte) error { s.take(key, value); return nil })
 }
 
-// take returns a record's kind, and whether the record checks.
+// take checks a record, and returns its kind and the result.
 func (s *sifter) take(key, value []byte) (kind string, ok bool) {
 	kind = string(key[:min(2, len(key))])
 	body, err := record.Unseal(key, value)
@@ -87,7 +87,8 @@ func (s *sifter) add(kind string, key, body, value []byte) error {
 	return nil
 }
 
-// addReceipt takes note of the numbers in a receipt: no other write is to get them.
+// addReceipt raises the highest sequence number to those in a receipt, so that no other write gets
+// them.
 func (s *sifter) addReceipt(key, body []byte) error {
 	if bytes.Equal(key, record.GenerationsKey) {
 		_, err := record.DecodeGenerations(body)
@@ -128,7 +129,7 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	return err
 }
 
-// nameOf names a damaged record for a person.
+// nameOf describes a damaged record for a person.
 func nameOf(key string) string {
 	kinds := map[string]string{
 		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",

@@ -17,37 +17,37 @@ import (
 )
 
 const (
-	// sortBytes bounds the records that are held in memory, in bytes.
+	// sortBytes bounds the bytes of records held in memory.
 	sortBytes = 16 << 20
-	// heldOverhead is the memory that a record takes beside its key and value.
+	// heldOverhead is the memory that a record takes on top of its key and value.
 	heldOverhead = 128
-	// runsAtMost bounds how many files are read at once.
+	// runsAtMost bounds how many files are read at the same time.
 	runsAtMost = 32
-	// runBuffer is the memory for each sorted file while they are merged.
+	// runBuffer is the buffer size for each sorted file during a merge.
 	runBuffer = 64 << 10
 )
 
-// version is one version of a record, as a file showed it.
+// version is one version of a record, as found in a file.
 type version struct {
 	key     []byte
-	order   uint64 // Pebble's own sequence number: the highest is the last
+	order   uint64 // Pebble's own sequence number: the highest is the newest
 	deleted bool
 	value   []byte
 }
 
-// sorter puts the newest version of each key in the order of keys. It holds little of them
-// in memory: the rest is in runs, which are sorted files in a directory of its own.
+// sorter sorts the newest version of each key by key. It holds few records in memory; the rest is in
+// runs, which are sorted files in a separate directory.
 type sorter struct {
 	fs    vfs.FS
 	dir   string
-	limit int // of what is held, in bytes
+	limit int // bound of the records in memory, in bytes
 	held  map[string]version
 	bytes int
 	runs  []string // the oldest first
 	made  int
 }
 
-// add takes a version. Of two of the same order, the later one counts.
+// add adds a version. Of two with the same order, the later one counts.
 func (s *sorter) add(key, value []byte, order uint64, deleted bool) error {
 	old, ok := s.held[string(key)]
 	if ok && old.order > order {
@@ -67,7 +67,7 @@ func (s *sorter) add(key, value []byte, order uint64, deleted bool) error {
 	return s.spill()
 }
 
-// spill writes what is held to a run.
+// spill writes the records in memory to a run.
 func (s *sorter) spill() error {
 	if len(s.held) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (s *sorter) spill() error {
 	return s.merge()
 }
 
-// merge makes one run of all.
+// merge merges all runs into one.
 func (s *sorter) merge() error {
 	runs := s.runs
 	if err := s.write(func(put func(*version) error) error { return s.visit(runs, put) }); err != nil {
@@ -104,7 +104,7 @@ func (s *sorter) merge() error {
 	return nil
 }
 
-// write adds a run of what fill puts into it, in the order of keys.
+// write adds a run with the records that fill writes, in key order.
 func (s *sorter) write(fill func(put func(*version) error) error) error {
 	if err := s.fs.MkdirAll(s.dir, diskfs.DirMode); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (v *version) encode() []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v.value))), v.value...)
 }
 
-// each calls visit for the newest version of each key, in the order of keys. The version is
-// valid only during the call.
+// each calls visit for the newest version of each key, in key order. The version is valid only during
+// the call.
 func (s *sorter) each(visit func(*version) error) error {
 	if err := s.spill(); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *sorter) visit(names []string, visit func(*version) error) (err error) {
 type run struct {
 	file  vfs.File
 	from  *bufio.Reader
-	turn  int // the later run has the higher one
+	turn  int // later runs have higher numbers
 	now   version
 	ended bool
 }
@@ -220,15 +220,15 @@ func (r *run) next() error {
 	return err
 }
 
-// bytes reads into the memory of an earlier version.
+// bytes reads a field, and reuses the memory of an earlier version.
 func (r *run) bytes(into []byte, size uint64) ([]byte, error) {
 	into = slices.Grow(into[:0], int(size))[:size]
 	_, err := io.ReadFull(r.from, into)
 	return into, err
 }
 
-// runHeap has the run with the next version first: the one with the lowest key, then the
-// one with the newest version, then the later one. Runs that have ended come last.
+// runHeap has the run with the next version first: the one with the lowest key, then the one with the
+// newest version, then the later run. Runs that have ended come last.
 type runHeap []*run
 
 func (h runHeap) Len() int { return len(h) }

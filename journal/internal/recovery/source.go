@@ -12,12 +12,12 @@ import (
 
 // source yields the records to recover.
 type source interface {
-	// each calls visit for every record but the state record, sealed as it was found, in
-	// the order of keys. Key and value are valid only during the call.
+	// each calls visit for every record except the state record, sealed as it was found, in key order.
+	// Key and value are valid only during the call.
 	each(visit func(key, value []byte) error) error
 }
 
-// viewPrefixes are the prefixes of all records but the state record, in order.
+// viewPrefixes are the prefixes of all records except the state record, in order.
 var viewPrefixes = []string{
 	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.ReceiptPrefix,
 	record.SettledPrefix,
@@ -30,7 +30,7 @@ type view struct {
 	unread map[string]bool
 }
 
-// hasWrites reports whether the last pass has read everything but copies and receipts.
+// hasWrites reports whether the last pass has read everything except copies and receipts.
 func (v *view) hasWrites() bool {
 	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix]
 }
@@ -65,7 +65,7 @@ func (v *view) each(visit func(key, value []byte) error) (err error) {
 	return err
 }
 
-// all yields the records. Where Pebble cannot read on, it goes on with the next kind.
+// all yields the records. Where Pebble cannot continue, it skips to the next kind.
 func (v *view) all(yield func(key, value []byte) bool) {
 	if v == nil {
 		return
@@ -87,11 +87,11 @@ func (v *view) all(yield func(key, value []byte) bool) {
 	}
 }
 
-// merged shows the records found in the files, and those whose keys only Pebble's view has.
-// Copies among them may have been removed with a range of keys, or be old: they are dropped.
+// merged yields the records found in the files, and those that only Pebble's view has. Copies among
+// them may be old, or may have been removed with a range of keys; the caller drops them.
 type merged struct {
 	found *sorter
-	view  *view // nil is one without records
+	view  *view // nil counts as empty
 }
 
 func (m *merged) each(visit func(key, value []byte) error) error {

@@ -12,16 +12,15 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// replacedName returns the name of a journal while the recovered one takes its place. While that
+// replacedName returns the name of the old journal while the recovered one replaces it. While that
 // exists and the journal does not, [CheckSwap] refuses to make a new journal.
 func replacedName(dir string) string { return dir + ".replaced" }
 
-// sortingName returns the directory for sorting the records, and madeName the one for the new
-// journal.
+// sortingName returns the directory for sorting the records, and madeName the one for the new journal.
 func sortingName(dir string) string { return dir + ".sorting" }
 func madeName(dir string) string    { return dir + ".recovering" }
 
-// damagedName returns the prefix of the names of all copies of damaged directories.
+// damagedName returns the name prefix of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
 
 // removeWork removes the files of a recovery that was cut off.
@@ -29,9 +28,9 @@ func removeWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
-// undoSwap undoes a replacement that was cut off between its two renames, and removes the remains
-// of one that was cut off after them. In the second case finished is true, and nobody may have seen
-// its report.
+// undoSwap undoes a replacement that was cut off between its two renames, and cleans up after one that
+// was cut off later. In the second case finished is true, and the report may not have been shown to
+// anybody.
 func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	replaced := replacedName(dir)
 	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +46,7 @@ func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	return false, diskfs.SyncDir(fsys, fsys.PathDir(dir))
 }
 
-// CheckSwap refuses to make a journal where a recovery was cut off.
+// CheckSwap returns an error if a recovery was cut off, so that no new journal is made in its place.
 func CheckSwap(fsys vfs.FS, dir string) error {
 	if _, err := fsys.Stat(replacedName(dir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -57,7 +56,7 @@ func CheckSwap(fsys vfs.FS, dir string) error {
 	return fmt.Errorf("%w: a recovery was cut off, and is to be begun again", record.ErrCorrupt)
 }
 
-// copyDamaged copies a directory, durably, to a name that is free.
+// copyDamaged copies a directory, durably, to an unused name.
 func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	base := damagedName(dir) + now.UTC().Format("20060102T150405Z")
 	to := base
@@ -76,8 +75,8 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// swap puts made in the place of dir. If it is cut off, one of the two is there, or [CheckSwap]
-// refuses a start and [Recover] begins again.
+// swap replaces dir with made. If it is cut off, one of the two is in place, or [CheckSwap] refuses a
+// start and [Recover] begins again.
 func swap(fsys vfs.FS, dir, made string) error {
 	parent := fsys.PathDir(dir)
 	if err := fsys.Rename(dir, replacedName(dir)); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// applyGathered applies the gathering batch without a sync, so that the store matches the totals.
-// The next sync makes it durable. The caller holds order.
+// applyGathered applies the gathering batch without a sync, so that the store matches the totals. The
+// next sync makes the batch durable. The caller holds order.
 func (p *pipeline) applyGathered() error {
 	g := p.gathering
 	if g == nil || g.batch == nil || g.batch.Empty() {
@@ -18,11 +18,11 @@ func (p *pipeline) applyGathered() error {
 	return err
 }
 
-// apply adds to the gathering group's batch what every batch carries, and applies it. The caller holds
-// order.
+// apply adds the garbage removal and the state record to the gathering group's batch, and applies it.
+// The caller holds order.
 func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 	if p.beforeApply != nil {
-		tx := Tx{p: p} // the present one may be being filled
+		tx := Tx{p: p} // a Fill may still be using p.tx
 		p.beforeApply(&tx, p.showing)
 		if tx.err != nil {
 			p.fail(tx.err)
@@ -42,17 +42,17 @@ func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 func (p *pipeline) applyRest() {
 	p.order.Lock()
 	defer p.order.Unlock()
-	_ = p.applyGathered() // its failure has ended the journal already
+	_ = p.applyGathered() // a failure has already ended the journal
 }
 
-// Totals returns what the store holds, including changes that are not durable yet.
+// Totals returns the totals of the store, including changes that are not durable yet.
 func (p *pipeline) Totals() (now record.Totals) {
 	p.InOrder(func(t record.Totals) { now = t })
 	return now
 }
 
-// InOrder calls look between two updates with what the store holds: look sees every update whole or
-// not at all. It must be quick.
+// InOrder calls look with the totals of the store between two updates. look sees each update completely
+// or not at all. It must be quick.
 func (p *pipeline) InOrder(look func(record.Totals)) {
 	p.order.Lock()
 	defer p.order.Unlock()

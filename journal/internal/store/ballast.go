@@ -7,34 +7,34 @@ import (
 	"github.com/botwired/botwired/internal/diskfs"
 )
 
-// criticalShare divides the reserve. With less than that part free, [Store.Critical] says
-// so: a store that cannot write its tables stalls, reads included.
+// criticalShare is the divisor of the reserve for [Store.Critical]. With less than that part free, a
+// store that cannot write its tables stalls, reads included.
 const criticalShare = 4
 
-// ballastSuffix makes the ballast's name of the directory's.
+// ballastSuffix follows the directory's name in the ballast's name.
 const ballastSuffix = ".ballast"
 
-// ballast is a file beside the store that takes room on the disk. The journal leaves the reserve
-// alone, but other programs do not. When they have taken it, the journal gives the ballast up, and
-// has room again to record what upstream confirms: flushing goes on, and a restart has room to
-// write the log's records into tables (contract 3).
+// ballast is a file next to the store that occupies disk space. The journal does not use up the
+// reserve, but other programs may. Then the journal removes the ballast, and has room again to record
+// upstream's confirmations: flushing goes on, and a restart can write the log's records into tables
+// (contract 3).
 type ballast struct {
 	held bool
-	told bool // the log says why there is none
+	told bool // the log says why there is no ballast
 }
 
 func (s *Store) ballastName() string { return s.opts.Dir + ballastSuffix }
 
-// ballastSize returns three quarters of the reserve. With the usual reserve, that is room for all
-// that Pebble may hold in memory, and for another log.
+// ballastSize returns three quarters of the reserve. With the usual reserve, that fits everything that
+// Pebble may hold in memory, and another log.
 func (s *Store) ballastSize() int64 { return s.opts.DiskReserve / 4 * 3 }
 
-// Ballast removes the ballast when the free space is critical, and makes it again while twice the
-// reserve is free: callers still have room then, and the two never alternate. One goroutine calls
-// it now and then.
+// Ballast removes the ballast when the free space is critical. It makes the ballast again when twice
+// the reserve is free, so that callers still have room and the two do not alternate. One goroutine
+// calls it regularly.
 //
-// Errors: those of asking for the free space. If the ballast cannot be made or removed, Ballast
-// logs that: the journal works without it.
+// Errors: those of querying the free space. If Ballast cannot make or remove the ballast, it logs that:
+// the journal works without it.
 func (s *Store) Ballast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil
@@ -51,8 +51,8 @@ func (s *Store) Ballast() error {
 	return nil
 }
 
-// findBallast learns whether an earlier process has left a ballast, and gives it up when
-// the free space is critical: to open the store takes room.
+// findBallast checks if an earlier process has left a ballast. It removes the ballast if the free space
+// is critical, because opening the store takes room.
 func (s *Store) findBallast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil
@@ -67,8 +67,7 @@ func (s *Store) findBallast() error {
 	if err != nil {
 		return err
 	}
-	// A ballast of another size is of another reserve, or was cut off: the store makes it
-	// anew.
+	// A ballast of another size belongs to another reserve, or was cut off. The store makes a new one.
 	if s.ballast.held = info.Size() == s.ballastSize(); s.Critical() || !s.ballast.held { // guard 3.9
 		s.dropBallast()
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// LogBlock is the size of a log's blocks. No chunk crosses the end of a block, so a reader can
-// begin at any block.
+// LogBlock is the size of a log's blocks. No chunk crosses the end of a block, so a reader can start at
+// any block.
 const LogBlock = 32 << 10
 
-// ChunkHeader is the minimum size of a chunk. No chunk begins where less is left of a block.
+// ChunkHeader is the minimum size of a chunk. No chunk begins where a block has fewer bytes left.
 const ChunkHeader = 11 // checksum, length, kind, number of the log
 
 const (
@@ -26,14 +26,14 @@ const (
 // Chunk is a batch in a log, or part of one.
 type Chunk struct {
 	Payload     []byte
-	Size        int    // with its header
+	Size        int    // including its header
 	First, Last bool   // of its batch
 	Checks      bool   // its checksum is right
-	Synced      uint64 // the log was synced up to here when the chunk was written; 0 if it does not say
+	Synced      uint64 // the log was synced up to this offset when the chunk was written; 0 if unknown
 }
 
-// ParseChunk parses the chunk that text, the rest of a block, begins with. ok reports whether it looks
-// like a chunk of the log with this number.
+// ParseChunk parses the chunk at the beginning of text, which is the rest of a block. ok is false if it
+// does not look like a chunk of the log with this number.
 func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 	if len(text) < ChunkHeader {
 		return Chunk{}, false
@@ -56,9 +56,9 @@ func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 	return c, true
 }
 
-// syncedBehind reports whether a log that can be read up to end says, after the first damage behind
-// end, that it was synced beyond that damage. text is the log from a block on, at the offset from.
-// A power cut may tear a batch whose first chunks were synced.
+// syncedBehind reports whether a log that can be read up to end has a later chunk which says that the
+// log was synced beyond the first damage after end. text is the log from a block on, at the offset
+// from. A power cut may tear a batch whose first chunks were synced.
 func syncedBehind(text []byte, from, end int64, number uint64) bool {
 	damaged := int64(math.MaxInt64)
 	for at := int(end - from); at < len(text); {

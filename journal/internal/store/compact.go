@@ -10,20 +10,20 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Usage returns how many bytes the tables of the records under a prefix take on the disk. It leaves
-// out records that are still in memory.
+// Usage returns how many bytes the tables of the records under a prefix take on disk. It excludes
+// records that are still in memory.
 func (s *Store) Usage(prefix string) (int64, error) {
 	return s.UsageSpan(bounds(prefix))
 }
 
-// UsageSpan does the same as Usage for the keys from one to another.
+// UsageSpan does the same as Usage for the keys in a range.
 func (s *Store) UsageSpan(from, to []byte) (int64, error) {
 	n, err := s.db.EstimateDiskUsage(from, to)
 	return int64(n), err
 }
 
 // Space returns how many bytes the store's files take, and how many are free on their disk for this
-// user; free is negative if the file system cannot tell.
+// user. free is negative if the file system cannot tell.
 func Space(s *Store) (used, free int64, err error) {
 	used = int64(s.db.Metrics().DiskSpaceUsage())
 	usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
@@ -33,12 +33,11 @@ func Space(s *Store) (used, free int64, err error) {
 	return used, int64(min(usage.AvailBytes, math.MaxInt64)), err
 }
 
-// InMemory returns how many bytes of records are not in tables yet. It measures the log: Pebble's
-// size of a memtable is the room that it reserves, and does not shrink.
+// InMemory returns how many bytes of records are not in tables yet. It measures the log, because
+// Pebble's size of a memtable is the reserved space and does not shrink.
 func (s *Store) InMemory() int64 { return int64(s.db.Metrics().WAL.Size) }
 
-// Flush writes the records that are in memory to tables. On a full disk that may take
-// until ctx ends.
+// Flush writes the records in memory to tables. On a full disk, this may take until ctx ends.
 func (s *Store) Flush(ctx context.Context) error {
 	var flushed <-chan struct{}
 	if err := s.failOnPanic(func() (err error) { flushed, err = s.db.AsyncFlush(); return err }); err != nil {
@@ -52,13 +51,13 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 }
 
-// Compact gives back the room of what was removed under a prefix.
+// Compact frees the space of records removed under a prefix.
 func (s *Store) Compact(ctx context.Context, prefix string) error {
 	from, to := bounds(prefix)
 	return s.CompactSpan(ctx, from, to)
 }
 
-// CompactSpan does the same as Compact for the keys from one to another.
+// CompactSpan does the same as Compact for the keys in a range.
 func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
 	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }

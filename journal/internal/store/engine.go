@@ -17,14 +17,14 @@ import (
 type engine struct {
 	opts      Options
 	db        *pebble.DB
-	mergeable func() bool // reports whether there is room to merge tables; nil if nobody keeps room
+	mergeable func() bool // reports whether there is room to merge tables; nil means always
 
 	damage   damage
 	failed   atomic.Bool
-	failing  sync.Once   // has Fatal called once
-	panicked atomic.Bool // Pebble did, and may hold its locks for ever
-	closing  atomic.Bool // errors of Pebble no longer end the process
-	// endError is the first failure of the disk in Pebble's background work while it closes: Close
+	failing  sync.Once   // calls Fatal once
+	panicked atomic.Bool // Pebble has panicked, and may hold its locks forever
+	closing  atomic.Bool // Pebble's errors no longer end the process
+	// endError is the first disk failure in Pebble's background work during Close. Pebble's own Close
 	// does not return it.
 	endError atomic.Pointer[error]
 	toldFull atomic.Pointer[time.Time] // when the log last said that the disk is full
@@ -33,8 +33,8 @@ type engine struct {
 // Failed reports whether the disk has failed.
 func (e *engine) Failed() bool { return e.failed.Load() }
 
-// fail records that the disk has failed and ends the process (contract 2). A goroutine
-// that meets the next failure waits meanwhile: Pebble may be about to panic over it.
+// fail records that the disk has failed and ends the process (contract 2). A goroutine with a further
+// failure waits meanwhile, because Pebble may be about to panic over it.
 func (e *engine) fail(err error) {
 	e.failed.Store(true)
 	e.failing.Do(func() { // guard 2.3
@@ -44,22 +44,21 @@ func (e *engine) fail(err error) {
 	})
 }
 
-// failInBackground ends the journal. While the store is being closed it only keeps the
-// error: the log has all records of a table that cannot be written, but the process must
-// not end as if the disk had not failed.
+// failInBackground ends the journal. During Close it only keeps the error, because the log has all
+// records of a table that cannot be written. But Close must not succeed as if the disk had not failed.
 func (e *engine) failInBackground(err error) {
 	if !e.closing.Load() {
 		e.fail(err) // guard 2.6
 		return
 	}
-	// Other errors at the end are of compactions that were called off.
+	// Other errors during Close are from cancelled compactions.
 	if isErrno(err) && !diskfs.IsFull(err) {
 		e.endError.CompareAndSwap(nil, &err)
 	}
 }
 
-// applyBatch applies a batch to Pebble. If it is synced, the caller waits for it and closes it;
-// otherwise applyBatch closes it, and the next sync makes it durable. The caller holds order.
+// applyBatch applies a batch to Pebble. The caller waits for a synced batch and closes it. Otherwise
+// applyBatch closes it, and the next sync makes it durable. The caller holds order.
 func (e *engine) applyBatch(batch *pebble.Batch, how *pebble.WriteOptions) error {
 	return e.mustWrite(func() error {
 		if how.Sync {
@@ -69,8 +68,8 @@ func (e *engine) applyBatch(batch *pebble.Batch, how *pebble.WriteOptions) error
 	})
 }
 
-// mustWrite ends the journal in every case in which Pebble refuses a write: an error, a Fatalf, and a
-// panic. The caller holds order, so nobody is behind it in Pebble's commit.
+// mustWrite ends the journal if Pebble refuses a write with an error, a Fatalf or a panic. The caller
+// holds order, so no other write is behind it in Pebble's commit.
 func (e *engine) mustWrite(write func() error) error {
 	if e.failed.Load() { // guard 2.5
 		return ErrFailed
@@ -84,8 +83,8 @@ func (e *engine) mustWrite(write func() error) error {
 	return nil
 }
 
-// failOnPanic ends the journal if Pebble panics, as it does when it cannot go on with a log.
-// net/http would swallow the panic, and Pebble keeps its locks: all later writes would hang.
+// failOnPanic ends the journal if Pebble panics, as it does when it cannot continue with a log.
+// net/http would swallow the panic while Pebble keeps its locks, and all later writes would hang.
 func (e *engine) failOnPanic(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -97,7 +96,7 @@ func (e *engine) failOnPanic(call func() error) (err error) {
 	return call()
 }
 
-// wait waits until a batch that is being synced is durable. If the sync fails, wait ends the journal.
+// wait waits until a batch in sync is durable. If the sync fails, wait ends the journal.
 func (e *engine) wait(batch *pebble.Batch) error {
 	if err := batch.SyncWait(); err != nil {
 		e.fail(err)
@@ -109,7 +108,7 @@ func (e *engine) wait(batch *pebble.Batch) error {
 	return batch.Close()
 }
 
-// closePebble closes Pebble. It returns every failure of the disk that was met meanwhile.
+// closePebble closes Pebble, and returns every disk failure met meanwhile.
 func (e *engine) closePebble() error {
 	err := e.db.Close()
 	if late := e.endError.Load(); late != nil {
@@ -121,7 +120,7 @@ func (e *engine) closePebble() error {
 	return err
 }
 
-// OneLine returns err with its text cut to the first line: Pebble's may go on with stacks and
+// OneLine returns err with its text cut to the first line. Pebble's errors may continue with stacks and
 // directory listings.
 func OneLine(err error) error { return oneLine{err} }
 

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// FormatFile holds the format version as text, so that it can be read before anything in the
-	// directory is touched (contract 21). It is written once the store is complete, so nothing was
-	// ever acknowledged without it.
+	// FormatFile holds the format version as text, so that it can be read before anything else in the
+	// directory is touched (contract 21). It is written when the store is complete, so without it
+	// nothing was ever acknowledged.
 	FormatFile = "FORMAT"
-	// creatingFile is the name of the format file until the store is complete: a store beside it
-	// was cut off while it was made.
+	// creatingFile is the name of the format file until the store is complete. If it exists, the
+	// creation of the store was cut off.
 	creatingFile = "FORMAT.new"
 	formatLine   = "botwired journal "
-	// FormatVersion is the version of the layout in the docs of this package and of
-	// package record.
+	// FormatVersion is the version of the layout described in the docs of this package and of package
+	// record.
 	FormatVersion = 5
 )
 
-// CheckFormat refuses a directory that another format version of botwired, or something
-// else, has written. It returns the version, also a newer one that it refuses; 0 means that
-// the store is yet to be made. Errors: [ErrFormat] and those of the file system.
+// CheckFormat refuses a directory that another format version of botwired, or another program, has
+// written. It returns the version, even if it refuses a newer one; 0 means that there is no store yet.
+// Errors: [ErrFormat] and those of the file system.
 func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +55,8 @@ func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	return version, nil
 }
 
-// checkEmpty refuses a directory without a format file that has a store in it: its
-// file was lost, or it is not ours.
+// checkEmpty refuses a directory that has a store but no format file: the file was lost, or the store
+// is not ours.
 func checkEmpty(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,9 +76,9 @@ func checkEmpty(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Finish makes a complete store in dir one of the present format, durably: it makes its
-// mark and then its format file. Until the rename at its end the directory is of the
-// older format, which the additional files do not disturb, or of none.
+// Finish turns a complete store in dir into one of the present format, durably: it writes the mark and
+// then the format file. Until its final rename, the directory has the older format, to which the
+// additional files do no harm, or no format.
 func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 	if m.manifestMark, err = (manifestMark{}).next(fsys, dir); err != nil {
 		return err
@@ -108,9 +108,9 @@ func writeFormat(fsys vfs.FS, dir string) error {
 	return diskfs.SyncDir(fsys, dir)
 }
 
-// syncAncestors makes the names of the directory and of all directories above it durable,
-// whoever made them: a power cut must not take the journal away with its name. It stops
-// where this user may not read, or where the file system cannot sync a directory.
+// syncAncestors makes the names of the directory and of all its ancestors durable, even those that
+// botwired did not make: a power cut must not lose the journal with its name. It stops where this user
+// may not read, or where the file system cannot sync a directory.
 func syncAncestors(fsys vfs.FS, dir string) error {
 	for parent := fsys.PathDir(dir); parent != dir; dir, parent = parent, fsys.PathDir(parent) {
 		err := diskfs.SyncDir(fsys, parent)

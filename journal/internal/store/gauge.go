@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// gaugeFresh is how long a look at the free space counts. A fast disk can write much in that time,
-// so the reserve is large.
+// gaugeFresh is how long a measurement of the free space counts. A fast disk can write much in that
+// time, so the reserve is large.
 const gaugeFresh = 50 * time.Millisecond
 
 // gauge watches the free space under a directory. Its methods may be called concurrently.
@@ -21,13 +21,13 @@ type gauge struct {
 	reserve int64
 	epoch   time.Time
 
-	looking sync.Mutex   // held during a look: callers with an old one wait for it
-	checked atomic.Int64 // when the last look was: nanoseconds after epoch and 1; 0 if there was none
-	free    atomic.Int64 // at that time, less what was written since
+	looking sync.Mutex   // held during a measurement, so that callers with an old one wait for it
+	checked atomic.Int64 // when the free space was last measured: nanoseconds after epoch plus 1; 0 if never
+	free    atomic.Int64 // free bytes at that time, minus the bytes written since
 }
 
-// Look looks at the free space, unless a caller did so just now. Callers hold no lock, and
-// call it before they ask [Store.Low].
+// Look measures the free space, unless a caller did so just now. Callers hold no lock, and call it
+// before [Store.Low].
 func (g *gauge) Look() error {
 	if g.reserve <= 0 || g.age() < gaugeFresh { // guard 3.15
 		return nil
@@ -35,8 +35,8 @@ func (g *gauge) Look() error {
 	return g.look()
 }
 
-// Low reports whether less than the reserve and n bytes are free, and counts the n
-// bytes as written if not. A file system that cannot tell is taken to have room.
+// Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as
+// written. A file system that cannot tell counts as having room.
 func (g *gauge) Low(n int64) bool {
 	if g.below(g.reserve + n) {
 		return true
@@ -48,17 +48,16 @@ func (g *gauge) Low(n int64) bool {
 // Pressure reports whether less than the reserve is free.
 func (g *gauge) Pressure() bool { return g.below(g.reserve) }
 
-// Critical reports whether so little is free that the outcome of a request upstream may
-// not fit.
+// Critical reports whether so little is free that the outcome of a request upstream may not fit.
 func (g *gauge) Critical() bool { return g.below(g.reserve / criticalShare) }
 
-// mergeable reports whether tables may be merged. During a merge they take twice their room, so a
-// merge must leave half the reserve to the writes of callers and of the flusher.
+// mergeable reports whether tables may be merged. A merge takes the tables' space twice, so it must
+// leave half the reserve for the writes of callers and of the flusher.
 func (g *gauge) mergeable() bool {
 	return g.Look() != nil || !g.below(g.reserve/2)
 }
 
-// forget makes the next caller look again, because the free space has changed suddenly.
+// forget makes the next caller measure again, because the free space has changed suddenly.
 func (g *gauge) forget() { g.checked.Store(0) }
 
 func (g *gauge) below(n int64) bool {
@@ -69,7 +68,7 @@ func (g *gauge) look() error {
 	g.looking.Lock() // guard 3.17
 	defer g.looking.Unlock()
 	if g.age() < gaugeFresh {
-		return nil // another caller has looked meanwhile
+		return nil // another caller has measured meanwhile
 	}
 	const plenty = 1 << 62
 	usage, err := g.fs.GetDiskUsage(g.dir)
@@ -84,7 +83,7 @@ func (g *gauge) look() error {
 	return nil
 }
 
-// age returns the time since the last look.
+// age returns the time since the last measurement.
 func (g *gauge) age() time.Duration {
 	checked := g.checked.Load()
 	if checked == 0 {

@@ -10,51 +10,46 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// groupBytes bounds one batch, in bytes: Pebble handles batches of half a memtable and
-// more in another way.
+// groupBytes bounds one batch, in bytes. Pebble handles batches of half a memtable or more differently.
 const groupBytes = 2 << 20
 
 const (
-	// awaitedQuarters is the share, in quarters, of the writers answered together for which the next
-	// group waits; the others may have something else to do.
+	// awaitedQuarters is how many quarters of the writers that were answered together the next group
+	// waits for. The others may be busy elsewhere.
 	awaitedQuarters = 3
-	// maxCommitDelay bounds that wait: a sync that was slow for once does not make the
-	// next one late.
+	// maxCommitDelay bounds that wait, so that one slow sync does not delay the next one.
 	maxCommitDelay = 2 * time.Millisecond
-	// publishedAtOnce bounds how many changes become visible under one hold of the
-	// readers' lock.
+	// publishedAtOnce bounds how many changes become visible under one hold of the readers' lock.
 	publishedAtOnce = 64
 )
 
-// pipeline puts changes in order, and makes the changes of callers that come at the same time
-// durable with one sync.
+// pipeline puts changes in order, and makes concurrent callers' changes durable with one sync.
 type pipeline struct {
 	*engine
 	readers     sync.Locker              // Options.Readers
 	beforeApply func(tx *Tx, brief bool) // Options.BeforeApply
 	applied     func()                   // called with order held after each batch
 
-	// order puts updates in order: its holder is the only one that assigns sequence
-	// numbers and applies batches, so that the state record of each batch is true of the
-	// store as that batch leaves it. It is taken before readers and never held during an
-	// fsync, nor while Pebble reads for a caller that can wait.
+	// order puts updates in order. Only its holder assigns sequence numbers and applies batches, so
+	// that each batch's state record matches the store after that batch. It is taken before readers. It
+	// is never held during an fsync, nor while Pebble reads for a caller that can wait.
 	order  sync.Mutex
-	totals record.Totals // guarded by order; counts what gathers too
+	totals record.Totals // guarded by order; includes the gathering changes
 	tx     Tx            // guarded by order
-	// showing is true while the holder of order holds readers too: batches are brief then.
+	// showing is true while the holder of order also holds readers; batches are brief then.
 	showing bool
-	// gathering is the group for the next sync, and syncing the group whose sync is under way, or
-	// nil. order guards both.
+	// gathering is the group for the next sync. syncing is the group whose sync is in progress, or nil.
+	// order guards both.
 	gathering, syncing *group
-	// syncSince is the start of the sync under way, on processClock; 0 if there is none.
+	// syncSince is when the sync in progress started, on processClock; 0 if there is none.
 	syncSince atomic.Int64
 }
 
-// processClock begins at 1: no time on it is 0.
+// processClock begins at 1, so that no time on it is 0.
 var processClock = time.Now().Add(-1)
 
-// SyncUnderWay returns how long the sync under way has taken so far; 0 if there is none. It takes
-// no lock: the holder of order may hang in that sync.
+// SyncUnderWay returns how long the sync in progress has taken so far; 0 if there is none. It takes no
+// lock, because the holder of order may hang in that sync.
 func (p *pipeline) SyncUnderWay() time.Duration {
 	since := p.syncSince.Load()
 	if since == 0 {
@@ -63,17 +58,17 @@ func (p *pipeline) SyncUnderWay() time.Duration {
 	return time.Since(processClock) - time.Duration(since)
 }
 
-// group is the set of changes that one sync makes durable: those of callers that wait at the same
-// time. Each caller fills its own part into the batch. One of them leads: it applies the batch and
-// syncs it. While groups follow each other, a separate goroutine leads them.
+// group is the set of changes that one sync makes durable: those of concurrent callers. Each caller
+// adds its own part to the batch. One of them leads: it applies and syncs the batch. While groups
+// follow each other, a separate goroutine leads them.
 type group struct {
-	batch   *pebble.Batch // the part that has not been applied; nil or empty if all has
-	changes []Change      // that become visible then, in their order
-	writes  int           // how many of them journal a write
-	done    chan struct{} // closed when all of it is durable and visible, or err is set
+	batch   *pebble.Batch // the part that is not applied yet; nil or empty if all is applied
+	changes []Change      // changes that become visible after the sync, in order
+	writes  int           // number of changes that journal a write
+	done    chan struct{} // closed when the group is durable and visible, or err is set
 	err     error
 
-	enough chan struct{} // not nil while the leader delays the commit: closed when wanted writes have come
+	enough chan struct{} // not nil while the leader delays the commit: closed when wanted writes have joined
 	wanted int
 }
 
@@ -91,10 +86,10 @@ func (p *pipeline) gather() *group {
 	return p.gathering
 }
 
-// join returns a ticket with which the caller waits for everything that was filled so far. A caller
-// that comes while no sync is under way leads its group at once, so a single caller waits for
-// nobody else; callers that come during one sync share the next. The caller holds order, and
-// releases it before it awaits the ticket.
+// join returns a ticket with which the caller waits for everything added so far. If no sync is in
+// progress, the caller leads its group at once, so a single caller never waits for others. Callers that
+// arrive during a sync share the next one. The caller holds order, and releases it before it awaits the
+// ticket.
 func (p *pipeline) join(c Change) ticket {
 	g := p.gather()
 	g.changes = append(g.changes, c)
@@ -109,8 +104,8 @@ func (p *pipeline) join(c Change) ticket {
 	return ticket{g, leads}
 }
 
-// newest returns a ticket for a caller that has nothing to make durable itself: it waits for
-// everything that has joined so far. The caller holds order.
+// newest returns a ticket for a caller that changes nothing itself. It waits for everything that has
+// joined so far. The caller holds order.
 func (p *pipeline) newest() ticket {
 	if p.gathering != nil && len(p.gathering.changes) > 0 {
 		return ticket{group: p.gathering}
@@ -133,8 +128,8 @@ func (p *pipeline) await(t ticket) error {
 	return t.group.err
 }
 
-// lead makes a started group durable, and then the groups that follow, so that no other goroutine
-// has to wake up first.
+// lead makes a started group durable, and then the groups that follow, so that no other goroutine must
+// wake up first.
 func (p *pipeline) lead(g *group) {
 	for g != nil {
 		began := time.Now()
@@ -144,9 +139,9 @@ func (p *pipeline) lead(g *group) {
 	}
 }
 
-// delayCommit waits until n writes have joined the next group, but no longer than atMost. Writers
-// that were answered together come back together: if the first of them started a sync alone, the
-// others would wait for it and then share the next, during which nobody would come.
+// delayCommit waits until n writes have joined the next group, or atMost has passed. Writers that were
+// answered together come back together. If the first of them started a sync alone, the others would
+// wait for it and then share the next, and nobody would join during that one.
 func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	if n == 0 {
 		return
@@ -163,7 +158,7 @@ func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	}
 }
 
-// expect returns a channel that is closed when n writes have joined the next group; nil if they have
+// expect returns a channel that is closed when n writes have joined the next group, or nil if they have
 // joined already.
 func (p *pipeline) expect(n int) <-chan struct{} {
 	p.order.Lock()
@@ -197,7 +192,7 @@ func (p *pipeline) startSync() *group {
 	return g
 }
 
-// beginSync applies the rest of the gathering group, and starts the sync of all of it.
+// beginSync applies the rest of the gathering group, and starts the sync of the whole group.
 func (p *pipeline) beginSync(g *group) (err error) {
 	defer p.recoverPanic(&err)
 	if g.batch != nil && !g.batch.Empty() {
@@ -212,7 +207,7 @@ func (p *pipeline) beginSync(g *group) (err error) {
 	return p.applyBatch(g.batch, pebble.Sync)
 }
 
-// finish waits for the sync of a started group, and lets its callers go on.
+// finish waits for the sync of a started group, shows its changes, and releases its callers.
 func (p *pipeline) finish(g *group) {
 	defer close(g.done)
 	defer p.recoverPanic(&g.err)

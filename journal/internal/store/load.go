@@ -11,8 +11,8 @@ import (
 // loadBytes bounds one batch of a [Load], in bytes.
 const loadBytes = 1 << 20
 
-// Load fills a store with records that exist already, past the order of updates. Nobody
-// else uses the store meanwhile, and it is not complete before Finish.
+// Load fills a store with existing records, bypassing the order of updates. Nothing else uses the store
+// meanwhile, and the store is not complete before Finish.
 type Load struct {
 	s     *Store
 	batch *pebble.Batch
@@ -41,7 +41,7 @@ func (l *Load) commit() error {
 	return l.s.mustWrite(func() error { return errors.Join(batch.Commit(pebble.Sync), batch.Close()) })
 }
 
-// Finish makes everything durable, and the totals the store's.
+// Finish makes everything durable, and sets the store's totals.
 func (l *Load) Finish(t record.Totals) error {
 	l.s.order.Lock()
 	defer l.s.order.Unlock()

@@ -22,7 +22,7 @@ type logFile struct {
 	number uint64
 }
 
-// listLogs names the logs of a directory in their order.
+// listLogs returns the logs of a directory in order.
 func listLogs(fsys vfs.FS, dir string) ([]logFile, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -39,14 +39,13 @@ func listLogs(fsys vfs.FS, dir string) ([]logFile, error) {
 	return logs, nil
 }
 
-// newLogReader returns a reader of a log. Pebble hides the type N of the log's number.
+// newLogReader returns a reader of a log. Pebble hides N, the type of the log's number.
 func newLogReader[N ~uint64](of func(io.Reader, N) *pebblelog.Reader, r io.Reader, number uint64) *pebblelog.Reader {
 	return of(r, N(number))
 }
 
-// ReadLog calls visit for every batch of a log, up to its end or up to damage. At the end
-// of the log, err is nil and end is where the trailer is. At damage, end is where the last
-// batch ended.
+// ReadLog calls visit for every batch of a log, up to its end or to damage. At the end, err is nil and
+// end is the trailer's offset. At damage, end is the offset after the last intact batch.
 func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int64, err error) {
 	records := newLogReader(pebblelog.NewReader, r, number)
 	var buf bytes.Buffer
@@ -70,14 +69,14 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 }
 
 // CheckLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records and
-// Pebble would not notice: Pebble mistakes a log that is cut between two records, or missing, for one
-// that ends there. The mark tells whether the end of the last log was cut off. The caller checks the
-// logs before Pebble opens the store and removes them.
+// Pebble would not notice: Pebble takes a missing log, or one that is cut between two records, for one
+// that ends there. The mark shows if the end of the last log was cut off. The caller checks the logs
+// before Pebble opens the store and removes them.
 //
 // Pebble begins a log in two ways. When it opens a store, it first writes all older logs into tables.
 // Later, it first ends the current log with a trailer, and syncs that. So every log but the last has a
-// trailer, and the numbers of the records continue from each log to the next. stated says whether the
-// logs hold a state record; newest is the last one.
+// trailer, and the numbers of the records continue from each log to the next. stated says that the logs
+// hold a state record; newest is the last one.
 func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
@@ -88,7 +87,7 @@ func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 		return newest, false, err
 	}
 	logs = slices.DeleteFunc(logs, func(log logFile) bool {
-		return log.number < live.first // all of it is in tables; Pebble keeps the file to use it again
+		return log.number < live.first // all of it is in tables; Pebble keeps the file for reuse
 	})
 	if len(logs) == 0 {
 		return newest, false, nil
@@ -96,7 +95,7 @@ func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 	c := logCheck{next: live.begins}
 	switch first := logs[0].number; {
 	case first == live.first:
-		c.next = 0 // where its first record says
+		c.next = 0 // the first log begins at its first record
 	// guard 4.9
 	case first < live.nextFile:
 		return newest, false, fmt.Errorf("%w: log %06d is missing", record.ErrCorrupt, live.first)
@@ -111,9 +110,9 @@ func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 
 // logCheck checks the logs in their order.
 type logCheck struct {
-	next   uint64 // the number of the record that must not be missing; 0: any
+	next   uint64 // the number that the next record must not exceed; 0 means any
 	newest record.Totals
-	stated bool // newest was read
+	stated bool // newest is set
 }
 
 func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
@@ -136,8 +135,8 @@ func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
 
 // checkEnd checks the last log. A power cut may have torn the end that was not synced. Pebble takes any
 // damage in the last block for such a torn end, even if later data says that the damaged place was
-// synced. The log does not always say so, because Pebble underestimates what was synced. The mark says
-// it exactly, but up to markEvery later.
+// synced. The log does not always say so, because Pebble underestimates what was synced. The mark is
+// exact, but up to markEvery late.
 func checkEnd(f vfs.File, end int64, log logFile) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -156,12 +155,12 @@ func checkEnd(f vfs.File, end int64, log logFile) error {
 
 const (
 	trailerSize = 11
-	trailerKind = 5 // a whole chunk, of a log that may be in its second use
+	trailerKind = 5 // a whole chunk of a log that may have been reused
 )
 
-// endsAt reports whether the trailer of a log is at an offset: an empty chunk without a checksum, with
-// the number after the log's. Pebble looks at the number only, and so mistakes a chunk with one flipped
-// bit for a trailer.
+// endsAt reports whether a log's trailer is at an offset: an empty chunk without a checksum, with the
+// log's number plus 1. Pebble checks only the number, and so mistakes a chunk with one flipped bit for
+// a trailer.
 func endsAt(f io.ReaderAt, offset int64, number uint64) bool {
 	var found, want [trailerSize]byte
 	want[6] = trailerKind

@@ -13,11 +13,11 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// manifestMark is the part of a mark about Pebble's manifest, which names the store's tables.
+// manifestMark is the mark's part about Pebble's manifest, which lists the store's tables.
 type manifestMark struct {
 	number uint64
 	length uint64
-	sum    uint32 // CRC-32C of that much of it
+	sum    uint32 // CRC-32C of the first length bytes
 }
 
 // manifestPath returns the path of the manifest with a number.
@@ -25,8 +25,7 @@ func manifestPath(fsys vfs.FS, dir string, number uint64) string {
 	return fsys.PathJoin(dir, fmt.Sprintf("MANIFEST-%06d", number))
 }
 
-// manifestInForce returns the number of the manifest that Pebble's marker names; 0 if there is
-// none.
+// manifestInForce returns the number of the manifest that Pebble's marker names; 0 if there is none.
 func manifestInForce(fsys vfs.FS, dir string) (number uint64, _ error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -49,9 +48,9 @@ func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err erro
 	return uint64(n), h.Sum32(), err
 }
 
-// check returns [record.ErrCorrupt] if the manifest does not begin as the mark says: Pebble mistakes a
-// damaged manifest for one that ends there, and then removes the tables that it does not name. check
-// ignores a manifest that came after the mark.
+// check returns [record.ErrCorrupt] if the manifest does not begin as the mark says. Pebble takes a
+// damaged manifest for one that ends at the damage, and then removes the tables that it does not name.
+// check ignores a manifest newer than the mark.
 func (m manifestMark) check(fsys vfs.FS, dir string) error {
 	number, err := manifestInForce(fsys, dir)
 	if err != nil || number > m.number {
@@ -79,7 +78,7 @@ func (m manifestMark) check(fsys vfs.FS, dir string) error {
 }
 
 // next returns the manifest's part of the next mark. If the manifest has grown since this mark, next
-// syncs it first: Pebble may not have done so yet.
+// syncs it first, because Pebble may not have done so yet.
 func (m manifestMark) next(fsys vfs.FS, dir string) (now manifestMark, err error) {
 	if now.number, err = manifestInForce(fsys, dir); err != nil {
 		return manifestMark{}, err
@@ -113,15 +112,15 @@ const (
 // firstRecord is the number of the first record in any Pebble store.
 const firstRecord = 10
 
-// liveLogs is the manifest's part about the logs that are not in tables. A number is 0 if the
-// manifest does not give it.
+// liveLogs is the manifest's part about the logs that are not in tables. A number is 0 if the manifest
+// does not give it.
 type liveLogs struct {
-	// first is the number of the first of them: every log with a lower number is in
-	// tables. Right after Pebble has opened a store, no log has this number.
+	// first is the lowest number of such a log: every log with a lower number is in tables. Right after
+	// Pebble has opened a store, no log has this number.
 	first uint64
-	// begins is the number of a record: all records before it are in tables.
+	// begins is the number of a record. All earlier records are in tables.
 	begins uint64
-	// nextFile is the least number that a file made after first was set can have.
+	// nextFile is the lowest possible number of a file made after first was set.
 	nextFile uint64
 }
 
@@ -148,8 +147,8 @@ func readLiveLogs(fsys vfs.FS, dir string) (live liveLogs, err error) {
 	return live, f.Close()
 }
 
-// take reads one record of the manifest. The first one repeats what an earlier manifest said, except
-// for the next file, which is as of its own time.
+// take reads one record of the manifest. The first one repeats an earlier manifest, except for the next
+// file, which is current.
 func (l *liveLogs) take(edit []byte, repeats bool) {
 	numbers := make(map[uint64]uint64)
 	readEdit(edit, func(tag, n uint64) { numbers[tag] = n })
@@ -163,8 +162,7 @@ func (l *liveLogs) take(edit []byte, repeats bool) {
 	}
 }
 
-// readEdit visits the numbers with which a record of the manifest begins, up to the
-// tables.
+// readEdit visits the numbers at the beginning of a manifest record, up to the tables.
 func readEdit(edit []byte, visit func(tag, n uint64)) {
 	for len(edit) > 0 {
 		tag, size := binary.Uvarint(edit)

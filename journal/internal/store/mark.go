@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// MarkFile holds the high-water mark, which says what was durable at some moment. It
-	// is no file of Pebble's: damage to those does not take the mark back.
+	// MarkFile holds the high-water mark, which says what was durable at some moment. It is not one of
+	// Pebble's files, so damage to those does not set the mark back.
 	MarkFile = "MARK"
-	// slotAt is the distance between the file's two slots. They take turns and lie in
-	// different pages, so that a torn write leaves one of them.
+	// slotAt is the distance between the file's two slots. They take turns and are in different pages,
+	// so that a torn write leaves one of them intact.
 	slotAt = 4096
-	// slotSize is a slot's length: six numbers, a checksum and the slot's own.
+	// slotSize is a slot's length: five numbers, the manifest's checksum and the slot's own.
 	slotSize = 5*8 + 2*4
 )
 
 // Mark says what was durable when it was made.
 type Mark struct {
-	Round   uint64 // how many marks came before, which tells the newer slot
+	Round   uint64 // number of earlier marks; the slot with the higher one is newer
 	Seq     uint64 // highest sequence number
-	Batches uint64 // of the state record
+	Batches uint64 // the state record's Batches
 	manifestMark
 }
 
@@ -54,7 +54,7 @@ func decodeMark(slot []byte) (m Mark, ok bool) {
 	return m, true
 }
 
-// ReadMark returns the newer of the slots that check.
+// ReadMark returns the newer intact slot.
 func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, MarkFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +84,8 @@ func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	return newest, nil
 }
 
-// Reached returns [record.ErrCorrupt] for a store that is behind the mark. Every write is in a
-// batch, so the number of batches shows missing writes too.
+// Reached returns [record.ErrCorrupt] if the store is behind the mark. Every write is in a batch, so
+// the number of batches also shows missing writes.
 func (m *Mark) Reached(t record.Totals) error {
 	switch {
 	case t.Batches >= m.Batches && t.Seq >= m.Seq: // guard 4.4
@@ -110,7 +110,7 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 	return errors.Join(err, f.Close())
 }
 
-// createMark makes the file of a mark anew, durably, with the mark in both slots.
+// createMark makes the file of a mark, durably, with the mark in both slots.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
 	f, err := fsys.Create(fsys.PathJoin(dir, MarkFile), vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// markEvery bounds how old the mark may be, and so which writes a log that was cut
-// off after an unclean end can lose without notice.
+// markEvery bounds the age of the mark, and so which writes can go missing unnoticed if a log is cut
+// off after an unclean end.
 const markEvery = time.Second
 
 // marker writes the mark.
@@ -18,22 +18,22 @@ type marker struct {
 	store *Store
 	mu    sync.Mutex // one mark at a time
 	last  Mark
-	timer *time.Timer // guarded by order; nil while nothing is to be marked
-	// running is closed when the mark under way is written; ended says that no more
-	// follow. Both are guarded by order.
+	timer *time.Timer // guarded by order; nil while no mark is due
+	// running is closed when the mark in progress is written. ended says that no more marks follow.
+	// order guards both.
 	running chan struct{}
 	ended   bool
 }
 
-// soon has a batch marked within markEvery. The caller holds order.
+// soon schedules a mark within markEvery. The caller holds order.
 func (m *marker) soon() {
 	if m.timer == nil && !m.ended {
 		m.timer = time.AfterFunc(markEvery, m.mark)
 	}
 }
 
-// mark makes all that was applied so far durable, which costs writers nothing, and
-// then marks it. The timer calls it, markEvery after a batch.
+// mark makes all applied changes durable, which costs writers nothing, and then writes the mark. The
+// timer calls it, markEvery after a batch.
 func (m *marker) mark() {
 	if m.store.Acquire() != nil {
 		return
@@ -52,7 +52,7 @@ func (m *marker) mark() {
 		return nil
 	}))
 	if err != nil {
-		return // it is the end of the store
+		return // the store has ended
 	}
 	if err = m.keep(now); err == nil {
 		return
@@ -67,7 +67,7 @@ func (m *marker) mark() {
 	m.soon()
 }
 
-// end waits for the mark that is being written, and stops the timer.
+// end stops the timer, and waits for the mark in progress.
 func (m *marker) end() {
 	m.store.order.Lock()
 	m.ended = true
@@ -81,7 +81,7 @@ func (m *marker) end() {
 	}
 }
 
-// keep marks a state of the store that is durable. The mark never goes back.
+// keep writes a mark for a durable state of the store. The mark never goes back.
 func (m *marker) keep(t record.Totals) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Create makes the store of a new directory, or of one whose creation was cut off. It
-// closes the store, and the caller opens it again: only the log of that second opening
-// shows whether its middle is damaged or its end is torn. The caller keeps the lock.
+// Create makes the store of a new directory, or of one whose creation was cut off. It closes the store,
+// and the caller opens it again. Only a log begun by a second opening shows if its middle is damaged or
+// its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
@@ -33,7 +33,7 @@ func Create(opts Options) error {
 }
 
 // Open opens a store of the present format. It first looks for damage that Pebble does not see and
-// would make worse, because opening removes logs and tables. When it fails, the caller keeps the lock.
+// would make worse, because opening removes logs and tables. If Open fails, the caller keeps the lock.
 //
 // Errors: [record.ErrCorrupt] and those of the file system.
 func Open(opts Options) (*Store, error) {
@@ -58,7 +58,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	if s.totals, err = ReadTotals(s.db); err == nil {
-		err = s.marker.keep(s.totals) // Pebble has made all that it found durable
+		err = s.marker.keep(s.totals) // Pebble has made durable all that it found
 	}
 	if err != nil {
 		s.closing.Store(true)
@@ -80,7 +80,7 @@ func Check(opts Options) (Mark, error) {
 	}
 	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
 	if err == nil && !stated {
-		newest, err = readTotalsOnly(opts) // the tables hold all that there is
+		newest, err = readTotalsOnly(opts) // all records are in tables
 	}
 	if err != nil {
 		return m, err
@@ -98,7 +98,7 @@ func readTotalsOnly(opts Options) (record.Totals, error) {
 	return t, Classify(errors.Join(err, db.Close()))
 }
 
-// OpenPebble opens Pebble's store in a directory without any check, to examine, migrate or
+// OpenPebble opens Pebble's store in a directory without any check, in order to examine, migrate or
 // salvage it. The caller closes it, and keeps the lock.
 func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
 	e := &engine{opts: opts}

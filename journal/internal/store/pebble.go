@@ -18,34 +18,33 @@ import (
 )
 
 const (
-	// pebbleFormat is the version of Pebble's own format. It is pinned: a newer one can
-	// not be taken back, and would make an older botwired call a healthy store damaged.
-	// Raising it is a new format of the journal's (contract 21).
+	// pebbleFormat is the version of Pebble's own format. It is pinned, because a newer one cannot be
+	// undone: an older botwired would call a healthy store damaged. Raising it makes a new format of
+	// the journal (contract 21).
 	pebbleFormat = pebble.FormatValueSeparation
-	// memTableSize bounds what Pebble keeps in memory before it writes a table. Four
-	// of them may wait, which absorbs a burst of writes without a stall. It is the size of
-	// a log too, and as many logs and one more are kept for reuse: they must not take what
-	// a small disk has above its reserve.
+	// memTableSize bounds what Pebble keeps in memory before it writes a table. Up to four memtables
+	// may wait, which absorbs a burst of writes without a stall. It is also the size of a log; five
+	// logs are kept for reuse. They must fit on a small disk above its reserve.
 	memTableSize    = 8 << 20
 	memTablesAtMost = 4
-	// cacheSize bounds the blocks of tables in memory. Pebble takes the memtables off it: beside
-	// the one in use and the one being written to a table, 8 MiB are left. Without room for
-	// blocks, each settling would read and unpack some, only to find that the entry has no older
-	// copy. There is none while a third memtable waits.
+	// cacheSize bounds the blocks of tables in memory. Pebble subtracts the memtables from it. With one
+	// memtable in use and one being written to a table, 8 MiB are left for blocks. Without them, each
+	// settling would read and unpack some blocks only to find no older copy of the entry. While a third
+	// memtable waits, there is no room for blocks.
 	cacheSize         = 2*memTableSize + 8<<20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
-	// filterBits for each key of a table let a reader skip nearly all tables that lack
-	// the key: it looks into 1 in 100 in vain.
+	// filterBits for each key of a table let a reader skip nearly all tables that lack the key. It
+	// searches 1 in 100 in vain.
 	filterBits = 10
-	// mergeAfter is how many layers of new tables, twice over, Pebble leaves alone before
-	// it merges them. Most of their records are about to be removed: to merge them early
-	// is work for nothing, at the expense of writers. At layersAtMost writers wait.
+	// mergeAfter is twice the number of layers of new tables that Pebble leaves alone before it merges
+	// them. Most of their records are about to be removed, so merging them early wastes work at the
+	// writers' expense. At layersAtMost, writers wait.
 	mergeAfter   = 8
 	layersAtMost = 24
-	// mergeTombstones is the share of a table's blocks that must hold many tombstones before
-	// Pebble rewrites it for them alone. Each settling leaves one for the pending record: by
-	// Pebble's default of a tenth, such merges would write as much again as all else.
+	// mergeTombstones is the share of a table's blocks that must have many tombstones before Pebble
+	// rewrites the table for them alone. Each settling leaves a tombstone for the pending record. With
+	// Pebble's default of a tenth, such merges would write as much again as everything else.
 	mergeTombstones = 0.5
 	// tellFullEvery is the interval between two log lines about a full disk.
 	tellFullEvery = time.Minute
@@ -75,19 +74,19 @@ func (e *engine) pebbleOptions() *pebble.Options {
 	}
 	opts.Experimental.TombstoneDenseCompactionThreshold = mergeTombstones
 	opts.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 1 }
-	// With more than one compaction at a time, Pebble's own scheduler looks ten times a
-	// second whether there may be more, in an idle daemon too.
+	// With more than one compaction at a time, Pebble's own scheduler checks ten times a second if
+	// there may be more, even in an idle daemon.
 	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	opts.WithFSDefaults()
 	return opts
 }
 
-// pebbleEvents makes a failed write in the background the end of the journal too
-// (contract 2): Pebble would try it again and again, and writes would stall behind
-// it. A full disk is waited out (contract 3).
+// pebbleEvents ends the journal after a failed background write too (contract 2). Otherwise Pebble
+// would retry it forever, and writes would stall behind it. On a full disk, it waits instead (contract
+// 3).
 func (e *engine) pebbleEvents() *pebble.EventListener {
 	return &pebble.EventListener{
-		// Pebble panics after this with a mutex that it unlocks twice, which ends the
+		// After this event, Pebble panics over a mutex that it unlocks twice. That would end the
 		// process with the stacks of all goroutines and no reason.
 		WALCreated: func(info pebble.WALCreateInfo) {
 			if info.Err != nil {
@@ -98,7 +97,7 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 		DataCorruption: e.meetDamage, // by default, Pebble calls Fatalf
 		BackgroundError: func(err error) {
 			if IsDamage(err) {
-				return // meetDamage has noted it, and nothing was to be written
+				return // meetDamage has noted it, and no data was being written
 			}
 			if diskfs.IsFull(err) && !e.closing.Load() {
 				e.tellFull(err)
@@ -109,8 +108,8 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 	}
 }
 
-// tellFull logs that a table found no room, once in tellFullEvery: Pebble tries again and
-// again.
+// tellFull logs that a table found no room, at most once in tellFullEvery, because Pebble keeps
+// retrying.
 func (e *engine) tellFull(err error) {
 	now := time.Now()
 	if last := e.toldFull.Load(); last == nil || now.Sub(*last) >= tellFullEvery {
@@ -119,8 +118,8 @@ func (e *engine) tellFull(err error) {
 	}
 }
 
-// pebbleLogger receives Pebble's messages. Pebble reports a failed log write by Fatalf, and goes on
-// to acknowledge if that returns, so Fatalf has to end the process.
+// pebbleLogger receives Pebble's messages. Pebble reports a failed log write by Fatalf, and goes on to
+// acknowledge if that returns, so Fatalf must end the process.
 type pebbleLogger struct{ e *engine }
 
 func (l pebbleLogger) Infof(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
@@ -136,8 +135,8 @@ func (l pebbleLogger) log(level slog.Level, format string, args []any) {
 	}
 }
 
-// create makes Pebble's store. Pebble panics when it cannot sync the directory while
-// it names a manifest: that is an error like any other of a disk that fails.
+// create makes Pebble's store. Pebble panics if it cannot sync the directory when it names a manifest;
+// create returns that as an error.
 func (e *engine) create() (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -147,8 +146,7 @@ func (e *engine) create() (db *pebble.DB, err error) {
 	return pebble.Open(e.opts.Dir, e.pebbleOptions())
 }
 
-// openPebble opens a store that must be there. Pebble panics about some of what it does
-// not understand.
+// openPebble opens an existing store. Pebble panics about some data that it does not understand.
 func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -161,7 +159,7 @@ func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
 }
 
 // Classify turns damage that Pebble reports into [record.ErrCorrupt], and returns the operating
-// system's errors as they are.
+// system's errors unchanged.
 func Classify(err error) error {
 	switch {
 	case err == nil, errors.Is(err, record.ErrCorrupt), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -173,8 +171,7 @@ func Classify(err error) error {
 	return fmt.Errorf("%w: %w", record.ErrCorrupt, OneLine(err))
 }
 
-// IsDamage reports whether an error says that records, or Pebble's blocks, are not as they
-// were written.
+// IsDamage reports whether an error says that records, or Pebble's blocks, are damaged.
 func IsDamage(err error) bool {
 	return errors.Is(err, record.ErrCorrupt) || pebble.IsCorruptionError(err)
 }

@@ -13,10 +13,10 @@ import (
 // [Store.Release].
 func (s *Store) DB() pebble.Reader { return s.db }
 
-// Snapshot returns the present state of the store. The caller closes it.
+// Snapshot returns a snapshot of the store. The caller closes it.
 func (s *Store) Snapshot() *pebble.Snapshot { return s.db.NewSnapshot() }
 
-// Get reads one sealed record; ok is false if there is none. decode must not keep the body, which
+// Get reads one sealed record; ok is false if there is none. decode must not keep the body, because it
 // belongs to Pebble.
 func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, err error) {
 	value, closer, err := r.Get(key)
@@ -41,8 +41,8 @@ func ScanPrefix(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum
 	return Scan(r, prefix, record.After(prefix), visit)
 }
 
-// Scan calls visit for every sealed record from one key up to another, which is not
-// visited. Key and body are valid only during the call.
+// Scan calls visit for every sealed record from one key up to, but not including, another. Key and body
+// are valid only during the call.
 func Scan(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uint32) error) error {
 	return Each(r, from, to, func(key, value []byte) error {
 		body, err := record.Unseal(key, value)
@@ -53,7 +53,7 @@ func Scan(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uin
 	})
 }
 
-// Each does the same as [Scan], but passes on records as they are, sealed or not.
+// Each does the same as [Scan], but passes records unchanged, sealed or not.
 func Each(r pebble.Reader, from, to []byte, visit func(key, value []byte) error) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
@@ -77,8 +77,8 @@ func HoldsAny(r pebble.Reader, prefix []byte) (bool, error) {
 	return found, errors.Join(it.Error(), it.Close())
 }
 
-// ScanPending calls visit for every pending record under a prefix, in the order of
-// entry and sequence number.
+// ScanPending calls visit for every pending record under a prefix, ordered by entry and sequence
+// number.
 func ScanPending(r pebble.Reader, prefix []byte, visit func(record.ID, record.Version) error) error {
 	return ScanPrefix(r, prefix, func(key, body []byte, sum uint32) error {
 		id, v, err := record.ReadPending(key, body, sum)
@@ -89,7 +89,7 @@ func ScanPending(r pebble.Reader, prefix []byte, visit func(record.ID, record.Ve
 	})
 }
 
-// ScanDead calls visit for the dead letters from a sequence number on, in their order.
+// ScanDead calls visit for the dead letters from a sequence number on, in order.
 func ScanDead(r pebble.Reader, first uint64, visit func(*record.Dead) error) error {
 	return Scan(r, record.DeadKey(first), record.After([]byte(record.DeadPrefix)), func(key, body []byte, _ uint32) error {
 		seq, err := record.ParseDeadKey(key)
@@ -104,7 +104,7 @@ func ScanDead(r pebble.Reader, first uint64, visit func(*record.Dead) error) err
 	})
 }
 
-// ReadTotals reads the state record. Errors: [record.ErrCorrupt] also when it is missing.
+// ReadTotals reads the state record. It returns [record.ErrCorrupt] also if the record is missing.
 func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
 	ok, err := Get(r, record.StateKey, func(body []byte) (err error) {
 		t, err = record.DecodeTotals(body)
@@ -116,8 +116,8 @@ func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
 	return t, err
 }
 
-// Count adds up the pending records and dead letters that the store holds, and calls
-// visit for each of the former, in the order of entry and sequence number.
+// Count adds up the store's pending records and dead letters. It calls visit for each pending record,
+// ordered by entry and sequence number.
 func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found record.Totals, err error) {
 	return CountBoth(r, visit, func(*record.Dead) {})
 }

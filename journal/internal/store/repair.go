@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// repairFile is the file into which [Store.Repair] writes the records that it keeps.
+	// repairFile is the file to which [Store.Repair] writes the records that it keeps.
 	repairFile = "repair.new"
-	// repairPatience bounds how long everybody waits for the tables of what is in memory. A
-	// disk that is full or very slow postpones the repair.
+	// repairPatience bounds how long all callers wait for memory to be flushed to tables. On a disk
+	// that is full or very slow, the repair is postponed.
 	repairPatience = 5 * time.Second
-	// damageShare divides the pause of a full disk into the one that another reading of a
-	// damaged table takes. Pebble merges tables again and again without a pause, even if it
-	// cannot read them.
+	// damageShare is the divisor of the full-disk pause that gives the pause before another read of a
+	// damaged table. Pebble retries merging tables without a pause, even if it cannot read them.
 	damageShare = 10
 )
 
@@ -35,18 +34,18 @@ const (
 // may be called concurrently.
 type damage struct {
 	mu    sync.Mutex
-	files map[string]bool // true: [Store.Repair] is to look at it
-	count atomic.Int64    // of tables
+	files map[string]bool // true: [Store.Repair] must check the table
+	count atomic.Int64    // number of damaged tables
 }
 
-// note reports whether the table is not known to be damaged yet.
+// note records that the table is damaged, and reports whether that is new.
 func (d *damage) note(file string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.files == nil {
 		d.files = make(map[string]bool)
 	}
-	_, known := d.files[file] // a merge of tables may still read a table that was replaced
+	_, known := d.files[file] // a merge may still read a table that was replaced
 	d.files[file] = true
 	if !known {
 		d.count.Add(1)
@@ -79,8 +78,8 @@ func (d *damage) clear() {
 	}
 }
 
-// meetDamage notes the damage that Pebble meets in a table. It does not end the journal: the
-// reader of a record judges the damage, and [Store.Repair] mends the table.
+// meetDamage records the damage that Pebble meets in a table. It does not end the journal: the reader
+// of a record judges the damage, and [Store.Repair] repairs the table.
 func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 	file := e.opts.FS.PathBase(info.Path)
 	if !e.damage.note(file) {
@@ -95,8 +94,8 @@ func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 // DamagedTables returns how many tables were found damaged since the store was opened.
 func (s *Store) DamagedTables() int64 { return s.damage.count.Load() }
 
-// FindDamage reads every block of the tables that hold more than copies, so that [Store.Repair]
-// knows of damage that otherwise only a merge of tables would meet.
+// FindDamage reads every block of the tables that hold more than copies, so that [Store.Repair] knows
+// of damage that otherwise only a merge of tables would meet.
 func (s *Store) FindDamage(ctx context.Context) error {
 	tables, err := liveTables(s.db)
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *Store) FindDamage(ctx context.Context) error {
 	return nil
 }
 
-// isDamaged reads every block of a table.
+// isDamaged reads every block of a table and reports whether it is damaged.
 func (s *Store) isDamaged(t table) (bool, error) {
 	err := checkTable(s.opts.FS, s.opts.Dir, t.file)
 	switch {
@@ -130,10 +129,10 @@ func (s *Store) isDamaged(t table) (bool, error) {
 	return false, err
 }
 
-// Repair replaces the damaged tables, so that no merge of tables meets the damage again. In their
-// range of keys it gives up the receipts and the settled copies and listings, which upstream has,
-// and writes all other records anew, in one atomic change. Nobody uses the store meanwhile, and the
-// caller holds no use of it. Repair reports whether it has replaced any table.
+// Repair replaces the damaged tables, so that no merge of tables meets the damage again. In their key
+// range, it drops the receipts, and the settled copies and listings, which upstream still has. It
+// rewrites all other records in one atomic change. Nothing else uses the store meanwhile, and the
+// caller must not have acquired it. Repair reports whether it has replaced any table.
 //
 // Errors: [record.ErrCorrupt] if it cannot read other records than copies; then it changes nothing.
 func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
@@ -156,8 +155,8 @@ func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	// Pebble gives the change a number of its own, which no log has. After this flush a new log
-	// begins, so the gap lies between two logs, and only the later one counts.
+	// Pebble gives the change its own sequence number, which no log contains. After this flush a new
+	// log begins, so the gap lies between two logs, and only the later log is checked.
 	if s.flushSoon(ctx) != nil {
 		return false, ctx.Err()
 	}
@@ -169,8 +168,8 @@ func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	return true, nil
 }
 
-// readyToRepair has most of what is in memory written to tables before everybody waits for
-// that. A repair needs room, so that a disk that is nearly full postpones it.
+// readyToRepair flushes most of the memory to tables first, so that callers wait less for the flush
+// under the lock. A nearly full disk postpones the repair, because it needs room.
 func (s *Store) readyToRepair(ctx context.Context) (bool, error) {
 	if err := s.Acquire(); err != nil {
 		return false, err
@@ -191,9 +190,9 @@ func (s *Store) flushSoon(ctx context.Context) error {
 	return s.Flush(soon) // guard 4.23
 }
 
-// damagedSpan returns a range of keys that contains every damaged table as a whole. Pebble cuts the
-// tables that are only partly in the range, which it can read. found is false if no table is
-// damaged any more.
+// damagedSpan returns a key range that contains every damaged table completely. Pebble cuts the tables
+// that are only partly in the range; these are readable. found is false if no table is damaged any
+// more.
 func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	sound := make(map[string]bool)
 	for changed := true; changed; {
@@ -215,7 +214,7 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 			}
 			all, found, changed = all.union(t.span), true, true
 			// guard 4.24
-			if listings := copySpans[0]; all.overlaps(listings) { // a listing goes whole
+			if listings := copySpans[0]; all.overlaps(listings) { // a listing is dropped as a whole
 				all = all.union(listings)
 			}
 		}
@@ -226,7 +225,7 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	return all, found, nil
 }
 
-// replace gives up everything in a range of keys but the records that are no copies.
+// replace drops all copies and receipts in a key range, and rewrites the other records.
 func (s *Store) replace(ctx context.Context, all span) error {
 	fsys := s.opts.FS
 	path := fsys.PathJoin(s.opts.Dir, repairFile)
@@ -244,7 +243,7 @@ func (s *Store) replace(ctx context.Context, all span) error {
 	})
 }
 
-// writeKept writes a table of the records of a range that are no copies.
+// writeKept writes a table of the records of a range that are not copies or receipts.
 func (s *Store) writeKept(path string, all span) (n int, err error) {
 	f, err := s.opts.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -268,7 +267,7 @@ func (s *Store) writeKept(path string, all span) (n int, err error) {
 	return n, w.Close()
 }
 
-// withoutCopies returns the parts of a span without copies. They do not include their ends.
+// withoutCopies returns the parts of a span without copies. Their ends are exclusive.
 func (s span) withoutCopies() (parts []span) {
 	rest := span{s.from, append(bytes.Clone(s.to), 0)}
 	for _, copies := range copySpans {

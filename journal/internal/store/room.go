@@ -7,13 +7,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// openSlack is the room, in bytes, that opening a store takes beside its tables, for the manifest
+// openSlack is the room, in bytes, that opening a store takes on top of its tables, for the manifest
 // and Pebble's other files.
 const openSlack = 1 << 20
 
-// awaitRoom waits until the disk has room to open the store: Pebble first writes the records of the
-// logs into tables, and would wait for room without end and without a message. Without
-// Options.AwaitRoom, awaitRoom does nothing.
+// awaitRoom waits until the disk has room to open the store. Pebble first writes the logs' records into
+// tables, and would wait for room forever without a message. Without Options.AwaitRoom, awaitRoom does
+// nothing.
 func (s *Store) awaitRoom() error {
 	for s.opts.AwaitRoom != nil {
 		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
@@ -38,8 +38,8 @@ func (s *Store) awaitRoom() error {
 	return nil
 }
 
-// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. It reads
-// the logs only if their files would not fit, because the files are longer than their records.
+// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. It reads the
+// logs only if their files would not fit, because files are longer than their records.
 func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 			}
 			needed += n
 		}
-		// An index and filters come with the records.
+		// Tables also have an index and filters.
 		if needed += needed/4 + openSlack; free >= needed {
 			return 0, nil
 		}
@@ -75,7 +75,7 @@ func sizeOfLog(fsys vfs.FS, path string, _ logFile) (int64, error) {
 	return info.Size(), nil
 }
 
-// sizeOfRecords counts up to the end of the log or to damage: opening judges that.
+// sizeOfRecords counts up to the end of the log or to damage; opening judges the damage.
 func sizeOfRecords(fsys vfs.FS, path string, log logFile) (n int64, err error) {
 	f, err := fsys.Open(path)
 	if err != nil {

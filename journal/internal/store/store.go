@@ -33,23 +33,22 @@ type Options struct {
 	Lock *pebble.Lock
 	// DiskReserve is the free space, in bytes, below which [Store.Low] returns true.
 	DiskReserve int64
-	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the store
-	// needs, and with 0 as soon as there are enough. When it returns nil, [Open] looks
-	// again, or goes on; its error ends Open.
+	// AwaitRoom, if not nil, is called while fewer bytes are free than opening the store needs, and
+	// with 0 as soon as there are enough. When it returns nil, [Open] checks again or goes on; its
+	// error ends Open.
 	AwaitRoom func(needed int64) error
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
-	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of
-	// all updates. It adds little when brief says that readers wait.
+	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of all updates.
+	// If brief is true, readers wait, and it adds only little.
 	BeforeApply func(tx *Tx, brief bool)
-	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the
-	// store makes nothing durable any more. It is called with locks held, and must not call the
-	// store.
+	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the store
+	// makes nothing more durable. It is called with locks held, and must not call the store.
 	Fatal func(error)
 	// Logger receives Pebble's messages. It must not be nil.
 	Logger *slog.Logger
-	// FullDiskPause is [diskfs.FullDiskPause] except in tests. The readers of a damaged table wait
-	// for part of it.
+	// FullDiskPause is [diskfs.FullDiskPause] except in tests. Readers of a damaged table wait for a
+	// part of it.
 	FullDiskPause time.Duration
 }
 
@@ -61,7 +60,7 @@ type Store struct {
 	marker  marker
 	ballast ballast
 
-	// life is read-locked while the store is in use: Close waits for that. It is taken before all
+	// life is read-locked while the store is in use, and Close waits for that. It is taken before all
 	// other locks, and never twice.
 	life   sync.RWMutex
 	closed bool // guarded by life
@@ -77,8 +76,7 @@ func newStore(opts Options) *Store {
 	return s
 }
 
-// LockDir takes the lock on a directory that exists. Errors: [ErrInUse] and those of the
-// file system.
+// LockDir takes the lock on an existing directory. Errors: [ErrInUse] and those of the file system.
 func LockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil && isLocked(err) {
@@ -87,8 +85,8 @@ func LockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	return lock, err
 }
 
-// Acquire begins a use of the store, to be ended by [Store.Release]: the store is not
-// closed in between. Errors: [ErrClosed].
+// Acquire begins a use of the store, which [Store.Release] ends. The store is not closed in between.
+// Errors: [ErrClosed].
 func (s *Store) Acquire() error {
 	s.life.RLock()
 	if s.closed {
@@ -101,8 +99,8 @@ func (s *Store) Acquire() error {
 // Release ends a use of the store.
 func (s *Store) Release() { s.life.RUnlock() }
 
-// Close waits for the calls under way and closes the store. Durable updates stay durable
-// with or without it.
+// Close waits for the calls in flight and closes the store. Durable updates stay durable with or
+// without it.
 func (s *Store) Close() error {
 	s.marker.end()
 	s.life.Lock()
@@ -113,7 +111,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.closing.Store(true)
 	if s.panicked.Load() {
-		return ErrFailed // closing would wait for ever, and the lock must not outlive the store
+		return ErrFailed // closing would wait forever, and the lock must not outlive the store
 	}
 	s.applyRest()
 	err := s.closePebble()
@@ -123,6 +121,6 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.opts.Lock.Close())
 }
 
-// MarkNow makes all that was applied so far durable, and then marks it. A timer does so
-// too, within a second after a batch.
+// MarkNow makes all applied changes durable, and then writes the mark. A timer also does this within a
+// second after a batch.
 func (s *Store) MarkNow() { s.marker.mark() }

@@ -16,11 +16,11 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// span is a range of keys, both ends included.
+// span is a range of keys. Both ends are inclusive.
 type span struct{ from, to []byte }
 
-// copySpans hold what may be lost: the settled copies and the listings, which upstream can be
-// asked for again, and the receipts.
+// copySpans are the ranges of records that may be lost: the settled copies and the listings, because
+// upstream can be asked for them again, and the receipts.
 var copySpans = []span{
 	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
 	{[]byte(record.ReceiptPrefix), record.After([]byte(record.SettledPrefix))},
@@ -44,7 +44,7 @@ func (s span) union(o span) span {
 	return s
 }
 
-// copiesOnly reports whether nothing but copies and receipts can be in a span.
+// copiesOnly reports whether a span can contain only copies and receipts.
 func (s span) copiesOnly() bool {
 	return copySpans[0].contains(s) || copySpans[1].contains(s)
 }
@@ -55,7 +55,7 @@ type table struct {
 	file string
 }
 
-// liveTables returns the tables that Pebble reads now.
+// liveTables returns the tables that Pebble currently reads.
 func liveTables(db *pebble.DB) ([]table, error) {
 	levels, err := db.SSTables()
 	if err != nil {
@@ -72,9 +72,8 @@ func liveTables(db *pebble.DB) ([]table, error) {
 	return tables, nil
 }
 
-// CheckTables reads every block of every table that Pebble reads. A record of a newer table
-// or log hides an older one from readers, but not from Pebble when it merges tables.
-// Errors: [record.ErrCorrupt].
+// CheckTables reads every block of every table in use. A newer table or log may hide an old record from
+// readers, but not from Pebble when it merges tables. Errors: [record.ErrCorrupt].
 func CheckTables(opts Options, db *pebble.DB) error {
 	tables, err := liveTables(db)
 	if err != nil {
@@ -88,7 +87,7 @@ func CheckTables(opts Options, db *pebble.DB) error {
 	return nil
 }
 
-// OpenTable opens the file of a table, for a reader that goes past Pebble's cache.
+// OpenTable opens a table's file for reading without Pebble's cache.
 func OpenTable(fsys vfs.FS, path string) (objstorage.Readable, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -101,7 +100,7 @@ func OpenTable(fsys vfs.FS, path string) (objstorage.Readable, error) {
 	return file, nil
 }
 
-// checkTable reads every block of a table past Pebble's cache. Errors: [record.ErrCorrupt] for a
+// checkTable reads every block of a table without Pebble's cache. Errors: [record.ErrCorrupt] for a
 // block that is damaged or cannot be read, and those of the file system.
 func checkTable(fsys vfs.FS, dir, name string) (err error) {
 	defer func() {
@@ -132,7 +131,7 @@ func checkBlocks(r *sstable.Reader) error {
 	if err != nil {
 		return err
 	}
-	for kv := it.First(); kv != nil; kv = it.Next() { // the checksums above are of all other blocks
+	for kv := it.First(); kv != nil; kv = it.Next() { // the checksums above cover all other blocks
 		if _, _, err := kv.Value(nil); err != nil {
 			return errors.Join(err, it.Close())
 		}

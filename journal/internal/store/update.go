@@ -11,21 +11,20 @@ import (
 
 // Change is one atomic change of the store.
 type Change interface {
-	// Fill puts the change into the batch that gathers. It is called in the one order of
-	// all updates, and must return an error before it puts anything in. It may take
-	// Options.Readers.
+	// Fill adds the change to the gathering batch. It is called in the order of all updates. If it
+	// returns an error, it must not have added anything. It may take Options.Readers.
 	Fill(tx *Tx) error
 	// Durable makes the change visible. It is called once the change is durable, in the
 	// order of all updates, with Options.Readers held.
 	Durable()
 }
 
-// Early is a change that readers see before it is durable. It must not tell them anything that a
-// power cut could take back.
+// Early is a change that readers notice before it is durable. It must not show them anything that a
+// power cut could undo.
 type Early interface {
 	Change
-	// Applied is called as soon as the store shows the change, under the same hold of
-	// Options.Readers: a reader that holds the lock sees both or neither.
+	// Applied is called as soon as the store has the change, under the same hold of Options.Readers. A
+	// reader that holds the lock sees both or neither.
 	Applied()
 }
 
@@ -38,8 +37,8 @@ func (f ChangeFunc) Fill(tx *Tx) error { return f(tx) }
 // Durable does nothing.
 func (ChangeFunc) Durable() {}
 
-// Update makes a change, and returns when it is durable and visible. When Fill refuses
-// the change, Update returns Fill's error once everything that Fill may have seen is durable.
+// Update makes a change, and returns when it is durable and visible. If Fill refuses the change, Update
+// returns Fill's error once everything that Fill may have seen is durable.
 //
 // Errors: Fill's, and [ErrFailed].
 func (p *pipeline) Update(c Change) error {
@@ -50,8 +49,7 @@ func (p *pipeline) Update(c Change) error {
 	return err
 }
 
-// Later makes a change that a crash may take back: it becomes durable with the next
-// update.
+// Later makes a change that a crash may undo. It becomes durable with the next update.
 func (p *pipeline) Later(c ChangeFunc) error {
 	p.order.Lock()
 	defer p.order.Unlock()
@@ -59,13 +57,12 @@ func (p *pipeline) Later(c ChangeFunc) error {
 	return err
 }
 
-// enqueue gives a change its place in the order, and the ticket of the group that makes
-// it durable.
+// enqueue adds a change to the order, and returns the ticket of the group that makes it durable.
 func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	p.order.Lock()
 	defer p.order.Unlock()
 	early, isEarly := c.(Early)
-	if isEarly { // readers wait for its own part only
+	if isEarly { // readers wait for this change only, not for earlier ones
 		if err := p.applyGathered(); err != nil {
 			return ticket{}, err
 		}
@@ -88,13 +85,13 @@ func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	return p.join(c), nil
 }
 
-// fill fills a change into the batch, and reports whether there is anything to apply. A half-filled
-// batch is never applied: a panic, or a record that Pebble refuses, ends the journal. The caller
+// fill adds a change to the batch, and reports whether there is anything to apply. A half-filled batch
+// is never applied, because a panic, or a record that Pebble refuses, ends the journal. The caller
 // holds order.
 func (p *pipeline) fill(c Change) (changed bool, err error) {
 	defer p.recoverPanic(&err)
 	if p.failed.Load() {
-		return false, ErrFailed // what Fill reads may have been lost
+		return false, ErrFailed // the data that Fill reads may have been lost
 	}
 	p.tx = Tx{p: p}
 	if err := c.Fill(&p.tx); err != nil {
@@ -107,7 +104,8 @@ func (p *pipeline) fill(c Change) (changed bool, err error) {
 	return p.tx.changed, nil
 }
 
-// recoverPanic makes a panic the end of the journal. Its text may hold a value.
+// recoverPanic ends the journal after a panic. It reports only the panic's type, because the text may
+// hold a value.
 func (p *pipeline) recoverPanic(err *error) {
 	if r := recover(); r != nil {
 		p.fail(fmt.Errorf("journaling: panic: %T", r)) // guard 2.2
@@ -116,7 +114,7 @@ func (p *pipeline) recoverPanic(err *error) {
 	}
 }
 
-// applyEarly applies a change, before which nothing has gathered, and shows it.
+// applyEarly applies a change and shows it. The batch holds no earlier changes.
 func (p *pipeline) applyEarly(c Early) (err error) {
 	p.readers.Lock() // guard 6.10
 	// guard 6.10b
@@ -135,11 +133,11 @@ func (p *pipeline) applyEarly(c Early) (err error) {
 type Tx struct {
 	p       *pipeline
 	changed bool
-	err     error // the first failure to fill the batch
+	err     error // the first error while filling the batch
 }
 
-// Reader returns the store as all earlier updates have left it. The transaction must not have
-// changed anything yet.
+// Reader returns the store with all earlier updates applied. Call it before the transaction changes
+// anything.
 func (tx *Tx) Reader() (pebble.Reader, error) {
 	if err := tx.p.applyGathered(); err != nil {
 		return nil, err
@@ -147,19 +145,19 @@ func (tx *Tx) Reader() (pebble.Reader, error) {
 	return tx.p.db, nil
 }
 
-// Totals returns what the store holds, including the changes of this transaction.
+// Totals returns the totals of the store, including the changes of this transaction.
 func (tx *Tx) Totals() record.Totals { return tx.p.totals }
 
 // NextSeq returns the sequence number of the next write.
 func (tx *Tx) NextSeq() uint64 { return tx.p.totals.Seq + 1 }
 
-// TakeSeq gives out a sequence number for something that is no pending write.
+// TakeSeq assigns a sequence number to something other than a pending write.
 func (tx *Tx) TakeSeq() uint64 {
 	tx.p.totals.Seq++
 	return tx.p.totals.Seq
 }
 
-// SetPending adds the record of a write, which takes the next sequence number, and sets
+// SetPending adds the record of a write. The write must have the next sequence number. SetPending sets
 // the version's checksum.
 func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
 	var scratch [record.PendingFields]byte
@@ -198,14 +196,14 @@ func (tx *Tx) Set(key, sealed []byte) { tx.note(tx.batch().Set(key, sealed, nil)
 // Delete removes a record that the state record does not count.
 func (tx *Tx) Delete(key []byte) { tx.note(tx.batch().Delete(key, nil)) }
 
-// DeletePrefix removes the records under a prefix, which the state record does not count.
+// DeletePrefix removes the records under a prefix. The state record does not count these.
 func (tx *Tx) DeletePrefix(prefix []byte) { tx.DeleteSpan(prefix, record.After(prefix)) }
 
-// DeleteSpan removes the records from one key up to another, which stays. The state record
-// does not count them.
+// DeleteSpan removes the records from one key up to, but not including, another. The state record does
+// not count these.
 func (tx *Tx) DeleteSpan(from, to []byte) { tx.note(tx.batch().DeleteRange(from, to, nil)) }
 
-// Sync has the update wait for a sync though it changes nothing.
+// Sync makes the update wait for a sync although it changes nothing.
 func (tx *Tx) Sync() { tx.changed = true; tx.p.gather() }
 
 func (tx *Tx) note(err error) {

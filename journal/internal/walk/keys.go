@@ -9,15 +9,15 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Keys walks the keys of one namespace, in order. It merges the order of the settled copies, of the
-// rows, and of the pending writes.
+// Keys walks the keys of one namespace, in order. It merges the settled copies, the rows and the
+// pending writes.
 type Keys struct {
 	copies, rows recordIter
 	pending      nameIter
 	at           string
 }
 
-// NewKeys returns a walk before the first key that follows after. The caller closes it.
+// NewKeys returns a walk positioned before the first key that follows after. The caller closes it.
 func NewKeys(r pebble.Reader, namespace, after string) (*Keys, error) {
 	w := &Keys{at: after}
 	var errs [3]error
@@ -35,7 +35,7 @@ func (w *Keys) Close() error {
 	return errors.Join(w.copies.close(), w.rows.close(), w.pending.close())
 }
 
-// Err returns the error that has ended the walk early, if one has.
+// Err returns the error that has ended the walk early, if any.
 func (w *Keys) Err() error {
 	return errors.Join(w.copies.it.Error(), w.rows.it.Error(), w.pending.error())
 }
@@ -77,8 +77,8 @@ func (w *Keys) Row() (row record.Row, err error) {
 	return row, err
 }
 
-// Confirmed reports whether the row and the copy of the walk's key are the same state: upstream's own
-// time of both says so.
+// Confirmed reports whether the row and the copy of the walk's key show the same state: both have
+// upstream's own time, and the times are equal.
 func (w *Keys) Confirmed() bool {
 	row, err := w.Row()
 	if err != nil || row.Origin.At == 0 || !w.copies.isAt(w.at) {
@@ -88,7 +88,7 @@ func (w *Keys) Confirmed() bool {
 	return err == nil && kept.Origin.At == row.Origin.At && kept.ListBytes == row.ListBytes // guard 9.31
 }
 
-// recordIter walks a namespace's records of one kind, which are in the order of their keys.
+// recordIter walks a namespace's records of one kind, which are sorted by key.
 type recordIter struct {
 	it     *pebble.Iterator
 	prefix int
@@ -120,7 +120,7 @@ func (n *recordIter) isAt(key string) bool {
 	return n.it.Valid() && string(n.it.Key()[n.prefix:]) == key
 }
 
-// pass goes on if the iterator is at a key already passed.
+// pass skips a key that the walk has already passed.
 func (n *recordIter) pass(key string) {
 	if n.it.Valid() && string(n.it.Key()[n.prefix:]) <= key {
 		n.it.Next()

@@ -9,17 +9,17 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// nameIter walks the names of records: the keys of pending writes, or the namespaces of entries.
-// The records are not sorted by name: in a record's key a slash follows the name, so `a-b` and
-// `a.b` come before `a`.
+// nameIter walks the names of records: the keys of pending writes, or the namespaces of entries. The
+// records are not sorted by name. In a record's key a slash follows the name, so `a-b` and `a.b` come
+// before `a`.
 type nameIter struct {
 	it     *pebble.Iterator
 	prefix []byte
 	parse  func(record []byte) (name string, err error)
-	// found is the last result of after; there is false if after found nothing.
+	// found is the last result of after; there is false if it found nothing.
 	found        string
 	there, began bool
-	// lacks is the last prefix without records: neighbouring names share their prefixes.
+	// lacks is the last prefix without records, cached because neighbouring names share prefixes.
 	lacks  string
 	damage error
 }
@@ -44,8 +44,7 @@ func (g *nameIter) close() error {
 
 func (g *nameIter) error() error { return errors.Join(g.damage, g.it.Error()) }
 
-// after returns the first name that follows another one. A caller asks for names in ascending
-// order.
+// after returns the first name that follows another one. Callers ask for names in ascending order.
 func (g *nameIter) after(name string) (found string, there bool) {
 	if !g.began || g.there && g.found <= name {
 		g.found, g.there = g.search(name)
@@ -54,11 +53,11 @@ func (g *nameIter) after(name string) (found string, there bool) {
 	return g.found, g.there
 }
 
-// isAt reports whether there are records under the name that the walk has reached.
+// isAt reports whether the walk's current name has records.
 func (g *nameIter) isAt(name string) bool { return g.there && g.found == name }
 
-// search returns the first name that follows another one. It seeks past `name-`: behind that are
-// the records of all later names, and of earlier names only the prefixes of name. As `a-b` can come
+// search returns the first name that follows another one. It seeks past `name-`. After that come the
+// records of all later names, and among earlier names only those of prefixes of name. As `a-b` can come
 // before `a`, search then looks for records of the prefixes of the name found.
 func (g *nameIter) search(name string) (found string, there bool) {
 	from := bytes.Clone(g.prefix)

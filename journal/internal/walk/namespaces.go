@@ -10,8 +10,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Namespaces walks the names of the namespaces that have settled copies, rows or pending writes, in
-// order.
+// Namespaces walks, in order, the namespaces that have settled copies, rows or pending writes.
 type Namespaces struct{ kinds [3]nameIter }
 
 // NewNamespaces returns a walk. The caller closes it.
@@ -31,13 +30,13 @@ func (w *Namespaces) Close() error {
 	return errors.Join(w.kinds[0].close(), w.kinds[1].close(), w.kinds[2].close())
 }
 
-// Err returns the error that has ended the walk early, if one has.
+// Err returns the error that has ended the walk early, if any.
 func (w *Namespaces) Err() error {
 	return errors.Join(w.kinds[0].error(), w.kinds[1].error(), w.kinds[2].error())
 }
 
-// After returns the first namespace that follows another one; ok is false after the last. A caller
-// asks in ascending order.
+// After returns the first namespace that follows another one; ok is false after the last. Callers ask
+// in ascending order.
 func (w *Namespaces) After(after string) (next string, ok bool) {
 	for i := range w.kinds {
 		if name, there := w.kinds[i].after(after); there && (!ok || name < next) {
@@ -47,7 +46,7 @@ func (w *Namespaces) After(after string) (next string, ok bool) {
 	return next, ok
 }
 
-// firstName finds the namespace in the keys of records of one kind.
+// firstName returns a function that finds the namespace in the keys of one kind of record.
 func firstName(prefix string) func(key []byte) (string, error) {
 	return func(key []byte) (string, error) {
 		name, _, ok := bytes.Cut(key[len(prefix):], []byte{'/'})
