@@ -14,31 +14,31 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// bucket is the stream that holds the entries. The watch looks at it, and makes it if there was none
+// bucket is the stream that holds the entries. The watch looks it up, and makes it if there was none
 // before.
 type bucket struct {
 	e *Engine
 
 	mu       sync.Mutex
-	stream   jetstream.Stream // nil until it has been found, and was made as it must be
+	stream   jetstream.Stream // nil until it was found and its settings were accepted
 	warnings []string
 }
 
-// warns returns how the bucket's settings endanger what it holds.
+// warns returns warnings about settings that endanger the bucket's contents.
 func (b *bucket) warns() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.warnings)
 }
 
-// open returns the stream, for requests that ask its leader.
+// open returns the stream for requests to its leader; nil if it was not found yet.
 func (b *bucket) open() jetstream.Stream {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stream
 }
 
-// make makes the bucket, which was never there before.
+// make creates the bucket. It has never existed before.
 func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 	opts := &b.e.opts
 	if !opts.Create {
@@ -75,15 +75,15 @@ func (b *bucket) config() jetstream.StreamConfig {
 		Replicas:          opts.Replicas,
 		MaxMsgsPerSubject: int64(opts.History),
 		MaxMsgs:           -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard:     jetstream.DiscardNew, // full, it refuses writes: it never forgets entries
+		Discard:     jetstream.DiscardNew, // when full, it refuses writes: it never drops entries
 		DenyDelete:  true,
-		AllowRollup: true, // for the end of old tombstones
+		AllowRollup: true, // to remove old tombstones
 		AllowMsgTTL: true,
 		AllowDirect: false, // only the leader answers reads: the others may be behind
 	}
 }
 
-// take keeps the stream if it is as it must be.
+// take stores the stream if its settings are acceptable.
 func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	config := stream.CachedInfo().Config
 	if wrong := wrongWith(config, b.e.opts.Bucket); wrong != "" {
@@ -101,8 +101,8 @@ func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	return nil
 }
 
-// wrongWith names a setting by which a stream loses or misreports entries, and the remedy; "" if there
-// is none.
+// wrongWith returns a setting that makes a stream lose or misreport entries, and the remedy; "" if
+// there is none.
 func wrongWith(c jetstream.StreamConfig, bucket string) string {
 	edit := func(flag string) string { return ": run \"nats stream edit " + c.Name + " " + flag + "\"" }
 	const another = ": it cannot be changed, use another bucket"
@@ -133,7 +133,7 @@ func wrongWith(c jetstream.StreamConfig, bucket string) string {
 	return ""
 }
 
-// dubious lists the settings of a stream that endanger the memory's durability or its upkeep.
+// dubious returns warnings about settings that endanger the memory's durability or its upkeep.
 func dubious(c jetstream.StreamConfig, replicas int) []string {
 	var warnings []string
 	if c.Replicas < replicas {

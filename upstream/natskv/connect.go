@@ -21,11 +21,11 @@ import (
 const (
 	// dialTimeout bounds one attempt to connect to one server.
 	dialTimeout = 2 * time.Second
-	// firstDial bounds how long Open waits for a connection: the daemon starts without one, too.
+	// firstDial bounds how long Open waits for a connection: the daemon also starts without one.
 	firstDial = time.Second
-	// pingInterval and maxPings find a silent connection broken.
+	// pingInterval and maxPings determine how fast a silent connection counts as broken.
 	pingInterval, maxPings = 2 * time.Second, 2
-	// writeTimeout bounds one write to the connection. nats.go holds up all requests during one.
+	// writeTimeout bounds one write to the connection. nats.go blocks all requests during a write.
 	writeTimeout = 5 * time.Second
 	// reconnectFirst and reconnectMax bound the wait between two rounds of attempts.
 	reconnectFirst, reconnectMax = 100 * time.Millisecond, 2 * time.Second
@@ -43,39 +43,39 @@ func (d *deniedError) failure() *upstream.Error {
 	return refusal(upstream.Paused, "the servers do not permit it: "+d.text)
 }
 
-// connection is the way to the servers. nats.go makes it anew whenever it breaks.
+// connection connects to the servers. nats.go reconnects whenever it breaks.
 type connection struct {
 	servers string
-	inbox   string // what the subjects of answers begin with, in lower case
+	inbox   string // prefix of the subjects of answers, in lower case
 	log     *slog.Logger
-	// onConnect is called each time that the connection has been made, onDisconnect when it is lost.
+	// onConnect is called each time that the connection is made, onDisconnect when it is lost.
 	onConnect, onDisconnect func()
 
 	closing context.Context // ends when the engine closes
 	closed  chan struct{}   // closed once nats.go has ended
 
-	// mu guards what follows. nats.go holds a lock of its own while it connects, for seconds: nothing
-	// asks it for its state with mu held, so that a request without a connection fails at once.
+	// mu guards the fields below. nats.go holds a lock of its own while it connects, for seconds. So
+	// its state is never requested with mu held: a request without a connection must fail at once.
 	mu      sync.Mutex
-	nc      *nats.Conn // nil until the first attempt is over
+	nc      *nats.Conn // nil until the first attempt has ended
 	js      jetstream.JetStream
-	server  string         // that the connection leads to; "" if there is none
+	server  string         // the connected server; "" if there is none
 	lastErr error          // why there is no connection
-	mute    *deniedError   // the servers do not permit answers on this connection; nil if they do
-	calls   map[*call]bool // under way
+	mute    *deniedError   // set if the servers do not permit answers on this connection
+	calls   map[*call]bool // in flight
 }
 
-// call is a request under way, or several in a row.
+// call is a request in flight, or several in a row.
 type call struct {
 	ctx     context.Context
 	js      jetstream.JetStream
-	subject string // the beginning of the subjects to which it publishes
+	subject string // prefix of the subjects that it publishes to
 	cancel  context.CancelCauseFunc
 	link    *connection
 }
 
-// connect begins to connect, and returns when the first attempt is over or takes long. It fails only if
-// the options cannot be used.
+// connect starts to connect, and returns when the first attempt has ended, or after firstDial. It fails
+// only if the options cannot be used.
 func connect(ctx, closing context.Context, opts Options, onConnect, onDisconnect func()) (*connection, error) {
 	c := &connection{
 		servers: strings.Join(opts.Servers, ","), inbox: strings.ToLower(cmp.Or(opts.Access.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))), log: opts.Logger, onConnect: onConnect, onDisconnect: onDisconnect,
@@ -114,9 +114,9 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.MaxPingsOutstanding(maxPings),
 		nats.FlusherTimeout(writeTimeout),
 		nats.ReconnectOnFlusherError(),
-		// A request that finds no connection fails at once: it is never kept and sent later.
+		// A request without a connection fails at once: it is never buffered and sent later.
 		nats.ReconnectBufSize(-1),
-		// The servers may let botwired in once a person has changed a password.
+		// The servers may let botwired in after a person has changed a password.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ConnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
@@ -146,23 +146,23 @@ func dial(ctx context.Context) dialFunc {
 	return func(network, address string) (net.Conn, error) { return dialer.DialContext(ctx, network, address) }
 }
 
-// reconnectDelay returns the wait after so many rounds over all servers.
+// reconnectDelay returns the wait after the given number of rounds over all servers.
 func (c *connection) reconnectDelay(rounds int) time.Duration {
 	c.mu.Lock()
 	nc := c.nc
 	c.mu.Unlock()
 	if nc != nil {
-		c.note(nc.LastError()) // no handler hears of a server that does not let botwired in
+		c.note(nc.LastError()) // no handler reports a server that does not let botwired in
 	}
 	longest := min(reconnectFirst<<min(rounds, 10), reconnectMax)
 	return longest/2 + rand.N(longest/2)
 }
 
-// begins takes the result of nats.go's first attempt.
+// begins stores the result of nats.go's first attempt.
 func (c *connection) begins(nc *nats.Conn, err error) {
 	if err != nil {
 		c.note(err)
-		close(c.closed) // nats.go has begun nothing
+		close(c.closed) // nats.go has started nothing
 		return
 	}
 	js, err := jetstream.New(nc)
@@ -179,7 +179,7 @@ func (c *connection) begins(nc *nats.Conn, err error) {
 	}
 }
 
-// close ends the connection and waits for its end. The context closing has ended.
+// close closes the connection and waits until it has ended. The context closing has ended before.
 func (c *connection) close() {
 	c.mu.Lock()
 	nc := c.nc
@@ -222,8 +222,8 @@ func (c *connection) note(err error) {
 	}
 }
 
-// complains takes in an error that a server sends outside of any answer: so it refuses a request that it
-// does not permit.
+// complains handles an error that a server sends without a request's subject: that is how it refuses a
+// request that it does not permit.
 func (c *connection) complains(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		c.note(err)
@@ -231,7 +231,7 @@ func (c *connection) complains(err error) {
 	}
 	denied := &deniedError{err.Error()}
 	answers := strings.Contains(strings.ToLower(denied.text), `subscription to "`+c.inbox+".")
-	if answers { // a server says so once only
+	if answers { // a server reports this only once
 		c.mu.Lock()
 		c.mute = denied
 		c.mu.Unlock()
@@ -241,7 +241,7 @@ func (c *connection) complains(err error) {
 	})
 }
 
-// cancel ends the requests that is picks.
+// cancel ends the requests for which is returns true.
 func (c *connection) cancel(why error, is func(*call) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,8 +252,8 @@ func (c *connection) cancel(why error, is func(*call) bool) {
 	}
 }
 
-// call begins a request that publishes to subjects which begin with subject. Its context ends with ctx
-// and with the connection. It fails as Unsent without a connection.
+// call begins a request that publishes to subjects with the prefix subject. Its context ends with ctx
+// and with the connection. Without a connection it fails as Unsent.
 func (c *connection) call(ctx context.Context, subject string) (*call, *upstream.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,7 +285,7 @@ func (c *connection) absent() *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: reason}
 }
 
-// missing is absent for a caller that does not hold mu.
+// missing does the same as absent. The caller does not hold mu.
 func (c *connection) missing() *upstream.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,14 +302,14 @@ func (c *connection) jetStream() jetstream.JetStream {
 	return c.js
 }
 
-// connectedTo returns the address of the connection's server; "" if there is none.
+// connectedTo returns the address of the connected server; "" if there is none.
 func (c *connection) connectedTo() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server
 }
 
-// maxPayload returns how many bytes a message may have, its headers included.
+// maxPayload returns the maximum size of a message with its headers, in bytes.
 func (c *connection) maxPayload() int64 {
 	c.mu.Lock()
 	nc := c.nc

@@ -13,56 +13,58 @@ import (
 
 // Options configures an engine. Open does not check them: package config does.
 type Options struct {
-	// Servers are NATS URLs, without credentials in them.
+	// Servers are NATS URLs without credentials.
 	Servers []string
 	// Bucket is the name of the key-value bucket.
 	Bucket string
-	// Replicas and History say on how many servers a bucket lies that the engine makes, and how many
-	// versions of an entry it keeps. Create lets it make the bucket if there is none.
+	// Replicas and History are settings of a bucket that the engine makes: the number of servers that
+	// hold it, and the number of versions that it keeps of an entry. Create lets the engine make the
+	// bucket if there is none.
 	Replicas, History int
 	Create            bool
-	// TLS, if not nil, is demanded of every server; TLSFirst, before the server says anything.
+	// TLS, if not nil, is required of every server. With TLSFirst, the handshake comes before the
+	// server's first message.
 	TLS      *tls.Config
 	TLSFirst bool
-	// Access says who this is.
+	// Access identifies this client.
 	Access Access
 	// Timeout bounds one request.
 	Timeout time.Duration
-	// Host names this host's writes: see [upstream.Writer].
+	// Host names this host in its writes: see [upstream.Writer].
 	Host string
 	// Name names this client to the servers.
 	Name string
-	// TombstonesFor is how long the tombstone of a delete is kept; 0 is for ever.
+	// TombstonesFor is how long the tombstone of a delete is kept; 0: forever.
 	TombstonesFor time.Duration
-	// Marks remembers the bucket across restarts; nil: nothing does.
+	// Marks stores the bucket's mark across restarts; nil: it is not stored.
 	Marks Marks
-	// OnChange, if not nil, is called for each version that becomes known, own or another host's, in
-	// the order of an entry's revisions. A reader of the index waits until it returns, and sees the
-	// version then. So it must be quick, and must not call the engine.
+	// OnChange, if not nil, is called for each version that becomes known, this host's or another's, in
+	// the order of an entry's revisions. Readers of the index wait until it returns, and then see the
+	// version. So it must be quick, and must not call the engine.
 	OnChange func(id journal.ID, now upstream.Version)
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
 
-// Access says who a client is: the first of User, Credentials, NKey and Token that is not empty
-// counts. All may be empty.
+// Access identifies a client by the first of User, Credentials, NKey and Token that is not empty. All
+// may be empty.
 type Access struct {
 	User, Password string
-	Credentials    string // the path of a file with a user's JWT and its key
-	NKey           string // the path of a file with a user's key
+	Credentials    string // path of a file with a user's JWT and key
+	NKey           string // path of a file with a user's key
 	Token          string
-	// InboxPrefix begins the subjects of answers; "" is NATS' own.
+	// InboxPrefix is the prefix of the subjects of answers; "": NATS' own.
 	InboxPrefix string
 }
 
 // Mark identifies a bucket as it was last seen.
 type Mark struct {
 	Created  time.Time `json:"created"`  // when its stream was made
-	Revision uint64    `json:"revision"` // the highest one that was seen
-	Latest   float64   `json:"latest"`   // Unix seconds: the latest time of a write that was seen
+	Revision uint64    `json:"revision"` // the highest revision seen
+	Latest   float64   `json:"latest"`   // Unix seconds: the latest write time seen
 }
 
-// Marks keeps a mark across restarts. Load returns the zero Mark if there is none. Save is durable
+// Marks stores a mark across restarts. Load returns the zero Mark if there is none. Save is durable
 // when it returns.
 type Marks interface {
 	Load() (Mark, error)
@@ -72,15 +74,15 @@ type Marks interface {
 // Report describes the engine for the status and for people.
 type Report struct {
 	Bucket   string
-	Server   string // that the connection leads to; "" if there is none
-	Revision uint64 // the last one that the index has
+	Server   string // the connected server; "" if there is none
+	Revision uint64 // the last one in the index
 	Entries  int    // in the index
-	Memory   int64  // about the bytes that the index takes
+	Memory   int64  // approximate size of the index in bytes
 	CaughtUp bool
-	Since    time.Time // since when it is, or is not
-	Why      string    // why it is not
-	Lost     string    // why the bucket is not believed; "" if it is: see Accept
-	// Warnings say how the bucket's settings endanger what it holds, and what to change.
+	Since    time.Time // when CaughtUp last changed
+	Why      string    // why CaughtUp is false
+	Lost     string    // why the bucket is refused; "" if it is not: see Accept
+	// Warnings say which settings endanger the bucket's contents, and what to change.
 	Warnings []string
 }
 
@@ -98,9 +100,9 @@ type Engine struct {
 
 var _ upstream.Engine = (*Engine)(nil)
 
-// Open returns an engine. The servers need not be there: its requests fail as Unsent until they are.
-// Open fails only where waiting would not help: a file of Access or the mark cannot be read. ctx bounds
-// Open alone.
+// Open returns an engine. The servers need not be reachable: until they are, requests fail as Unsent.
+// Open fails only if waiting would not help: a file of Access or the mark cannot be read. ctx applies
+// only to Open.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	background, stop := context.WithCancel(context.Background())
 	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
@@ -117,8 +119,8 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close ends the connection and all that the engine does by itself. Requests that are under way
-// fail. Nothing may be called after it.
+// Close ends the connection and the engine's background work. Requests in flight fail. Call no method
+// after it.
 func (e *Engine) Close() {
 	e.stop()
 	e.background.Wait()

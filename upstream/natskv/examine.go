@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Examination has the findings of Examine, step by step. The fields of the steps after a failed one are
-// zero.
+// Examination holds the findings of Examine, step by step. After a failed step, the fields of later
+// steps are zero.
 type Examination struct {
 	Connect error // why no server lets this client in
 	Server  string
@@ -19,15 +19,15 @@ type Examination struct {
 	Lookup   error // why the bucket cannot be looked up
 	Missing  bool  // there is no bucket
 	Wrong    string
-	Dubious  []string // what of its settings endangers it
+	Dubious  []string // settings that endanger its contents
 	Replicas int
-	Behind   []string // servers that hold the bucket, and are away or behind
+	Behind   []string // servers that hold the bucket, and are offline or behind
 
-	// The server's clock showed ServerTime at a moment between Asked and Answered.
+	// The server's clock showed ServerTime between Asked and Answered.
 	Asked, ServerTime, Answered time.Time
 }
 
-// explained puts a failure to connect into words for people.
+// explained describes a failure to connect for people.
 type explained struct{ err error }
 
 func (e explained) Error() string { return explain(e.err) }
@@ -35,8 +35,8 @@ func (e explained) Unwrap() error { return e.err }
 
 const examineTrips = 5
 
-// Examine looks at the servers and the bucket over a connection of its own, and changes nothing. It
-// returns at the end of ctx, or when Options.Timeout has passed for each step.
+// Examine checks the servers and the bucket over its own connection, and changes nothing. It returns
+// when ctx ends, or when each step has taken at most Options.Timeout.
 func Examine(ctx context.Context, opts Options) *Examination {
 	x := &Examination{}
 	settings := nats.GetDefaultOptions()
@@ -108,13 +108,13 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	}
 }
 
-// Refuses reports whether an error of Examine's means that the servers do not let this client in.
+// Refuses reports whether an error from Examine means that the servers do not let this client in.
 func Refuses(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrPermissionViolation)
 }
 
-// access returns the options that sign in and secure the connection.
+// access returns the options that authenticate and secure the connection.
 func access(opts Options) ([]nats.Option, error) {
 	var options []nats.Option
 	if opts.TLS != nil {

@@ -14,26 +14,26 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// The codes of a server's errors that are told apart here. NATS lists all in its errors.json.
+// Error codes of servers that are treated differently here. NATS lists all in its errors.json.
 const (
-	codeAccountFull     = 10002 // the account's limit
+	codeAccountFull     = 10002 // the account's limit is reached
 	codeResources       = 10023 // the server cannot take it now
 	codeStorageFull     = 10047
 	codeMessageTooLarge = 10054
 	codeWrongStream     = 10056
 	codeNotThatStream   = 10060
 	codeWrongSequence   = 10071 // names the last sequence number
-	codeNoReplicas      = 10074 // a server that is alone cannot have several
+	codeNoReplicas      = 10074 // a single server cannot have several replicas
 	codeNotEnabled      = 10076
-	codeStoreFailed     = 10077 // often the stream's own limit
+	codeStoreFailed     = 10077 // often the stream's own limit is reached
 	codeHeaderTooLarge  = 10097
 	codeSealed          = 10109
-	codeOtherUnderWay   = 10164 // a write to the entry is under way, or another one has won
+	codeOtherUnderWay   = 10164 // a write to the entry is in flight, or another one has won
 	codeTooMany         = 10167
 	codeNoPeers         = 10005
 )
 
-// failure gives the error of a request its verdict.
+// failure converts the error of a request, with its verdict.
 func (e *Engine) failure(one *call, err error) *upstream.Error {
 	var denied *deniedError
 	var answer *jetstream.APIError
@@ -61,13 +61,13 @@ func (e *Engine) failure(one *call, err error) *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unanswered, Reason: explain(err)}
 }
 
-// refusal is the failure of a request that upstream itself refuses.
+// refusal returns the failure of a request that upstream itself refuses.
 func refusal(verdict upstream.Verdict, reason string) *upstream.Error {
 	return &upstream.Error{Verdict: verdict, Answered: true, Reason: reason}
 }
 
-// answered gives a server's error its verdict. An error that only a person can end pauses the namespace;
-// others come with a change of leaders or with load, and end by themselves.
+// answered converts a server's error, with its verdict. An error that only a person can end pauses the
+// namespace. Others come with a change of leaders or with load, and end by themselves.
 func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	failed := &upstream.Error{
 		Verdict: upstream.Transient, Answered: true, Status: int(answer.ErrorCode),
@@ -93,8 +93,8 @@ func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 		failed.Reason = "another stream than " + streamName(e.opts.Bucket) + " takes the bucket's subjects: " + answer.Description
 	case codeSealed:
 		failed.Verdict = upstream.Paused
-	case codeNotEnabled: // a server that starts or stops
-	case jetstream.JSErrCodeStreamNotFound: // the watch finds out if it is gone
+	case codeNotEnabled: // a server is starting or stopping
+	case jetstream.JSErrCodeStreamNotFound: // the watch detects whether it is gone
 	default:
 		if answer.Code >= 400 && answer.Code < 500 {
 			failed.Verdict = upstream.Paused
@@ -103,7 +103,7 @@ func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	return failed
 }
 
-// explain says for people why there is no connection.
+// explain describes for people why there is no connection.
 func explain(err error) string {
 	var untrusted *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError

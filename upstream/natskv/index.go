@@ -10,33 +10,33 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// tombstoneSize is the size of a tombstone's row.
+// tombstoneSize is the size in a tombstone's row.
 const tombstoneSize = -1
 
-// row is an entry's last version without its value. A bucket may hold millions, so a row has no
-// more than 64 bytes.
+// row is an entry's last version without its value. A bucket may hold millions, so a row has at most 64
+// bytes.
 type row struct {
 	hashtable.Node[row]
 	revision, seq    uint64
 	created, written int64  // microseconds since 1970
-	size             int32  // the size that a listing shows; tombstoneSize of a tombstone
+	size             int32  // the size that a listing shows; tombstoneSize for a tombstone
 	host             uint32 // the number of the writer's host
 }
 
 func (r *row) deleted() bool { return r.size == tombstoneSize }
 
 type namespace struct {
-	rows   hashtable.Table[row, *row] // by key, with the tombstones
-	newest shelf                      // without them
+	rows   hashtable.Table[row, *row] // by key, including tombstones
+	newest shelf                      // without tombstones
 }
 
-// indexRow is one line of a listing.
+// indexRow is one row of a listing.
 type indexRow struct {
 	Key string
 	upstream.Version
 }
 
-// index has the last version of each entry, without the values. Its methods may be called
+// index holds the last version of each entry, without the values. Its methods may be called
 // concurrently.
 type index struct {
 	onChange func(journal.ID, upstream.Version)
@@ -45,25 +45,25 @@ type index struct {
 
 	latest latest
 
-	// mu guards what follows. A change is told while mu is held: no reader sees a version of which
-	// onChange does not know.
+	// mu guards the fields below. onChange is called while mu is held: no reader sees a version that
+	// was not reported.
 	mu         sync.RWMutex
 	loaded     bool
 	namespaces map[string]*namespace
 	hosts      []string // by number
 	numbers    map[string]uint32
-	subjects   int    // rows, with the tombstones
-	present    int    // rows that are no tombstones
+	subjects   int    // rows, including tombstones
+	present    int    // rows that are not tombstones
 	keys       int64  // bytes of all keys
 	revision   uint64 // the highest one
 	expiring   []expiry
-	foreign    map[string]bool // subjects of the bucket that are no entries: the first mostForeign
+	foreign    map[string]bool // subjects of the bucket that are not entries: at most mostForeign
 }
 
-// mostForeign bounds how many subjects that are no entries the index remembers.
+// mostForeign bounds how many subjects that are not entries the index remembers.
 const mostForeign = 10_000
 
-// expiry says when upstream forgets a version by itself, which mostly is the last trace of an entry.
+// expiry says when upstream removes a version by its TTL. That is usually an entry's last trace.
 type expiry struct {
 	journal.ID
 	revision uint64
@@ -77,7 +77,7 @@ func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 	return x
 }
 
-// clear forgets all rows, and returns an index that has them.
+// clear removes all rows, and returns an index that holds them.
 func (x *index) clear() (before *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,9 +88,9 @@ func (x *index) clear() (before *index) {
 	return before
 }
 
-// apply takes in an entry's version, unless the index has it or a later one. Another program may replace
-// a version by one with an earlier time: copies of the replaced one would pass for newer, so it gets the
-// least later time.
+// apply adds an entry's version, unless the index has it or a later one. Another program may replace a
+// version by one with an earlier time. Copies of the replaced one would then seem newer, so the new one
+// gets the smallest later time.
 func (x *index) apply(id journal.ID, v upstream.Version) {
 	ahead := x.latest.see(v, time.Now())
 	if ahead > 0 && x.onAhead != nil {
@@ -113,7 +113,7 @@ func (x *index) tell(id journal.ID, v upstream.Version) {
 	}
 }
 
-// put takes in a version if it is later than the known one. The caller holds mu.
+// put stores a version if it is later than the known one. The caller holds mu.
 func (x *index) put(id journal.ID, v upstream.Version) bool {
 	x.revision = max(x.revision, v.Revision)
 	ns := x.namespaces[id.Namespace]
@@ -141,7 +141,7 @@ func (x *index) put(id journal.ID, v upstream.Version) bool {
 	return true
 }
 
-// hide takes an entry out of the listings. The caller holds mu.
+// hide removes an entry from the listings. The caller holds mu.
 func (x *index) hide(ns *namespace, r *row) {
 	ns.newest.remove(r, x.later)
 	x.present--
@@ -156,7 +156,7 @@ func (x *index) fill(r *row, v upstream.Version) {
 	}
 }
 
-// number returns the number of a host. Rows have numbers, as names are long.
+// number returns the number of a host. Rows hold numbers because names are long.
 func (x *index) number(host string) uint32 {
 	n, known := x.numbers[host]
 	if !known {
@@ -167,8 +167,8 @@ func (x *index) number(host string) uint32 {
 	return n
 }
 
-// later reports whether a is later than b, by the order that decides between two hosts' writes, and by
-// the key.
+// later reports whether a is later than b, by the order that decides between two hosts' writes, and
+// then by key.
 func (x *index) later(a, b *row) bool {
 	switch {
 	case a.written != b.written:
@@ -190,8 +190,8 @@ func (x *index) version(r *row) upstream.Version {
 	return v
 }
 
-// get returns an entry's last version, without its value. known is false until the whole bucket has been
-// read once.
+// get returns an entry's last version, without its value. known is false until the whole bucket has
+// been read once.
 func (x *index) get(id journal.ID) (v upstream.Version, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -209,8 +209,8 @@ func (x *index) find(id journal.ID) *row {
 	return ns.rows.Get(id.Key)
 }
 
-// rows returns up to most of a namespace's entries, the newest first, and how many it has. See get for
-// known.
+// rows returns up to most of a namespace's entries, newest first, and their total number. For known,
+// see get.
 func (x *index) rows(name string, most int) (rows []indexRow, total int, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -231,16 +231,16 @@ func (x *index) rows(name string, most int) (rows []indexRow, total int, known b
 // figures are the index's numbers for a report.
 type figures struct {
 	entries, subjects int
-	foreign           int // subjects that are no entries; more of them may exist at mostForeign
+	foreign           int // subjects that are not entries; at mostForeign there may be more
 	revision          uint64
-	memory            int64 // about the bytes that it takes
+	memory            int64 // approximate size in bytes
 }
 
-// rowMemory is a row's bytes without its key: itself, its bucket in the table, its place in the order, and
-// the allocator's rounding of the key.
+// rowMemory is a row's size in bytes without its key: itself, its bucket in the table, its place in the
+// order, and the allocator's rounding of the key.
 const rowMemory = 64 + 8 + 10 + 8
 
-// namespaceMemory is about the bytes of a namespace without its rows.
+// namespaceMemory is the approximate size in bytes of a namespace without its rows.
 const namespaceMemory = 300
 
 func (x *index) figures() figures {
@@ -250,7 +250,7 @@ func (x *index) figures() figures {
 	return figures{entries: x.present, subjects: x.subjects, foreign: len(x.foreign), revision: x.revision, memory: memory}
 }
 
-// addForeign notes a subject of the bucket that is no entry.
+// addForeign records a subject of the bucket that is not an entry.
 func (x *index) addForeign(subject string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -259,35 +259,35 @@ func (x *index) addForeign(subject string) {
 	}
 }
 
-// forgetForeign forgets these subjects, before the whole bucket is read.
+// forgetForeign forgets these subjects before the whole bucket is read.
 func (x *index) forgetForeign() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.foreign)
 }
 
-// setLoaded notes that the whole bucket has been read.
+// setLoaded records that the whole bucket has been read.
 func (x *index) setLoaded() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.loaded = true
 }
 
-// clocksApart bounds how far ahead another host's clock may be before its times no longer move those of
-// this host's writes to other entries.
+// clocksApart bounds how far ahead another host's clock may be before its times no longer affect this
+// host's writes to other entries.
 const clocksApart = time.Minute
 
-// latest has the latest time of a write that was seen: a hybrid clock. A new write's time is later, as
-// it was made after this host had seen the other one. Its methods may be called concurrently.
+// latest holds the latest write time seen: a hybrid clock. A new write gets a later time, because this
+// host had seen the other write before. Its methods may be called concurrently.
 type latest struct {
 	mu     sync.Mutex
 	micros int64 // since 1970
 	ahead  map[string]bool
 }
 
-// see takes in a version's time. It returns how far ahead the writer's clock is, once for each host that
-// is far ahead; else 0. Such a time does not count: one wrong clock would push all hosts' writes into
-// the future.
+// see records a version's time. It returns how far ahead the writer's clock is, once for each host that
+// is far ahead; otherwise 0. A time far ahead does not count: one wrong clock would push all hosts'
+// writes into the future.
 func (l *latest) see(v upstream.Version, now time.Time) time.Duration {
 	at := upstream.Micros(v.WrittenAt)
 	ahead := time.Duration(at-now.UnixMicro()) * time.Microsecond

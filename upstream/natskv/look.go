@@ -12,21 +12,21 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// look is the answer of the leader of the bucket's stream.
+// look is the answer of the stream's leader about the bucket.
 type look struct {
 	check
-	connection int // that it was asked by
+	connection int // number of the connection that carried it
 	connected  bool
-	gone       bool // the bucket was there once, and does not exist
+	gone       bool // the bucket existed before, and no longer does
 	created    time.Time
 	subjects   uint64
-	seen       uint64 // the highest revision that was known before it was asked
+	seen       uint64 // the highest revision known before the request
 	err        *upstream.Error
-	late       bool // err is that there was no answer in time
-	unfit      bool // err is that the bucket cannot keep the memory
+	late       bool // err is a timeout
+	unfit      bool // err says that the bucket's settings are unacceptable
 
-	// searched says that the leader was asked for the last version that exists: existing. before is the
-	// last revision of the comparison before this one.
+	// searched says that the leader was asked for the last existing version: existing. before is the
+	// last revision of the previous comparison.
 	searched         bool
 	existing, before uint64
 }
@@ -44,7 +44,7 @@ func (l *look) unusable() string {
 	return ""
 }
 
-// look asks the leader. It never changes what belongs to run.
+// look asks the leader. It does not change the fields that run owns.
 func (w *watch) look(ctx context.Context, before check, events int) look {
 	timeout := checkTimeout
 	if next, _ := w.keeper.deciding(); next != nil {
@@ -68,8 +68,8 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 	return l
 }
 
-// take asks for the stream's state, and makes the bucket if there was none before. It returns nil
-// without an answer.
+// take asks for the stream's state, and makes the bucket if there was none before. It returns nil if it
+// fails.
 func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	l.asked = time.Now()
 	one, failed := w.e.link.call(ctx, "$JS.API.STREAM.")
@@ -103,8 +103,8 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	return stream
 }
 
-// neverSent turns the failure of a look into the failure of the requests that waited for it and were
-// not sent.
+// neverSent converts the failure of a look into the failure of requests that waited for it and were not
+// sent.
 func neverSent(failed *upstream.Error) *upstream.Error {
 	if failed.Verdict == upstream.Unanswered {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the servers do not say whether the bucket is there"}
@@ -112,10 +112,10 @@ func neverSent(failed *upstream.Error) *upstream.Error {
 	return failed
 }
 
-// never is the age of a server that the leader has never heard from.
+// never is the assumed age of a server that the leader has not heard from.
 const never = 24 * time.Hour
 
-// quorumAge returns how long ago the leader last heard from a majority of servers, itself included.
+// quorumAge returns how long ago the leader last heard from a majority of servers, including itself.
 // Until then it was certainly the leader.
 func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 	if cluster == nil || len(cluster.Replicas) == 0 {
@@ -130,6 +130,6 @@ func quorumAge(cluster *jetstream.ClusterInfo) time.Duration {
 		ages = append(ages, peer.Active)
 	}
 	slices.Sort(ages)
-	others := (len(ages) + 1) / 2 // the leader and they are a majority
+	others := (len(ages) + 1) / 2 // with the leader, they are a majority
 	return ages[others-1]
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// certainAfter is how long a bucket has to look as if it had lost writes before that is believed: a
-// deposed leader answers for a moment more, and a new one shows old writes one after another.
+// certainAfter is how long a bucket has to look as if it had lost writes before botwired accepts that.
+// A deposed leader still answers for a moment, and a new one shows old writes one after another.
 const certainAfter = quorumFor + time.Second
 
-// goneAfter is the same for a bucket that does not exist: servers that start may not know it yet.
+// goneAfter is the same for a bucket that does not exist: starting servers may not know it yet.
 const goneAfter = 5 * time.Second
 
 // saveEvery bounds how often the mark is saved.
 const saveEvery = time.Second
 
-// keeper compares the bucket with its mark, and lets no request through to a bucket that has lost
-// confirmed writes. Its methods may be called concurrently.
+// keeper compares the bucket with its mark, and refuses requests to a bucket that has lost confirmed
+// writes. Its methods may be called concurrently.
 type keeper struct {
 	bucket string
-	marks  Marks // nil: only this process remembers
+	marks  Marks // nil: the mark is only in memory
 	log    *slog.Logger
 
 	saving sync.Mutex // held during a Save; taken before mu
@@ -32,19 +32,19 @@ type keeper struct {
 	mark      Mark
 	saved     Mark
 	savedAt   time.Time
-	there     Mark // as it was last looked at
+	there     Mark // the bucket at the last comparison
 	doubtedAt time.Time
 	lost      string
-	// connection counts the connections, and the buckets that were accepted. looked: the bucket was
-	// looked at since.
+	// connection counts the connections and the accepted buckets. looked says that the bucket was
+	// checked since it last changed.
 	connection int
 	looked     bool
-	failed     *upstream.Error // why looking has failed
-	lagged     bool            // the leader's last revision was lower than one that was known before
-	settled    chan struct{}   // closed at each decision, and replaced
+	failed     *upstream.Error // why the last look failed
+	lagged     bool            // the leader's last revision was lower than a known one
+	settled    chan struct{}   // closed at each decision, and then replaced
 }
 
-// newKeeper reads the mark.
+// newKeeper loads the mark.
 func newKeeper(opts Options) (*keeper, error) {
 	k := &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, settled: make(chan struct{})}
 	if k.marks == nil {
@@ -58,8 +58,8 @@ func newKeeper(opts Options) (*keeper, error) {
 	return k, nil
 }
 
-// latest returns the latest time of a write that an earlier process has seen; 0 if that is far ahead of
-// this machine's clock.
+// latest returns the latest write time that an earlier process has seen; 0 if that is far ahead of this
+// machine's clock.
 func (k *keeper) latest(now time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,8 +70,8 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
-// judge compares the leader's answer about the bucket with the mark. It returns false if the bucket is
-// not the same, or if the answer came over an earlier connection.
+// judge compares the leader's answer with the mark. It returns false if the bucket is not the same, or
+// if the answer came over an earlier connection.
 func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	same, say := k.compare(there, now)
 	if say != nil {
@@ -91,9 +91,9 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	return true
 }
 
-// lags reports whether the leader's last revision is lower than one that was seen before it was asked: a
-// server may show a write before the leader has taken it in. The second time in a row, the bucket has
-// lost that write: the revision joins the mark, and judge finds out.
+// lags reports whether the leader's last revision is lower than one that was seen before the request: a
+// server may show a write before the leader has applied it. If that happens twice in a row, the bucket
+// has lost that write: lags adds the revision to the mark, and judge detects the loss.
 func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +109,7 @@ func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 	return false
 }
 
-// fails notes why the bucket could not be looked at, or that it is unfit for requests.
+// fails records why the bucket could not be checked, or that its settings are unacceptable.
 func (k *keeper) fails(why *upstream.Error, unfit bool, connection int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -156,7 +156,7 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 	return false, say
 }
 
-// differs says why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
+// differs returns why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
 func (k *keeper) differs(there Mark) string {
 	switch {
 	case k.mark.Created.IsZero():
@@ -170,8 +170,8 @@ func (k *keeper) differs(there Mark) string {
 	return ""
 }
 
-// save makes the mark durable: the first one before any request, later ones at most every saveEvery, and
-// the last one.
+// save makes the mark durable: the first one before any request, later ones at most once every
+// saveEvery, and the last one at the end.
 func (k *keeper) save(now time.Time, last bool) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -202,7 +202,7 @@ func (k *keeper) wake() {
 	k.settled = make(chan struct{})
 }
 
-// disconnected notes that the bucket has to be looked at again.
+// disconnected records that the bucket has to be checked again.
 func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -216,7 +216,7 @@ func (k *keeper) current() int {
 	return k.connection
 }
 
-// knew reports whether the bucket was there before.
+// knew reports whether the bucket existed before.
 func (k *keeper) knew() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +240,7 @@ func (k *keeper) refuses() *upstream.Error {
 	return nil
 }
 
-// accept makes the present bucket the mark. It returns false if no bucket is refused.
+// accept makes the present bucket the mark. It returns false if the bucket is not refused.
 func (k *keeper) accept() (bool, error) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -258,20 +258,20 @@ func (k *keeper) accept() (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
-	k.connection++ // an answer that is under way is compared with the mark of the other bucket
+	k.connection++ // an answer in flight was meant for the other bucket
 	k.lagged, k.failed = false, nil
 	return true, nil
 }
 
-// lostWhy returns why the bucket is not believed; "" if it is.
+// lostWhy returns why the bucket is refused; "" if it is not.
 func (k *keeper) lostWhy() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lost
 }
 
-// deciding returns a channel that closes with the next look at the bucket, if requests wait for that;
-// else nil. failed: the last look has failed.
+// deciding returns a channel that closes at the next decision about the bucket, if requests wait for
+// it; otherwise nil. failed means that the last look failed.
 func (k *keeper) deciding() (next <-chan struct{}, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

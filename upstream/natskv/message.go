@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// The headers of a message, beside NATS' own.
+// The headers of a message besides NATS' own.
 const (
 	headerCreated = "Botwired-Created-At" // microseconds since 1970
 	headerWritten = "Botwired-Written-At" // microseconds since 1970
@@ -28,8 +28,8 @@ const (
 	headerOperation = "KV-Operation" // of a message that ends an entry
 	operationDelete = "DEL"
 	operationPurge  = "PURGE"
-	headerMarker    = "Nats-Marker-Reason" // a server left the message where it removed others
-	headerSize      = "Nats-Msg-Size"      // of the body, in bytes, where only headers are asked for
+	headerMarker    = "Nats-Marker-Reason" // a server left the message in place of others that it removed
+	headerSize      = "Nats-Msg-Size"      // of the body, in bytes, if only headers are requested
 )
 
 // message is one version in the stream.
@@ -37,27 +37,27 @@ type message struct {
 	Revision uint64
 	Header   nats.Header
 	Body     []byte
-	Whole    bool      // Body is there, and not only the headers
-	At       time.Time // when the stream took it
+	Whole    bool      // Body is present, not only the headers
+	At       time.Time // when the stream received it
 }
 
-// latestTime bounds the times in headers, in microseconds since 1970: the year 2106. No write could beat
-// a later one: its seconds are too coarse for a tick.
+// latestTime bounds the times in headers, in microseconds since 1970: the year 2106. No write could
+// beat a later one: as seconds in a float64, it is too coarse for a tick.
 const latestTime = 1<<32*1_000_000 - 1
 
-// maxLifetime is for ever: a longer time overflows.
+// maxLifetime is practically forever; adding a longer one would overflow.
 const maxLifetime = time.Duration(1 << 62)
 
-// maxHost bounds the name of a writer's host, which the index keeps.
+// maxHost bounds the name of a writer's host, in bytes: the index stores it.
 const maxHost = 64
 
-// isHost reports whether a name can be a host's.
+// isHost reports whether a name is valid for a host.
 func isHost(s string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	return s != "" && len(s) <= maxHost && strings.Trim(s, allowed) == ""
 }
 
-// subjectPrefix begins the subjects of all entries of a bucket.
+// subjectPrefix returns the prefix of the subjects of a bucket's entries.
 func subjectPrefix(bucket string) string { return "$KV." + bucket + "." }
 
 func streamName(bucket string) string { return "KV_" + bucket }
@@ -67,7 +67,7 @@ func subjectOf(bucket string, id journal.ID) string {
 	return subjectPrefix(bucket) + id.Namespace + "." + strings.ReplaceAll(id.Key, ".", "=")
 }
 
-// idOf returns the entry of a subject; ok is false if it is no entry's.
+// idOf returns the entry of a subject; ok is false if it is not an entry's.
 func idOf(bucket, subject string) (id journal.ID, ok bool) {
 	names, ok := strings.CutPrefix(subject, subjectPrefix(bucket))
 	if !ok {
@@ -84,7 +84,7 @@ func idOf(bucket, subject string) (id journal.ID, ok bool) {
 	return journal.ID{Namespace: namespace, Key: key}, true
 }
 
-// becomes returns the version that a proposal becomes, without its revision.
+// becomes returns the version that a proposal would become, without its revision.
 func becomes(p upstream.Proposal) upstream.Version {
 	v := upstream.Version{
 		Deleted: p.Op == journal.Delete, WrittenAt: seconds(upstream.Micros(p.WrittenAt)), Writer: p.Writer,
@@ -118,8 +118,8 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 	return m
 }
 
-// decode reads a version. Another program's message lacks this package's headers: its times are the
-// message's own, and its writer is unknown.
+// decode returns the version in a message. Another program's message lacks this package's headers: its
+// times are the message's own, and its writer is unknown.
 func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
 	received := max(0, min(m.At.UnixMicro(), latestTime))
@@ -145,7 +145,7 @@ func ends(h nats.Header) bool {
 	return operation == operationDelete || operation == operationPurge || h.Get(headerMarker) != ""
 }
 
-// lifetime returns the time after which a message goes by itself; ends is false if it stays.
+// lifetime returns a message's TTL; ends is false if it has none.
 func lifetime(h nats.Header) (stays time.Duration, ends bool) {
 	text := h.Get(jetstream.MsgTTLHeader)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -159,7 +159,7 @@ func lifetime(h nats.Header) (stays time.Duration, ends bool) {
 // the number of bytes.
 func sizeIn(m message, value string) int {
 	if n, err := strconv.Atoi(m.Header.Get(headerBytes)); err == nil && n >= 0 {
-		return min(n, math.MaxInt32) // as the index has it
+		return min(n, math.MaxInt32) // as in the index
 	}
 	if m.Whole {
 		return wire.ListBytes(value)
@@ -168,7 +168,7 @@ func sizeIn(m message, value string) int {
 	return max(n, 0)
 }
 
-// timeIn returns a header's time in microseconds, or otherwise if there is none.
+// timeIn returns the time in a header in microseconds, or otherwise if there is no valid one.
 func timeIn(h nats.Header, name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(h.Get(name), 10, 64)
 	if err != nil || n < 0 || n > latestTime {

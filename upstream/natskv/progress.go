@@ -10,10 +10,10 @@ const (
 	checkEvery = time.Second
 	// checkTimeout bounds one comparison.
 	checkTimeout = time.Second
-	// soundFor is how long a good comparison counts.
+	// soundFor is how long a successful comparison counts.
 	soundFor = 3 * time.Second
-	// quorumFor bounds how long ago the leader has heard from a majority of the bucket's servers: else it
-	// may have been deposed without knowing.
+	// quorumFor bounds how long ago the leader heard from a majority of the bucket's servers; otherwise
+	// it may have been deposed without knowing.
 	quorumFor = 3 * time.Second
 	// mostChecks bounds how many comparisons wait for the watch to catch up.
 	mostChecks = 8
@@ -21,40 +21,40 @@ const (
 
 // check is one comparison with the stream.
 type check struct {
-	asked   time.Time     // before the question left
-	age     time.Duration // how long before the answer its leader had heard from a majority
+	asked   time.Time     // before the request was sent
+	age     time.Duration // when the leader last heard from a majority, before asked
 	last    uint64        // the stream's last revision
-	reached time.Time     // when the watch had passed last; zero until then
+	reached time.Time     // when the watch reached last; zero until then
 }
 
-// progress knows how far the watch has come, and up to when the index is complete. Its methods may be
-// called concurrently.
+// progress tracks how far the watch has come, and up to which revision the index is complete. Its
+// methods may be called concurrently.
 //
-// A position alone proves little: if a version was replaced before the watch came to it, the stream may
-// have no trace of it any more, and the watch knows of neither until it comes to the later one. So the
+// A position alone proves little. If a version was replaced before the watch reached it, the stream may
+// have no trace of it any more, and the watch knows neither until it reaches the later one. So the
 // index is complete up to a position only if nothing followed it when the watch was there (caught), or
 // once the watch has passed the revision that the stream had at that time.
 type progress struct {
 	mu       sync.Mutex
-	position uint64 // the highest revision that the watch has come to
-	caught   uint64 // up to which the index is complete
-	events   int    // that the session has brought
-	live     bool   // a session brings events
-	loading  bool   // the session shows the whole bucket first
+	position uint64 // the highest revision that the watch has reached
+	caught   uint64 // the index is complete up to this revision
+	events   int    // events of the session
+	live     bool   // a session delivers events
+	loading  bool   // the session delivers the whole bucket first
 	loadTo   uint64 // the stream's last revision before the session began
 	began    time.Time
 	checks   []check
-	waiters  map[chan struct{}]bool // each closed at the next step
+	waiters  map[chan struct{}]bool // each is closed at the next step
 
-	confirmed time.Time // when the last good check was asked
+	confirmed time.Time // when the last good check was requested
 	asOf      time.Time
 	sound     bool
-	told      bool // the log says whether it is
+	told      bool // sound was logged
 	since     time.Time
 	why       string
 }
 
-// begin starts a session, and returns the revision that it resumes behind.
+// begin starts a session, and returns the revision after which it resumes.
 func (p *progress) begin(loading bool, last uint64) (after uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *progress) begin(loading bool, last uint64) (after uint64) {
 	return p.position
 }
 
-// opened notes that the session brings events from now on.
+// opened records that the session delivers events from now on.
 func (p *progress) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,21 +74,21 @@ func (p *progress) opened() {
 	p.step()
 }
 
-// ended notes that it does not.
+// ended records that the session delivers no more events.
 func (p *progress) ended() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live = false
 }
 
-// event notes that the index has taken in a revision, which pending others follow as far as the server
-// knows. It reports whether [progress.promote] may succeed now.
+// event records that the index has applied a revision. pending is the number of messages that follow
+// it, as far as the server knows. event reports whether [progress.promote] may succeed now.
 func (p *progress) event(revision, pending uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.events++
 	if p.loading && p.position == 0 && revision < p.loadTo && pending != 0 {
-		return false // the last versions come in their order: there are more of them
+		return false // last versions come in order, so more will follow
 	}
 	p.position = max(p.position, revision)
 	if pending == 0 {
@@ -98,7 +98,8 @@ func (p *progress) event(revision, pending uint64) bool {
 	return p.promotable() >= 0
 }
 
-// nothingAfter notes that the stream has removed all versions after existing, up to its last revision.
+// nothingAfter records that the stream has removed all versions after existing, up to its last
+// revision.
 func (p *progress) nothingAfter(existing, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *progress) nothingAfter(existing, last uint64) {
 	}
 }
 
-// step lets the waiters look again. The caller holds mu.
+// step makes the waiters check again. The caller holds mu.
 func (p *progress) step() {
 	for i := range p.checks {
 		if c := &p.checks[i]; c.reached.IsZero() && p.position >= c.last {
@@ -121,7 +122,8 @@ func (p *progress) step() {
 	clear(p.waiters)
 }
 
-// await returns once done does, which is called with mu held.
+// await waits until done returns true, which is called with mu held. It returns false once ended is
+// closed.
 func (p *progress) await(ended <-chan struct{}, done func() bool) bool {
 	for {
 		p.mu.Lock()
@@ -146,7 +148,7 @@ func (p *progress) await(ended <-chan struct{}, done func() bool) bool {
 	}
 }
 
-// compare takes in a comparison.
+// compare adds a comparison.
 func (p *progress) compare(c check) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,8 +159,8 @@ func (p *progress) compare(c check) {
 	p.step()
 }
 
-// promote notes the latest check that the index is complete up to. It returns false if there is no new
-// one.
+// promote records the latest check up to which the index is complete. It returns false if there is no
+// new one.
 func (p *progress) promote() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +175,8 @@ func (p *progress) promote() bool {
 	return true
 }
 
-// promotable returns the place of that check; -1 if there is none. The caller holds mu.
+// promotable returns the index of the check that promote would record; -1 if there is none. The caller
+// holds mu.
 func (p *progress) promotable() int {
 	if !p.live {
 		return -1
@@ -186,7 +189,7 @@ func (p *progress) promotable() int {
 	return -1
 }
 
-// passed reports whether the watch has passed a check, and after that a later one.
+// passed reports whether the watch has passed the check, and then a later one.
 func (p *progress) passed(c check, later []check) bool {
 	for _, l := range later {
 		if !c.reached.IsZero() && !l.reached.IsZero() && !l.asked.Before(c.reached) {
@@ -196,14 +199,14 @@ func (p *progress) passed(c check, later []check) bool {
 	return false
 }
 
-// asleep reports whether the watch is still behind an earlier comparison, and is not catching up.
+// asleep reports whether the watch is still behind an earlier comparison without catching up.
 func (p *progress) asleep(before check, events int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.live && p.began.Before(before.asked) && p.position < before.last && p.events-events < busy
 }
 
-// busy is the number of events a second by which a watch that is behind catches up.
+// busy is the number of events between two comparisons that shows that a watch is catching up.
 const busy = 100
 
 func (p *progress) counted() int {
@@ -225,31 +228,32 @@ func (p *progress) loaded() {
 	p.step()
 }
 
-// reads reports whether a session brings events to an index that has been read. The caller holds mu.
+// reads reports whether a session delivers events and the whole bucket has been read. The caller holds
+// mu.
 func (p *progress) reads() bool { return p.live && !p.loading }
 
-// hasToLoad reports whether the next session has to show the whole bucket.
+// hasToLoad reports whether the next session has to deliver the whole bucket.
 func (p *progress) hasToLoad(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loading || p.confirmed.IsZero() || sinceThen(p.confirmed, now) > awayFor
 }
 
-// forget has the next session show the whole bucket.
+// forget makes the next session deliver the whole bucket.
 func (p *progress) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.position, p.caught, p.checks, p.confirmed = 0, 0, nil, time.Time{}
 }
 
-// stale reports whether the last good comparison is too old, and whether the view was sound by it.
+// stale reports whether the last good comparison is too old, and whether the view was sound then.
 func (p *progress) stale(now time.Time) (stale, wasSound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return sinceThen(p.confirmed, now) > soundFor, p.sound
 }
 
-// blame notes why the view is not sound, if it is not.
+// blame records why the view is not sound, if it is not.
 func (p *progress) blame(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,15 +262,15 @@ func (p *progress) blame(why string) {
 	}
 }
 
-// state says since when the view is sound or is not, and why it is not.
+// state returns when the view became sound or unsound, and why it is unsound.
 func (p *progress) state() (since time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.since, p.why
 }
 
-// becomes notes whether the view is sound. It reports whether to log that: on a change, and once for a
-// view that did not become sound in time.
+// becomes records whether the view is sound. It reports whether to log that: on a change, and once for
+// a view that did not become sound in time.
 func (p *progress) becomes(sound bool, why string) (logs bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,21 +279,21 @@ func (p *progress) becomes(sound bool, why string) (logs bool) {
 	if changed {
 		p.since = time.Now()
 		if sound {
-			p.since = p.asOf // all that upstream held then has been told
+			p.since = p.asOf // everything that upstream held then has been reported
 		}
 	}
 	p.sound, p.why, p.told = sound, why, p.told || logs
 	return logs
 }
 
-// isSound is [Engine.CaughtUp] for a connection that is there.
+// isSound returns the results of [Engine.CaughtUp] without checking the connection.
 func (p *progress) isSound(now time.Time) (asOf, since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asOf, p.since, p.sound && sinceThen(p.confirmed, now) <= soundFor
 }
 
-// sinceThen returns the time since then by the clock that shows more: the monotonic clock stands while a
+// sinceThen returns the time since then by the clock that shows more: the monotonic clock stops while a
 // machine sleeps, and the wall clock may be set back.
 func sinceThen(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))

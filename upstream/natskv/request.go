@@ -14,11 +14,10 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// readSubject is the prefix of the subjects that ask for a message.
+// readSubject is the prefix of the subjects of requests for a message.
 const readSubject = "$JS.API.STREAM.MSG.GET."
 
-// begin begins a request to the stream. Its context ends after Options.Timeout, with ctx, and with
-// the connection.
+// begin begins a request to the stream. Its context ends with ctx and with the connection.
 func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.Stream, *upstream.Error) {
 	if refused := e.watch.admit(ctx); refused != nil {
 		return nil, nil, refused
@@ -33,8 +32,8 @@ func (e *Engine) Exact() bool { return true }
 // Known implements [upstream.Engine].
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) { return e.index.get(id) }
 
-// Get implements [upstream.Engine]. It asks the stream's leader. A leader that the others have
-// just deposed, and that does not know it yet, may answer an old version.
+// Get implements [upstream.Engine]. It asks the stream's leader. A leader that was just deposed and
+// does not know it yet may return an old version.
 func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
@@ -58,7 +57,7 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	return e.learn(id, m), nil
 }
 
-// learn decodes an answer, shows it to the index, and uses the index's time for it.
+// learn decodes an answer, adds it to the index, and takes its time from the index.
 func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
@@ -68,7 +67,7 @@ func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Versio
 	return v
 }
 
-// show gives the index a version, without its value.
+// show adds a version to the index, without its value.
 func (e *Engine) show(id journal.ID, v upstream.Version) {
 	v.Value = ""
 	e.index.apply(id, v)
@@ -86,7 +85,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 	defer one.end()
 	v := becomes(p)
 	ack, err := one.js.PublishMsg(one.ctx, encode(subject, v),
-		jetstream.WithRetryAttempts(0), // the caller judges how an attempt has ended
+		jetstream.WithRetryAttempts(0), // the caller judges how an attempt ended
 		jetstream.WithExpectStream(streamName(e.opts.Bucket)),
 		jetstream.WithExpectLastSequencePerSubject(p.Over.Revision))
 	if err != nil {
@@ -97,7 +96,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 	return v, nil
 }
 
-// unswapped returns why a swap has failed.
+// unswapped returns the error of a failed swap.
 func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err error) error {
 	var answer *jetstream.APIError
 	if errors.As(err, &answer) {
@@ -111,8 +110,8 @@ func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err er
 	return e.failure(one, err)
 }
 
-// winner asks for the version that the text of a refusal names as the last one. It returns nil without
-// an answer.
+// winner asks for the version that the text of a refusal names as the last one. It returns nil if it
+// gets no answer.
 func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstream.Version {
 	one, stream, failed := e.begin(ctx, readSubject)
 	if failed != nil {
@@ -127,19 +126,19 @@ func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstre
 			return &v
 		}
 	}
-	v, err := e.last(one, stream, id) // the named one has been removed since
+	v, err := e.last(one, stream, id) // the named one was removed since
 	if err != nil {
 		return nil
 	}
 	return &v
 }
 
-// List implements [upstream.Engine]: all keys of the namespace, the newest first. It shows all
-// writes that the servers had confirmed when it was called.
+// List implements [upstream.Engine]: all keys of the namespace, newest first. It includes all writes
+// that the servers had confirmed when it was called.
 func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
-	if err := e.watch.barrier(ctx); err != nil { // the index has all that the servers held
+	if err := e.watch.barrier(ctx); err != nil { // the index then has all that the servers held
 		return nil, false, err
 	}
 	rows, _, known := e.Newest(namespace, math.MaxInt)
@@ -149,8 +148,8 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, true, nil
 }
 
-// Revisions returns the versions of an entry that the bucket keeps, with values and the newest first.
-// Tombstones are versions too. It takes no longer than Options.Timeout. Errors are *[upstream.Error].
+// Revisions returns the versions of an entry that the bucket keeps, including tombstones, with values,
+// newest first. It takes at most Options.Timeout. Errors are *[upstream.Error].
 func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()

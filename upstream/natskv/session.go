@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// openTimeout bounds the making of a session's consumer.
+	// openTimeout bounds the creation of a session's consumer.
 	openTimeout = 5 * time.Second
-	// heartbeat is the time between two signs of life of an idle server.
+	// heartbeat is the time between two heartbeats of an idle server.
 	heartbeat = time.Second
-	// fetch bounds the messages that the servers send before the session asks for more.
+	// fetch bounds the messages that the servers send before the session requests more.
 	fetch = 5000
 	// consumerFor is how long servers keep the consumer of a session that is gone.
 	consumerFor = time.Minute
@@ -24,17 +24,17 @@ const (
 // session feeds the index with the stream's messages, in order and without a gap.
 type session struct {
 	w       *watch
-	loading bool   // belongs to run: it shows the whole bucket first
+	loading bool   // owned by run: the session delivers the whole bucket first
 	last    uint64 // the stream's last revision before it began
 	began   time.Time
 	cancel  context.CancelFunc
-	done    chan struct{} // closed at its end
+	done    chan struct{} // closed when the session ends
 
 	mu    sync.Mutex
-	shown []uint64 // the revisions up to last, while loading
+	shown []uint64 // the revisions up to last that were delivered while loading
 }
 
-// begin starts a session. It resumes behind the watch's last revision, unless the watch was away for too
+// begin starts a session. It resumes after the watch's last revision, unless the watch was away for too
 // long.
 func (w *watch) begin(ctx context.Context, l look) {
 	loading := w.progress.hasToLoad(time.Now())
@@ -59,7 +59,7 @@ func (w *watch) begin(ctx context.Context, l look) {
 	}()
 }
 
-// sessionEnded is closed once the session has ended by itself.
+// sessionEnded returns a channel that closes when the session ends.
 func (w *watch) sessionEnded() <-chan struct{} {
 	if w.session == nil {
 		return nil
@@ -97,7 +97,7 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	return s.follow(ctx, messages, loading)
 }
 
-// remove removes the consumer of a session that has ended, which the servers would keep for consumerFor.
+// remove deletes the consumer of a session that has ended. The servers would keep it for consumerFor.
 func (w *watch) remove(js jetstream.JetStream, consumer string) {
 	if w.e.link.jetStream() == nil {
 		return
@@ -121,7 +121,7 @@ func (s *session) config(loading bool, after uint64) jetstream.ConsumerConfig {
 	return config
 }
 
-// follow takes messages in until one is missing, or the servers are silent.
+// follow handles messages until one is missing, or the servers are silent.
 func (s *session) follow(ctx context.Context, messages jetstream.MessagesContext, loading bool) error {
 	for next := uint64(1); ; next++ {
 		m, err := messages.Next(jetstream.NextContext(ctx))

@@ -9,17 +9,17 @@ import (
 // blockSize bounds how many rows one insertion moves.
 const blockSize = 256
 
-// shelf keeps the rows of a namespace in order. It is a list of sorted blocks: an insertion searches
-// for its block and moves less than a block. The zero shelf is empty.
+// shelf keeps the rows of a namespace in order. It is a list of sorted blocks: an insertion finds its
+// block and moves at most one block. The zero shelf is empty.
 type shelf struct {
 	blocks [][]*row // none is empty
 	len    int
 }
 
-// The order that a caller passes must be the same each time, and total.
+// Callers must always pass the same order, and it must be total.
 type order func(a, b *row) bool
 
-// block returns the place of the last block whose first row does not come after r, or else 0.
+// block returns the index of the last block whose first row does not come after r, or else 0.
 func (s *shelf) block(r *row, before order) int {
 	after := sort.Search(len(s.blocks), func(i int) bool { return before(r, s.blocks[i][0]) })
 	return max(after-1, 0)
@@ -42,7 +42,7 @@ func (s *shelf) insert(r *row, before order) {
 		s.blocks[i] = b
 		return
 	}
-	// New rows mostly come first: the block behind stays almost full.
+	// New rows mostly come first: this way the back block stays almost full.
 	cut := len(b) / 2
 	if b[0] == r {
 		cut = 1
@@ -52,7 +52,7 @@ func (s *shelf) insert(r *row, before order) {
 	s.blocks = slices.Insert(s.blocks, i+1, back)
 }
 
-// remove takes out a row that is in the shelf, and whose order has not changed.
+// remove removes a row that is in the shelf. Its place in the order must not have changed.
 func (s *shelf) remove(r *row, before order) {
 	i := s.block(r, before)
 	b := s.blocks[i]

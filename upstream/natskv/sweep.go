@@ -13,15 +13,16 @@ import (
 
 const (
 	// purgedFor is how long the last trace of a deleted entry stays after its tombstone was removed, so
-	// that each watch comes to it.
+	// that each watch sees it.
 	purgedFor = time.Hour
-	// expiryMargin bounds how far the clocks of servers and hosts are apart.
+	// expiryMargin bounds the difference between the clocks of servers and hosts.
 	expiryMargin = time.Minute
 	// sweepEvery is the usual time between two sweeps.
 	sweepEvery = time.Hour
 )
 
-// sweep removes tombstones older than Options.TombstonesFor, and forgets expired versions, until ctx ends.
+// sweep removes tombstones older than Options.TombstonesFor, and expired versions from the index, until
+// ctx ends.
 func (w *watch) sweep(ctx context.Context) {
 	expiry, timer := time.NewTicker(expiryMargin), time.NewTimer(w.untilSweep())
 	defer expiry.Stop()
@@ -39,7 +40,7 @@ func (w *watch) sweep(ctx context.Context) {
 	}
 }
 
-// untilSweep returns the wait for the next sweep, with jitter.
+// untilSweep returns the wait until the next sweep, with jitter.
 func (w *watch) untilSweep() time.Duration {
 	every := sweepEvery
 	if keepFor := w.e.opts.TombstonesFor; keepFor > 0 {
@@ -51,7 +52,7 @@ func (w *watch) untilSweep() time.Duration {
 func (w *watch) endTombstones(ctx context.Context) {
 	keepFor := w.e.opts.TombstonesFor
 	if _, _, ok := w.view(); !ok || keepFor == 0 {
-		return // they stay for ever, or may have been replaced
+		return // they stay forever, or may have been replaced
 	}
 	ended := 0
 	for _, t := range w.index.tombstones(time.Now().Add(-keepFor).UnixMicro()) {
@@ -61,7 +62,7 @@ func (w *watch) endTombstones(ctx context.Context) {
 		case err == nil:
 			ended++
 		case errors.As(err, &answer) && (answer.ErrorCode == codeWrongSequence || answer.ErrorCode == codeOtherUnderWay):
-			// Another host has ended the tombstone, or somebody has written the entry.
+			// Another host has removed the tombstone, or the entry was written.
 		default:
 			if ctx.Err() == nil {
 				w.log.Warn("old tombstones cannot be removed: the next sweep tries again", "error", err)
@@ -74,7 +75,7 @@ func (w *watch) endTombstones(ctx context.Context) {
 	}
 }
 
-// purge replaces all versions of a deleted entry by a message that goes by itself.
+// purge replaces all versions of a deleted entry by a message with a TTL.
 func (w *watch) purge(ctx context.Context, t tombstone) error {
 	js := w.e.link.jetStream()
 	if js == nil {

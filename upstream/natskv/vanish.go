@@ -11,7 +11,7 @@ import (
 // walkStep bounds the rows that a walk visits under one hold of the lock.
 const walkStep = 1000
 
-// walk visits all rows. A row that is changed meanwhile may be visited twice.
+// walk visits all rows. A row that changes meanwhile may be visited twice.
 func (x *index) walk(visit func(id journal.ID, r *row)) {
 	x.mu.RLock()
 	names := make([]string, 0, len(x.namespaces))
@@ -38,9 +38,9 @@ func (x *index) walkPart(name string, cursor int, visit func(id journal.ID, r *r
 	})
 }
 
-// vanished removes the rows that a reading of the whole bucket has not shown: upstream has removed them
-// without a trace. shown has the revisions of the reading in ascending order, complete up to upTo.
-// vanished reports the entries among the rows as deleted.
+// vanished removes the rows that were not delivered while the whole bucket was read: upstream has
+// removed them without a trace. shown has the delivered revisions in ascending order, complete up to
+// upTo. vanished reports the removed entries as deleted, except tombstones.
 func (x *index) vanished(shown []uint64, upTo uint64) int {
 	var gone []expiry
 	x.walk(func(id journal.ID, r *row) {
@@ -54,7 +54,7 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 	return len(gone)
 }
 
-// tellMissing reports the entries as deleted that an earlier index has and this one lacks.
+// tellMissing reports entries as deleted that an earlier index has and this one lacks.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {
 		x.mu.Lock()
@@ -65,7 +65,7 @@ func (x *index) tellMissing(before *index, upTo uint64) {
 	})
 }
 
-// forget removes an entry's row if it has the given revision. If the row is no tombstone, forget
+// forget removes an entry's row if it has the given revision. If the row is not a tombstone, forget
 // reports the entry as deleted, with the revision upTo.
 func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	x.mu.Lock()
@@ -87,20 +87,20 @@ func (x *index) forget(id journal.ID, revision, upTo uint64) {
 	}
 }
 
-// goneSince returns the version with which a vanished entry is reported as deleted: the least one later
-// than its row.
+// goneSince returns the version that reports a vanished entry as deleted. Its time is the smallest one
+// later than the row's.
 func goneSince(r *row, revision uint64) upstream.Version {
 	return upstream.Version{Revision: revision, Deleted: true, WrittenAt: seconds(r.written + 1)}
 }
 
-// expires notes when upstream forgets a version, and the entry with it.
+// expires records when upstream removes a version, and the entry with it.
 func (x *index) expires(id journal.ID, revision uint64, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.expiring = append(x.expiring, expiry{id, revision, at})
 }
 
-// expire forgets the versions whose time has come.
+// expire removes the versions whose time has come.
 func (x *index) expire(now time.Time) {
 	x.mu.Lock()
 	var due []expiry
@@ -117,7 +117,7 @@ func (x *index) expire(now time.Time) {
 	}
 }
 
-// mayVanish counts the rows that upstream may have forgotten by itself.
+// mayVanish counts the rows that upstream may have removed by itself.
 func (x *index) mayVanish(now time.Time) uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -130,7 +130,8 @@ func (x *index) mayVanish(now time.Time) uint64 {
 	return uint64(len(due))
 }
 
-// tombstones returns the tombstones written before a time, in microseconds since 1970.
+// tombstones returns the tombstones written before a time, in microseconds since 1970, that have no
+// TTL.
 func (x *index) tombstones(before int64) []tombstone {
 	marked := make(map[expiry]bool)
 	x.mu.RLock()

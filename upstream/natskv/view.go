@@ -7,20 +7,20 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// view returns up to when the index is known to be complete, since when that has been so without a
-// gap, and whether it still is.
+// view returns the time up to which the index is known to be complete, since when that has been so
+// without a gap, and whether it still is.
 func (w *watch) view() (asOf, since time.Time, ok bool) {
 	asOf, since, ok = w.progress.isSound(time.Now())
 	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
-// CaughtUp returns the last moment up to which the index is known to have missed nothing, since when
-// that has been so without a gap, and whether it still is: at most 3 s ago the watch was found to be
-// complete, and the connection is there.
+// CaughtUp returns the last moment up to which the index is known to be complete, since when that has
+// been so without a gap, and whether it still is: the last successful comparison is at most 3 s old,
+// and there is a connection.
 func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
-// Entry returns an entry's last version as a row of a listing, whose Origin has Seq if the version is a
-// write of this host's. A tombstone's row has its time, and present is false. known is false until the
+// Entry returns an entry's last version as a row of a listing. Its Origin has Seq if this host wrote
+// the version. For a tombstone, the row has its time, and present is false. known is false until the
 // whole bucket has been read once.
 func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	v, known := e.index.get(id)
@@ -30,8 +30,8 @@ func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	return e.row(id.Key, v), v.Present(), known
 }
 
-// Newest returns up to most rows of a namespace, the newest first, and how many it has. See Entry for
-// known.
+// Newest returns up to most rows of a namespace, newest first, and their total number. For known, see
+// Entry.
 func (e *Engine) Newest(namespace string, most int) (rows []journal.Row, total int, known bool) {
 	found, total, known := e.index.rows(namespace, most)
 	rows = make([]journal.Row, len(found))
@@ -49,19 +49,19 @@ func (e *Engine) row(key string, v upstream.Version) journal.Row {
 	return r
 }
 
-// NotBefore returns the time, in Unix seconds, that a new write to an entry has to be later than: that
-// of the entry's known version, and of any write that was seen. Times more than a minute ahead of this
-// machine's clock count for their own entries only.
+// NotBefore returns a time in Unix seconds that a new write to an entry must be later than: the time of
+// the entry's known version, and of any write that was seen. Times more than a minute ahead of this
+// machine's clock count only for their own entries.
 func (e *Engine) NotBefore(id journal.ID) float64 {
 	v, _ := e.index.get(id)
 	return max(v.WrittenAt, seconds(e.index.latest.get()))
 }
 
-// Accept has the engine go on with the bucket that is there, after Report has said Lost. It returns an
-// error if what the bucket is cannot be saved; the engine goes on refusing then.
+// Accept makes the engine accept the present bucket after Report has set Lost. It returns an error if
+// the new mark cannot be saved; then the engine keeps refusing requests.
 func (e *Engine) Accept() error { return e.watch.accept() }
 
-// Report describes the engine as it is now.
+// Report describes the engine's present state.
 func (e *Engine) Report() Report {
 	_, _, sound := e.watch.view()
 	since, why := e.watch.progress.state()

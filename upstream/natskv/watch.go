@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// lookUpTimeout bounds a look at the bucket for which requests wait. Servers that have not agreed on
-	// a leader yet give no answer at all, ever: the question has to be asked again.
+	// lookUpTimeout bounds a look at the bucket that requests wait for. Servers that have not yet
+	// agreed on a leader never answer: the request has to be repeated.
 	lookUpTimeout = 2 * time.Second
-	// awayFor is how long the watch may be away and still resume from its last revision. The last
-	// trace of a deleted entry stays longer: see purgedFor.
+	// awayFor is how long the watch may be away and still resume from its last revision. The last trace
+	// of a deleted entry stays longer: see purgedFor.
 	awayFor = purgedFor / 2
-	// rereadEvery bounds how often the watch reads the whole bucket anew because their counts of
-	// entries differ.
+	// rereadEvery bounds how often the watch reads the whole bucket again because the index and the
+	// stream have different numbers of entries.
 	rereadEvery = 10 * time.Minute
 )
 
-// mendedWithin is how long a request waits for a better look after a failed one.
+// mendedWithin is how long a request waits for a better result after a failed look.
 const mendedWithin = 250 * time.Millisecond
 
-// watch keeps the index up to date, and says whether it is. One session at a time brings the stream's
-// messages, without their bodies. Once a second the watch asks the stream's leader for its last
-// revision: a session that does not come to it sleeps, and another one takes its place.
+// watch keeps the index up to date, and knows whether it is. One session at a time delivers the
+// stream's messages, without their bodies. Once a second the watch asks the stream's leader for its
+// last revision. A session that does not reach it is asleep, and the watch replaces it.
 type watch struct {
 	e        *Engine
 	bucket   string
@@ -41,13 +41,13 @@ type watch struct {
 
 	// The goroutine of run owns the fields below.
 	session  *session
-	before   check // the last comparison, and how many events there were then
+	before   check // the last comparison, and the number of events then
 	events   int
-	replaced *index // what the index was, before another bucket was accepted
+	replaced *index // the index before another bucket was accepted
 	reread   time.Time
-	odd      int            // comparisons in a row whose counts of entries differ
-	asking   bool           // a comparison is under way
-	work     sync.WaitGroup // the sweeps, and what sessions that have ended leave to do
+	odd      int            // comparisons in a row with different numbers of entries
+	asking   bool           // a look is in flight
+	work     sync.WaitGroup // the sweeps, and the clean-up after sessions
 }
 
 func newWatch(e *Engine) (*watch, error) {
@@ -68,7 +68,7 @@ func newWatch(e *Engine) (*watch, error) {
 	return w, nil
 }
 
-// stir has run look at the state.
+// stir makes run check the state.
 func (w *watch) stir() {
 	select {
 	case w.stirred <- struct{}{}:
@@ -119,7 +119,7 @@ func (w *watch) run(ctx context.Context) {
 		case <-w.sessionEnded():
 			began := w.session.began
 			w.endSession()
-			if time.Since(began) > checkEvery { // else the next one may end as soon
+			if time.Since(began) > checkEvery { // otherwise the next one may end as soon
 				w.ask(ctx)
 			}
 		}
@@ -137,12 +137,12 @@ func (w *watch) advance() {
 	if s := w.session; s != nil && s.loading {
 		w.loaded(s)
 	}
-	if stale, _ := w.progress.stale(time.Now()); !stale { // else the answer has come too late
+	if stale, _ := w.progress.stale(time.Now()); !stale { // otherwise the answer came too late
 		w.becomes(true, "")
 	}
 }
 
-// loaded ends a reading of the whole bucket: entries that it has not shown are gone.
+// loaded ends a reading of the whole bucket: entries that were not delivered are gone.
 func (w *watch) loaded(s *session) {
 	s.loading = false
 	shown := s.takeShown()
@@ -170,7 +170,7 @@ func (w *watch) becomes(sound bool, why string) {
 	}
 }
 
-// compare takes in the leader's answer.
+// compare handles the leader's answer.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
 		if l.err != nil {
@@ -221,8 +221,8 @@ func (w *watch) compare(ctx context.Context, l look) {
 	w.progress.compare(l.check)
 }
 
-// miscounts reports whether a complete index has another number of rows than the stream has subjects,
-// twice in a row.
+// miscounts reports whether, twice in a row, a complete index has a different number of rows than the
+// stream has subjects.
 func (w *watch) miscounts(l look) bool {
 	f := w.index.figures()
 	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
@@ -236,7 +236,7 @@ func (w *watch) miscounts(l look) bool {
 	return w.odd > 1
 }
 
-// ask has the leader asked, unless it is being asked.
+// ask starts a look at the leader, unless one is in flight.
 func (w *watch) ask(ctx context.Context) {
 	if w.asking {
 		return
@@ -251,8 +251,8 @@ func (w *watch) ask(ctx context.Context) {
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
-// admit returns why no request may be made; nil if it may. After a connection was made, it waits until the
-// bucket has been looked at.
+// admit returns why no request may be made; nil if it may. After a reconnect, it waits until the bucket
+// has been checked.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
 	decided, failed := w.keeper.deciding()
 	if decided == nil {
@@ -261,7 +261,7 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 	if w.e.link.jetStream() == nil {
 		return w.e.link.missing()
 	}
-	w.stir() // what was wrong with the bucket may have been mended
+	w.stir() // the bucket's fault may have been fixed
 	if failed {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
@@ -274,8 +274,8 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 	return w.keeper.refuses()
 }
 
-// barrier returns once the index has all that the stream held when barrier was called, by its
-// leader's word.
+// barrier waits until the index has all that the stream held when barrier was called, according to its
+// leader.
 func (w *watch) barrier(ctx context.Context) error {
 	first, err := w.lastRevision(ctx)
 	if err != nil {
