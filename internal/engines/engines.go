@@ -1,4 +1,5 @@
-// Package engines turns the configuration into the options of the engines upstream, BotWire's and NATS'.
+// Package engines derives the options of the upstream engines, BotWire's and NATS', from the
+// configuration.
 package engines
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// BotWire returns the options of the engine, without its address.
+// BotWire returns the options of BotWire's engine, without its URL.
 func BotWire(c *config.Config) botwire.Options {
 	return botwire.Options{
 		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
@@ -28,7 +29,7 @@ func BotWire(c *config.Config) botwire.Options {
 	}
 }
 
-// UpstreamHeaders returns the headers that each request to BotWire has.
+// UpstreamHeaders returns the headers of each request to BotWire.
 func UpstreamHeaders(c *config.Config) http.Header {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
@@ -38,15 +39,15 @@ func UpstreamHeaders(c *config.Config) http.Header {
 }
 
 const (
-	// bucketHistory is how many versions of an entry a bucket keeps that botwired makes: enough to take
-	// back what an agent has spoilt some writes ago. Each of them takes its room on every server.
+	// bucketHistory is the number of versions of an entry that a bucket made by botwired keeps: enough
+	// to undo what an agent has spoilt some writes ago. Each version takes space on every server.
 	bucketHistory = 8
-	// tombstonesFor is how long a delete is remembered upstream, so that an older write of a host that was
-	// away does not undo it. BotWire itself drops a namespace that nobody has used for as long.
+	// tombstonesFor is how long upstream keeps a tombstone, so that an older write of a host that was
+	// away does not undo the delete. BotWire itself drops a namespace that was unused for as long.
 	tombstonesFor = 90 * 24 * time.Hour
 )
 
-// Cluster are the options of an engine for NATS without what only a daemon has.
+// Cluster returns the options of a NATS engine, except those that only a daemon sets.
 func Cluster(c *config.Config, servers []string, host string, logger *slog.Logger) (natskv.Options, error) {
 	n := &c.Upstream.NATS
 	a, err := n.Access()
@@ -58,7 +59,7 @@ func Cluster(c *config.Config, servers []string, host string, logger *slog.Logge
 		err = checkCredentials(a.Creds)
 	}
 	if err != nil {
-		return natskv.Options{}, errors.New("upstream.nats.context = " + strconv.Quote(n.Context) + ": " + err.Error()) // which says all that there is to say
+		return natskv.Options{}, errors.New("upstream.nats.context = " + strconv.Quote(n.Context) + ": " + err.Error()) // the text is complete
 	}
 	return natskv.Options{
 		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: bucketHistory, Create: n.Create,
@@ -71,11 +72,11 @@ func Cluster(c *config.Config, servers []string, host string, logger *slog.Logge
 	}, nil
 }
 
-// userSeed begins the key of a user in a credentials file.
+// userSeed is the prefix of a user's key in a credentials file.
 const userSeed = "SU"
 
-// checkCredentials finds a file that no server would ever let in. The client reads the file itself,
-// anew for each connection.
+// checkCredentials rejects a file that no server would ever accept. The client itself reads the file
+// again for each connection.
 func checkCredentials(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -89,8 +90,8 @@ func checkCredentials(name string) error {
 	return fmt.Errorf("creds = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
 }
 
-// clusterTLS is nil if the servers may be spoken to in the clear: they are on this machine, and
-// nobody has asked for more.
+// clusterTLS returns nil if plain text is allowed: the servers are on this machine, and no setting asks
+// for TLS.
 func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
 	if !config.DemandsTLS(servers) && a.CA == "" && a.Cert == "" && !a.TLSFirst {
 		return nil, nil

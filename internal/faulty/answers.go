@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// answers are those that the service has no part in.
+// answers are those that the service is not involved in.
 var answers = map[Mode]func(http.ResponseWriter, *http.Request){
 	Throttles: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
@@ -19,7 +19,7 @@ var answers = map[Mode]func(http.ResponseWriter, *http.Request){
 	Misnames: misname,
 }
 
-// misname answers as BotWire would, about an entry that nobody has asked for.
+// misname answers as BotWire would, but about another entry.
 func misname(w http.ResponseWriter, r *http.Request) {
 	const about = `"namespace":"elsewhere","key":"another"`
 	answer := `{` + about + `,"value":"another's","created_at":1.5,"updated_at":1.5}`

@@ -1,5 +1,5 @@
-// Package faulty stands in front of a memory service and fails as an upstream may: for the
-// drill, and for those who live with the daemon to test it.
+// Package faulty stands in front of a memory service and fails as an upstream may: for the drill, and
+// for users who test the daemon.
 package faulty
 
 import (
@@ -27,31 +27,31 @@ const (
 	Hangs      Mode = "hangs"
 	CutsAfter  Mode = "carries out and closes"
 	CutsBefore Mode = "closes"
-	Cuts       Mode = "closes, and has carried out every other request" // the two in turn
+	Cuts       Mode = "closes, and has carried out every other request" // CutsAfter and CutsBefore in turn
 	Throttles  Mode = "429"
 	Portal     Mode = "a portal's 200"
 	Redirects  Mode = "redirects to a portal"
 	Misnames   Mode = "answers about another entry"
-	// Lies answers writes with the lies in turn, and every other read with the truth: what
+	// Lies answers writes with the lies in turn, and every other read truthfully: a client that
 	// compares before it writes gets to write.
 	Lies Mode = "lies"
 )
 
-// lies are those that [Lies] tells in turn.
+// lies are the modes that [Lies] uses in turn.
 var lies = []Mode{Portal, Redirects, Misnames}
 
-// portalPath is where [Redirects] leads.
+// portalPath is the target of [Redirects].
 const portalPath = "/welcome"
 
 // Options say what fails, and how.
 type Options struct {
-	// Service carries the requests out.
+	// Service carries out the requests.
 	Service http.Handler
-	// Listen opens the listener, and opens it again after it was closed: see [Refuses].
+	// Listen opens the listener, and reopens it after it was closed: see [Refuses].
 	Listen func() (net.Listener, error)
-	// MaxDelay bounds the delay of a request that is carried out late, after its client
-	// has gone. A busy machine adds to it: no request is carried out when twice
-	// the delay has passed since it arrived.
+	// MaxDelay bounds the delay of a request that is carried out late, after its client has gone. A
+	// busy machine adds to it, but no request is carried out more than twice the delay after it
+	// arrived.
 	MaxDelay time.Duration
 	// Rand draws delays.
 	Rand *rand.Rand
@@ -60,27 +60,26 @@ type Options struct {
 // Server is a memory service in one mode at a time. Its methods may be called concurrently.
 type Server struct {
 	opts    Options
-	stop    context.CancelFunc // of the requests that hang
+	stop    context.CancelFunc // ends the requests that hang
 	stopped context.Context
 	under   sync.WaitGroup
 
 	mu            sync.Mutex
 	mode          Mode
 	server        *http.Server // nil while it refuses connections
-	reads, writes int          // requests in this mode
-	stalled       time.Time    // when this process last stood still for long
+	reads, writes int          // requests since the mode was set
+	stalled       time.Time    // when this process last stalled for long
 }
 
-// A process that stands still for stallsFrom may see a request long after it was sent. For
-// stallsMatterFor after that, nothing is carried out late: it could be later than upstream's
-// late window allows.
+// A process that stalls for stallsFrom may see a request long after it was sent. For stallsMatterFor
+// after that, nothing is carried out late: it could be later than upstream's late window allows.
 const (
 	stallsFrom      = time.Second
 	stallsMatterFor = 10 * time.Second
 	stallTick       = 200 * time.Millisecond
 )
 
-// watch notes when this process stands still, until Close.
+// watch records stalls of this process until Close.
 func (s *Server) watch() {
 	tick := time.NewTicker(stallTick)
 	defer tick.Stop()
@@ -100,14 +99,14 @@ func (s *Server) watch() {
 	}
 }
 
-// punctual reports whether this process has run on without a stop for a while.
+// punctual reports whether this process has not stalled for a while.
 func (s *Server) punctual() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.stalled) >= stallsMatterFor
 }
 
-// New returns a healthy server, which listens.
+// New returns a healthy server that is listening.
 func New(opts Options) (*Server, error) {
 	s := &Server{opts: opts}
 	s.stopped, s.stop = context.WithCancel(context.Background())
@@ -116,7 +115,7 @@ func New(opts Options) (*Server, error) {
 	return s, s.Be(Healthy)
 }
 
-// Be changes the mode. Requests that hang go on to.
+// Be changes the mode. Requests that hang keep hanging.
 func (s *Server) Be(m Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +146,7 @@ func (s *Server) hangUp() error {
 	return server.Close()
 }
 
-// Close ends all requests, and waits for them. It leaves the service open.
+// Close ends all requests and waits for them. It does not close the service.
 func (s *Server) Close() error {
 	s.stop()
 	s.mu.Lock()
@@ -157,7 +156,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// now is the mode for a request that has just arrived, and a random number for it.
+// now returns the mode for a request that has just arrived, and a random number for it.
 func (s *Server) now(writes bool) (m Mode, chance float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +181,7 @@ func (s *Server) now(writes bool) (m Mode, chance float64) {
 	return m, s.opts.Rand.Float64()
 }
 
-// ServeHTTP answers in the present mode. The service carries a request out even if the
-// client has gone.
+// ServeHTTP answers in the present mode. The service carries out a request even if the client has gone.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.under.Add(1)
 	defer s.under.Done()
@@ -240,9 +238,9 @@ func (s *Server) wait(d time.Duration) {
 	}
 }
 
-// OwnHost is a loopback address of this process's own, where the system has many. A server
-// that closes its listener for a while gives up its port: no other program may get it
-// meanwhile, with the requests that are meant for its owner.
+// OwnHost returns a loopback address that only this process uses, if the system has many. A server that
+// closes its listener for a while gives up its port. No other program may take the port meanwhile and
+// receive the owner's requests.
 func OwnHost() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -251,8 +249,8 @@ func OwnHost() string {
 	return fmt.Sprintf("127.2.%d.%d", pid>>8&0xff, pid&0xff)
 }
 
-// Connections returns what [Options].Listen needs for a TCP address: it listens there again
-// and again, from the second time on at the port that the first was given.
+// Connections returns [Options].Listen for a TCP address. The first call chooses the port, and later
+// calls listen on the same one. at returns the address with that port.
 func Connections(ctx context.Context, address string) (listen func() (net.Listener, error), at func() string) {
 	ctx = context.WithoutCancel(ctx)
 	listen = func() (net.Listener, error) {

@@ -14,17 +14,17 @@ import (
 )
 
 var (
-	// ErrNotDatabase is a file that SQLite cannot read.
+	// ErrNotDatabase means that SQLite cannot read the file.
 	ErrNotDatabase = errors.New("not an SQLite database")
-	// ErrLayout is a database whose kv table is not laid out as BotWire's.
+	// ErrLayout means that the kv table of a database does not have BotWire's layout.
 	ErrLayout = errors.New("not laid out as BotWire's memory database")
 )
 
 const (
-	// connections bounds the readers at work at once; each has a page cache of its own (2 MB).
+	// connections bounds the concurrent readers; each has its own page cache (2 MB).
 	connections = 8
-	// busyMillis is how long an operation waits for another process that writes to the same file, as
-	// in BotWire's own server.
+	// busyMillis is how long an operation waits for another process that writes to the same file, as in
+	// BotWire's own server.
 	busyMillis = 10_000
 )
 
@@ -63,8 +63,8 @@ func openStore(ctx context.Context, path string) (*store, error) {
 	return &store{db: db}, nil
 }
 
-// ensureFile creates the file for its owner alone, and fails as the system says when it cannot be
-// written.
+// ensureFile creates the file, readable and writable by its owner only. If it cannot be opened for
+// writing, ensureFile returns the system's error.
 func ensureFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -73,8 +73,8 @@ func ensureFile(path string) error {
 	return f.Close()
 }
 
-// dataSource is the path as a URI, in which no character of it can be taken for an option, with the
-// settings that hold for each connection.
+// dataSource returns the path as a URI with the settings of each connection. No character of the path
+// can be taken for an option.
 func dataSource(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func dataSource(path string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: abs, RawQuery: settings.Encode()}).String(), nil
 }
 
-// prepare checks what is there before it changes anything.
+// prepare checks the layout before it changes anything.
 func prepare(ctx context.Context, db *sql.DB) error {
 	if err := checkLayout(ctx, db); err != nil {
 		return err
@@ -113,8 +113,8 @@ type column struct {
 	key      int
 }
 
-// checkLayout passes an empty database and one whose kv table has BotWire's columns and primary key.
-// Further columns are no obstacle if a row can do without them.
+// checkLayout accepts an empty database, and one whose kv table has BotWire's columns and primary key.
+// It accepts additional columns if a row can omit them.
 func checkLayout(ctx context.Context, db *sql.DB) error {
 	found, err := columns(ctx, db)
 	if code(err) == sqlite3.SQLITE_NOTADB {
@@ -146,8 +146,8 @@ func checkLayout(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// columns reads the columns of the kv table; a column with a default is not required. There
-// are none when there is no such table.
+// columns returns the columns of the kv table; none if there is no such table. A column with a default
+// is not required.
 func columns(ctx context.Context, db *sql.DB) (found map[string]column, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT lower(name), upper(type), "notnull" AND dflt_value IS NULL, pk FROM pragma_table_info('kv')`)
 	if err != nil {

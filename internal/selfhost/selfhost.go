@@ -1,10 +1,11 @@
 // Package selfhost is BotWire's memory service itself, for people who keep their data on their own
-// machines: the same API over SQLite, in the table layout of BotWire's own open-source server, so that
-// an existing database file opens as it is. The daemon runs it as its embedded upstream.
+// machines. It serves the same API over SQLite, in the table layout of BotWire's own open-source
+// server, so an existing database file opens without conversion. The daemon runs it as its embedded
+// upstream.
 //
-// Over SQLite, a write is answered once it is synced (WAL, synchronous=FULL). Writes are made one at a
-// time and each is given an updated_at later than any before it, so that a list is always in the order
-// of the writes. A request that is cancelled ends at once, but a write that has begun is completed.
+// A write is answered once SQLite has synced it (WAL, synchronous=FULL). Writes are made one at a time,
+// and each gets an updated_at later than any before it, so a list is always in the order of the writes.
+// A cancelled request ends at once, but a write that has begun is completed.
 //
 // The handler admits only requests that name the listener itself and come from no foreign page (see
 // package guard), and never answers with a CORS header.
@@ -25,14 +26,14 @@ import (
 
 // Options say which database to serve, and how.
 type Options struct {
-	// Path is the database file. It is created, readable by its owner only, if it does not
-	// exist; its folder must.
+	// Path is the database file. If it does not exist, it is created, readable by its owner only; its
+	// folder must exist.
 	Path string
 	// Latency is added to every answer, half before and half after the operation.
 	Latency time.Duration
-	// Version is named in the Server header.
+	// Version appears in the Server header.
 	Version string
-	// Guard says who is let in.
+	// Guard says which requests are admitted.
 	Guard guard.Options
 	// Logger receives failures of the database; nil discards them.
 	Logger *slog.Logger
@@ -66,8 +67,8 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 // Handler serves /memory/…, /health and /stats/memory; everything else is 404.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// ServeInProcess begins to serve connections that never leave the process: the daemon's embedded upstream. A
-// client speaks HTTP to it as to any other, and names the host localhost. end cuts all connections.
+// ServeInProcess starts to serve in-process connections, for the daemon's embedded upstream. A client
+// uses HTTP as with any other server, and names the host localhost. end cuts all connections.
 func (s *Server) ServeInProcess() (dial func(context.Context) (net.Conn, error), end func() error) {
 	listener := pipe.Listen()
 	return listener.Dial, listener.Serve(&http.Server{
@@ -75,5 +76,5 @@ func (s *Server) ServeInProcess() (dial func(context.Context) (net.Conn, error),
 	})
 }
 
-// Close waits for the operations under way and closes the database. Later requests are answered 503.
+// Close waits for the operations in progress and closes the database. Later requests are answered 503.
 func (s *Server) Close() error { return s.store.Close() }

@@ -18,7 +18,7 @@ import (
 // health is the answer of BotWire's server when it takes no payments.
 const health = `{"status":"ok","payments":"disabled","network":"eip155:84532"}`
 
-// serve answers one request, half the latency before the operation and half after it.
+// serve answers one request, with half the latency before the operation and half after it.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.version != "" {
 		w.Header().Set("Server", "botwired-selfhost/"+s.version)
@@ -43,7 +43,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a caller who has gone is no failure of ours
+	_, _ = w.Write(body) // it fails only if the caller has gone
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -60,13 +60,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cancelled answers a request whose context has ended, in case its caller still listens. It never
-// reports success, which would confirm a write that may not have been made.
+// cancelled returns the answer to a request whose context has ended, in case its caller still listens.
+// It never reports success: that would confirm a write that may not have been made.
 func cancelled() *wire.Refusal {
 	return wire.Detail(http.StatusServiceUnavailable, "The request was cancelled.")
 }
 
-// redirect returns where a request with slashes at its end is sent.
+// redirect returns the redirect target of a request with trailing slashes.
 func redirect(r *http.Request) (target string, ok bool) {
 	path := r.URL.Path
 	trimmed := strings.TrimRight(path, "/")
@@ -76,7 +76,7 @@ func redirect(r *http.Request) (target string, ok bool) {
 	return "", false
 }
 
-// isExtra reports whether path is served beside the memory API.
+// isExtra reports whether path is served in addition to the memory API.
 func isExtra(path string) bool { return path == "/health" || path == "/stats/memory" }
 
 // answer returns the body of a 200; its error is a [*wire.Refusal] or a failure of the database.
@@ -155,7 +155,7 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 	return listing.AppendJSON(nil), err
 }
 
-// refusal turns an error into an answer. It logs a failure of the database, and tells the caller no
+// refusal converts an error to an answer. It logs a failure of the database, and gives the caller no
 // details of it.
 func (s *Server) refusal(err error) *wire.Refusal {
 	var refusal *wire.Refusal

@@ -11,25 +11,25 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// store is the kv table: entries by namespace and key. Its methods may be called concurrently. The server
-// has checked the names, and the value's length.
+// store is the kv table: entries by namespace and key. Its methods may be called concurrently. The
+// server has checked the names and the value's length.
 type store struct {
 	db *sql.DB
 
-	// mu makes the order of the clock's readings the order of the commits, and keeps writers of this
+	// mu makes the order of the timestamps the order of the commits. It also keeps writers of this
 	// process from waiting for each other in SQLite's busy handler, which is not fair.
 	mu   sync.Mutex
 	last int64 // the last updated_at issued, in microseconds
 
-	// open is held for reading by every operation and for writing by close.
+	// Every operation read-locks open; Close locks it.
 	open   sync.RWMutex
 	closed bool
 }
 
-// errClosed is the error of an operation after close.
+// errClosed is the error of an operation after Close.
 var errClosed = errors.New("the database has been closed")
 
-// begin admits an operation; done must be called when it is over.
+// begin admits an operation; the caller must call done when it ends.
 func (s *store) begin() (done func(), err error) {
 	s.open.RLock()
 	if s.closed {
@@ -39,7 +39,7 @@ func (s *store) begin() (done func(), err error) {
 	return s.open.RUnlock, nil
 }
 
-// Close waits for the operations under way. Later ones fail with errClosed.
+// Close waits for the operations in progress. Later ones fail with errClosed.
 func (s *store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -53,15 +53,15 @@ func (s *store) Close() error {
 	return nil
 }
 
-// now is the time for a write: later, by a microsecond at least, than any given before, however the
-// wall clock moves. It is called with mu held.
+// now returns the time for a write: at least a microsecond later than any before, even if the wall
+// clock is set back. The caller holds mu.
 func (s *store) now() float64 {
 	s.last = max(time.Now().UnixMicro(), s.last+1)
 	return float64(s.last) / 1e6
 }
 
-// Set stores a value, and returns once it is durable. An overwrite keeps created_at, and updated_at grows even if an earlier
-// run's clock was ahead.
+// Set stores a value, and returns once it is durable. An overwrite keeps created_at, and updated_at
+// grows even if an earlier run's clock was ahead.
 func (s *store) Set(ctx context.Context, ns, key, value string) error {
 	done, err := s.begin()
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bo
 	return e, err == nil, err
 }
 
-// Remove deletes an entry and returns, once that is durable, whether there was one.
+// Remove deletes an entry, and returns once that is durable. existed reports whether there was one.
 func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err error) {
 	done, err := s.begin()
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err e
 	return n > 0, err
 }
 
-// List returns at most limit items of a namespace, the newest first.
+// List returns at most limit items of a namespace, newest first.
 func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
 	done, err := s.begin()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing,
 	return l, rows.Err()
 }
 
-// Stats returns the sums over all namespaces; bytes are as a list counts them.
+// Stats returns the totals over all namespaces; it counts bytes as a list does.
 func (s *store) Stats(ctx context.Context) (entries, namespaces, bytes int64, err error) {
 	done, err := s.begin()
 	if err != nil {

@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// maxAnswer bounds how much of a collector's answer goes into an error, in bytes.
+	// maxAnswer bounds how much of a collector's answer an error quotes, in bytes.
 	maxAnswer = 1 << 10
 	// exportTimeout is the specification's default for one request.
 	exportTimeout = 10 * time.Second
-	// firstRetry and lastRetry bound the pause before a request is made again.
+	// firstRetry and lastRetry bound the pause before a retry.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
 )
 
 // collector sends spans to a collector as OTLP over HTTP. It implements [otlptrace.Client].
 type collector struct {
 	client   *http.Client
-	endpoint *url.URL // which may hold a password
+	endpoint *url.URL // may hold a password
 	headers  http.Header
 	gzip     bool
 }
 
-// newCollector goes by the variables OTEL_EXPORTER_OTLP_*, as the OTLP exporter specification has them. A variable
-// of traces (OTEL_EXPORTER_OTLP_TRACES_*) wins over the general one.
+// newCollector reads the variables OTEL_EXPORTER_OTLP_*, as the OTLP exporter specification defines
+// them. A variable for traces (OTEL_EXPORTER_OTLP_TRACES_*) overrides the general one.
 func newCollector(getenv func(string) string) (*collector, error) {
 	setting := func(name string) string {
 		if value := getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
@@ -53,7 +53,7 @@ func newCollector(getenv func(string) string) (*collector, error) {
 		endpoint = strings.TrimSuffix(getenv(variable), "/") + "/v1/traces"
 	}
 	var err error
-	if c.endpoint, err = url.Parse(endpoint); err != nil { // the error holds all of it
+	if c.endpoint, err = url.Parse(endpoint); err != nil { // the error would quote the URL, which may hold a password
 		return nil, fmt.Errorf("%s: expected a URL, such as http://localhost:4318", variable)
 	}
 	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
@@ -84,13 +84,14 @@ func newCollector(getenv func(string) string) (*collector, error) {
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
 		},
-		// Another host is not to have the headers, which may hold a key.
+		// Another host must not get the headers, which may hold a key.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
 }
 
-// readCertificates reads the files of authorities and of the client's own certificate, each of which may be unnamed.
+// readCertificates reads the files of authorities and of the client's own certificate. Either may be
+// "".
 func readCertificates(authorities, certificate, key string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if authorities != "" {
@@ -113,18 +114,19 @@ func readCertificates(authorities, certificate, key string) (*tls.Config, error)
 	return config, nil
 }
 
-// Start does nothing: each upload connects if it must.
+// Start does nothing: each upload connects if necessary.
 func (c *collector) Start(context.Context) error { return nil }
 
-// Stop closes the connections that are idle.
+// Stop closes the idle connections.
 func (c *collector) Stop(context.Context) error {
 	c.client.CloseIdleConnections()
 	return nil
 }
 
-// UploadTraces sends spans. While the collector is busy or away, it tries again until ctx ends.
+// UploadTraces sends spans. While the collector is busy or unreachable, it retries until ctx ends.
 func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
-	// ExportTraceServiceRequest has the fields of TracesData on the wire, but its package brings gRPC into the program.
+	// ExportTraceServiceRequest has the same wire format as TracesData, but its package adds gRPC to
+	// the program.
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpan
 	if c.gzip {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
-		_, _ = w.Write(body) // a buffer takes everything
+		_, _ = w.Write(body) // writing to a buffer cannot fail
 		_ = w.Close()
 		body = packed.Bytes()
 	}
@@ -149,7 +151,8 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpan
 	}
 }
 
-// post makes one request. If another may succeed, it returns how long the collector asks to wait; else less than 0.
+// post makes one request. If a retry may succeed, again is how long the collector asks to wait;
+// otherwise it is negative.
 func (c *collector) post(ctx context.Context, body []byte) (again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), bytes.NewReader(body))
 	if err != nil {
@@ -172,7 +175,7 @@ func (c *collector) post(ctx context.Context, body []byte) (again time.Duration,
 	err = fmt.Errorf("%s answered %s: %s", c.endpoint.Redacted(), response.Status, bytes.TrimSpace(text))
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 where there is none
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 if there is none
 		return max(0, time.Duration(seconds)*time.Second), err
 	}
 	return -1, err

@@ -10,25 +10,25 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 )
 
-// The parts of a traceparent, "00-<trace-id>-<parent-id>-<flags>", that a decision needs.
+// The offsets in a traceparent, "00-<trace-id>-<parent-id>-<flags>", that a decision needs.
 const (
-	idHalf  = len("00-0123456789abcdef") // where the half of the trace ID begins that the ratio goes by
+	idHalf  = len("00-0123456789abcdef") // start of the half of the trace ID that the ratio uses
 	idEnds  = idHalf + 16
 	flagsAt = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-")
 )
 
-// everyID is above all numbers that a trace ID gives for a ratio.
+// everyID is greater than any number derived from a trace ID.
 const everyID = 1 << 63
 
-// sampler decides which requests have spans, as OTEL_TRACES_SAMPLER says. It decides before
-// anything of a span exists: a request without one costs next to nothing.
+// sampler decides which requests have spans, according to OTEL_TRACES_SAMPLER. It decides before a span
+// is created: a request without one costs almost nothing.
 type sampler struct {
-	parents bool   // a caller that has decided is followed
-	bound   uint64 // a trace is sampled if its number is below; the numbers are below everyID
+	parents bool   // follow a caller's decision
+	bound   uint64 // a trace is sampled if its number is below; numbers are below everyID
 }
 
-// newSampler goes by the environment. As OpenTelemetry's SDK does, it follows callers and samples
-// all others where the environment says nothing that it knows.
+// newSampler reads the environment. Like OpenTelemetry's SDK, for an unknown or unset sampler it
+// follows the caller and samples all other requests.
 func newSampler(getenv func(string) string) sampler {
 	name, follows := strings.CutPrefix(strings.ToLower(strings.TrimSpace(getenv("OTEL_TRACES_SAMPLER"))), "parentbased_")
 	switch name {
@@ -46,7 +46,7 @@ func newSampler(getenv func(string) string) sampler {
 	return sampler{true, everyID}
 }
 
-// samples decides about a request of a caller.
+// samples reports whether a caller's request is sampled.
 func (s sampler) samples(caller trace.Context) bool {
 	switch {
 	case !caller.Given():
@@ -59,7 +59,7 @@ func (s sampler) samples(caller trace.Context) bool {
 	return err == nil && id>>1 < s.bound
 }
 
-// newUnsampled returns the span of a request that nobody hears of.
+// newUnsampled returns the span of a request that is not sampled.
 func newUnsampled(caller trace.Context) trace.Span {
 	if caller.Given() {
 		return unsampled{caller}
@@ -67,10 +67,10 @@ func newUnsampled(caller trace.Context) trace.Span {
 	return unsampledRoot{}
 }
 
-// unsampled is such a span in a caller's trace.
+// unsampled is an unsampled span in a caller's trace.
 type unsampled struct{ caller trace.Context }
 
-// Context implements [trace.Span]. Its flags keep upstream from making a span.
+// Context implements [trace.Span]. Its flags tell upstream not to sample.
 func (s unsampled) Context() trace.Context {
 	c := s.caller
 	return trace.Context{Parent: c.Parent[:flagsAt] + "00" + c.Parent[flagsAt+2:], State: c.State}
@@ -79,13 +79,13 @@ func (s unsampled) Context() trace.Context {
 // End implements [trace.Span].
 func (unsampled) End(string, bool) {}
 
-// unsampledRoot is such a span in a trace of its own, which begins once somebody asks for its place.
+// unsampledRoot is an unsampled span in a trace of its own, whose IDs are drawn when Context is called.
 // It takes no memory.
 type unsampledRoot struct{}
 
-// Context implements [trace.Span]. Each call returns another place.
+// Context implements [trace.Span]. Each call returns another trace.
 func (unsampledRoot) Context() trace.Context {
-	var ids [24]byte                                       // the trace's, and the span's
+	var ids [24]byte                                       // of the trace and of the span
 	binary.NativeEndian.PutUint64(ids[:], rand.Uint64()|1) // neither may be zero
 	binary.NativeEndian.PutUint64(ids[8:], rand.Uint64())
 	binary.NativeEndian.PutUint64(ids[16:], rand.Uint64()|1)

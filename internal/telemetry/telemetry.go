@@ -1,13 +1,13 @@
-// Package telemetry exports spans to an OpenTelemetry collector, if the standard environment
-// variables name one.
+// Package telemetry exports spans to an OpenTelemetry collector, if the standard environment variables
+// name one.
 //
-// It owns how a span looks: the GenAI conventions for memory, as of 2026 still in development
-// (https://github.com/open-telemetry/semantic-conventions-genai). A span never holds a value or a
-// key. Nobody waits for the collector: spans beyond a bounded queue are dropped, and so is what a
-// collector that hangs has not taken when the daemon ends.
+// It defines the attributes of a span: the GenAI conventions for memory, as of 2026 still in
+// development (https://github.com/open-telemetry/semantic-conventions-genai). A span never holds a
+// value or a key. Nothing waits for the collector: spans beyond a bounded queue are dropped, and so are
+// spans that a hanging collector has not accepted when the daemon ends.
 //
-// The requests to the collector are made by hand: the SDK's own exporter brings gRPC and html/template with it, which
-// make the program a quarter larger.
+// The package makes the requests to the collector itself: the SDK's own exporter needs gRPC and
+// html/template, which make the program a quarter larger.
 package telemetry
 
 import (
@@ -32,10 +32,10 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 )
 
-// complainEvery is how often a collector that takes no spans is worth a line in the log.
+// complainEvery is the minimum time between two log lines about a collector that accepts no spans.
 const complainEvery = 10 * time.Minute
 
-// Wanted reports whether the environment asks for spans. Its error says what is wrong with it.
+// Wanted reports whether the environment asks for spans. An error says what is wrong in it.
 func Wanted(getenv func(string) string) (bool, error) {
 	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if endpoint == "" {
@@ -64,7 +64,7 @@ type Tracer struct {
 	abort    context.CancelFunc
 }
 
-// Open returns a tracer that goes by the environment: see [Wanted].
+// Open returns a tracer configured by the environment: see [Wanted].
 func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, error) {
 	collector, err := newCollector(os.Getenv)
 	if err != nil {
@@ -90,14 +90,14 @@ func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, er
 	closing, abort := context.WithCancel(context.Background())
 	provider := sdk.NewTracerProvider(
 		sdk.WithBatcher(&abortable{exporter, closing.Done()}), sdk.WithResource(about),
-		sdk.WithSampler(sdk.AlwaysSample())) // of those requests that the tracer's own sampler lets through
+		sdk.WithSampler(sdk.AlwaysSample())) // the tracer's own sampler has already decided
 	return &Tracer{
 		provider: provider, tracer: provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)),
 		sampler: newSampler(os.Getenv), abort: abort,
 	}, nil
 }
 
-// Close exports the spans that are left, for as long as it may take, and drops the others.
+// Close exports the remaining spans for at most the given time, and drops the others.
 func (t *Tracer) Close(within time.Duration) {
 	defer t.abort()
 	defer time.AfterFunc(within, t.abort).Stop()
@@ -125,14 +125,14 @@ func (e *abortable) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	return e.SpanExporter.ExportSpans(ctx, spans)
 }
 
-// memoryOperations are the operations in the words of the conventions, which have none for
-// reading one entry or listing them but to search.
+// memoryOperations maps operations to those of the conventions, where reading one entry and listing are
+// both a search.
 var memoryOperations = map[string]string{
 	"get": "search_memory", "list": "search_memory", "put": "upsert_memory", "delete": "delete_memory",
 }
 
-// Start begins the span of a caller's request at a time, under the caller's own span if it has
-// said so. The namespace is the memory store.
+// Start begins the span of a caller's request at the given time, under the caller's own span if there
+// is one. The namespace is the memory store.
 func (t *Tracer) Start(operation, namespace string, parent trace.Context, began time.Time) trace.Span {
 	if !t.sampler.samples(parent) {
 		return newUnsampled(parent)
@@ -140,8 +140,8 @@ func (t *Tracer) Start(operation, namespace string, parent trace.Context, began 
 	return t.start(parent, operation, namespace, otrace.WithSpanKind(otrace.SpanKindServer), otrace.WithTimestamp(began))
 }
 
-// StartUpstream begins the span of a request upstream. The span of a write that waited has a
-// trace of its own, with a link to the caller's, and is sampled if the caller is.
+// StartUpstream begins the span of a request upstream. The span of a write that waited has its own
+// trace, with a link to the caller's, and is sampled if the caller's is.
 func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context, waited bool) trace.Span {
 	parent, options := caller, []otrace.SpanStartOption{otrace.WithSpanKind(otrace.SpanKindClient)}
 	if waited && caller.Given() {
@@ -153,7 +153,7 @@ func (t *Tracer) StartUpstream(operation, namespace string, caller trace.Context
 	return t.start(parent, operation, namespace, options...)
 }
 
-// start begins a span that is sampled.
+// start begins a sampled span.
 func (t *Tracer) start(parent trace.Context, operation, namespace string, options ...otrace.SpanStartOption) trace.Span {
 	name := memoryOperations[operation]
 	options = append(options, otrace.WithAttributes(
@@ -163,7 +163,7 @@ func (t *Tracer) start(parent trace.Context, operation, namespace string, option
 	return &span{s}
 }
 
-// remote is a context in which spans are children of the caller's.
+// remote returns a context in which new spans are children of the caller's.
 func remote(c trace.Context) context.Context {
 	if !c.Given() {
 		return context.Background()
@@ -171,7 +171,7 @@ func remote(c trace.Context) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), carrier{&c})
 }
 
-// carrier has the headers of a trace context.
+// carrier gives access to the headers of a trace context.
 type carrier struct{ *trace.Context }
 
 // Get implements [propagation.TextMapCarrier].

@@ -1,5 +1,5 @@
 // Package trace carries W3C trace context (https://www.w3.org/TR/trace-context/) from a caller's
-// request to the requests upstream that are made for it. It starts no spans of its own.
+// request to the upstream requests made for it. It starts no spans of its own.
 package trace
 
 import (
@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// maxState bounds a tracestate, in bytes: every program has to pass on as many, and none more
-// (section 3.3.1.5).
+// maxState bounds a tracestate, in bytes: programs must pass on at least this many, and need not pass
+// on more (section 3.3.1.5).
 const maxState = 512
 
-// Context is a place in a trace: the values of the headers traceparent and tracestate. The zero
-// Context is none.
+// Context is a position in a trace: the values of the headers traceparent and tracestate. The zero
+// Context means that there is none.
 type Context struct{ Parent, State string }
 
-// Given reports whether there is one.
+// Given reports whether there is a context.
 func (c Context) Given() bool { return c.Parent != "" }
 
-// Parse returns the context that two headers hold. A traceparent that breaks the rules is none,
-// and neither is a tracestate without one.
+// Parse returns the context in two headers. It ignores a malformed traceparent, and a tracestate
+// without a traceparent.
 func Parse(parent, state string) Context {
 	if !isParent(parent) {
 		return Context{}
@@ -39,7 +39,7 @@ const (
 	parentSize  = spanEnds + 1 + 2
 )
 
-// isParent checks a traceparent (section 3.2). A version after 00 may have more to say.
+// isParent validates a traceparent (section 3.2). Versions after 00 may be longer.
 func isParent(s string) bool {
 	if len(s) < parentSize || s[versionEnds] != '-' || s[traceEnds] != '-' || s[spanEnds] != '-' {
 		return false
@@ -64,7 +64,7 @@ func FromHeader(h http.Header) Context {
 	return Parse(parents[0], strings.Join(h["Tracestate"], ","))
 }
 
-// Set puts the context, if there is one, into the header of a request.
+// Set writes the context, if there is one, into the header of a request.
 func (c Context) Set(h http.Header) {
 	if !c.Given() {
 		return
@@ -85,16 +85,16 @@ func With(ctx context.Context, c Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From returns what With has added; none if it has not.
+// From returns the context that With has added; none if it has not.
 func From(ctx context.Context) Context {
 	c, _ := ctx.Value(contextKey{}).(Context)
 	return c
 }
 
-// Span is a part of a trace that is under way here.
+// Span is an active span of a trace.
 type Span interface {
-	// Context is the place of the span, for what is done for it elsewhere. A caller asks once at most: a
-	// span that nobody hears of may have another place each time.
+	// Context returns the trace context for requests made on behalf of the span. Call it at most once:
+	// an unsampled span may return another one each time.
 	Context() Context
 	// End ends the span. The outcome is one that metrics name.
 	End(outcome string, failed bool)

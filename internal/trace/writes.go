@@ -2,14 +2,13 @@ package trace
 
 import "sync"
 
-// writesKept is how many writes are remembered: those that wait longer than the next so many have
-// none. It bounds the memory, at about 1 MiB.
+// writesKept bounds the remembered writes, at about 1 MiB. A write that waits longer than the next
+// writesKept has no context.
 const writesKept = 4096
 
-// Writes remembers the contexts of writes that wait to be sent. Its methods may be called
-// concurrently.
+// Writes remembers the contexts of writes that wait to be sent. Its methods may be called concurrently.
 type Writes struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	of   map[string]traced
 	next int
 	ring [writesKept]string
@@ -21,11 +20,10 @@ type traced struct {
 	context Context
 }
 
-// NewWrites remembers none yet.
+// NewWrites returns an empty Writes.
 func NewWrites() *Writes { return &Writes{of: make(map[string]traced)} }
 
-// Note remembers the context of an entry's newest write. A write that has no number yet has the
-// number 0.
+// Note remembers the context of an entry's newest write. seq is 0 for a write that has no number yet.
 func (w *Writes) Note(entry string, seq uint64, c Context) {
 	if !c.Given() {
 		return
@@ -33,7 +31,7 @@ func (w *Writes) Note(entry string, seq uint64, c Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if last, ok := w.of[entry]; ok {
-		if seq == 0 || seq > last.seq { // of two callers at once, the later number counts
+		if seq == 0 || seq > last.seq { // with two concurrent callers, the later number counts
 			w.of[entry] = traced{seq, c}
 		}
 		return
@@ -46,8 +44,8 @@ func (w *Writes) Note(entry string, seq uint64, c Context) {
 	w.next = (w.next + 1) % writesKept
 }
 
-// Of returns the context of an entry's write; none if it had none, or is forgotten. A write that
-// had a number has waited: its caller has its answer.
+// Of returns the context of an entry's write; none if it had none, or was forgotten. waited is true for
+// a write that had a number: its caller has been answered.
 func (w *Writes) Of(entry string, seq uint64) (c Context, waited bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +56,7 @@ func (w *Writes) Of(entry string, seq uint64) (c Context, waited bool) {
 	return last.context, last.seq != 0
 }
 
-// Forget forgets an entry's write that has this context: it is over.
+// Forget drops an entry's write with this context: it is complete.
 func (w *Writes) Forget(entry string, c Context) {
 	if !c.Given() {
 		return
