@@ -96,7 +96,7 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 
 var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Match, and no If-None-Match")
 
-// answerUndo undoes the newest write to an entry, or all since the revision that the parameter to names.
+// answerUndo undoes the newest write to an entry, or all writes since the revision in the parameter to.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "to")
 	id, to := p.Entry(), p.Number("to", "to=%.40q: expected the number of a revision")
@@ -114,7 +114,7 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.surface.Undo(r.Context(), &q, to) })
 }
 
-// answer has the memory carry a request out, and writes the result.
+// answer lets the memory carry out a request, and writes the result.
 func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carryOut func() (memory.Result, error)) error {
 	q.Trace = c.trace
 	extended := false
@@ -129,13 +129,12 @@ func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carry
 	return s.write(w, c, &result, err)
 }
 
-// maxPreferredWait bounds how long a write can wait for upstream before it is
-// answered: a caller's preference is not to hold a connection for ever.
+// maxPreferredWait bounds how long a write can wait for upstream before its answer: a caller cannot hold a
+// connection for ever.
 const maxPreferredWait = time.Minute
 
-// preferredWait is how long the caller prefers to wait for upstream (RFC 7240, section
-// 4.3), at most maxPreferredWait; ok is false if it prefers nothing. Of repeated
-// preferences the first counts, and one that makes no sense is none.
+// preferredWait returns how long the caller prefers to wait for upstream (RFC 7240, section 4.3), at most
+// maxPreferredWait. ok is false without a valid preference. The first of several counts.
 func preferredWait(lines []string) (wait time.Duration, ok bool) {
 	for _, line := range lines {
 		for preference := range strings.SplitSeq(line, ",") {

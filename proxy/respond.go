@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// write writes the result of a request. Its error may come with a header.
+// write writes the result of a request. An error may come with headers.
 func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err error) error {
 	if r.Status != 0 {
 		setHeader(w.Header(), r)
@@ -46,14 +46,14 @@ func setHeader(h http.Header, r *memory.Result) {
 	}
 }
 
-// fail answers with an error, and logs one that is this daemon's fault.
+// fail writes the answer for an error, and logs an error that is the daemon's fault.
 func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, method, path string, err error) {
 	var refusal *wire.Refusal
 	var later interface{ RetryAfter() time.Duration }
 	var said memory.Answered
 	var unwritten interface {
 		WriteStatus() int
-		RetryAfter() time.Duration // 0 if nobody knows
+		RetryAfter() time.Duration // 0 if unknown
 	}
 	switch {
 	case errors.As(err, &refusal):
@@ -82,7 +82,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		c.outcome = memory.WasEnded
-		refusal = shuttingDown(w) // or the caller is gone, and reads nothing
+		refusal = shuttingDown(w) // or the caller has gone and reads nothing
 	default:
 		c.outcome = memory.WasFailed
 		s.metrics.Failed.Inc()
@@ -92,7 +92,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 	c.refuse(w, refusal)
 }
 
-// notAnswered says why upstream would have to be asked, and that it cannot be.
+// notAnswered says why upstream has to be asked, and why it cannot be.
 func notAnswered(err error) string {
 	if _, ok := errors.AsType[memory.UnusedCopy](err); ok {
 		return "known here, but the request's Cache-Control excludes that answer, and " + err.Error()
@@ -113,7 +113,7 @@ func shuttingDown(w http.ResponseWriter) *wire.Refusal {
 	return wire.Detail(http.StatusServiceUnavailable, "shutting down")
 }
 
-// retryAfter is a wait as whole seconds, at least one.
+// retryAfter returns a wait in whole seconds, at least one.
 func retryAfter(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }

@@ -20,7 +20,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
 }
 
-// serve has handle answer a call, turns its error or its panic into an answer, and measures it.
+// serve lets handle answer a call, turns its error or panic into an answer, and measures the call.
 func (s *Server) serve(
 	ctx context.Context, w http.ResponseWriter, method, path string, c *call, handle func(http.ResponseWriter) error,
 ) {
@@ -45,7 +45,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 		}
 		return s.surface.Answer(w, r, path)
 	}
-	if r.URL.Path == "/"+surface.MetricsPath { // where scrapers look, and upstream has nothing there
+	if r.URL.Path == "/"+surface.MetricsPath { // scrapers look there, and upstream has nothing there
 		return s.surface.Answer(w, r, surface.MetricsPath)
 	}
 	route := wire.ParseRoute(r.URL.Path)
@@ -71,9 +71,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 	return s.passOn(w, r)
 }
 
-// passOn forwards a request that is neither the memory API's nor the daemon's own. A
-// TRACE would have upstream recite the headers that the daemon adds, tokens among them,
-// and neither CONNECT nor the asterisk form of OPTIONS names anything of upstream's.
+// passOn forwards a request that is neither for the memory API nor for the daemon. It refuses TRACE, because
+// upstream would echo the headers that the daemon adds, tokens included. CONNECT and the asterisk form of
+// OPTIONS name no resource upstream.
 func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
@@ -92,9 +92,9 @@ var errUncertainPath = wire.Detail(http.StatusBadRequest,
 	`The path has a dot segment ("." or ".."), or leads to /memory by slashes of another kind. Servers on the way may `+
 		"resolve it to another path, so botwired does not pass it on. Send the path that you mean.")
 
-// mayLeadToMemory returns true if a gateway on the way may make a path of the memory API of another: by
-// resolving dot segments, backslashes, double slashes, semicolons or escapes. Such a write would go past the
-// journal.
+// mayLeadToMemory reports whether a gateway on the way may turn a path into one of the memory API: by
+// resolving dot segments, backslashes, double slashes, semicolons or escapes. A write to that path would
+// bypass the journal.
 func mayLeadToMemory(path string) bool {
 	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
 	for i, segment := range segments {

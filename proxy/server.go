@@ -1,8 +1,9 @@
-// Package proxy answers agents over HTTP: BotWire's memory API, to the byte where a client can
-// see it, and the daemon's own surface under /_botwired/.
+// Package proxy answers agents over HTTP: BotWire's memory API, identical to BotWire wherever a client can
+// tell, and the daemon's own API under /_botwired/.
 //
-// [Server] routes requests, checks names, values and conditions, and writes what proxy/memory decides: for
-// net/http, and for the simple requests of internal/fastpath. surface answers the requests under /_botwired/.
+// [Server] routes requests, checks names, values and conditions, and writes the results of proxy/memory. It
+// serves net/http, and the simple requests of internal/fastpath. Package surface answers the requests under
+// /_botwired/.
 package proxy
 
 import (
@@ -21,18 +22,18 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// Options configures a server. Tasks and Bodies are the server's to set.
+// Options configures a server. New sets Tasks and Bodies.
 type Options struct {
 	surface.Options
-	// Forward handles the requests that are neither for the memory API nor for the daemon itself. It
-	// sets its own timeouts for reading and writing: an answer may be a stream.
+	// Forward handles the requests that are neither for the memory API nor for the daemon. It sets its own
+	// timeouts for reading and writing, because an answer may be a stream.
 	Forward http.Handler
-	// Tracer makes spans of requests; nil makes none.
+	// Tracer makes spans of requests; nil for none.
 	Tracer Tracer
 }
 
-// Server is the HTTP handler. In the background it works only for requests, and in Run. Close
-// waits for all but Run.
+// Server is the HTTP handler. It works in the background only for requests and in Run. Close waits for
+// everything but Run.
 type Server struct {
 	tasks   *tasks.Tasks
 	memory  *memory.Memory
@@ -58,7 +59,7 @@ func New(opts Options) (*Server, error) {
 	}, nil
 }
 
-// Run does the memory's work in the background until ctx ends, and keeps the last hour.
+// Run does the memory's background work and records the last hour until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.memory.Run(ctx) })
@@ -66,22 +67,21 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Resume continues what a person has asked an earlier process for. Call it once the journal is rebuilt.
+// Resume resumes the restorations that an earlier process was asked for. Call it once the journal is rebuilt.
 func (s *Server) Resume() { s.memory.Restorer().Resume() }
 
-// BeginStop makes readyz answer 503, so that nobody sends more callers here. All other requests are
-// answered as before.
+// BeginStop makes readyz answer 503, so that no more callers are sent here. Other requests are answered as
+// before.
 func (s *Server) BeginStop() {
 	s.surface.BeginStop()
 }
 
-// EndWaits answers the callers that wait for upstream, and all that come later, with what
-// is known here: a write that they prefer to see settled is pending.
+// EndWaits ends the waits for upstream, now and from now on. Callers get the local state, and a write that
+// they prefer to see settled stays pending.
 func (s *Server) EndWaits() { s.tasks.EndWaits() }
 
-// Close ends the waits, and waits for the requests upstream that are under way and for
-// the callers that are still here: after it, nothing touches the journal or the cache.
-// Callers that come later are turned away with 503.
+// Close ends the waits, and waits for the requests upstream in flight and for the remaining callers. After
+// it, nothing touches the journal or the cache. Later callers get a 503.
 func (s *Server) Close() { s.tasks.Close() }
 
 // Settled must be called for each write that upstream has confirmed.
@@ -90,19 +90,18 @@ func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 // Changed must be called for each change that the journal announces.
 func (s *Server) Changed(c journal.Change) { s.surface.Events.Changed(c) }
 
-// VersionSeen must be called for each version of an entry that the view takes in: see
-// [memory.VersionSeen]. Followers of the events are told of another host's versions.
+// VersionSeen must be called for each version of an entry that the view shows: see
+// [memory.Memory.VersionSeen]. It also sends other hosts' versions to followers of the events.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.VersionSeen(id, own)
 	s.surface.VersionSeen(id, own)
 }
 
-// Sending must be called right before the request of a pending write leaves, but not for a write that a
-// newer one has superseded.
+// Sending must be called right before a pending write's request leaves, but not for a superseded write.
 func (s *Server) Sending(w journal.Write) { s.surface.Sending(w) }
 
-// UpstreamChanged must be called with each new state of upstream's.
+// UpstreamChanged must be called with each new state of upstream.
 func (s *Server) UpstreamChanged(now api.UpstreamState) { s.surface.UpstreamChanged(now) }
 
-// DiskUsage returns how much of the disk the journal uses. It may be a few seconds old.
+// DiskUsage returns the journal's disk usage. It may be a few seconds old.
 func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.DiskUsage() }

@@ -28,7 +28,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	defer s.tasks.Done()
 	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor.Begin(r.Method, r.Path, route)}
 	s.surface.Callers.Note(r.Agent, c.began)
-	if isPut { // what is remembered of it for when it is sent
+	if isPut { // the write keeps its trace until it is sent
 		c.trace = traceOf(r)
 		s.enter(&c, memory.PutEntry, route.Namespace)
 	}
@@ -47,7 +47,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		return nil, s.later(r.Method, r.Path, c, q, result, err)
 	}
 	s.count(&c, &result)
-	if !isPut && s.tracer != nil { // nobody asks for the place of its span, and an unsampled one costs next to nothing
+	if !isPut && s.tracer != nil { // no trace context is passed on, and an unsampled span costs next to nothing
 		c.span = s.tracer.Start(c.verb.String(), route.Namespace, traceOf(r), c.began)
 	}
 	dst = appendStatus(dst, result.Status)
@@ -58,17 +58,17 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 	return dst, nil
 }
 
-// BodyMatters reports whether the answer to a simple request depends on its body. A PUT of
-// anything but an entry is refused, no matter what its body is.
+// BodyMatters reports whether the answer to a simple request depends on its body. A PUT of anything but an
+// entry is refused, whatever its body.
 func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
 
-// atOnce checks a request, in the order of [wire.Bodies.ReadPut], and carries it out as far as that is
-// possible without waiting.
+// atOnce checks a request in the same order as [wire.Bodies.ReadPut], and carries it out if that needs no
+// wait.
 func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *surface.Observation) (result memory.Result, err error) {
 	defer tasks.RecoverPanic(s.logger, &err)
 	var refusal *wire.Refusal
 	if q.Verb == memory.PutEntry {
-		q.Value, refusal = wire.DecodePut(nil, r.Body) // it has said that it is JSON
+		q.Value, refusal = wire.DecodePut(nil, r.Body) // the request said that it is JSON
 		seen.Read(len(r.Body))
 	}
 	if refusal == nil {
@@ -80,8 +80,7 @@ func (s *Server) atOnce(q *memory.Request, r *fastpath.Request, seen *surface.Ob
 	return s.memory.Do(context.Background(), q)
 }
 
-// later returns the function that answers a request that has to wait, was refused, or has a large
-// answer.
+// later returns the function that answers a request that has to wait, was refused, or has a large answer.
 func (s *Server) later(method, path string, c call, q memory.Request, result memory.Result, err error) fastpath.Later {
 	return func(ctx context.Context, w http.ResponseWriter) {
 		s.serve(ctx, w, method, path, &c, func(w http.ResponseWriter) error {
@@ -99,11 +98,11 @@ func traceOf(r *fastpath.Request) trace.Context {
 }
 
 const (
-	// copiedValue is the size, in bytes, of the largest answer that is copied to be sent:
-	// copies of large ones would add up over connections whose callers are slow.
+	// copiedValue is the size, in bytes, of the largest answer that is copied for sending: copies of large
+	// ones would add up over connections with slow callers.
 	copiedValue = 16 << 10
-	// storedSize is the size, in bytes, of the longest answer to a PUT: with the longest
-	// names, in which nothing is escaped, and the largest value.
+	// storedSize is the size, in bytes, of the longest answer to a PUT: with the longest names, which need no
+	// escapes, and the largest value.
 	storedSize = 256
 )
 

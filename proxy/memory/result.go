@@ -13,39 +13,38 @@ import (
 // Verb is an operation of the memory API.
 type Verb uint8
 
-// The verbs, as the metrics name them.
+// The verbs. The metrics use their names.
 const (
-	NoVerb Verb = iota // the request is none of the memory API's
+	NoVerb Verb = iota // not a request of the memory API
 	GetEntry
 	PutEntry
 	DeleteEntry
 	ListKeys
-	Verbs // their number
+	Verbs // the number of verbs
 )
 
 var verbNames = [Verbs]string{GetEntry: "get", PutEntry: "put", DeleteEntry: "delete", ListKeys: "list"}
 
-// String returns the verb as the metrics name it.
+// String returns the verb's name in the metrics.
 func (v Verb) String() string { return verbNames[v] }
 
-// Request is a request of the memory API whose names and value are valid.
+// Request is a request of the memory API with valid names and a valid value.
 type Request struct {
 	Verb  Verb
 	ID    journal.ID // without a key for a LIST
-	Value string     // of a PUT, or the text of an append
+	Value string     // of a PUT, or the text to append
 	Limit int        // of a LIST
 	Conditions
 	Directives
-	// Waits says that the caller of a write prefers to wait, for at most Wait, until upstream has it.
+	// Waits says that a write's caller prefers to wait, for at most Wait, until upstream has the write.
 	Waits bool
 	Wait  time.Duration
-	Trace trace.Context // the caller's, or the span's that was begun for it
-	// AtOnce has a request that would have to wait for upstream refused with [ErrWaits], before
-	// anything is done.
+	Trace trace.Context // the caller's trace, or that of the span started for it
+	// AtOnce refuses a request that would have to wait for upstream with [ErrWaits], before anything is done.
 	AtOnce bool
-	// Extend is called before a write waits for upstream, with the most that this takes. Release is
-	// called once nobody else need wait for the value's room, at the latest before that wait. Both may be
-	// nil.
+	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait.
+	// Release, if not nil, is called once the value's room is no longer needed, at the latest before that
+	// wait.
 	Extend  func(most time.Duration)
 	Release func()
 }
@@ -75,26 +74,25 @@ const (
 	statusGatewayTimeout     = 504
 )
 
-// Source is where the answer to a read is from, for Cache-Status (RFC 9211).
+// Source is the source of a read's answer, for Cache-Status (RFC 9211).
 type Source uint8
 
-// The sources. Upstream was asked for the answers from FromUpstream on.
+// The sources. From FromUpstream on, upstream was asked.
 const (
 	FromCache    Source = iota // known here and fresh
 	FromPending                // a write that upstream has not confirmed
-	FromStale                  // known here, and asked for anew in the background
+	FromStale                  // known here but stale; upstream is asked in the background
 	FromFallback               // known here, and upstream cannot be asked
-	FromAssumed                // not known here, and upstream cannot be asked: taken for absent
+	FromAssumed                // not known here, and upstream cannot be asked: assumed absent
 	FromDataLoss               // known here, and upstream seems to have lost it
 	FromOlder                  // known here, and upstream has answered with an older state
 	FromUpstream               // nothing was known here
-	FromExpired                // the answer known here was too old
-	FromDemand                 // the caller demanded it
-	Sources                    // their number
+	FromExpired                // the local answer was too old
+	FromDemand                 // the caller demanded upstream's answer
+	Sources                    // the number of sources
 )
 
-// sourceNames has the names of each source: its Cache-Status, its label in the metrics, and its name
-// in the monitor.
+// sourceNames holds each source's Cache-Status, its label in the metrics and its name in the monitor.
 var sourceNames = [Sources]struct{ cacheStatus, label, monitor string }{
 	FromCache:    {"botwired; hit", "hit", "memory"},
 	FromPending:  {"botwired; hit; detail=pending", "pending", "pending"},
@@ -108,16 +106,15 @@ var sourceNames = [Sources]struct{ cacheStatus, label, monitor string }{
 	FromDemand:   {"botwired; fwd=request", "demanded", "upstream"},
 }
 
-// Result is the answer to a request of the memory API. Its header and its body are data: who sent the
-// request writes them.
+// Result is the answer to a request of the memory API. Headers and body are data: the server writes them.
 type Result struct {
-	Status int // 0 if there is no result but an error
+	Status int // 0 if there is only an error
 	Read   bool
 
 	// Of a read.
 	Source   Source
-	Age      time.Duration // cache.Forever if nobody knows it
-	fromDisk bool          // the journal had the answer, and the cache had not
+	Age      time.Duration // cache.Forever if unknown
+	fromDisk bool          // the answer came from the journal, not from the cache
 	item     *cache.Item
 
 	// Of a write.
@@ -127,15 +124,15 @@ type Result struct {
 	seq     uint64 // 0 if the journal had no room for it
 	state   string // pending, settled, superseded or dead
 	awaited bool   // the caller has waited for upstream
-	through bool   // upstream has carried the write out before it was journaled
-	assumed bool   // a DELETE: nobody knows whether the entry existed
+	through bool   // upstream carried the write out before it was journaled
+	assumed bool   // a DELETE of an entry that may not have existed
 	tagged  bool
-	applied time.Duration // the wait that the caller prefers and gets; negative if it prefers none
+	applied time.Duration // the caller's preferred wait, as granted; negative if there is none
 
 	body []byte
 }
 
-// AppendHeader appends the lines of the result's header. No other place makes them.
+// AppendHeader appends the result's header lines. No other code makes them.
 func (r *Result) AppendHeader(dst []byte) []byte {
 	switch {
 	case r.Status == 0:
@@ -162,7 +159,7 @@ func (r *Result) AppendHeader(dst []byte) []byte {
 }
 
 func (r *Result) appendReadHeader(dst []byte) []byte {
-	// An answer has an Age if upstream was not asked for it (RFC 9111, section 5.1), unless nobody knows it.
+	// An answer has an Age if upstream was not asked for it (RFC 9111, section 5.1) and its age is known.
 	if r.Source < FromUpstream && r.Age != cache.Forever { // guard 19.18
 		dst = append(strconv.AppendInt(append(dst, "Age: "...), int64(min(r.Age, maxAge)/time.Second), 10), "\r\n"...)
 	}
@@ -176,10 +173,10 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 	return dst
 }
 
-// maxAge is the largest age that is put in a header (RFC 9111, section 1.2.2).
+// maxAge is the largest age in a header (RFC 9111, section 1.2.2).
 const maxAge = time.Second << 31
 
-// Body returns the body. It makes that of a write in room, if that is large enough.
+// Body returns the body. It makes a write's body in room if room is large enough.
 func (r *Result) Body(room []byte) []byte {
 	switch {
 	case r.body != nil || r.Read:
@@ -190,10 +187,10 @@ func (r *Result) Body(room []byte) []byte {
 	return wire.AppendStored(room, r.id.Namespace, r.id.Key, wire.CodePoints(r.value))
 }
 
-// SetBody replaces the body. The header then names no state of the entry: the body does.
+// SetBody replaces the body. It drops the ETag, because the new body names the state itself.
 func (r *Result) SetBody(body []byte) { r.body, r.tagged = body, false }
 
-// How names for a person how a read was answered, or what has become of a write.
+// How says how a read was answered, or what became of a write.
 func (r *Result) How() string {
 	switch {
 	case !r.Read:
@@ -204,7 +201,7 @@ func (r *Result) How() string {
 	return sourceNames[r.Source].monitor
 }
 
-// Outcome returns the result as the metrics name it.
+// Outcome returns the result's outcome for the metrics.
 func (r *Result) Outcome() Outcome {
 	switch {
 	case r.Read:
@@ -217,21 +214,21 @@ func (r *Result) Outcome() Outcome {
 	return WasAcknowledged
 }
 
-// Outcome is what became of a request. The first ones are the sources of reads.
+// Outcome is what became of a request. The first outcomes are the sources of reads.
 type Outcome uint8
 
-// The outcomes. With those from WasRefused on, the request has failed.
+// The outcomes. From WasRefused on, the request has failed.
 const (
 	WasAcknowledged  = Outcome(Sources) + iota // the write is durable here
-	WasAwaited                                 // the same, and the caller has waited for upstream
+	WasAwaited                                 // the write is durable here, and the caller has waited for upstream
 	WasThrough                                 // upstream has carried the write out
-	WasRefused                                 // the request itself is refused, here or by upstream
+	WasRefused                                 // refused here or by upstream
 	WasFull                                    // the disk or the journal has no room
-	WasNamespaceFull                           // the namespace holds as much as it may
-	WasUnavailable                             // upstream would have to be asked, and cannot be
-	WasFailed                                  // the daemon's own fault
-	WasEnded                                   // the daemon stops, or the caller has gone
-	Outcomes                                   // their number
+	WasNamespaceFull                           // the namespace is full
+	WasUnavailable                             // upstream cannot be asked, but has to be
+	WasFailed                                  // a fault of the daemon
+	WasEnded                                   // the daemon is stopping, or the caller has gone
+	Outcomes                                   // the number of outcomes
 )
 
 var outcomeNames = func() (names [Outcomes]string) {
@@ -247,5 +244,5 @@ var outcomeNames = func() (names [Outcomes]string) {
 	return names
 }()
 
-// String returns the outcome as the metrics name it.
+// String returns the outcome's name in the metrics.
 func (o Outcome) String() string { return outcomeNames[o] }

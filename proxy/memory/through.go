@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// throughWrites holds the writes through that are on their way. Upstream's answers may or may not show such a
-// write, so a reader waits until it is over, and sees no value that vanishes again (contract 7).
+// throughWrites holds the write-throughs in flight. Upstream's answers may or may not show such a write. So a
+// reader waits until it is over, and sees no value that vanishes again (contract 7).
 type throughWrites struct {
 	mu     sync.Mutex // guards writes
 	writes map[*throughWrite]struct{}
@@ -31,8 +31,8 @@ func (ps *throughWrites) end(p *throughWrite) {
 	delete(ps.writes, p)
 }
 
-// wait returns when those that pass now are over: of an entry or, without a key, of a
-// namespace. Its error is ctx's.
+// wait returns when the current write-throughs of an entry or, without a key, of a namespace are over. Its
+// error is ctx's.
 func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
 	var now []*throughWrite
 	ps.mu.Lock()
@@ -52,22 +52,22 @@ func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
 	return nil
 }
 
-// longestWait bounds how long a write waits for upstream before it is acknowledged.
+// longestWait bounds how long a write-through waits for upstream.
 const longestWait = time.Hour
 
 type throughWrite struct {
 	m     *Memory
 	write journal.NewWrite
 	c     Conditions
-	lease *cache.Lease // taken when the entry's turn had come
+	lease *cache.Lease // taken when it was the entry's turn
 	over  chan struct{}
 }
 
-// writeThrough has upstream carry a write out, and returns when that is over. applied is the wait that
-// the caller prefers and gets; negative if it gets none.
+// writeThrough lets upstream carry a write out, and waits for that. applied is the caller's preferred wait,
+// as granted; negative if there is none.
 func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions, applied time.Duration) (Result, error) {
 	written, settled, err := m.sendThrough(ctx, q, write, wanted)
-	if errors.Is(err, errOtherWriter) { // its caller is to read the new state; without an answer, the watch will tell
+	if errors.Is(err, errOtherWriter) { // its caller will read the new state; if this fails, the watch brings it
 		ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
 		defer cancel()
 		_ = m.fetchEntry(ctx, write.ID)
@@ -79,7 +79,7 @@ func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.New
 		Status: statusOK, id: write.ID, op: write.Op, value: write.Value, seq: written.Seq, state: "settled", through: true,
 		tagged: write.Op == journal.Put && written.Seq != 0, applied: applied,
 	}
-	if !settled { // an earlier write may still land over it: it is read back then
+	if !settled { // an earlier write may still land over it: then it is read back
 		r.state = "pending"
 	}
 	return r, nil
@@ -101,14 +101,14 @@ func (m *Memory) sendThrough(
 		if m.exact && wanted.given() {
 			return written, false, errOtherWriter
 		}
-		return written, false, errNotAsMatched // a newer write undoes this one
+		return written, false, errNotAsMatched // a newer write would undo this one
 	case errors.Is(err, journal.ErrAbsent):
 		return written, false, p.absent()
 	}
 	return written, settled, err
 }
 
-// ready decides in the entry's turn whether the write is sent.
+// ready decides, in the entry's turn, whether to send the write.
 func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
 	err = tasks.Recovered(p.m.fetches.logger, func() error {
 		for {
@@ -122,8 +122,8 @@ func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
 	return unchanged, err
 }
 
-// look refuses the write if the entry is not as it should be. Nobody has seen another state
-// when the write begins to pass.
+// look refuses the write if the entry does not meet the conditions. It begins the write-through only if the
+// entry has not changed since.
 func (p *throughWrite) look() (unchanged func(newest uint64) bool, err error) {
 	p.release()
 	p.lease = p.m.cache.Lease(entryKey(p.write.ID))
@@ -164,7 +164,7 @@ func (p *throughWrite) end() {
 	p.release()
 }
 
-// absent takes in that upstream does not hold the entry, which was to be deleted.
+// absent accepts that upstream does not hold the entry to delete.
 func (p *throughWrite) absent() error {
 	id, unchanged := p.write.ID, func() bool { return !p.lease.Revoked() }
 	err := p.m.journal.Trust.AcceptAbsence(id, unchanged)

@@ -9,43 +9,41 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While a view of upstream has caught up, no answer gets old: an answer holds until the view shows
-// another version. Two things make sure that no answer is given as fresh after that.
+// While a view of upstream has caught up, no answer gets old: an answer holds until the view shows another
+// version. Two rules make sure that no answer counts as fresh after that.
 //
-// An answer is made in this order: take the generation of its key, look up the state here, ask the
-// view whether it has caught up, look at the entry's version in the view, put the answer into the cache
-// under that generation. The view's owner does it the other way round: show the version, and then
-// advance the generation with [Server.VersionSeen]. So either the answer's look
-// at the view came after the version was shown, and the answer is made of it or is outdated. Or
-// the look came before, and so did the generation, which is an old one as soon as the version was
-// told. The cache returns no answer of an old generation.
+// A reader makes an answer in this order: take the generation of its key, look up the local state, ask the
+// view whether it has caught up, look at the entry's version in the view, put the answer into the cache under
+// that generation. The view's owner does the opposite: it shows the version, and then advances the generation
+// with [Memory.VersionSeen]. If the reader looks at the view after the version is shown, the answer is made
+// from that version or is outdated. If it looks before, its generation is old as soon as VersionSeen returns.
+// The cache returns no answer of an old generation.
 //
-// An answer notes since when the view had caught up at that look. If the view breaks, the versions that
-// it misses advance no generation, and the answer gets old from then on. When the view has caught up
-// again, all of them have been told, and its span begins at another time: an answer from before is
-// looked at once more.
+// An answer records when the view's span began. If the view breaks, the versions that it misses advance no
+// generation, and the answer gets old from then on. When the view has caught up again, it has reported all of
+// them, and its span begins at another time: an earlier answer is compared again.
 //
-// A state here may be newer than the view's: it has been read upstream ahead of the watch. Where the
-// view does not even have a tombstone to compare it with, its own time counts. A listing never is: see
-// [View]. The view tells since when it is complete, and may show more: so where it is broken, a
-// listing that is younger than that time does not outdo it.
+// A local state may be newer than the view's, because it was read upstream ahead of the watch. If the view
+// does not even have a tombstone to compare it with, its own time counts. A listing is never newer: see
+// [View]. The view says since when it is complete, and may show more. So a listing younger than that does not
+// replace it while it is broken.
 
-// upstreamView compares the local state with the state that upstream is known to hold.
+// upstreamView compares the local state with the known state of upstream.
 type upstreamView struct {
-	upstream View // nil if upstream does not tell of changes
+	upstream View // nil if upstream does not report changes
 	journal  *journal.Journal
 }
 
-// viewed is the answer for an entry after the local state was compared with upstream's version.
+// viewed is an entry's answer after the local state was compared with upstream's version.
 type viewed struct {
-	item     *cache.Item // nil if nothing can be answered
-	mayExist bool        // nothing is known except that upstream holds, or may hold, the entry
-	present  bool        // a view that has caught up shows that upstream holds a value, which is not here
-	deleted  bool        // the item is an absence that is later than a copy here: see dropDeleted
+	item     *cache.Item // nil if there is no answer
+	mayExist bool        // nothing is known except that upstream may hold the entry
+	present  bool        // a caught-up view shows a value upstream that is not here
+	deleted  bool        // the item is an absence later than a local copy: see dropDeleted
 }
 
-// merge lays upstream's version of an entry, as far as the view shows it, over a state and the
-// answer that the cache has. The entry's generation was taken before the state was looked up.
+// merge compares a state and the cached answer with upstream's version in the view, and returns the newest.
+// The entry's generation must be older than the lookup of the state.
 func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.Item) viewed {
 	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed || state.InDoubt} }
 	if c.upstream == nil || state.Seq != 0 {
@@ -71,9 +69,9 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 	case present:
 		return viewed{mayExist: true, present: caughtUp}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
-		return viewed{item: &made} // newer than what the view shows
+		return viewed{item: &made} // newer than the view's state
 	// guard 17.34
-	case kept && version == 0: // not even a tombstone: upstream may have lost the entry, and its list decides
+	case kept && version == 0: // no tombstone: upstream may have lost the entry, and its list decides
 		return outdated(made)
 	case kept:
 		absent := confirm(cache.Item{ConfirmedAt: asOf})
@@ -85,17 +83,16 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 	return confirm(cache.Item{ConfirmedAt: asOf})
 }
 
-// outdated marks an answer that upstream certainly or probably no longer holds. Its age is unknown: see
-// [cache.Age].
+// outdated marks an answer that upstream probably no longer holds. Its age is unknown: see [cache.Age].
 func outdated(made cache.Item) viewed {
 	made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
 	return viewed{item: &made}
 }
 
-// dropDeleted drops an entry's copy if the view shows that the entry has been deleted since. A caller who
-// answers that there is none drops the copy first: the copy would be an answer again, to a reader who is back
-// behind the delete, once the view shows a value that upstream cannot be asked for, or after a
-// restart (contract 7). The caller then looks again: the entry may have changed.
+// dropDeleted drops an entry's copy if the view shows that the entry was deleted later. A caller that answers
+// "not found" must drop the copy first. Otherwise the copy could take a reader back to before the delete:
+// after a restart, or when the view shows a value while upstream cannot be asked (contract 7). The caller
+// then looks again, because the entry may have changed.
 func (m *Memory) dropDeleted(id journal.ID) error {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
@@ -110,13 +107,13 @@ func (m *Memory) dropDeleted(id journal.ID) error {
 	return err
 }
 
-// isAbsentSince returns true if upstream has said after a time that it does not hold the entry.
+// isAbsentSince reports whether a cached 404 is from after that time.
 func isAbsentSince(cached *cache.Item, at time.Time) bool {
 	return cached != nil && cached.Body == nil && cached.ConfirmedAt.After(at)
 }
 
-// confirmedAt returns when upstream was last known to hold an answer. holds says that it still does:
-// the view has been caught up since the answer was made.
+// confirmedAt returns when upstream was last known to hold an answer. holds says that it still does: the view
+// has been caught up since the answer was made.
 func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) {
 	if item.Checked == 0 {
 		return item.ConfirmedAt, false
@@ -128,7 +125,7 @@ func (c *upstreamView) confirmedAt(item *cache.Item) (at time.Time, holds bool) 
 	return laterTime(item.ConfirmedAt, asOf), caughtUp
 }
 
-// mayRefresh returns true if another look may make an answer hold.
+// mayRefresh reports whether comparing with the view again may make an answer hold.
 func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	if c.upstream == nil || item.ConfirmedAt.IsZero() {
 		return false
@@ -137,7 +134,7 @@ func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	return caughtUp && since.UnixNano() != item.Checked
 }
 
-// isDeletedUpstream reports whether upstream no longer holds an entry that has a copy here.
+// isDeletedUpstream reports whether upstream no longer holds an entry that has a local copy.
 func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.Generation) bool {
 	if m.view.upstream == nil {
 		return false
@@ -147,8 +144,8 @@ func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.
 	return f.freshness == cache.Fresh && f.item.Body == nil
 }
 
-// shows returns whether a view that has caught up shows a value of an entry, and whether it shows the tombstone of a
-// delete: upstream's word for that need not be checked against its list then.
+// shows reports whether a caught-up view shows an entry's value, or the tombstone of its delete. With a
+// tombstone, upstream's 404 need not be checked against its list.
 func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	if c.upstream == nil {
 		return false, false
@@ -158,8 +155,7 @@ func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	return caughtUp && known && present, caughtUp && known && !present && row.UpdatedAt != 0
 }
 
-// listed does the same as [journal.Listings.Shows], but answers from the view if the view knows the
-// entry.
+// listed does the same as [journal.Listings.Shows], but answers from the view once that was read.
 func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
 	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return l, listed, ok, err
@@ -172,9 +168,8 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
 }
 
-// versionOf returns the time of the version that the view shows of an entry, in microseconds; 0 if it
-// shows none. In a namespace with data loss it is 0 too: the copies here are to replace upstream's
-// version.
+// versionOf returns the time of an entry's version in the view, in microseconds; 0 if there is none. It is
+// also 0 in a namespace with data loss, because local copies are to replace upstream's version there.
 func (c *upstreamView) versionOf(id journal.ID) int64 {
 	if c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return 0
@@ -188,7 +183,7 @@ func (c *upstreamView) hasDataLoss(namespace string) bool {
 	return suspect
 }
 
-// micros converts Unix seconds to whole microseconds, by which versions are ordered.
+// micros converts Unix seconds to whole microseconds, which order versions.
 func micros(at float64) int64 { return int64(math.Round(at * 1e6)) }
 
 func laterTime(a, b time.Time) time.Time {
@@ -198,12 +193,13 @@ func laterTime(a, b time.Time) time.Time {
 	return a
 }
 
-// olderAnswer refuses an answer that is older than what upstream has shown: by a server that no longer leads.
+// olderAnswer refuses an answer that is older than a version upstream has shown: a server that no longer
+// leads has sent it.
 type olderAnswer struct{}
 
 func (olderAnswer) Error() string { return "upstream answers with an older state than it has shown" }
 
-// RetryAfter returns about how long a cluster needs to agree on a leader.
+// RetryAfter returns about the time in which a cluster elects a leader.
 func (olderAnswer) RetryAfter() time.Duration { return time.Second }
 
 var errOlderAnswer error = olderAnswer{}

@@ -10,17 +10,17 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// viewLister makes listings of what the view shows, with the pending writes of the journal. The view
-// shows this host's own confirmed writes before they settle. So an entry's write is pending, or
-// in the view, or both: the order in which [list] reads holds for it as for the journal's rows.
+// viewLister makes listings from the view and the journal's pending writes. The view shows this host's
+// confirmed writes before they settle. So a write is pending, or in the view, or both, and [list]'s order of
+// reading works as for the journal's rows.
 type viewLister struct {
 	*journal.Journal
 	c *upstreamView
-	// checked is that of [cache.Item], for a listing of the rows that were read last.
+	// checked is the [cache.Item] field for the rows that were read last.
 	checked int64
 }
 
-// Listing is as the journal's, the newest rows first.
+// Listing does the same as the journal's Listing, with the view's rows, newest first.
 func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok bool, err error) {
 	v.checked = 0
 	asOf, since, caughtUp := v.c.upstream.CaughtUp()
@@ -30,7 +30,7 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	}
 	if caughtUp {
 		v.checked = since.UnixNano()
-	} else { // upstream may have been asked since: the view has what it has listed
+	} else { // the view includes any listing made since
 		head, _, err := v.c.journal.Listings.Head(namespace)
 		if err != nil {
 			return journal.Listing{}, false, err
@@ -40,8 +40,8 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
 }
 
-// known is [journal.Keys.Known] with upstream's versions as a view that has caught up shows them; ok is false
-// if it does not.
+// known does the same as [journal.Keys.Known] with the versions in a caught-up view. ok is false if the view
+// has not caught up.
 func (c *upstreamView) known(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
 	if c.upstream == nil {
 		return nil, false, nil
@@ -77,10 +77,9 @@ func (c *upstreamView) known(namespace, prefix, after string, most int) (found [
 	return found[:min(most, len(found))], true, nil
 }
 
-// mayWait reports whether a namespace's listing in the journal may get old: readers are answered
-// from the view, and it is for a restart while upstream cannot be asked. It has to be younger
-// than the view's present span and, for prefetching, than the last change that the queue of
-// changed entries had no room for.
+// mayWait reports whether the journal's listing of a namespace may get old: the view answers readers, and the
+// listing only serves a restart while upstream cannot be asked. It must be younger than the view's span and,
+// for prefetching, than the last change that the full change queue dropped.
 func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 	if l.m.view.upstream == nil {
 		return false
@@ -90,8 +89,8 @@ func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 	return caughtUp && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
 }
 
-// Known returns what is known here of a namespace in the order of the keys: what a view shows if it has
-// caught up, else what the journal has. complete says that upstream has no other keys.
+// Known returns the known entries of a namespace in the order of their keys: from a caught-up view, else from
+// the journal. complete says that upstream has no other keys.
 func (m *Memory) Known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
 	found, ok, err := m.view.known(namespace, prefix, after, most)
 	if err != nil || ok {

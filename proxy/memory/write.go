@@ -15,7 +15,7 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 		if q.AtOnce {
 			return Result{}, ErrWaits
 		}
-		q.release() // a namespace that waits for upstream is not to keep others from reading
+		q.release() // a write that waits for upstream must not hold up the reading of other bodies
 		return m.writeThrough(ctx, q, w, wanted, applied)
 	}
 	var written journal.Write
@@ -49,8 +49,9 @@ func NewPut(id journal.ID, value string) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)}
 }
 
-// store journals a write. It is fenced, also where the settings say no, if its entry may have been assumed absent:
-// upstream may hold a value (contract 17). A newer write inherits that from a pending one.
+// store journals a write. It fences the write, even if the settings do not, if the entry may have been
+// assumed absent: upstream may hold a value (contract 17). A newer write inherits the fence from a pending
+// one.
 func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 	m.lister.note(w.Namespace)
 	if m.assumesAbsent(w.Namespace) {
@@ -63,8 +64,8 @@ func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 	return m.journal.Append(w)
 }
 
-// await waits until upstream has confirmed or refused a write, for as long as its caller prefers, and
-// returns the state of the write by then.
+// await waits, as long as the caller prefers, until upstream has confirmed or refused a write, and returns
+// the write's state.
 func (m *Memory) await(caller context.Context, q *Request, written *journal.Write) string {
 	if q.Wait == 0 {
 		return "pending"
@@ -77,16 +78,15 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 	}
 	switch kind, dead, err := m.journal.IsDead(written.ID, written.Seq); {
 	case err != nil || !dead:
-		return "pending" // also when nobody knows: the caller can ask again
+		return "pending" // also if unknown: the caller can ask again
 	case kind == journal.Superseded:
 		return "superseded"
 	}
 	return "dead"
 }
 
-// storeIf journals a write if the entry meets the caller's conditions, if there are any. No other write
-// comes between the check and the write: of all callers who want to replace the same state, only one
-// does (contract 5).
+// storeIf journals a write if the entry meets the caller's conditions. No other write comes between the check
+// and the write: of all callers that want to replace the same state, only one does (contract 5).
 func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (written journal.Write, err error) {
 	if !c.given() {
 		return m.store(w)
@@ -105,8 +105,7 @@ func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) 
 	return written, err
 }
 
-// unlessOvertaken calls try again for as long as another write overtakes it. Each try looks at the
-// entry once and decides by that.
+// unlessOvertaken repeats try while other writes overtake it. Each try decides by one look at the entry.
 func unlessOvertaken(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -119,28 +118,29 @@ func unlessOvertaken(ctx context.Context, try func() error) error {
 	}
 }
 
-// isOvertaken returns true if another write was faster: look again.
+// isOvertaken reports whether another write came first: look again.
 func isOvertaken(err error) bool {
 	return errors.Is(err, journal.ErrChanged) || errors.Is(err, errOvertaken)
 }
 
-// meets refuses a write if the entry does not meet the conditions. It returns the entry's newest
-// pending write, 0 if there is none, and how many changes of the entry the check itself has made.
+// meets refuses a write if the entry does not meet the conditions. It returns the number of the entry's
+// newest pending write, 0 if there is none, and how many changes of the entry the check itself has made.
 func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
 	seq, item, changes, err := m.present(w.ID)
 	if err != nil {
 		return 0, 0, err
 	}
 	if item.Body == nil && w.Op == journal.Delete {
-		// Without a condition it would be a 404, and so it is with one (RFC 9110, section 13.2.1).
+		// Without a condition it would be a 404, so it is one with a condition too (RFC 9110, section
+		// 13.2.1).
 		return 0, 0, wire.NotFound(w.Namespace, w.Key)
 	}
 	return seq, changes, c.refuseWrite(item)
 }
 
-// present returns an entry's newest pending write, and the state with which a GET would be answered. It
-// asks upstream for that state if it has to. The journal then stores upstream's answer: changes counts
-// such changes of the entry.
+// present returns the number of an entry's newest pending write, and the state that a GET would return. It
+// asks upstream for that state if necessary. The journal then stores upstream's answer, and changes counts
+// that change of the entry.
 func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
 	seq, found, err := m.lookUp(id, AnyAge)
 	if err != nil {
@@ -158,5 +158,5 @@ func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes i
 	case r.Source == FromFallback, r.Source == FromAssumed, r.Source == FromDataLoss, r.Source == FromOlder:
 		return seq, r.item, 0, nil
 	}
-	return 0, nil, 0, errOvertaken // by a write that the next look finds
+	return 0, nil, 0, errOvertaken // the next look finds the write that came in
 }

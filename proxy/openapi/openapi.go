@@ -1,9 +1,9 @@
-// Package openapi describes the daemon's HTTP for programs: BotWire's memory API as the daemon serves
-// it, and the daemon's own surface.
+// Package openapi describes the daemon's HTTP API for programs: BotWire's memory API as the daemon serves it,
+// and the daemon's own API.
 //
-// openapi.yaml is the source that people edit. The daemon answers with it as JSON. The tests of the
-// package proxy hold each of its answers against the description, and the description against all of
-// them. The package imports nothing of the project.
+// People edit openapi.yaml, and the daemon serves it as JSON. The tests of package proxy check each of its
+// answers against the description, and the description against all answers. The package imports nothing of
+// the project.
 package openapi
 
 import (
@@ -22,17 +22,17 @@ import (
 //go:embed openapi.yaml
 var source []byte
 
-// noVersion stands in the source for the version of the daemon.
+// noVersion is the placeholder for the daemon's version.
 const noVersion = `version: "0"`
 
 // Document is the description as JSON.
 type Document struct {
-	JSON []byte // nobody may change it
-	Tag  string // an entity tag, which names the content
+	JSON []byte // do not change it
+	Tag  string // an entity tag for the content
 }
 
-// Lazy returns a function that makes the description when it is first called: few daemons are ever
-// asked for it. The version is the daemon's. The function may be called concurrently.
+// Lazy returns a function that makes the description on its first call, because few daemons are ever asked
+// for it. version is the daemon's. The function may be called concurrently.
 func Lazy(version string) func() (*Document, error) {
 	return sync.OnceValues(func() (*Document, error) { return load(version) })
 }

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// callersAtMost bounds how many kinds of callers are remembered. A further one takes the
-	// place of the one that was last seen the longest ago.
+	// callersAtMost bounds the User-Agents that are remembered. A new one replaces the one that was not seen
+	// for longest.
 	callersAtMost = 64
-	// agentLength bounds what is kept of a User-Agent, in bytes.
+	// agentLength bounds the kept part of a User-Agent, in bytes.
 	agentLength = 120
 )
 
-// Callers are those who have lately used the memory API, by their User-Agent. Noting one is on the
-// way of every request, so it takes no lock: a new one comes with a new map.
+// Callers are the recent callers of the memory API, by User-Agent. Every request is noted, so Note takes no
+// lock: a new caller comes with a new map.
 type Callers struct {
 	known atomic.Pointer[map[string]*caller]
-	mu    sync.Mutex // a goroutine that changes known holds it
+	mu    sync.Mutex // held while known is replaced
 }
 
 type caller struct {
@@ -38,7 +38,7 @@ func newCallers() *Callers {
 	return c
 }
 
-// Note counts a request that has come at a time.
+// Note counts a request that came at that time.
 func (c *Callers) Note(agent []byte, at time.Time) {
 	agent = agent[:min(agentLength, len(agent))]
 	found := (*c.known.Load())[string(agent)]

@@ -34,8 +34,8 @@ func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
 	}
 }
 
-// deadLetters lists dead letters, oldest first: as many as the parameter limit says,
-// after the one whose ID the parameter after gives.
+// deadLetters lists dead letters, oldest first: up to the parameter limit, after the ID in the parameter
+// after.
 func (s *Surface) deadLetters(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit, text := p.limit(), p.Text("after")
 	after, err := strconv.ParseUint(text, 10, 64)
@@ -61,9 +61,8 @@ const (
 	retryTime = 10 * time.Minute
 )
 
-// retryAll journals all dead letters anew that upstream has refused, or those of a namespace:
-// the oldest first, so that of several to an entry the newest one stays. It leaves out those
-// that come while it is at work.
+// retryAll retries all refused dead letters, or those of a namespace. It takes the oldest first, so that an
+// entry's newest one wins. It leaves out the dead letters that arrive meanwhile.
 func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	p := Require(r, http.MethodPost, "namespace")
 	namespace := p.namespace()
@@ -100,9 +99,8 @@ func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// retryUnlessOlder retries a refused dead letter, unless what is known of its entry is newer. retried
-// has the numbers of the writes that this retry has made itself: a later dead letter of the
-// entry may take their place.
+// retryUnlessOlder retries a refused dead letter, unless a newer state of its entry is known. retried holds
+// the numbers of the writes that this request has made: a later dead letter of the entry may supersede them.
 func (s *Surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID]uint64, doc *api.Retried) error {
 	if l.Kind != journal.Refused {
 		doc.Skipped++
@@ -111,7 +109,7 @@ func (s *Surface) retryUnlessOlder(l *journal.DeadLetter, retried map[journal.ID
 	switch written, err := s.journal.Retry(l.Seq, max(l.Seq, retried[l.ID])); { // guard 18.8
 	case errors.Is(err, journal.ErrNewer):
 		doc.Skipped++
-	case errors.Is(err, journal.ErrNoDeadLetter): // somebody else was faster
+	case errors.Is(err, journal.ErrNoDeadLetter): // somebody else has retried or deleted it
 	case err != nil:
 		return err
 	default:
@@ -148,7 +146,7 @@ func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	return writeDocument(w, http.StatusOK, api.DeletedLetter{Deleted: true, ID: number})
 }
 
-// showDeadLetter answers with the values too, which the list does not have.
+// showDeadLetter answers with a dead letter and its values, which the list does not have.
 func (s *Surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	letter, err := s.journal.ReadDeadLetter(seq)
 	if err != nil {
@@ -167,7 +165,7 @@ func (s *Surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 var errNewer = wire.Detail(http.StatusConflict,
 	"a newer write to the entry is known, and the retry would undo it: with force=true, it is retried all the same")
 
-// retry journals one dead letter anew. If that undoes a newer write, force has to say so.
+// retry retries one dead letter. It undoes a newer write only with the parameter force.
 func (s *Surface) retry(w http.ResponseWriter, r *http.Request, seq uint64) error {
 	p, last := Require(r, http.MethodPost, "force"), seq
 	if p.truth("force") {

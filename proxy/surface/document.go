@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// jsonType is shared by all answers: nobody changes the values of a header in place.
+// jsonType is shared by all answers: nobody changes a header's values in place.
 var jsonType = []string{"application/json"}
 
-// WriteJSON answers with a body of JSON.
+// WriteJSON answers with a JSON body.
 func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // if this fails the caller is gone
+	_, _ = w.Write(body) // if this fails, the caller has gone
 }
 
-// writeDocument answers one of the daemon's own requests.
+// writeDocument answers one of the daemon's own requests with a JSON document.
 func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -30,7 +30,7 @@ func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	return nil
 }
 
-// stamp returns a time as documents have it; nil if it is zero.
+// stamp returns a time for a document; nil if it is zero.
 func stamp(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil
@@ -39,6 +39,6 @@ func stamp(at time.Time) *time.Time {
 	return &at
 }
 
-// WhileFull says what else a full disk or a full journal means (contract 3). The journal's
-// error says what happens next.
+// WhileFull says what still works while the disk or the journal is full (contract 3). The journal's error
+// says what happens next.
 const WhileFull = "Reads and flushing go on."

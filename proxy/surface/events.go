@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// eventsKept bounds the events that are kept for slow readers, and for those who come back.
+	// eventsKept bounds the events that are kept for slow and returning readers.
 	eventsKept    = 4096
 	eventsReaders = 32
-	// eventsResume is how long the events are still kept after the last reader has left.
+	// eventsResume is how long events are still kept after the last reader has left.
 	eventsResume = time.Minute
-	// resetPause is the pause after a reset: a reader that has to read everything anew because
-	// there is more than it can follow does so no more often than this.
+	// resetPause is the pause after a reset: a reader that cannot follow all events reads everything again at
+	// most this often.
 	resetPause = time.Second
-	// reconnectAfter is when a reader that has lost its stream is to come back.
+	// reconnectAfter is when a reader that has lost its stream should reconnect.
 	reconnectAfter = time.Second
 )
 
@@ -50,14 +50,14 @@ type event struct {
 	by     uint64
 	reason string
 	state  string    // of upstream
-	since  time.Time // when that began
+	since  time.Time // when that state began
 }
 
-// Events are the events of this process. Writing and flushing go on under locks while their events
-// are taken, so that those of an entry are in its order.
+// Events are the events of this process. The journal and the flusher add them under their locks, so that an
+// entry's events are in order.
 type Events struct {
 	feed    *feed.Feed[event]
-	process string // tells the numbers of this process's events from another's
+	process string // distinguishes this process's event numbers from another's
 }
 
 func (e *Events) add(now event) {
@@ -74,7 +74,7 @@ func newEvents() *Events {
 	}
 }
 
-// Changed takes a change of the journal. A newer write comes before the end of the one that it
+// Changed adds the events of a journal change. A new write comes before the end of the write that it
 // supersedes.
 func (e *Events) Changed(c journal.Change) {
 	if c.Written && !c.Found {
@@ -97,13 +97,12 @@ func endingName(end *journal.Ending) string {
 	return eventDead
 }
 
-// Sending must be called right before the request of a pending write leaves, but not for a write that a
-// newer one has superseded.
+// Sending must be called right before a pending write's request leaves, but not for a superseded write.
 func (s *Surface) Sending(w journal.Write) {
 	s.Events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
 }
 
-// VersionSeen counts a version that the watch tells of, and shows another host's.
+// VersionSeen counts a version that the watch reports, and adds an event for another host's version.
 func (s *Surface) VersionSeen(id journal.ID, own bool) {
 	if own {
 		s.opts.Metrics.OwnVersions.Inc()
@@ -113,7 +112,7 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 	s.Events.add(event{name: eventChanged, id: id})
 }
 
-// UpstreamChanged must be called with each new state of upstream's.
+// UpstreamChanged must be called with each new state of upstream.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
 	s.Events.add(event{name: eventUpstream, state: now.State, since: now.Since, reason: now.Reason})
 }
@@ -143,7 +142,7 @@ const (
 	resetSlow      = "there were more events than this stream takes"
 )
 
-// followEvents answers with the events from now on, or after the one that the caller has seen.
+// followEvents streams the events from now on, or after the last one that the caller has seen.
 func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
@@ -164,8 +163,8 @@ func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parame
 	return (&stream[event]{from, begin, f.tell, f.beat}).answer(s.tasks, w, r)
 }
 
-// lastEvent is the last event that the caller has seen; empty if it has seen none. A browser that
-// comes back sends the header.
+// lastEvent returns the ID of the last event that the caller has seen; empty if there is none. A reconnecting
+// browser sends the header.
 func lastEvent(r *http.Request) string {
 	if last := r.Header.Get("Last-Event-Id"); last != "" {
 		return last
@@ -173,7 +172,7 @@ func lastEvent(r *http.Request) string {
 	return r.URL.Query().Get("after")
 }
 
-// resume returns a reader of the events after one. reset is why there are some that it misses.
+// resume returns a reader of the events after last. reset says why the reader misses some.
 func (e *Events) resume(last string) (from *feed.Reader[event], reset string, err error) {
 	if last == "" {
 		from, err = e.feed.Follow()
@@ -203,7 +202,7 @@ type eventFollower struct {
 
 func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed uint64) ([]byte, time.Duration) {
 	if missed > 0 {
-		f.reader.Skip() // to read everything anew tells of those, too
+		f.reader.Skip() // reading everything again covers the skipped events too
 		// guard 13.31
 		return f.reset(dst, resetSlow), resetPause
 	}
@@ -217,8 +216,8 @@ func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed ui
 	return dst, 0
 }
 
-// beat looks at upstream, of which a bad state may end by itself, and lets the reader resume after
-// the events that were not for it.
+// beat asks for upstream's state, because a bad state may end by itself, and sends an ID, so that the reader
+// resumes after the events of other namespaces.
 func (f *eventFollower) beat(dst []byte) []byte {
 	f.look()
 	return sse.AppendID(sse.AppendComment(dst, "botwired"), f.events.name(f.reader.Seen()))
@@ -231,7 +230,7 @@ func (f *eventFollower) reset(dst []byte, reason string) []byte {
 func appendEvent(dst []byte, id, name string, doc any) []byte {
 	data, err := json.Marshal(doc)
 	if err != nil {
-		panic(err) // of numbers and texts only
+		panic(err) // it marshals only numbers and texts
 	}
 	return sse.AppendEvent(dst, id, name, data)
 }

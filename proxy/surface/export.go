@@ -12,8 +12,8 @@ import (
 
 const linesType = "application/jsonl"
 
-// export answers with a line for each entry of a namespace. The last line says how many there were and whether
-// that is all: a reader notices when the answer was cut off.
+// export streams a line for each entry of a namespace. The last line has the counts, and says whether the
+// export is complete: without it, the reader knows that the answer was cut off.
 func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.givenNamespace()
 	if p.Err != nil {
@@ -38,7 +38,7 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return err
 	})
 	if r.Context().Err() != nil {
-		return nil // nobody reads on
+		return nil // nobody reads any more
 	}
 	if err != nil {
 		x.Say("botwired stopped before the end")

@@ -49,7 +49,7 @@ func (f *figures) now() (doc api.Figures, err error) {
 type diskLook struct {
 	journal *journal.Journal
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	found  journal.DiskUsage
 	looked time.Time
 }
@@ -68,17 +68,17 @@ func (d *diskLook) now() (journal.DiskUsage, error) {
 	return found, nil
 }
 
-// DiskUsage returns what the journal takes on the disk, as of the last few seconds.
+// DiskUsage returns the journal's disk usage. It may be a few seconds old.
 func (s *Surface) DiskUsage() (journal.DiskUsage, error) { return s.figures.disk.now() }
 
 // Measures counts and times the requests of the memory API.
 type Measures struct {
 	times    *metrics.Times
-	series   [memory.Verbs][memory.Outcomes]atomic.Pointer[metrics.Series] // those of times that were needed
-	imported atomic.Int64                                                  // writes, which are no requests of their own
+	series   [memory.Verbs][memory.Outcomes]atomic.Pointer[metrics.Series] // the series of times that were needed so far
+	imported atomic.Int64                                                  // imported writes, which are not requests of their own
 }
 
-// Observe notes how long a call took. A call without a verb is none of the memory API's.
+// Observe records how long a call took. A call without a verb is not for the memory API.
 func (m *Measures) Observe(v memory.Verb, o memory.Outcome, took time.Duration) {
 	if v == memory.NoVerb {
 		return
@@ -100,7 +100,7 @@ func (m *Measures) measured(v memory.Verb, first, end memory.Outcome, each func(
 	}
 }
 
-// count counts the requests of a verb that had one of the outcomes from first to end, without end.
+// count returns the number of a verb's requests with outcomes from first up to, but not including, end.
 func (m *Measures) count(v memory.Verb, first, end memory.Outcome) (n int64) {
 	m.measured(v, first, end, func(s *metrics.Series) { n += s.Count() })
 	return n

@@ -14,7 +14,7 @@ func (s *Surface) livez(w http.ResponseWriter, _ *http.Request, _ *Parameters) e
 var errStopping = wire.Detail(http.StatusServiceUnavailable,
 	"not ready: botwired is stopping. It answers requests until it has flushed what is pending, or flush.drain_timeout is over.")
 
-// readyz answers 200 when the journal could take a write now and the daemon is to stay.
+// readyz answers 200 if the journal could take a write now and the daemon is not stopping.
 func (s *Surface) readyz(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
 	if err := s.journal.Err(); err != nil {
 		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+refusalReason(err))
@@ -30,7 +30,7 @@ func (s *Surface) exposeMetrics(w http.ResponseWriter, r *http.Request, _ *Param
 	return nil
 }
 
-// describeHTTP describes the daemon's HTTP for programs. A caller that has the description is answered 304.
+// describeHTTP answers with the OpenAPI description, or 304 to a caller that has it.
 func (s *Surface) describeHTTP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
 	wanted, err := memory.ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
 	if err != nil {

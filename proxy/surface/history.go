@@ -14,36 +14,35 @@ import (
 )
 
 const (
-	// An hour of points is kept.
+	// historyStep and historyLength make an hour of points.
 	historyStep   = 10 * time.Second
 	historyLength = 360
-	// historyLook is how often the state of upstream is looked at: shorter outages may be missed.
+	// historyLook is the interval of looks at upstream's state. Shorter outages may be missed.
 	historyLook = time.Second
-	// outagesKept bounds how many outages are kept, whatever upstream does within the hour.
+	// outagesKept bounds the outages that are kept, whatever happens within the hour.
 	outagesKept = 200
 )
 
-// lastHour keeps the last hour: a point every historyStep, and the outages. Callers never wait
-// for it.
+// lastHour records the last hour: a point every historyStep, and the outages. Callers never wait for it.
 type lastHour struct {
 	figures  *figures
 	times    *metrics.Times // of requests upstream
 	upstream func() api.UpstreamState
 
-	// The last sample: of the sampler only.
+	// The last sample. Only the sampler touches it.
 	last       trips
 	lastReads  api.Reads
 	lastWrites api.Writes
 	sinceLook  int
 
-	mu      sync.Mutex   // guards what follows
-	points  []api.Point  // the oldest first
-	outages []api.Outage // likewise; the last one may go on
+	mu      sync.Mutex   // guards the fields below
+	points  []api.Point  // oldest first
+	outages []api.Outage // oldest first; the last one may still go on
 	medians medians
 }
 
-// medians are the median times, in seconds since the start, of requests here and upstream; 0 if
-// none was measured.
+// medians are the median durations, in seconds, of requests since the start, here and upstream; 0 if none was
+// measured.
 type medians struct{ localRead, localWrite, upstreamRead, upstreamWrite float64 }
 
 func newLastHour(opts Options, f *figures) *lastHour {
@@ -95,8 +94,8 @@ func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 }
 
 type trips struct {
-	localReads, localWrites       metrics.Distribution // for which nobody waited for upstream
-	upstreamReads, upstreamWrites metrics.Distribution // that upstream has carried out
+	localReads, localWrites       metrics.Distribution // answered without waiting for upstream
+	upstreamReads, upstreamWrites metrics.Distribution // carried out by upstream
 }
 
 func (t *trips) local() metrics.Distribution    { return t.localReads.Plus(t.localWrites) }
@@ -152,13 +151,13 @@ func microseconds(d *metrics.Distribution, q float64) *float64 {
 	return &rounded
 }
 
-// unix is a time in Unix seconds, to the millisecond.
+// unix returns a time in Unix seconds, to the millisecond.
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
 
-// timeSaved estimates, in seconds, for how much longer agents would have waited for upstream: each
-// read that was answered here for a median read upstream, each acknowledged write that did not wait
-// for upstream for a median write. It is nil while no request upstream was measured. Where only the one or the other was,
-// that stands for both.
+// timeSaved estimates, in seconds, how much longer agents would have waited without botwired. Each read
+// answered here saves a median read upstream. Each acknowledged write that did not wait saves a median write
+// upstream. If only reads or only writes were measured upstream, their median stands for both; nil if neither
+// was.
 func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	h.mu.Lock()
 	t := h.medians

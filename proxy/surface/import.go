@@ -14,12 +14,12 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// importTime is about how long one request to import waits and works: a caller that has more sends
-// it in further requests. It bounds how long a caller does not know that its import waits.
+// importTime bounds about how long one import request waits and works: a caller sends the remaining lines in
+// further requests. So it soon learns that its import waits.
 const importTime = 10 * time.Second
 
-// takeImport answers 200 when all lines are done. A line that cannot be imported refuses the request,
-// and nothing of it is done.
+// takeImport answers 200 when all lines are done. An invalid line refuses the whole request, and nothing of
+// it is done.
 func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
@@ -75,9 +75,8 @@ func finishImport(ctx context.Context, w http.ResponseWriter, doc api.Imported, 
 	return writeLater(w, http.StatusServiceUnavailable, doc)
 }
 
-// parseImport reads the entries in a body. With a namespace, all are of that one. A line that is
-// no entry refuses all of them, so that nothing is done of a body with a fault. numbers has the
-// number of each entry's line, the first of which is 1.
+// parseImport parses the entries in a body. A given namespace replaces those in the lines. One invalid line
+// refuses the whole body. numbers holds the line number of each entry, from 1 on.
 func parseImport(body []byte, namespace string) (entries []memory.ImportedEntry, numbers []int, lines int, err error) {
 	for raw := range bytes.Lines(body) {
 		lines++

@@ -9,11 +9,11 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// mcpTime is how long a call of a tool may take: it makes several requests.
+// mcpTime bounds a tool call, which makes several requests.
 const mcpTime = 2 * time.Minute
 
-// errMCPBatch refuses several messages in one body. Their answers would be in the memory together: a
-// body of 2 MB asks for gigabytes.
+// errMCPBatch refuses several messages in one body. Their answers would be in memory together: a body of 2 MB
+// could ask for gigabytes.
 var errMCPBatch = wire.Detail(http.StatusBadRequest, "The body is a batch: expected one message of JSON-RPC 2.0.")
 
 func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
@@ -30,7 +30,7 @@ func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request, _ *Parameter
 	}
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	// The server's limit on the time to read a request would end the call.
+	// The server's read timeout would end the call.
 	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}

@@ -19,13 +19,13 @@ import (
 const (
 	monitorKept    = 1024
 	monitorReaders = 8
-	// monitorBurst bounds the requests that are taken until some reader reads again.
+	// monitorBurst bounds the requests that are recorded until a reader reads again.
 	monitorBurst = 2 * streamBatch
-	// monitorName bounds what is shown of a path or a name, in bytes: valid ones are shorter.
+	// monitorName bounds the shown part of a path or a name, in bytes. Valid names are shorter.
 	monitorName = 256
 )
 
-// Monitor shows the requests of the memory API to those who look.
+// Monitor streams the requests of the memory API to its readers.
 type Monitor struct{ feed *feed.Feed[request] }
 
 type request struct {
@@ -36,17 +36,16 @@ type request struct {
 	status       int
 	answered     string
 	age          time.Duration // cache.Forever if the answer has none
-	bytes        int           // of the body: the request's of a PUT or an append, else the answer's
+	bytes        int           // body size: the request's for a PUT or an append, else the answer's
 }
 
-// Observation is a request that is being answered and that somebody wants to see. A nil one is a
-// request that nobody wants to see: its methods do nothing then.
+// Observation records a request in progress for the monitor. The methods of a nil one do nothing.
 type Observation struct {
 	monitor *Monitor
 	request
 }
 
-// Begin returns an observation, nil if nobody looks.
+// Begin returns an observation; nil if nobody reads the monitor.
 func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
 	if !m.feed.Wanted() {
 		return nil
@@ -58,8 +57,8 @@ func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
 	return o
 }
 
-// cut returns as much of a path or a name as is shown. A part of a long one would keep all of it in
-// memory: it is a copy.
+// cut returns the shown part of a path or a name. It copies, because a part of a long string would keep all
+// of it in memory.
 func cut(text string) string {
 	most := monitorName
 	if len(text) <= most {
@@ -71,8 +70,8 @@ func cut(text string) string {
 	return strings.Clone(text[:most])
 }
 
-// BeginHTTP is begin for a request of net/http's; nil also if it is neither the memory API's nor an
-// append or an undo.
+// BeginHTTP does the same as Begin for a request from net/http. It also returns nil for a request that is
+// neither for the memory API nor an append or an undo.
 func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
 	if !m.feed.Wanted() {
 		return nil
@@ -94,7 +93,7 @@ func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
 
 func (o *Observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
 
-// Result notes how the request was answered, or what has become of its write.
+// Result records how the request was answered, or what became of its write.
 func (o *Observation) Result(r *memory.Result) {
 	if o == nil {
 		return
@@ -105,7 +104,7 @@ func (o *Observation) Result(r *memory.Result) {
 	}
 }
 
-// End shows a request that was answered with a body of so many bytes.
+// End sends the observed request to the monitor. bytes is the size of the answer's body.
 func (o *Observation) End(status, bytes int) {
 	if o == nil {
 		return
@@ -124,7 +123,7 @@ func (o *Observation) End(status, bytes int) {
 	o.monitor.feed.Add(o.request)
 }
 
-// Read notes how many bytes of the request's body were read.
+// Read records how many bytes of the request's body were read.
 func (o *Observation) Read(bytes int) {
 	if o != nil {
 		o.bytes = bytes

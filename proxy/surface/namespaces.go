@@ -20,11 +20,11 @@ func setSize(n *api.NamespaceStatus, size journal.NamespaceSize) {
 	n.BytesLimitLearned = stamp(size.LearnedUntil)
 }
 
-// clock is a time as people write it, in UTC.
+// clock formats a time of day for people, in UTC.
 func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
 
-// namespaces describes, by name, the namespaces with pending writes, used quota, little room, refused reads,
-// data loss or older answers.
+// namespaces describes, sorted by name, the namespaces with pending writes, used quota, little room, refused
+// reads, data loss or older answers.
 func (s *Surface) namespaces(st journal.Stats) []api.NamespaceStatus {
 	docs := s.namespacesByName(st, func(string) bool { return true })
 	sorted := make([]api.NamespaceStatus, 0, len(docs))
@@ -34,13 +34,13 @@ func (s *Surface) namespaces(st journal.Stats) []api.NamespaceStatus {
 	return sorted
 }
 
-// namespacesByName describes those of them that are wanted.
+// namespacesByName does the same as namespaces for the wanted ones, by name.
 func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) map[string]*api.NamespaceStatus {
 	docs := make(map[string]*api.NamespaceStatus)
 	of := func(name string) *api.NamespaceStatus {
 		switch {
 		case !wanted(name):
-			return &api.NamespaceStatus{} // nobody reads it
+			return &api.NamespaceStatus{} // it is thrown away
 		case docs[name] == nil:
 			docs[name] = &api.NamespaceStatus{Namespace: name}
 		}
@@ -81,12 +81,12 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 
 const (
 	maxNamespaces = 1000
-	// countedAtMost bounds how many entries one request counts, an equal share of each namespace:
-	// the answer comes at once, however many entries there are.
+	// countedAtMost bounds the entries that one request counts, in equal shares for the namespaces, so that
+	// the answer comes at once however many entries there are.
 	countedAtMost = 20_000
 )
 
-// listNamespaces lists the namespaces of whose entries something is known here, by name.
+// listNamespaces lists the namespaces with known entries, by name.
 func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit, match := p.number("limit", defaultLimit, 1, maxNamespaces), strings.ToLower(p.Text("match"))
 	if p.Err != nil {
@@ -137,8 +137,8 @@ func newKnownDocument(k journal.Known) api.Entry {
 	return doc
 }
 
-// entries lists what is known here of a namespace, in the order of the keys: more than BotWire
-// can list.
+// entries lists the known entries of a namespace in the order of their keys. It can list more than BotWire
+// can.
 func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, limit, prefix := p.givenNamespace(), p.limit(), p.Text("prefix")
 	if prefix != "" && wire.CheckKey(prefix) != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// anyParameters lets a request have parameters of its own: probes and scrapers add some.
+// anyParameters allows any parameters: probes and scrapers add some.
 const anyParameters = "*"
 
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
 	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
 
-// Require returns the parameters of a request. It refuses other methods and parameters than those.
+// Require returns the parameters of a request. It refuses other methods and unknown parameters.
 func Require(r *http.Request, method string, parameters ...string) *Parameters {
 	p := &Parameters{values: r.URL.Query()}
 	if p.Err = requireMethod(r, method); p.Err == nil {
@@ -32,7 +32,7 @@ func Require(r *http.Request, method string, parameters ...string) *Parameters {
 	return p
 }
 
-// requireMethod refuses other methods. HEAD is GET without the body.
+// requireMethod refuses other methods. It allows HEAD where it allows GET.
 func requireMethod(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) || r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return nil
@@ -46,7 +46,7 @@ func requireParameters(r *http.Request, parameters ...string) error {
 	if slices.Contains(parameters, anyParameters) {
 		return nil
 	}
-	// A parameter that is not understood would count as not given: all namespaces for one.
+	// Ignoring an unknown parameter would act as if it were not given: on all namespaces, for example.
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return errUnreadableQuery
@@ -63,19 +63,19 @@ func requireParameters(r *http.Request, parameters ...string) error {
 	return nil
 }
 
-// Allow gives a request that may take longer than others its time. If the deadline cannot be moved, the
-// answer may be lost, as any can.
+// Allow extends the write deadline of a request that may take longer than others. If the deadline cannot be
+// set, the answer may be lost, as any answer may.
 func Allow(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime))
 }
 
-// within gives a request a time, within which its caller waits for upstream.
+// within bounds how long a request waits for upstream, and extends its write deadline.
 func (s *Surface) within(w http.ResponseWriter, r *http.Request, d time.Duration) (context.Context, context.CancelFunc) {
 	Allow(w, d)
 	return s.tasks.Patience(r.Context(), d)
 }
 
-// supported ignores that a writer, of a test, is no connection.
+// supported ignores http.ErrNotSupported: a test's writer is not a connection.
 func supported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
@@ -83,10 +83,10 @@ func supported(err error) error {
 	return err
 }
 
-// Parameters are those of a request. A parameter that is wrong is read as not given.
+// Parameters are a request's parameters. A wrong parameter reads as not given.
 type Parameters struct {
 	values url.Values
-	Err    error // refuses the request: its method, or the first parameter that is wrong
+	Err    error // the refusal because of the method or the first wrong parameter
 }
 
 func (p *Parameters) refuse(refusal error) {
@@ -95,15 +95,15 @@ func (p *Parameters) refuse(refusal error) {
 	}
 }
 
-// Refuse refuses the request because of a parameter.
+// Refuse refuses the request because of a parameter. The first refusal counts.
 func (p *Parameters) Refuse(format string, args ...any) {
 	p.refuse(wire.Detail(http.StatusBadRequest, fmt.Sprintf(format, args...)))
 }
 
-// Text returns a parameter as it is; empty if it is not given.
+// Text returns a parameter as it is; empty if not given.
 func (p *Parameters) Text(name string) string { return p.values.Get(name) }
 
-// Entry is the entry that the parameters namespace and key name.
+// Entry returns the entry named by the parameters namespace and key.
 func (p *Parameters) Entry() journal.ID {
 	id := journal.ID{Namespace: p.Text("namespace"), Key: p.Text("key")}
 	if id.Namespace == "" || id.Key == "" {
@@ -114,13 +114,13 @@ func (p *Parameters) Entry() journal.ID {
 	return id
 }
 
-// namespace is empty if it is not given: all namespaces.
+// namespace returns the parameter namespace; empty, which means all, if not given.
 func (p *Parameters) namespace() string {
 	namespace := p.Text("namespace")
 	if !p.values.Has("namespace") {
 		return ""
 	}
-	if namespace == "" { // a script's variable that is not set
+	if namespace == "" { // a script's unset variable, perhaps
 		p.Refuse("the parameter namespace is empty: expected the name of a namespace, or no such parameter for all namespaces")
 	} else if refusal := wire.CheckNamespace(namespace); refusal != nil {
 		p.refuse(refusal)
@@ -136,7 +136,7 @@ func (p *Parameters) givenNamespace() string {
 	return namespace
 }
 
-// truth is true or false, and false if it is not given.
+// truth returns a boolean parameter; false if not given.
 func (p *Parameters) truth(name string) bool {
 	text := p.Text(name)
 	value, err := strconv.ParseBool(text)
@@ -146,8 +146,8 @@ func (p *Parameters) truth(name string) bool {
 	return value
 }
 
-// duration is a duration such as 30s, or a number of seconds. The refusal of a longer one than most calls
-// that named.
+// duration returns a parameter such as 30s, or a number of seconds. named writes most for the refusal of a
+// longer one.
 func (p *Parameters) duration(name string, byDefault, most time.Duration, named string) time.Duration {
 	text := p.Text(name)
 	if text == "" {
@@ -165,7 +165,7 @@ func (p *Parameters) duration(name string, byDefault, most time.Duration, named 
 
 func (p *Parameters) limit() int { return p.number("limit", defaultLimit, 1, maxLimit) }
 
-// number is a whole number from one to another, or the default if it is not given.
+// number returns a whole number from least to most, or the default if not given.
 func (p *Parameters) number(name string, byDefault, least, most int) int {
 	text := p.Text(name)
 	if text == "" {
@@ -178,8 +178,8 @@ func (p *Parameters) number(name string, byDefault, least, most int) int {
 	return n
 }
 
-// Number is the number of a write or a revision, 0 if it is not given. refusal formats the refusal of any
-// other text.
+// Number returns the number of a write or a revision; 0 if not given. refusal is the format of the refusal of
+// any other text.
 func (p *Parameters) Number(name, refusal string) uint64 {
 	text := p.Text(name)
 	n, err := strconv.ParseUint(text, 10, 64)

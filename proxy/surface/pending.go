@@ -56,8 +56,8 @@ func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Paramet
 	})
 }
 
-// flush answers when all writes acknowledged before are settled or dead, or when its time
-// is up. With the parameter now it also tries what waits for a time.
+// flush answers when all writes acknowledged before it are settled or dead, or when its time is up. With the
+// parameter now it also ends timed waits.
 func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, timeout, now := p.namespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("now")
 	if p.Err != nil {
@@ -78,7 +78,7 @@ func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	return writeDocument(w, http.StatusOK, api.Flushed{Settled: settled, Dead: dead})
 }
 
-// newWaitDocument is nil for what waits for nothing.
+// newWaitDocument returns nil if nothing waits.
 func newWaitDocument(why string, until time.Time) *api.Wait {
 	if why == "" {
 		return nil

@@ -28,9 +28,8 @@ func newReceiptDocument(r *journal.Receipt) api.Receipt {
 	return doc
 }
 
-// receipt says what has become of the write with a sequence number. With the parameter wait
-// it answers for a pending write as soon as the write is not pending any more, or when that
-// time is over.
+// receipt answers with the state of the write with a sequence number. With the parameter wait it waits, for
+// at most that time, until the write is no longer pending.
 func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string) error {
 	p := Require(r, http.MethodGet, "wait")
 	wait := p.duration("wait", 0, maxReceiptWait, "1m")

@@ -15,8 +15,8 @@ import (
 
 func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
-// restore begins to give upstream back what it has lost of a namespace, and answers when that is
-// over, or with how far it is when its time is up. About all namespaces, it answers at once.
+// restore gives back to upstream what it has lost of a namespace. It answers when that is over, or with the
+// progress when its time is up. For all namespaces, it answers at once.
 func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.isAboutAll() {
 		return s.restoreAll(w, p)
@@ -47,14 +47,14 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 	}
 	now := s.restorer.Begin(namespace)
 	if now == nil {
-		return context.Canceled // the daemon stops
+		return context.Canceled // the daemon is stopping
 	}
 	status := http.StatusOK
 	select {
 	case <-now.Over:
 		switch {
 		case s.tasks.Detached().Err() != nil:
-			return context.Canceled // the daemon stops
+			return context.Canceled // the daemon is stopping
 		case errors.Is(now.Err, context.Canceled):
 			doc.State = "stopped"
 		case now.Err != nil:
@@ -93,8 +93,8 @@ func (s *Surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
 	return writeDocument(w, http.StatusOK, api.ForgottenEntry{Namespace: id.Namespace, Key: id.Key, Forgotten: forgotten})
 }
 
-// forget believes upstream: what it lacks of a namespace, or shows in an older state, is no longer
-// known here. About all namespaces, botwired goes on with an upstream that has lost its writes.
+// forget accepts upstream's state of a namespace: entries that it lacks, or shows in an older state, are no
+// longer known here. For all namespaces, botwired goes on with an upstream that has lost writes.
 func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.values.Has("key") {
 		id := p.Entry()
@@ -128,12 +128,12 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	return writeDocument(w, http.StatusOK, api.Forgotten{Namespace: namespace, Forgotten: forgotten, UpstreamHolds: len(held)})
 }
 
-// Loss is the memory of an engine that notices when upstream has lost writes that it had confirmed,
-// and asks it for nothing until a person decides. Its methods may be called concurrently.
+// Loss is implemented by an engine that notices when upstream has lost confirmed writes. It then asks
+// upstream for nothing until a person decides. Its methods may be called concurrently.
 type Loss interface {
-	// Lost says why upstream is not believed; empty if it is.
+	// Lost returns why upstream is not trusted; empty if it is.
 	Lost() string
-	// Accept has the engine go on with what upstream has now. It is durable when it returns.
+	// Accept makes the engine go on with upstream's current state. That is durable when Accept returns.
 	Accept() error
 }
 
@@ -144,9 +144,8 @@ func (s *Surface) lost() string {
 	return s.opts.Loss.Lost()
 }
 
-// restoreAll begins to give upstream back what it has lost of all namespaces with data loss. If upstream is
-// not believed at all, that is every namespace of which something is known here. It ends before
-// the restorations do.
+// restoreAll starts the restorations of all namespaces with data loss. If upstream is not trusted at all,
+// these are all known namespaces. It does not wait for the restorations.
 func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	for _, ofOne := range []string{"timeout", "stop"} {
 		if p.values.Has(ofOne) {
@@ -155,7 +154,7 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	}
 	doc := api.Accepted{Lost: s.lost()}
 	if doc.Lost != "" {
-		// All namespaces have data loss before the first answer of upstream's counts.
+		// All namespaces must have data loss before the first answer of upstream counts.
 		if err := s.restorer.DistrustAll(); err != nil {
 			return err
 		}
@@ -172,13 +171,13 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 			return err
 		}
 		if s.restorer.Begin(namespace) == nil {
-			return context.Canceled // the daemon stops
+			return context.Canceled // the daemon is stopping
 		}
 	}
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// goOn has upstream asked again, and the writes sent that wait for that.
+// goOn lets upstream be asked again, and sends the writes that waited for that.
 func (s *Surface) goOn() error {
 	err := s.opts.Loss.Accept()
 	if err == nil {

@@ -17,25 +17,24 @@ import (
 
 const revisionsPath = "revisions"
 
-// Revision is a state of an entry that upstream keeps.
+// Revision is a state of an entry that upstream has kept.
 type Revision struct {
-	Number    uint64  // upstream's own; those of an entry grow
-	Deleted   bool    // a delete has made it
-	Value     string  // empty of a delete
-	CreatedAt float64 // Unix seconds: when the entry was put first, or first after a delete
+	Number    uint64  // upstream's number; it grows within an entry
+	Deleted   bool    // a delete made this state
+	Value     string  // empty for a delete
+	CreatedAt float64 // Unix seconds: the first put, or the first after a delete
 	WrittenAt float64 // Unix seconds: when its writer wrote it
-	Host      string  // of its writer; "" if that is not known
-	Seq       uint64  // of the write at its host; 0 if it has none
+	Host      string  // its writer's host; "" if unknown
+	Seq       uint64  // the write's number at its host; 0 if it has none
 }
 
-// Revisions is an upstream that keeps earlier states of entries. Its methods may be called
-// concurrently.
+// Revisions is an upstream that keeps earlier states of entries. Its methods may be called concurrently.
 type Revisions interface {
-	// Revisions returns the states that upstream keeps of an entry, the newest first. There are none
-	// if upstream has never held the entry, or has forgotten that it did. Errors have a method
-	// RetryAfter() time.Duration if upstream cannot be asked now.
+	// Revisions returns the states of an entry that upstream keeps, newest first. There are none if upstream
+	// never held the entry, or no longer knows of it. An error has a method RetryAfter() time.Duration if
+	// upstream cannot be asked now.
 	Revisions(ctx context.Context, id journal.ID) ([]Revision, error)
-	// Host names this daemon among the writers.
+	// Host returns this daemon's name among the writers.
 	Host() string
 }
 
@@ -46,7 +45,8 @@ func setValue(d *api.Revision, value string) {
 	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
 }
 
-// revisionTag names the write that made the state, also when the write settles meanwhile.
+// revisionTag returns the entity tag of the write that made a state. It stays the same when the write
+// settles.
 func revisionTag(d *api.Revision) string {
 	if d.Here && d.Seq != nil {
 		return memory.WriteTag(*d.Seq, d.Text())
@@ -58,7 +58,7 @@ func isWrite(d *api.Revision, w *journal.Write) bool {
 	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
 }
 
-// listRevisions lists the states of an entry, the newest first. The ETag names the newest one.
+// listRevisions lists the states of an entry, newest first. The ETag names the newest one.
 func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id := p.Entry()
 	if p.Err != nil {
@@ -75,7 +75,7 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	return writeDocument(w, http.StatusOK, api.Revisions{Namespace: id.Namespace, Key: id.Key, Revisions: states})
 }
 
-// states are the states of an entry, with its pending write as the first one. There is at least one.
+// states returns the states of an entry, newest first, with its pending write. There is at least one.
 func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
 	s.memory.Use(id.Namespace)
 	written, pending, err := s.journal.Newest(id)
@@ -130,10 +130,9 @@ func (s *Surface) pendingState(w *journal.Write) api.Revision {
 
 var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
-// Undo writes an earlier state of an entry anew: that of a revision, or with 0 the one before the newest. It
-// is a write as any other: durable before it is acknowledged, and later than the state that it
-// undoes, for all hosts. It is on the condition that nobody has written the entry since the states
-// were looked at.
+// Undo writes an earlier state of an entry again: that of a revision, or with 0 the one before the newest. It
+// is a write like any other: durable before it is acknowledged, and for all hosts later than the state that
+// it undoes. It fails if somebody has written the entry since the caller looked at its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
 	if s.opts.Revisions == nil {
 		return memory.Result{}, errNoRevisions
@@ -165,7 +164,7 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	return r, err
 }
 
-// earlierState is the state of a revision, or with 0 the one before the newest.
+// earlierState returns the state of a revision, or with 0 the one before the newest.
 func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revision, error) {
 	found := 1
 	if to != 0 {

@@ -18,7 +18,7 @@ type operation struct {
 	parameters []string
 }
 
-// New returns the surface of a memory that was made with the same options.
+// New returns the surface of a memory made with the same options.
 func New(opts Options, m *memory.Memory) (*Surface, error) {
 	assets, err := dashboard.Load()
 	if err != nil {
@@ -58,7 +58,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	return s, nil
 }
 
-// Answer answers a request for a path under surfacePrefix.
+// Answer answers a request under Prefix. path is the part after Prefix.
 func (s *Surface) Answer(w http.ResponseWriter, r *http.Request, path string) error {
 	if letter, ok := strings.CutPrefix(path, "dead-letters/"); ok {
 		return s.deadLetter(w, r, letter)
@@ -80,8 +80,8 @@ func (s *Surface) Answer(w http.ResponseWriter, r *http.Request, path string) er
 	return operation.handle(w, r, p)
 }
 
-// showAsset answers with a file of the dashboard, with any parameters. The page's own
-// links to its assets need the slash that ends its path.
+// showAsset answers with a file of the dashboard. It allows any parameters. The page's links to its assets
+// need the final slash of its path.
 func showAsset(w http.ResponseWriter, r *http.Request, asset *dashboard.Asset) error {
 	if err := requireMethod(r, http.MethodGet); err != nil {
 		return err
@@ -94,7 +94,7 @@ func showAsset(w http.ResponseWriter, r *http.Request, asset *dashboard.Asset) e
 	return nil
 }
 
-// Lead has a browser open the dashboard. The answer depends on who asks, so nobody may keep it.
+// Lead redirects a browser to the dashboard. The answer depends on the caller, so it must not be cached.
 func Lead(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

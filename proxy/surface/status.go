@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// takesWrites describes the journal; ready says that it could take a write now.
+// takesWrites describes the journal. ready says that it could take a write now.
 func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	err := s.journal.Err()
 	since, full := s.journal.Full()
@@ -23,7 +23,7 @@ func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	return doc, err == nil
 }
 
-// refusalReason says why the journal refuses writes, and what else that means.
+// refusalReason says why the journal refuses writes, and what still works.
 func refusalReason(err error) string {
 	if errors.Is(err, journal.ErrFull) {
 		return err.Error() + ". " + WhileFull
@@ -45,12 +45,11 @@ func (s *Surface) upstream() api.UpstreamState {
 	return now
 }
 
-// indexPatience is how long, just after a start, an answer about pending writes waits for
-// the journal's index. After that it shows the writes that are known, and says that there
-// are more.
+// indexPatience is how long, just after a start, an answer about pending writes waits for the journal's
+// index. After that the answer shows the known writes, and says that there are more.
 const indexPatience = time.Second
 
-// awaitIndex waits until all pending writes are known, if that is soon.
+// awaitIndex waits up to indexPatience until all pending writes are known.
 func (s *Surface) awaitIndex(ctx context.Context) {
 	select {
 	case <-s.journal.Rebuilt():
@@ -121,7 +120,7 @@ func unixTime(seconds float64) time.Time {
 	return time.UnixMicro(int64(seconds * 1e6)).UTC().Round(time.Millisecond)
 }
 
-// seconds rounds to milliseconds.
+// seconds returns a duration in seconds, cut to milliseconds.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
 func newIdentityDocument(s identity.State) api.Identity {

@@ -15,24 +15,22 @@ import (
 
 const (
 	heartbeat = 15 * time.Second
-	// streamPace is the pause after records were sent, in which others gather, and streamBatch
-	// how many are sent at once: a stream costs the daemon a few milliseconds a second at the
-	// most, however many requests there are.
+	// streamPace is the pause after a batch of records, in which others gather. streamBatch bounds a batch.
+	// Together they bound a stream's cost to a few milliseconds a second, however many requests there are.
 	streamPace  = 50 * time.Millisecond
 	streamBatch = 128
-	// writePatience is how long a reader may take no more of a stream before it ends.
+	// writePatience is how long a stream waits for a reader that takes nothing more, before it ends.
 	writePatience = 30 * time.Second
 )
 
-// stream is what a reader of a feed gets: server-sent events, until the caller leaves or the daemon
-// stops.
+// stream sends the records of a feed as server-sent events until the caller leaves or the daemon stops.
 type stream[T any] struct {
 	from  *feed.Reader[T]
 	begin []byte
-	// tell appends events that tell of records, and of those missed before them. A pause, if it
-	// is not 0, is how long nothing more is to be sent.
+	// tell appends events for the records, and for those missed before them. If pause is not 0, nothing more
+	// is sent for that long.
 	tell func(dst []byte, records []feed.Record[T], missed uint64) (out []byte, pause time.Duration)
-	// beat appends what is sent every heartbeat.
+	// beat appends the content of a heartbeat.
 	beat func(dst []byte) []byte
 }
 
@@ -47,11 +45,11 @@ func (s *stream[T]) answer(running *tasks.Tasks, w http.ResponseWriter, r *http.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(running.Detached(), cancel)() // guard 22.25
-	// The server's limit on the time to read a request would end the stream.
+	// The server's read timeout would end the stream.
 	if err := supported(http.NewResponseController(w).SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
-	_ = s.send(ctx, patientWriter{w, writePatience}) // the answer has begun: there is nobody to tell
+	_ = s.send(ctx, patientWriter{w, writePatience}) // the answer has begun: an error has nowhere to go
 	return nil
 }
 
@@ -86,7 +84,7 @@ func (s *stream[T]) send(ctx context.Context, to io.Writer) error {
 	}
 }
 
-// patientWriter sends what is written at once, to a caller who may take so long over each write.
+// patientWriter flushes each write at once, and gives the caller that long to take it.
 type patientWriter struct {
 	http.ResponseWriter
 	patience time.Duration
@@ -104,7 +102,7 @@ func (p patientWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// tooManyReaders refuses one reader more than there may be.
+// tooManyReaders refuses a reader beyond the feed's limit.
 func tooManyReaders(w http.ResponseWriter, err error) error {
 	if !errors.Is(err, feed.ErrTooMany) {
 		return err

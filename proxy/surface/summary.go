@@ -16,14 +16,14 @@ var urgency = map[api.Level]int{api.LevelOK: 0, api.LevelNotice: 1, api.LevelWar
 
 type facts struct {
 	now       time.Time
-	status    *api.Status // all but its summary, with all namespaces
+	status    *api.Status // without its summary, with all namespaces
 	failed    bool        // the journal has failed
-	stops     bool        // the daemon is about to end
+	stops     bool        // the daemon is stopping
 	openSince time.Time   // when the oldest open dead letter was refused; zero if there is none
 }
 
-// summarize says in one sentence how the daemon does. Among findings of one level, those come
-// first that cost data or that only a person can end, then those that delay the most writes.
+// summarize says in one sentence how the daemon is doing. Among findings of one level, those that cost data
+// or that only a person can end come first, then those that delay the most writes.
 func summarize(f *facts) api.Summary {
 	all := []api.Finding{}
 	for _, look := range []func() *api.Finding{
@@ -144,7 +144,8 @@ func plainly(n int64) string {
 	return words.Number(n) + " copies or tables"
 }
 
-// doubtShown bounds how long the summary tells of a doubt: by then, older answers are replaced or show their age.
+// doubtShown bounds how long the summary shows a doubt: by then, older answers are replaced or show their
+// age.
 const doubtShown = 10 * time.Minute
 
 func (f *facts) doubted() *api.Finding {

@@ -11,13 +11,13 @@ import (
 
 // group counts the namespaces that share a finding.
 type group struct {
-	first   *api.NamespaceStatus // the one with the most pending writes
+	first   *api.NamespaceStatus // the namespace with the most pending writes
 	count   int
 	pending int
 	oldest  float64 // seconds
 }
 
-// about returns a look that tells of the namespaces that fit, if there are any.
+// about returns a function that reports the namespaces that fit, if there are any.
 func (f *facts) about(fit func(*api.NamespaceStatus) bool, tell func(*group) *api.Finding) func() *api.Finding {
 	return func() *api.Finding {
 		var g group
@@ -77,7 +77,7 @@ func isSpread(n *api.NamespaceStatus) bool {
 	return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0)
 }
 
-// waitsFor has the namespaces that wait for one kind of thing.
+// waitsFor returns a predicate for namespaces that wait for one kind of reason.
 func waitsFor(kind string) func(*api.NamespaceStatus) bool {
 	return func(n *api.NamespaceStatus) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
 }
@@ -91,11 +91,11 @@ func (f *facts) lost() *api.Finding {
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
-// unwatchedFor is how long a watch may be broken before a person hears of it: a cluster that chooses
-// another leader breaks it for seconds.
+// unwatchedFor is how long a watch may be broken before the summary says so: an election of another leader
+// breaks it for seconds.
 const unwatchedFor = 10 * time.Second
 
-// unwatched is about an upstream that should tell of changes, and does not.
+// unwatched reports an upstream that should report changes but does not.
 func (f *facts) unwatched() *api.Finding {
 	w := f.status.Upstream.Watch
 	if w == nil || w.CaughtUp || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
@@ -196,7 +196,7 @@ func (f *facts) throttled(g *group) *api.Finding {
 		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
 }
 
-// failing has what fails though upstream does well with others.
+// failing reports namespaces whose writes fail although upstream is up.
 func (f *facts) failing(g *group) *api.Finding {
 	if f.status.Upstream.State == "down" {
 		return nil

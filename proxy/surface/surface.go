@@ -15,12 +15,12 @@ import (
 	"github.com/botwired/botwired/proxy/openapi"
 )
 
-// Prefix is where the daemon's own surface begins.
+// Prefix begins the paths of the daemon's own API.
 const Prefix = dashboard.Path
 
 const (
-	// answerTime is how long sending an answer may take when the wait for it was longer
-	// than the server's own limits allow.
+	// answerTime bounds the sending of an answer whose preparation took longer than the server's own limits
+	// allow.
 	answerTime      = time.Minute
 	flushTimeout    = time.Minute
 	maxFlushTimeout = time.Hour
@@ -29,15 +29,16 @@ const (
 )
 
 const (
-	// MetricsPath is where the metrics are, under Prefix and at the root.
+	// MetricsPath is the path of the metrics, under Prefix and at the root.
 	MetricsPath = "metrics"
-	// AppendPath is where an append is, under Prefix. It is a request to the memory, so the server answers it.
+	// AppendPath is the path of an append, under Prefix. An append is a request to the memory, so the server
+	// answers it.
 	AppendPath = "append"
-	// UndoPath is where an undo is, as an append.
+	// UndoPath is the path of an undo, which the server answers too.
 	UndoPath = "undo"
 )
 
-// Surface answers what is under /_botwired/.
+// Surface answers the requests under /_botwired/.
 type Surface struct {
 	opts    Options
 	memory  *memory.Memory
@@ -45,8 +46,8 @@ type Surface struct {
 	flusher memory.Flusher
 	tasks   *tasks.Tasks
 	bodies  *wire.Bodies
-	// mcpBodies are apart from those of the memory API: the handler's own requests to that wait for
-	// room while their caller has some.
+	// mcpBodies are separate from the memory API's bodies: the MCP handler's own requests wait for room there
+	// while their caller holds some here.
 	mcpBodies  *wire.Bodies
 	importer   *memory.Importer
 	restorer   *memory.Restorer
@@ -64,41 +65,39 @@ type Surface struct {
 	assets     dashboard.Assets
 }
 
-// Options configures a surface, and the memory under it.
+// Options configures a surface and its memory.
 type Options struct {
 	memory.Options
-	// Loss notices that upstream has lost what it had confirmed; nil if nobody does at once.
+	// Loss notices that upstream has lost confirmed writes; nil if the engine cannot.
 	Loss Loss
-	// WatchState describes the watch that keeps View up to date; nil if there is none.
+	// WatchState returns the state of the watch that keeps View up to date; nil if there is no watch.
 	WatchState func() api.WatchState
-	// UpstreamURL and UpstreamState describe upstream in the status, but for the watch.
+	// UpstreamURL and UpstreamState describe upstream in the status, without the watch.
 	UpstreamURL   string
 	UpstreamState func() api.UpstreamState
-	// ReadsRefused says, by namespace, why upstream does not answer reads though it is
-	// there.
+	// ReadsRefused returns, by namespace, why upstream refuses reads although it is up.
 	ReadsRefused func() map[string]string
-	// Quotas returns, by namespace, the quotas that something was used of; nil if there are
-	// none.
+	// Quotas returns, by namespace, the quotas in use; nil if there are none.
 	Quotas func() map[string]api.Quota
-	// Writes says how many writes upstream was sent since the start, and how many needed no
-	// request, as a newer one took their place; nil if nobody knows.
+	// Writes returns how many writes were sent upstream since the start, and how many needed no request
+	// because a newer one superseded them; nil if unknown.
 	Writes func() (sent, saved int64)
 	// DataDir and Listen describe the daemon in the status.
 	DataDir, Listen string
-	// Sizes are those of Journal; nil if it has none.
+	// Sizes are the journal's sizes; nil if it has none.
 	Sizes *journal.Sizes
-	// Revisions has the earlier states of entries; nil if upstream keeps none.
+	// Revisions returns earlier states of entries; nil if upstream keeps none.
 	Revisions Revisions
-	// Version is the daemon's.
+	// Version is the daemon's version.
 	Version string
-	// MCP answers what is sent to /_botwired/mcp; nil is for 404.
+	// MCP answers requests to /_botwired/mcp; nil answers 404.
 	MCP http.Handler
-	// Bodies bounds what the bodies of requests take together.
+	// Bodies bounds the memory that the request bodies take together.
 	Bodies *wire.Bodies
 }
 
-// Run keeps the last hour until ctx ends.
+// Run records the last hour until ctx ends.
 func (s *Surface) Run(ctx context.Context) error { return s.history.run(ctx) }
 
-// BeginStop has readyz say 503, so that nobody sends more callers here.
+// BeginStop makes readyz answer 503, so that no more callers are sent here.
 func (s *Surface) BeginStop() { s.stopping.Store(true) }
