@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// completionTime is how long a shell waits for names: somebody has pressed a key.
+	// completionTime is how long a shell waits for names: the user has just pressed a key.
 	completionTime = time.Second
-	// completedNames bounds the names that a shell offers.
+	// completedNames limits how many names a shell offers.
 	completedNames = "200"
 )
 
-// completeNames has all commands complete the namespaces and keys that the daemon knows: where their
-// usage has NAMESPACE and KEY, and for --namespace.
+// completeNames makes all commands complete the namespaces and keys that the daemon knows: in the
+// places of NAMESPACE and KEY in the usage line, and for --namespace.
 func (f *Settings) completeNames(root *cobra.Command) {
 	EachCommand(root, func(cmd *cobra.Command) {
 		if places := placesOf(cmd.Use); len(places) > 0 && cmd.ValidArgsFunction == nil {
 			cmd.ValidArgsFunction = f.complete(places)
 		}
 		if cmd.Flags().Lookup("namespace") != nil {
-			_ = cmd.RegisterFlagCompletionFunc("namespace", f.complete([]string{"NAMESPACE"})) // the flag is there
+			_ = cmd.RegisterFlagCompletionFunc("namespace", f.complete([]string{"NAMESPACE"})) // fails only without such a flag
 		}
 	})
 }
 
-// placesOf are the arguments of a usage line, as far as each is the name of a namespace or a key.
+// placesOf returns the leading arguments of a usage line that are names of namespaces or keys.
 func placesOf(use string) (places []string) {
 	for _, word := range strings.Fields(use)[1:] {
 		word = strings.Trim(word, "[]")
@@ -48,7 +48,7 @@ func placesOf(use string) (places []string) {
 	return places
 }
 
-// complete offers names for the argument behind args. Where nobody answers, it offers none.
+// complete offers names for the argument after args. Without a daemon it offers none.
 func (f *Settings) complete(places []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		at := len(args)
@@ -56,7 +56,7 @@ func (f *Settings) complete(places []string) cobra.CompletionFunc {
 			at = min(at, last)
 		}
 		if at >= len(places) {
-			return nil, cobra.ShellCompDirectiveDefault // such as a file
+			return nil, cobra.ShellCompDirectiveDefault // files, for example
 		}
 		ctx := cmd.Context()
 		if ctx == nil {
@@ -70,7 +70,7 @@ func (f *Settings) complete(places []string) cobra.CompletionFunc {
 	}
 }
 
-// names asks the daemon for the names that begin so.
+// names asks the daemon for the names that start with begun.
 func (f *Settings) names(ctx context.Context, place string, args []string, begun string) (names []string, err error) {
 	c, err := f.connect()
 	if err != nil {

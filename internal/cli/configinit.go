@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// configFileMode keeps other users out: a configuration may hold headers with secrets.
+// configFileMode keeps other users out: a configuration file may hold headers with secrets.
 const configFileMode = 0o600
 
 func newConfigInitCommand(p *Program, settings *Settings) *cobra.Command {
@@ -64,7 +64,7 @@ func writeSample(p *Program, name, sample string, force bool) error {
 	})
 }
 
-// writeNew writes a file and makes the folder that it is in.
+// writeNew writes a file and creates its folder.
 func writeNew(name, content string, replace bool) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

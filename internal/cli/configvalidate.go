@@ -90,7 +90,7 @@ func orNone(value string) string {
 	return value
 }
 
-// differing returns the settings in force that do not have their default values.
+// differing returns the settings whose values are not their defaults.
 func differing(loaded *config.Loaded) (out []config.Value) {
 	for _, v := range loaded.Values {
 		if v.Value != v.Default {
@@ -100,7 +100,7 @@ func differing(loaded *config.Loaded) (out []config.Value) {
 	return out
 }
 
-// takenOver says when a running daemon takes over a change of a setting.
+// takenOver returns when a running daemon applies a change of a setting.
 func takenOver(setting string) string {
 	all := config.Settings()
 	if i := slices.IndexFunc(all, func(s config.Setting) bool { return s.Name == setting }); i >= 0 && all[i].Live {
@@ -112,7 +112,7 @@ func takenOver(setting string) string {
 // validationJSON is the output of validate --json.
 type validationJSON struct {
 	Valid    bool            `json:"valid"`
-	File     string          `json:"file"` // "" if there is none
+	File     string          `json:"file"` // "" without a file
 	Errors   []faultJSON     `json:"errors"`
 	Differs  []differingJSON `json:"differs"`
 	Warnings []string        `json:"warnings"`

@@ -22,7 +22,7 @@ func (f *Settings) connect() (*attach.Client, error) {
 	return attach.Connect(loaded, build.Version())
 }
 
-// ask makes a request, and prints the answer: as it came if asJSON is set, and else with print.
+// ask makes a request and prints the answer: unchanged if asJSON is set, otherwise with print.
 func ask[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request, asJSON bool, print func(answer *T) error) error {
 	answer := new(T)
 	got, err := c.Read(ctx, r, answer)
@@ -37,19 +37,18 @@ func ask[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request
 
 func joined(names ...string) string { return strings.Join(names, "/") }
 
-// entryID names an entry.
 type entryID struct{ Namespace, Key string }
 
 func (id entryID) String() string { return id.Namespace + "/" + id.Key }
 
-// byHandTime is how long a person waits for the daemon to carry out a decision. A request of the entry that is
-// under way ends first.
+// byHandTime is how long the daemon may take to carry out a user's decision. A request in flight for
+// the entry ends first.
 const byHandTime = time.Minute
 
-// byHandGrace is how much longer than its time the daemon may take to answer that it is up.
+// byHandGrace is extra time for the daemon to answer that the time is up.
 const byHandGrace = 3 * time.Second
 
-// byHand is the request that tells the daemon what a person has decided.
+// byHand returns the request that sends the daemon a user's decision.
 func byHand(path string, query url.Values) api.Request {
 	return api.Request{Method: http.MethodPost, Path: api.Surface(strings.Split(path, "/")...), Query: query, Within: byHandTime + byHandGrace}
 }
@@ -58,7 +57,8 @@ func entryQuery(id entryID) url.Values {
 	return url.Values{"namespace": {id.Namespace}, "key": {id.Key}}
 }
 
-// decideLoss sends the daemon a person's decision about a bucket.
+// decideLoss returns the request that sends the daemon a user's decision about a bucket that has lost
+// writes.
 func decideLoss(decision string) api.Request {
 	return byHand(decision, url.Values{"namespace": {"*"}})
 }

@@ -55,7 +55,7 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// deadLetters returns all dead letters, or those of a namespace, the oldest first.
+// deadLetters returns all dead letters, or those of a namespace, oldest first.
 func deadLetters(ctx context.Context, c *attach.Client, namespace string) ([]api.ListedDeadLetter, error) {
 	letters, err := c.DeadLetters(ctx)
 	if namespace != "" {
@@ -66,7 +66,8 @@ func deadLetters(ctx context.Context, c *attach.Client, namespace string) ([]api
 
 const openLetter = "open"
 
-// letterState returns openLetter for a dead letter that waits for a person, and for another why it does not.
+// letterState returns openLetter for a dead letter that needs a decision, and otherwise why it does
+// not.
 func letterState(l *api.ListedDeadLetter) string {
 	switch {
 	case l.Host == "other":
@@ -81,7 +82,7 @@ func letterState(l *api.ListedDeadLetter) string {
 	return openLetter
 }
 
-// letterStatus is empty for a write that upstream has not answered.
+// letterStatus returns the HTTP status, or "" for a write that upstream has not answered.
 func letterStatus(l *api.ListedDeadLetter) string {
 	if l.Status == 0 {
 		return ""
@@ -105,7 +106,7 @@ func printDeadLetters(w io.Writer, letters []api.ListedDeadLetter) error {
 	return term.Table(w, header, append(open, others...))
 }
 
-// forLetters has a command take IDs, at most so many, or --all, and with that --namespace.
+// forLetters makes a command take at most most IDs, or --all, which --namespace may narrow.
 func forLetters(cmd *cobra.Command, most int) (all *bool, namespace *string) {
 	all = cmd.Flags().Bool("all", false, "all dead letters, instead of the given ones")
 	namespace = namespaceFlag(cmd, "with --all: only those of this namespace")
@@ -170,10 +171,10 @@ func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace strin
 	return err
 }
 
-// isGone reports whether the daemon has answered that there is no such dead letter.
+// isGone reports whether the daemon answered that there is no such dead letter.
 func isGone(err error) bool {
 	no, refused := errors.AsType[*api.Refused](err)
-	return refused && no.Status == http.StatusNotFound && no.Detail() != "Not Found" // which another program says
+	return refused && no.Status == http.StatusNotFound && no.Detail() != "Not Found" // the answer of another program
 }
 
 func noDeadLetter(id string) error {
@@ -197,7 +198,7 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 	}
 	written := term.Plain(term.Unix(letter.WrittenAt))
 	if letter.Winner != nil {
-		written = term.Instant(term.Unix(letter.WrittenAt)) // to be compared with the winner's
+		written = term.Instant(term.Unix(letter.WrittenAt)) // with milliseconds, to compare it with the winner's
 	}
 	facts := [][2]string{
 		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", letter.Key}, {"op", letter.Op},
@@ -252,7 +253,7 @@ func newRetryCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// retryAllTime bounds how long a person waits for the retry of all dead letters.
+// retryAllTime limits how long a user waits for the retry of all dead letters.
 const retryAllTime = 24 * time.Hour
 
 func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {
@@ -276,7 +277,7 @@ func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace stri
 	})
 }
 
-// ofNamespace names a namespace, or all of them, for a question.
+// ofNamespace names a namespace, or all namespaces, in a question.
 func ofNamespace(namespace string) string {
 	if namespace == "" {
 		return "all namespaces"
@@ -318,12 +319,12 @@ func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
 // decision retries or deletes dead letters.
 type decision struct {
 	*Program
-	did     string // to a dead letter
+	did     string // what was done to a dead letter
 	request func(id string) api.Request
-	all     func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error // asks first unless yes
+	all     func(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error // asks first unless yes is set
 }
 
-// command has a command decide about the given dead letters, or about all.
+// command makes a command retry or delete the given dead letters, or all of them.
 func (d *decision) command(cmd *cobra.Command, settings *Settings) {
 	asJSON := JSONFlag(cmd)
 	all, namespace := forLetters(cmd, math.MaxInt)
@@ -343,8 +344,8 @@ func (d *decision) command(cmd *cobra.Command, settings *Settings) {
 	}
 }
 
-// carryOut goes on after a dead letter that is not as the person believed, and stops where the daemon cannot. Of
-// all dead letters, it passes over one that somebody else has retried or deleted meanwhile.
+// carryOut goes on after a dead letter that cannot be retried or deleted, and stops at any other error.
+// With all, it skips dead letters that somebody else has retried or deleted meanwhile.
 func (d *decision) carryOut(ctx context.Context, c *attach.Client, ids []string, all, asJSON bool) error {
 	done := []string{}
 	var refused []string

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// drillLasts is about how long a drill takes.
+	// drillLasts is the default of --for: about how long a drill takes.
 	drillLasts    = 25 * time.Second
 	minDrillLasts = 5 * time.Second
 	maxDrillLasts = time.Hour
@@ -41,7 +41,7 @@ func newDrillCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired drill --for 2m --seed 7 --json > audit.json",
 		Args: NoArguments,
 	}
-	settings.takesNone(cmd) // the daemon is its own
+	settings.takesNone(cmd) // drill starts its own daemon
 	flags := cmd.Flags()
 	flags.DurationVar(&plan.lasts, "for", drillLasts, "about how long it takes")
 	flags.Uint64Var(&plan.seed, "seed", 0, "what the clients do, and in which order (default random)")
@@ -62,7 +62,7 @@ func newDrillCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// run shows on a terminal how far the drill is.
+// run runs the drill and shows its progress on a terminal.
 func (d *drillPlan) run(ctx context.Context, p *Program) (*drill.Audit, error) {
 	progress := func(string) {}
 	if p.IsTerminal(p.Stderr) {

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// reportDrill prints the audit. Its error says that something was wrong.
+// reportDrill prints the audit. It returns an error if the audit found something wrong.
 func reportDrill(p *Program, a *drill.Audit, plan *drillPlan, asJSON bool) error {
 	var err error
 	if asJSON {
@@ -49,8 +49,7 @@ func printAudit(w io.Writer, a *drill.Audit, colours term.Palette) error {
 	return err
 }
 
-// printPhases says what happened to upstream, and has a row for each phase with what callers
-// saw of it.
+// printPhases prints what happened to upstream, and a table with what callers saw in each phase.
 func printPhases(w io.Writer, a *drill.Audit) error {
 	var happened [][2]string
 	var rows [][]string
@@ -105,7 +104,7 @@ func printBooks(w io.Writer, a *drill.Audit) error {
 	return term.Facts(w, rows)
 }
 
-// printFinding names the entry, the promise, and what the daemon says of its writes.
+// printFinding prints the entry, the broken promise, and the receipts of the entry's writes.
 func printFinding(w io.Writer, n int, f *drill.Finding) {
 	at := f.Namespace
 	if f.Key != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/drill"
 )
 
-// audited is an audit with a finding.
+// audited returns an audit with a finding.
 func audited() *drill.Audit {
 	down, back := 1.5, 0.25
 	by := uint64(8)
@@ -32,7 +32,7 @@ func audited() *drill.Audit {
 	}
 }
 
-// The audit names what was wrong, and how to have the same drill again.
+// The audit names what was wrong, and how to repeat the drill.
 func TestDrillReport(t *testing.T) {
 	plan := &drillPlan{lasts: 16 * time.Second, seed: 7}
 	var stdout bytes.Buffer

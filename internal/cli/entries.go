@@ -22,8 +22,8 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// maxInput bounds a value read from standard input, in bytes. The longest value that
-// BotWire takes, 100,000 code points, fits ten times; the daemon refuses longer ones.
+// maxInput limits a value read from standard input, in bytes. BotWire's longest value, 100,000 code
+// points, fits ten times; the daemon rejects longer ones.
 const maxInput = 4 << 20
 
 func newGetCommand(p *Program, settings *Settings) *cobra.Command {
@@ -62,7 +62,7 @@ func newGetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// withTag adds the entity tag of an answer to it, as its last field.
+// withTag adds an answer's entity tag to its JSON, as the last field.
 func withTag(body []byte, etag string) []byte {
 	object, isObject := bytes.CutSuffix(bytes.TrimSpace(body), []byte("}"))
 	tag, err := json.Marshal(etag)
@@ -97,7 +97,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		r := api.Request{Method: http.MethodPut, Header: make(http.Header)}
 		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
 			// guard 5.13
-			if cmd.Flags().Changed(name) { // an empty one, too: it must not write without the condition
+			if cmd.Flags().Changed(name) { // even an empty one: it must not write without the condition
 				r.Header.Set(name, quotedTag(*tag))
 			}
 		}
@@ -117,8 +117,8 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// quotedTag adds the quotation marks of a tag, which a shell may have taken off. A list of tags
-// stays as it is.
+// quotedTag adds a tag's quotation marks, which a shell may have removed. A list of tags stays
+// unchanged.
 func quotedTag(tag string) string {
 	if tag == "*" || strings.ContainsAny(tag, `", `) {
 		return tag
@@ -126,8 +126,8 @@ func quotedTag(tag string) string {
 	return `"` + tag + `"`
 }
 
-// valueFrom takes the value from the remaining arguments, or else from stdin. It refuses
-// text that is not UTF-8: JSON cannot carry that unchanged.
+// valueFrom takes the value from the remaining arguments, or else from stdin. It rejects text that is
+// not UTF-8: JSON cannot carry it unchanged.
 func valueFrom(args []string, stdin io.Reader) (string, error) {
 	value := ""
 	if len(args) > 0 && args[0] != "-" {
@@ -172,7 +172,7 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// entry makes a request about one entry, to whose path it adds the names.
+// entry makes a request about one entry and sets its path.
 func (f *Settings) entry(ctx context.Context, namespace, key string, r api.Request) (*api.Answer, error) {
 	c, err := f.connect()
 	if err != nil {
@@ -183,7 +183,7 @@ func (f *Settings) entry(ctx context.Context, namespace, key string, r api.Reque
 	if !api.IsRefused(err, http.StatusNotFound) {
 		return answer, err
 	}
-	// A name with a slash is another path, which BotWire does not know.
+	// With a slash, a name becomes another path, which BotWire does not know.
 	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
 		return nil, &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
@@ -220,11 +220,11 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 			}
 			most := math.MaxInt
 			if query.Has("limit") {
-				most, _ = strconv.Atoi(query.Get("limit")) // limit has made it of a number
+				most, _ = strconv.Atoi(query.Get("limit")) // limit has formatted it as a number
 			}
 			return p.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
 		}
-		// BotWire would take a slash in the namespace for the one before a key.
+		// BotWire would take a slash in the namespace for the separator before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
 			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 		}
@@ -250,14 +250,13 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 }
 
 const (
-	// listedKeys is how many keys BotWire lists unless it is asked for another number, and
-	// maxListedKeys the most that it lists.
+	// listedKeys is how many keys BotWire lists by default, and maxListedKeys is its maximum.
 	listedKeys    = 100
 	maxListedKeys = 1000
 )
 
-// tellOfMore says on stderr that a list may not be all: one of nobody's choice of a limit, or
-// one as long as BotWire's can be.
+// tellOfMore says on stderr that a list may be incomplete: it is as long as the default limit, or as
+// BotWire's maximum.
 func (p *Program) tellOfMore(n int, query url.Values) {
 	switch {
 	case n >= maxListedKeys:
@@ -275,8 +274,8 @@ func printKeys(w io.Writer, keys []api.Listed) error {
 	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
 
-// limitFlag adds --limit, whose default is the service's own. The function that it returns
-// makes the query, once the flags are parsed.
+// limitFlag adds --limit. The default is the service's own. The returned function builds the query
+// after the flags are parsed.
 func limitFlag(cmd *cobra.Command, otherwise, most int) func() (url.Values, error) {
 	limit := cmd.Flags().Int("limit", otherwise, fmt.Sprintf("how many to print, from 1 to %d", most))
 	return func() (url.Values, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 )
 
-// ExitMissing is the exit code of a command that has done its work and found that something is
-// missing, which a person has to look at.
+// ExitMissing is the exit code of a command that has done its work, but found that something is missing
+// and needs a user's attention.
 const ExitMissing = 3
 
-// ExitCodes are all exit codes, for the help, the manual pages and docs/commands.md.
+// ExitCodes returns all exit codes, for the help, the manual pages and docs/commands.md.
 func ExitCodes() [][2]string {
 	return [][2]string{
 		{strconv.Itoa(ExitOK), "the command has done what it was asked for"},
@@ -26,7 +26,7 @@ func ExitCodes() [][2]string {
 	}
 }
 
-// ExitCodesTopic is the page of "botwired help exit-codes".
+// ExitCodesTopic returns the text of "botwired help exit-codes".
 func ExitCodesTopic() string {
 	var b strings.Builder
 	b.WriteString("The exit codes of botwired's commands.\n\n")

@@ -55,8 +55,8 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 type exporting struct {
 	*Program
 	client  *attach.Client
-	entries int      // of all namespaces
-	lacking []string // what may be missing, by namespace
+	entries int      // in all namespaces so far
+	lacking []string // what may be missing, per namespace
 }
 
 func (x *exporting) export(ctx context.Context, namespace string) error {
@@ -94,7 +94,7 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// verdict is an error if something may be missing.
+// verdict returns an error if something may be missing.
 func (x *exporting) verdict() error {
 	if len(x.lacking) == 0 {
 		return nil
@@ -102,11 +102,11 @@ func (x *exporting) verdict() error {
 	return &term.Exit{Code: ExitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
 }
 
-// shownEvery is how many entries are between two lines of progress.
+// shownEvery is the number of entries between two updates of the progress.
 const shownEvery = 100
 
-// progress counts the entries on the terminal. Where there is no terminal, or they are on it
-// themselves, it shows nothing.
+// progress shows the number of entries on the terminal. It shows nothing without a terminal, or if the
+// entries are printed there.
 func (x *exporting) progress() {
 	if x.entries%shownEvery == 0 && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
 		x.ShowLine(words.Plural(x.entries, "entry") + " exported")

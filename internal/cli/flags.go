@@ -10,14 +10,13 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// ClientSettings are those by which a command finds the running daemon.
+// ClientSettings are the settings with which a command finds the running daemon.
 var ClientSettings = []string{"listen", "auth.token_file"}
 
-// SettingOf is the annotation of a setting's flag, and of a command whose constructor has said
-// which settings it takes.
+// SettingOf is the annotation of a setting's flag, and of a command that has declared its settings.
 const SettingOf = "setting"
 
-// Takes gives a command the flags of the settings that it reads, and of the configuration file.
+// Takes gives a command the flags of the settings that it reads, and --config.
 func (f *Settings) Takes(cmd *cobra.Command, names ...string) {
 	f.takesNone(cmd)
 	flags := cmd.Flags()
@@ -38,7 +37,7 @@ func (f *Settings) takesNone(cmd *cobra.Command) {
 	cmd.Annotations[SettingOf] = ""
 }
 
-// makeClients gives a client's settings to the commands that have declared none.
+// makeClients gives ClientSettings to the commands that have declared no settings.
 func (f *Settings) makeClients(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		f.makeClients(sub)
@@ -50,7 +49,6 @@ func (f *Settings) makeClients(cmd *cobra.Command) {
 	}
 }
 
-// AllSettings returns the names of all settings.
 func AllSettings() []string {
 	var names []string
 	for _, s := range config.Settings() {
@@ -59,7 +57,7 @@ func AllSettings() []string {
 	return names
 }
 
-// clusterSettings are the names of the settings that say how botwired reaches a bucket.
+// clusterSettings returns the names of the settings for reaching a bucket.
 func clusterSettings() (names []string) {
 	for _, s := range config.Settings() {
 		if strings.HasPrefix(s.Name, "upstream.nats.") {
@@ -69,8 +67,7 @@ func clusterSettings() (names []string) {
 	return names
 }
 
-// HideSettings keeps the flags of all settings but some out of the help of a command that takes
-// more than it needs on most days.
+// HideSettings hides the flags of all settings except some from a command's help.
 func HideSettings(cmd *cobra.Command, except ...string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if setting := f.Annotations[SettingOf]; setting != nil {
@@ -102,8 +99,8 @@ func (f *Settings) flag(s config.Setting) *pflag.Flag {
 	}
 }
 
-// settingValue passes a flag's text on as it is: config judges it, together with the
-// values of the other sources.
+// settingValue stores a flag's text unchanged: config validates it together with the values from other
+// sources.
 type settingValue struct {
 	name, kind string
 	into       map[string]string
@@ -117,8 +114,7 @@ func (v *settingValue) Set(text string) error {
 	return nil
 }
 
-// flagSpelling accepts a setting's flag with dots and underscores, too, and its short
-// form.
+// flagSpelling also accepts a setting's flag with dots or underscores, and its short form.
 func flagSpelling() func(*pflag.FlagSet, string) pflag.NormalizedName {
 	aliases := map[string]string{}
 	for _, s := range config.Settings() {

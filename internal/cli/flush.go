@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flushWaits is for how many namespaces a flush that fails says why they wait.
+// flushWaits is for how many namespaces a failed flush says why they wait.
 const flushWaits = 3
 
 func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
@@ -63,7 +63,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// stillPending returns the error of a flush whose time is up.
+// stillPending returns the error of a flush that timed out.
 func stillPending(result *api.Flushed, timeout time.Duration) error {
 	are := "are"
 	if result.Pending == 1 {
@@ -80,18 +80,18 @@ func stillPending(result *api.Flushed, timeout time.Duration) error {
 		words.Plural(result.Pending, "write"), are, config.FormatDuration(timeout), result.Settled, result.Dead, term.Printable(waits))
 }
 
-// showPending is showProgress with the number of pending writes.
+// showPending is ShowProgress with the number of pending writes.
 func showPending(ctx context.Context, p *Program, c *attach.Client, namespace string) (stop func()) {
 	return p.ShowProgress(ctx, func(ctx context.Context) string {
 		pending, err := pendingNow(ctx, c, namespace)
 		if err != nil {
-			return "" // a line on the terminal is not worth an error
+			return "" // an error here must not fail the flush
 		}
 		return strconv.Itoa(pending) + " pending"
 	})
 }
 
-// pendingNow returns how many writes are pending, of a namespace if it is not empty.
+// pendingNow returns how many writes are pending: in a namespace, or in all if it is "".
 func pendingNow(ctx context.Context, c *attach.Client, namespace string) (int, error) {
 	s, err := c.Status(ctx)
 	switch {

@@ -66,7 +66,7 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// confirmForget asks, and says how much there is to lose.
+// confirmForget asks first, and says how much would be lost.
 func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
 	lost := ""
 	s, err := c.Status(ctx)
@@ -81,7 +81,7 @@ func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace
 	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
-// forgetEntry has the daemon drop its copy of one entry.
+// forgetEntry makes the daemon drop its copy of one entry.
 func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {
 	r := api.Request{Method: http.MethodPost, Path: api.Surface("forget"), Query: url.Values{"namespace": {namespace}, "key": {key}}}
 	err := ask(ctx, p, c, r, asJSON, func(so *api.ForgottenEntry) error {
@@ -99,7 +99,7 @@ func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, k
 	return err
 }
 
-// acceptUpstream has the daemon go on with a bucket as it is. Unless yes is set, it asks first.
+// acceptUpstream makes the daemon go on with the bucket as it is. Unless yes is set, it asks first.
 func acceptUpstream(ctx context.Context, p *Program, c *attach.Client, yes, asJSON bool) error {
 	if !yes {
 		if err := p.Confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?"); err != nil {

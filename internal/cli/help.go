@@ -11,11 +11,10 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// ExitCodesName is the name of the help topic about exit codes. No command has this name.
+// ExitCodesName is the help topic about exit codes. It is not a command.
 const ExitCodesName = "exit-codes"
 
-// newHelpCommand returns the help command. Unlike cobra's own, it fails for a command that does not
-// exist.
+// newHelpCommand returns the help command. Unlike cobra's, it fails for an unknown command.
 func newHelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "help [COMMAND] [--all]",
@@ -37,7 +36,7 @@ func newHelpCommand() *cobra.Command {
 				return err
 			}
 			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) {
-				_ = target.Flags().Set(allName, "true") // it parses
+				_ = target.Flags().Set(allName, "true") // "true" always parses
 			}
 			return target.Help()
 		},
@@ -82,7 +81,7 @@ func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 		cmd.Flags().BoolP("help", "h", false, "show this help")
 		if hidesSettings(cmd) {
 			cmd.Flags().Bool(allName, false, allUsage)
-			cmd.Flags().Lookup(allName).Hidden = cmd.HasParent() // the help of botwired itself lists it
+			cmd.Flags().Lookup(allName).Hidden = cmd.HasParent() // only the root's help lists it
 			cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 				if cmd.HasParent() && cmd.Flags().Changed(allName) {
 					return Usagef("--%s: expected --help beside it", allName)
@@ -93,8 +92,8 @@ func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 	})
 }
 
-// allName is the flag that makes the help show everything, and allUsage tells it from a command's own
-// flag of that name.
+// allName is the flag that makes the help show everything. allUsage tells it from a command's own flag
+// of that name.
 const (
 	allName  = "all"
 	allUsage = "with --help: show all commands, or the flags of all settings"
@@ -107,7 +106,7 @@ func hidesSettings(cmd *cobra.Command) (hides bool) {
 	return hides
 }
 
-// completionPlaces say where the script of a shell goes.
+// completionPlaces says where each shell's script goes.
 var completionPlaces = map[string]string{
 	"bash": "Put it into the file ~/.local/share/bash-completion/completions/botwired, for which bash needs the package " +
 		"bash-completion, and open a new shell.",
@@ -117,7 +116,7 @@ var completionPlaces = map[string]string{
 	"powershell": "To have it in every session, add the line \"botwired completion powershell | Out-String | Invoke-Expression\" to $PROFILE.",
 }
 
-// setCompletion makes cobra's own command fail for a shell that it does not know, and for arguments.
+// setCompletion makes cobra's completion command fail for an unknown shell and for extra arguments.
 func setCompletion(root *cobra.Command, settings *Settings) {
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
@@ -150,7 +149,7 @@ func EachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// helpColumns bounds the width of a help: longer lines are hard to read.
+// helpColumns limits the width of the help: longer lines are hard to read.
 const helpColumns = 100
 
 // helpPage is the help of a command.
@@ -202,7 +201,7 @@ func (h *helpPage) section(b *strings.Builder, title, text string) {
 	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.Bold(title+":"), strings.TrimRight(text, "\n"))
 }
 
-// listing has a line for each command.
+// listing returns a line for each command.
 func (h *helpPage) listing(commands []*cobra.Command) string {
 	longest := 0
 	for _, cmd := range h.cmd.Commands() {
@@ -219,7 +218,6 @@ func (h *helpPage) listing(commands []*cobra.Command) string {
 	return b.String()
 }
 
-// aboutOf returns the paragraph at the top of a command's help.
 func aboutOf(cmd *cobra.Command) string {
 	if cmd.Long != "" {
 		return cmd.Long
@@ -229,16 +227,16 @@ func aboutOf(cmd *cobra.Command) string {
 
 // IsShown reports whether the help lists a command.
 func IsShown(cmd *cobra.Command) bool {
-	return cmd.IsAvailableCommand() || cmd.Name() == "help" // which cobra hides
+	return cmd.IsAvailableCommand() || cmd.Name() == "help" // cobra hides it
 }
 
-// Group holds the commands that the help lists under one title.
+// Group is a group of commands with a title in the help.
 type Group struct {
 	title    string
 	Commands []*cobra.Command
 }
 
-// GroupsOf returns the commands below a command in their groups, without the hidden ones.
+// GroupsOf returns a command's subcommands in their groups, without the hidden ones.
 func GroupsOf(cmd *cobra.Command) (groups []Group) {
 	titles := append(cmd.Groups(), &cobra.Group{Title: "Commands"})
 	for _, group := range titles {
@@ -264,12 +262,12 @@ func commandsOf(cmd *cobra.Command, names []string) (found []*cobra.Command) {
 	return found
 }
 
-// FlagsOf returns the flags that a help shows: the command's own, and the flags of settings. all adds the
+// FlagsOf returns the flags that the help shows: the command's own, and those of settings. all adds the
 // hidden settings.
 func FlagsOf(cmd *cobra.Command, all bool) (own, settings *pflag.FlagSet) {
 	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	settings.SortFlags = false
-	cmd.Flags().SortFlags = false // the settings have the order of their table
+	cmd.Flags().SortFlags = false // the settings keep the order of their table
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch isSetting := f.Annotations[SettingOf] != nil; {
 		case isSetting && (all || !f.Hidden):

@@ -43,12 +43,12 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// historyRequest asks for the states of an entry. The tag of the answer is the newest one's.
+// historyRequest asks for the states of an entry. The answer's ETag is that of the newest state.
 func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
 }
 
-// noHistory returns an error of such a request in a person's words.
+// noHistory makes the error of such a request readable.
 func noHistory(err error, id entryID) error {
 	if isGone(err) {
 		return fmt.Errorf("key not found: %s", term.Printable(id.String()))
@@ -56,7 +56,7 @@ func noHistory(err error, id entryID) error {
 	return err
 }
 
-// beginning is the value as far as a table has room for it.
+// beginning shortens a value to shownValue characters.
 func beginning(value string) string {
 	runes := []rune(value)
 	if len(runes) > shownValue {
@@ -65,7 +65,7 @@ func beginning(value string) string {
 	return value
 }
 
-// stateText is a state in a sentence.
+// stateText describes a state.
 func stateText(w io.Writer, r *api.Revision) string {
 	text := "a delete"
 	if r.Value != nil {
@@ -74,7 +74,7 @@ func stateText(w io.Writer, r *api.Revision) string {
 	return text + ", written " + term.Moment(w, term.Unix(r.UpdatedAt))
 }
 
-// revisionName is the number of a state that upstream keeps.
+// revisionName returns a state's revision number, or "pending".
 func revisionName(r *api.Revision) string {
 	if r.Revision == nil {
 		return "pending"
@@ -149,8 +149,8 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// toUndo asks whether to undo, and returns the tag of the state that the question was about. It
-// asks nothing if the daemon is going to refuse.
+// toUndo asks whether to undo, and returns the tag of the state that it asked about. If the daemon will
+// refuse the undo, it does not ask.
 func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to uint64) (tag string, err error) {
 	shown, err := c.Do(ctx, historyRequest(id))
 	if err != nil {
@@ -170,9 +170,10 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to ui
 		id, stateText(w, now), revisionName(earlier), stateText(w, earlier)))
 }
 
-// stateBefore returns the state of a revision, or with 0 the one before the newest; nil if there is none.
+// stateBefore returns the state of revision to, or the state before the newest if to is 0. It returns
+// nil if there is none.
 func stateBefore(states *api.Revisions, to uint64) *api.Revision {
-	for i := 1; i < len(states.Revisions); i++ { // the first one is the state as it is
+	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
 		if r := &states.Revisions[i]; to == 0 || r.Revision != nil && *r.Revision == to {
 			return r
 		}

@@ -95,7 +95,7 @@ func newImportCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// openImport opens the file to be imported. It reads a file that can be read only once into memory.
+// openImport opens the file to import. If it is not a regular file, it reads all of it into memory.
 func (p *Program) openImport(args []string) (file io.ReadSeekCloser, name string, err error) {
 	if len(args) == 0 || args[0] == "-" {
 		if file, err = inMemory(p.Stdin); err != nil {
@@ -120,7 +120,7 @@ func (p *Program) openImport(args []string) (file io.ReadSeekCloser, name string
 	return file, args[0], err
 }
 
-// inMemory reads all of a stream.
+// inMemory reads a whole stream into memory.
 func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
 	text, err := io.ReadAll(r)
 	return struct {
@@ -129,8 +129,8 @@ func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
 	}{bytes.NewReader(text), io.NopCloser(nil)}, err
 }
 
-// linesOf yields the lines of a file, each with its end and valid until the next one. After the last
-// line it yields an error, if there was one: bufio.ErrBufferFull if a line is longer than any entry.
+// linesOf yields the lines of a file, each with its line end and valid until the next one. After the
+// last line it yields the error, if any: bufio.ErrBufferFull if a line is longer than any entry.
 func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		in := bufio.NewReaderSize(file, api.MaxLine+len("\r\n"))
@@ -147,19 +147,19 @@ func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// checked says what checkImport has found in a file.
+// checked is what checkImport found in a file.
 type checked struct {
 	entries int
-	bytes   int64  // of the lines that are complete
-	lacks   string // what the export has been known to lack
-	cut     int    // the number of a last line that is cut in the middle; 0 if none is
+	bytes   int64  // of the complete lines
+	lacks   string // what the export lacked, as it said
+	cut     int    // the number of a last line that is cut in the middle, or 0
 }
 
-// checkImport looks through a file. Every line has to be an entry, or the end of those before it.
-// After the last entry there has to be an end, unless the file is a partial one: its last line may
+// checkImport checks a whole file. Every line must be an entry, or an end line for the entries before
+// it. The last entry must be followed by an end line, unless partial is set: then the last line may
 // also be cut in the middle.
 func checkImport(file io.Reader, partial bool) (found checked, err error) {
-	number, open, ended := 0, 0, partial // open entries are those that no end has counted
+	number, open, ended := 0, 0, partial // open counts the entries since the last end line
 	for raw, err := range linesOf(file) {
 		number++
 		size, whole := len(raw), bytes.HasSuffix(raw, []byte{'\n'})
@@ -206,15 +206,14 @@ func checkImport(file io.Reader, partial bool) (found checked, err error) {
 }
 
 const (
-	// importLines and importBytes bound a request of an import: short ones show progress.
+	// importLines and importBytes limit a request of an import: short requests show progress.
 	importLines = 200
 	importBytes = 1 << 20
-	// importPatience bounds one request: the daemon works, or waits for upstream and for room, for some
-	// 10 s, and then says why it waits.
+	// importPatience limits one request. The daemon works, or waits for upstream or room, for about 10
+	// s, and then says why it waits.
 	importPatience = 30 * time.Second
 )
 
-// importCounts counts entries by their outcome.
 type importCounts struct {
 	Written int `json:"written"`
 	Same    int `json:"same"`
@@ -223,15 +222,15 @@ type importCounts struct {
 
 func (n *importCounts) all() int { return n.Written + n.Same + n.Older }
 
-// importing is an import under way.
+// importing is an import in progress.
 type importing struct {
 	*Program
 	client  *attach.Client
 	query   url.Values
-	entries int // of the file
+	entries int // in the file
 	done    importCounts
-	shown   bool // the terminal shows a line
-	told    bool // without a terminal, it has said that it waits
+	shown   bool // the terminal shows a progress line
+	told    bool // it has said that it waits, without a terminal
 }
 
 // run sends the file in parts.
@@ -247,7 +246,7 @@ func (x *importing) run(ctx context.Context, file io.Reader) error {
 				return err
 			}
 			first += lines
-			part, lines = nil, 0 // the request before may still hold the bytes
+			part, lines = nil, 0 // the previous request may still hold the bytes
 		}
 		part = append(part, line...)
 		lines++
@@ -261,7 +260,7 @@ func (x *importing) run(ctx context.Context, file io.Reader) error {
 	return nil
 }
 
-// send sends lines until all of them are done. first is the number of the first line in the file.
+// send sends lines until all are done. first is the number of the first line in the file.
 func (x *importing) send(ctx context.Context, text []byte, first int) error {
 	for len(text) > 0 {
 		r := api.Request{Method: http.MethodPost, Path: api.Surface("import"), Query: x.query, Body: text, Within: api.FirstByte + importPatience}
@@ -302,8 +301,7 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 	return nil
 }
 
-// wait shows why the import waits, and waits for a moment. Where there is no terminal, it says so
-// once.
+// wait shows why the import waits, and waits for a tick. Without a terminal, it says why only once.
 func (x *importing) wait(ctx context.Context, why string) error {
 	if x.progress(why); !x.told && !x.shown {
 		x.told = true
@@ -319,7 +317,7 @@ func (x *importing) wait(ctx context.Context, why string) error {
 	}
 }
 
-// progress keeps a line on the terminal. Where there is no terminal it shows nothing.
+// progress updates the progress line on the terminal. Without a terminal it shows nothing.
 func (x *importing) progress(why string) {
 	if !x.IsTerminal(x.Stderr) {
 		return

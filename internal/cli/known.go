@@ -13,11 +13,11 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// knownPage is how many entries one request of list --prefix asks for.
+// knownPage is how many entries list --prefix requests at a time.
 const knownPage = 1000
 
-// listKnown prints, in the order of the keys, what the daemon knows of a namespace: more than
-// BotWire lists. It prints a page as soon as it has come.
+// listKnown prints the entries of a namespace that the daemon knows, in key order. They may be more
+// than BotWire lists. It prints each page when it arrives.
 func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, prefix string, most int, asJSON bool) error {
 	if invalid := wire.CheckNamespace(namespace); invalid != nil {
 		return &api.Refused{Status: invalid.Status, Body: invalid.Body}
@@ -36,7 +36,7 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 			return err
 		}
 		if part.Next != nil && *part.Next <= after {
-			return c.Foreign() // it would go on for ever
+			return c.Foreign() // otherwise this loop would never end
 		}
 		if err := p.printKnown(part.Entries, printed == 0, asJSON); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 	return nil
 }
 
-// printKnown prints entries: a line of JSON each, or the part of a table.
+// printKnown prints entries: one line of JSON each, or rows of a table.
 func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 	var errs []error
 	rows := make([][]string, 0, len(entries))

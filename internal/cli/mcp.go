@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// mcpOptions limits a client of "botwired mcp".
+// mcpOptions restricts what a client of "botwired mcp" can do.
 type mcpOptions struct {
 	namespace *string
 	readOnly  *bool
@@ -41,7 +41,7 @@ func (o mcpOptions) check() error {
 	return nil
 }
 
-// mcpSettings are those that the help of "botwired mcp" and of its installation shows.
+// mcpSettings are the settings in the help of "botwired mcp" and "botwired mcp install".
 var mcpSettings = append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, ClientSettings...)
 
 func newMCPCommand(p *Program, settings *Settings) *cobra.Command {
@@ -65,14 +65,14 @@ func newMCPCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		return serveMCP(cmd.Context(), p, settings, options)
 	}
-	settings.Takes(cmd, AllSettings()...) // it hands them to the daemon that it starts
+	settings.Takes(cmd, AllSettings()...) // it passes them to the daemon that it starts
 	HideSettings(cmd, mcpSettings...)
 	cmd.AddCommand(newMCPInstallCommand(p, settings))
 	return cmd
 }
 
-// serveMCP serves the client on stdin and stdout until that closes stdin, or ctx ends. It begins
-// before the daemon is ready: a client's first requests need none.
+// serveMCP serves the client on stdin and stdout until the client closes stdin or ctx ends. It starts
+// before the daemon is ready: a client's first requests do not need it.
 func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOptions) error {
 	use, err := p.attaches("botwired mcp", settings)
 	if err != nil {
@@ -88,7 +88,7 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not end the daemon's last flush
+	signal.Ignore(syscall.SIGPIPE) // a client that goes away must not cut off the daemon's last flush
 	logger = p.Open(serverlog.LevelOf(use.Loaded.Config.Log))
 	server := mcp.New(mcp.Options{
 		Daemon:    api.Options{Listen: use.Loaded.Config.Listen, Token: token, Transport: link},
@@ -107,7 +107,7 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 	if cause := context.Cause(serving); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	} else if ctx.Err() != nil {
-		err = nil // a signal is how a client ends this
+		err = nil // clients also end it with a signal
 	}
 	fail(nil)
 	<-attached

@@ -58,7 +58,7 @@ func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
 	flags.BoolVar(&in.remove, "remove", false, "take the server out again")
 	settings.Takes(cmd, AllSettings()...)
 	HideSettings(cmd, mcpSettings...)
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp)) // fails only without such a flag
 	return cmd
 }
 
@@ -73,10 +73,10 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if err := in.options.check(); err != nil {
 		return err
 	}
-	if wire.CheckNamespace(in.name) != nil { // the characters that all clients take
+	if wire.CheckNamespace(in.name) != nil { // all clients accept these characters
 		return Usagef("--name = %q: expected 1 to 64 characters of a-z, A-Z, 0-9, _ and -", in.name)
 	}
-	if in.loaded, err = in.settings.Load(nil); err != nil { // so that a mistake shows here, and not in the client
+	if in.loaded, err = in.settings.Load(nil); err != nil { // so that an error shows here, not in the client
 		return err
 	}
 	if in.client == "" {
@@ -130,7 +130,7 @@ func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) er
 	return errors.Join(err, failed)
 }
 
-// server returns the command that the client is to start.
+// server returns the command that the client will start.
 func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	program, err := ownPath()
 	if err != nil {
@@ -146,8 +146,8 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, in.settings.absolute(in.loaded)...)}, nil
 }
 
-// absolute returns the flags of the settings given, with absolute paths: a client starts its servers in a
-// directory of its own. The name of a context of NATS stays a name.
+// absolute returns the flags of the given settings, with absolute paths: a client starts its servers in
+// its own directory. The name of a NATS context stays a name.
 func (f *Settings) absolute(loaded *config.Loaded) []string {
 	flags := *f
 	flags.values = maps.Clone(f.values)
@@ -167,8 +167,8 @@ func (f *Settings) absolute(loaded *config.Loaded) []string {
 	return flags.settingArguments()
 }
 
-// ownPath returns the absolute path of this program. It prefers the name by which a shell finds it: an
-// update may move the file behind that.
+// ownPath returns the absolute path of this program. It prefers the path in which a shell finds it: an
+// update may move the file behind a link.
 func ownPath() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -186,7 +186,8 @@ func ownPath() (string, error) {
 	return self, nil
 }
 
-// WarningOfCache says that the client will not find its server once the cache of uvx or npx is emptied.
+// WarningOfCache returns a warning if the program is in the cache of uvx or npx: once that is emptied,
+// the client does not find its server.
 func WarningOfCache(program string) string {
 	for folder, instead := range map[string]string{"/archive-v": "uv tool install botwired", "/_npx/": "npm install --global botwired"} {
 		if strings.Contains(filepath.ToSlash(program), folder) {

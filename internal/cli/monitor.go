@@ -50,12 +50,11 @@ func newMonitorCommand(p *Program, settings *Settings) *cobra.Command {
 		if err := c.Events(cmd.Context(), r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
 			return err
 		}
-		return nil // Ctrl-C is how it ends
+		return nil // ended by Ctrl-C
 	}
 	return cmd
 }
 
-// monitoring prints requests.
 type monitoring struct {
 	process *Program
 	client  *attach.Client
@@ -63,7 +62,7 @@ type monitoring struct {
 	asJSON  bool
 }
 
-// opened prints the header of the table on a screen.
+// opened prints the table's header on a screen.
 func (m *monitoring) opened() {
 	if s, ok := m.out.(*term.Screen); ok && !m.asJSON {
 		fmt.Fprintf(s, "%s\n", s.Bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
@@ -81,7 +80,7 @@ func (m *monitoring) visit(event api.Event) error {
 		return err
 	case "request":
 	default:
-		return nil // a newer daemon may tell more
+		return nil // a newer daemon may send more kinds
 	}
 	if m.asJSON {
 		return term.JSON(m.out, event.Data)
@@ -98,18 +97,18 @@ func (m *monitoring) visit(event api.Event) error {
 	return err
 }
 
-// fields returns a request for programs, with a tab between two fields.
+// fields formats a request for programs, with tabs between the fields.
 func fields(r *api.AnsweredRequest) string {
 	age := "-"
 	if r.AgeSeconds != nil {
-		number, _ := json.Marshal(*r.AgeSeconds) // as the daemon has written it
+		number, _ := json.Marshal(*r.AgeSeconds) // in the daemon's format
 		age = string(number)
 	}
 	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d", term.Instant(term.Unix(r.At)), term.Printable(r.Method), term.Printable(r.Path), r.Status,
 		term.Printable(cmp.Or(r.Answered, "-")), age, r.Microseconds, r.Bytes)
 }
 
-// requestLine returns a request for a person. The columns of fixed width come first, because names have
+// requestLine formats a request for people. The columns of fixed width come first, because names have
 // any length.
 func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
 	target := joined(r.Namespace, r.Key)
@@ -126,7 +125,7 @@ func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
 	return line + s.Dim("  "+term.Size(int64(r.Bytes)))
 }
 
-// microseconds formats a duration in microseconds, or from 10 ms on in milliseconds.
+// microseconds formats a duration in microseconds, or from 10 ms in milliseconds.
 func microseconds(us int64) string {
 	if us >= 10_000 {
 		return fmt.Sprintf("%.1fms", float64(us)/1000)
@@ -146,7 +145,7 @@ func statusIn(p term.Palette, status int) string {
 	return p.Red(text)
 }
 
-// sourceIn colours the source of an answer. Answers for which upstream was asked stand out.
+// sourceIn colours the source of an answer. Stale answers and answers from upstream stand out.
 func sourceIn(p term.Palette, answered string) string {
 	if strings.HasPrefix(answered, "upstream") || strings.HasPrefix(answered, "stale") {
 		return p.Yellow(answered)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// listedPending is how many pending writes botwired lists unless it is asked for another
-	// number, and maxListedPending the most that it lists.
+	// listedPending is how many pending writes botwired lists by default, and maxListedPending is the
+	// maximum.
 	listedPending    = 100
 	maxListedPending = 10_000
 )
@@ -70,14 +70,13 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// tellOfMorePending says on stderr how many writes are pending if the list, which ends at its limit,
-// lacks some.
+// tellOfMorePending says on stderr how many writes are pending, if more than were listed.
 func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, listed int, namespace string) error {
 	all, err := pendingNow(ctx, c, namespace)
 	if err != nil {
 		return err
 	}
-	if all <= listed { // upstream has taken some meanwhile
+	if all <= listed { // some have settled meanwhile
 		return nil
 	}
 	more := ""
@@ -88,7 +87,7 @@ func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, liste
 	return err
 }
 
-// nextAttempt returns when a write is tried next: at the end of what it waits for, if that is known.
+// nextAttempt returns when a write is next tried: when its wait ends, if that is known.
 func nextAttempt(w io.Writer, each *api.PendingWrite) string {
 	due := each.NextAttempt
 	if each.Waits != nil && each.Waits.Until != nil {

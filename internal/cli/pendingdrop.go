@@ -62,8 +62,8 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// toDrop asks whether to drop the pending write of an entry, and returns its number: a newer
-// one, which nobody was asked about, stays.
+// toDrop asks whether to drop the pending write of an entry, and returns its number. A newer write,
+// which the user was not asked about, then stays.
 func (p *Program) toDrop(ctx context.Context, c *attach.Client, id entryID) (seq string, err error) {
 	query := url.Values{"namespace": {id.Namespace}, "limit": {fmt.Sprint(maxListedPending)}}
 	var listed api.Pending

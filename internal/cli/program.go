@@ -1,5 +1,6 @@
-// Package cli is botwired's command line: the tree of commands, their flags and help, and the commands that
-// ask a running daemon by package api. The program adds those that serve, or that open the data directory.
+// Package cli is botwired's command line: the tree of commands, their flags and help, and the commands
+// that use package api to ask a running daemon. The program adds the commands that serve or open the
+// data directory.
 package cli
 
 import (
@@ -19,23 +20,23 @@ import (
 // Exit codes.
 const (
 	ExitOK    = 0
-	ExitError = 1 // the command failed, or the configuration is not valid
+	ExitError = 1 // the command failed, or the configuration is invalid
 	ExitUsage = 2 // botwired does not understand the command line
 )
 
-// Program is one run of the program: its command line, and all by which commands reach the outside world.
+// Program is one run of the program: its command line, and its access to the outside world.
 type Program struct {
 	term.Terminal
 	Args    []string
-	Own     func(*Program, *Settings) []*cobra.Command // the commands that are not over HTTP
-	Log     *serverlog.Writer                          // a server's, between it and stderr; else nil
-	Ignored []os.Signal                                // by whoever started the process
+	Own     func(*Program, *Settings) []*cobra.Command // the commands that do not ask a daemon over HTTP
+	Log     *serverlog.Writer                          // of a server, in front of stderr; else nil
+	Ignored []os.Signal                                // ignored by the process's parent
 }
 
-// Run carries out the command line, and returns the exit code.
+// Run runs the command line, and returns the exit code.
 func (p *Program) Run(ctx context.Context) int {
 	root := NewRoot(p)
-	root.SetArgs(append([]string{}, p.Args...)) // never nil, which would mean os.Args
+	root.SetArgs(append([]string{}, p.Args...)) // not nil: that would mean os.Args
 	err := root.ExecuteContext(ctx)
 	if p.Log != nil {
 		defer p.Log.End(serverlog.LogDrain)
@@ -61,9 +62,8 @@ func (p *Program) Run(ctx context.Context) int {
 	return ExitError
 }
 
-// Open returns the logger of a server. It writes text to a terminal and JSON elsewhere: to a
-// service manager, a container's log, a file or a pipe. The process writes the end of the log when
-// it ends.
+// Open returns a server's logger. It writes text to a terminal, and JSON to anything else: a service
+// manager, a container's log, a file or a pipe. The rest of the log is written when the process ends.
 func (p *Program) Open(level slog.Leveler) *slog.Logger {
 	logger, w := serverlog.Open(p.Stderr, p.IsTerminal(p.Stderr), level)
 	p.Log = w
@@ -82,7 +82,7 @@ func (p *Program) say(line string) {
 // UsageError is a mistake in the command line.
 type UsageError struct{ err error }
 
-// Error says what is wrong.
+// Error returns what is wrong.
 func (e *UsageError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
@@ -100,8 +100,8 @@ type Settings struct {
 	file    string            // --config
 }
 
-// Load makes the configuration in force. defaults replaces the defaults of single
-// settings for one command; it may be nil.
+// Load loads the configuration in force. defaults replaces the defaults of some settings for one
+// command, and may be nil.
 func (f *Settings) Load(defaults map[string]string) (*config.Loaded, error) {
 	return config.Load(f.sources(defaults))
 }
@@ -110,7 +110,7 @@ func (f *Settings) sources(defaults map[string]string) config.Sources {
 	return config.Sources{Flags: f.values, Environ: f.process.Environ, File: f.file, Defaults: defaults}
 }
 
-// LoadWithDataDir is load for a command that uses the data directory.
+// LoadWithDataDir is Load for a command that uses the data directory.
 func (f *Settings) LoadWithDataDir(defaults map[string]string) (*config.Loaded, error) {
 	loaded, err := f.Load(defaults)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *Settings) LoadWithDataDir(defaults map[string]string) (*config.Loaded, 
 	return loaded, loaded.RequireDataDir()
 }
 
-// LoadWithSocket is loadWithDataDir for a daemon that the service manager may have passed a socket.
+// LoadWithSocket is LoadWithDataDir for a daemon that may get a socket from the service manager.
 func (f *Settings) LoadWithSocket(socket config.Socket) (*config.Loaded, error) {
 	sources := f.sources(nil)
 	sources.Socket = socket

@@ -18,11 +18,11 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// restoreStep is how long one request waits for the end of a restoration. After it, the command
-// shows how far the daemon is.
+// restoreStep is how long one request waits for the restoration to end. Then the command shows the
+// progress.
 const restoreStep = 2 * time.Second
 
-// progressOf says how far a restoration is.
+// progressOf formats the progress of a restoration.
 func progressOf(r *api.Restoration) string {
 	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
 	if r.Waits != nil {
@@ -77,7 +77,7 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// restore asks until the restoration is over, and shows meanwhile how far it is.
+// restore repeats the request until the restoration ends, and shows the progress meanwhile.
 func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) (so *api.Restoration, body []byte, err error) {
 	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
 	if stop {
@@ -131,7 +131,7 @@ func (p *Program) reportRestore(so *api.Restoration) error {
 		words.Plural(so.Left, "entry"), term.Printable(so.Namespace))
 }
 
-// restoreAll has upstream get back all that it has lost, and waits for one namespace after the other.
+// restoreAll gives upstream back all that it has lost, and waits for the namespaces one by one.
 func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) error {
 	return ask(ctx, p, c, decideLoss("restore"), asJSON, func(so *api.Accepted) error {
 		if so.Lost != "" {
@@ -145,7 +145,7 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 	})
 }
 
-// restoreEach goes on after a namespace that could not be restored.
+// restoreEach goes on if a namespace could not be restored.
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {

@@ -17,10 +17,10 @@ Begin with "botwired serve" in one terminal and "botwired status" in another.`
 const rootExamples = `  botwired run -- python agent.py                       # a daemon beside it
   botwired serve --upstream embedded --data-dir trial   # without a network`
 
-// EveryDay are the commands that the help shows unless it is asked for all.
+// EveryDay lists the commands that the help shows by default.
 var EveryDay = []string{"run", "serve", "status", "get", "set", "list", "doctor", "mcp"}
 
-// The groups of the commands in the help of all.
+// The groups of commands in the help with --all.
 const (
 	GroupDaily    = "daily"
 	groupMemory   = "memory"
@@ -40,15 +40,15 @@ func CommandGroups() []*cobra.Group {
 	}
 }
 
-// NewRoot makes the tree of commands. A command's constructor declares what the help,
-// the manual page and the completion show of it:
+// NewRoot builds the tree of commands. A command's constructor declares what the help, the
+// manual page and the completion show of it:
 //
 //   - GroupID, for a command of the root: one of the groups above;
 //   - Example: two lines or more, each indented by two spaces and a command line that works,
-//     with a comment behind "#" if it needs one;
-//   - settings.takes(cmd, "data_dir"): the settings that it reads, whose flags it gets. Without
-//     that it gets the flags of a client (clientSettings); settings.takesNone(cmd) is for a
-//     command that needs no configuration.
+//     with a comment after "#" if needed;
+//   - settings.Takes(cmd, "data_dir"): the settings that it reads, whose flags it gets. Without
+//     that it gets the flags of [ClientSettings]; settings.takesNone(cmd) is for a command that
+//     needs no configuration.
 func NewRoot(p *Program) *cobra.Command {
 	settings := &Settings{process: p, values: map[string]string{}}
 	root := &cobra.Command{
@@ -60,7 +60,7 @@ func NewRoot(p *Program) *cobra.Command {
 		RunE:               showRoot,
 		SilenceUsage:       true,
 		SilenceErrors:      true,
-		DisableSuggestions: true, // they take several lines; noArguments has its own
+		DisableSuggestions: true, // they take several lines; NoArguments has its own
 	}
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -96,7 +96,7 @@ func NewRoot(p *Program) *cobra.Command {
 		root.AddCommand(p.Own(p, settings)...)
 	}
 	setCompletion(root, settings)
-	settings.Takes(root, AllSettings()...) // they may stand before the command
+	settings.Takes(root, AllSettings()...) // they may come before the command
 	HideSettings(root)
 	settings.makeClients(root)
 	setHelp(root, p, settings)
@@ -104,8 +104,8 @@ func NewRoot(p *Program) *cobra.Command {
 	return root
 }
 
-// showRoot answers botwired without a command. It prints the version itself: cobra's template for that would have the
-// linker keep every exported method, a quarter of the program.
+// showRoot runs botwired without a command. It prints the version itself: with cobra's template, the linker
+// would keep every exported method, a quarter of the program.
 func showRoot(cmd *cobra.Command, _ []string) error {
 	if wanted, _ := cmd.Flags().GetBool("version"); wanted { // the flag is the root's
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), build.This())

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// UnusedFlag is the flag of "botwired serve" by which "botwired run" and "botwired mcp" start it.
+// UnusedFlag is the flag with which "botwired run" and "botwired mcp" start "botwired serve".
 const UnusedFlag = "until-unused"
 
 func newRunCommand(p *Program, settings *Settings) *cobra.Command {
@@ -35,9 +35,9 @@ func newRunCommand(p *Program, settings *Settings) *cobra.Command {
 			return p.runBeside(cmd.Context(), settings, args)
 		},
 	}
-	settings.Takes(cmd, AllSettings()...) // it hands them to the daemon that it starts
+	settings.Takes(cmd, AllSettings()...) // it passes them to the daemon that it starts
 	HideSettings(cmd, append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, ClientSettings...)...)
-	cmd.Flags().SetInterspersed(false) // the flags behind COMMAND are its own
+	cmd.Flags().SetInterspersed(false) // the flags after COMMAND are its own
 	return cmd
 }
 
@@ -50,7 +50,7 @@ func (p *Program) runBeside(ctx context.Context, settings *Settings, args []stri
 	return attach.Run(ctx, use, args)
 }
 
-// attaches says how a command, whose name is for messages, uses a daemon.
+// attaches returns the options for using a daemon. name is the command's name in messages.
 func (p *Program) attaches(name string, settings *Settings) (attach.Options, error) {
 	loaded, err := settings.Load(nil)
 	return attach.Options{
@@ -58,7 +58,8 @@ func (p *Program) attaches(name string, settings *Settings) (attach.Options, err
 	}, err
 }
 
-// daemonArguments returns the arguments of the daemon that a command starts: the command's settings.
+// daemonArguments returns the arguments of the daemon that a command starts, with the command's
+// settings.
 func (f *Settings) daemonArguments() []string {
 	return append([]string{"serve", "--" + UnusedFlag}, f.settingArguments()...)
 }

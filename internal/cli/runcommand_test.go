@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The daemon gets the settings that run was given.
+// The daemon gets the settings that run got.
 func TestArgumentsOfTheDaemon(t *testing.T) {
 	f := &Settings{values: map[string]string{"log.level": "debug", "flush.linger": "2s"}, file: "c.yaml"}
 	got := f.daemonArguments()

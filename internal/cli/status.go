@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// shownNamespaces bounds how many namespaces a table of the status has.
+// shownNamespaces limits how many namespaces the status lists.
 const shownNamespaces = 20
 
 func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
@@ -88,8 +88,8 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// askProbe prints the answer to a probe, which has to be the one wanted: another program may answer
-// every request with some JSON.
+// askProbe prints the answer to a probe. It must be the wanted one: another program may answer every
+// request with some JSON.
 func (p *Program) askProbe(ctx context.Context, c *attach.Client, path, want string, asJSON bool) error {
 	body, err := c.Ask(ctx, api.Request{Path: api.Surface(path)})
 	if err != nil {

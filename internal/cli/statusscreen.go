@@ -52,7 +52,7 @@ func levelIn(p term.Palette, level api.Level, text string) string {
 	return p.Yellow(text)
 }
 
-// facts returns the status line by line. The lines that need a person's attention come first.
+// facts returns the status line by line. Lines that need a user's attention come first.
 func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	add := func(name, text string) {
 		if text != "" {
@@ -95,7 +95,7 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	return facts
 }
 
-// pendingText returns how much waits for upstream.
+// pendingText returns how much is pending.
 func pendingText(s *api.Status) string {
 	text := strconv.Itoa(s.Pending)
 	if s.Pending > 0 {
@@ -107,7 +107,7 @@ func pendingText(s *api.Status) string {
 	return text
 }
 
-// letterCounts returns how many dead letters there are, and if any waits for a person to decide.
+// letterCounts returns how many dead letters there are, and whether any needs a decision.
 func letterCounts(all, open int) (text string, decide bool) {
 	switch {
 	case all == 0:
@@ -122,8 +122,8 @@ func letterCounts(all, open int) (text string, decide bool) {
 	return text, true
 }
 
-// printNamespaces prints no more than most of them: first those that wait for something or are nearly full, then
-// those with the most pending writes.
+// printNamespaces prints at most most namespaces: first those that wait for something, are nearly full
+// or have data loss, then those with the most pending writes.
 func printNamespaces(w io.Writer, all []api.NamespaceStatus, total, most int) error {
 	shown := all
 	if len(all) > most {
@@ -156,7 +156,8 @@ func printNamespaces(w io.Writer, all []api.NamespaceStatus, total, most int) er
 	return errors.Join(printNote(w, reasons), printNote(w, full), printNote(w, tried))
 }
 
-// printTable prints the table of namespaces. On a screen, printNamespaces prints below it why they wait.
+// printTable prints the table of namespaces. On a screen, printNamespaces prints the reasons for waits
+// below it.
 func printTable(w io.Writer, shown []api.NamespaceStatus) error {
 	columns := []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "WAITS"}
 	quotas := slices.ContainsFunc(shown, func(n api.NamespaceStatus) bool { return n.Quota != nil })
@@ -178,7 +179,7 @@ func printTable(w io.Writer, shown []api.NamespaceStatus) error {
 	return term.Table(w, columns, rows)
 }
 
-// printNote prints lines below a table, wrapped if they are on a screen. Without lines it prints nothing.
+// printNote prints lines below a table, wrapped on a screen. Without lines it prints nothing.
 func printNote(w io.Writer, lines []string) error {
 	if len(lines) == 0 {
 		return nil
@@ -195,7 +196,7 @@ func printNote(w io.Writer, lines []string) error {
 	return err
 }
 
-// attention returns 1 for a namespace that waits for something, is nearly full or has data loss, and
+// attention returns 1 for a namespace that waits for something, is nearly full or has data loss,
 // otherwise 0.
 func attention(n *api.NamespaceStatus) int {
 	if reason(n) != "" || n.IsNearlyFull() || n.DataLoss != nil {
@@ -204,7 +205,7 @@ func attention(n *api.NamespaceStatus) int {
 	return 0
 }
 
-// canBeTried reports whether the namespace waits for a time that a person can cut short.
+// canBeTried reports whether the namespace waits for a time that a user can cut short.
 func canBeTried(n api.NamespaceStatus) bool {
 	if n.Waits == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// refusesWrites returns since when and why the daemon refuses writes; empty if it takes them.
+// refusesWrites returns since when and why the daemon refuses writes, or "" if it accepts them.
 func refusesWrites(w io.Writer, j *api.JournalState) string {
 	switch {
 	case !j.RefusesWrites: // guard 3.32
@@ -23,7 +23,7 @@ func refusesWrites(w io.Writer, j *api.JournalState) string {
 	return "refused " + term.Since(w, *j.Since) + ": " + j.Reason
 }
 
-// fullness returns how full a namespace is, and what happens next; empty if it is not nearly full.
+// fullness returns how full a namespace is and what happens next, or "" if it is not nearly full.
 func fullness(w io.Writer, n *api.NamespaceStatus) string {
 	if !n.IsNearlyFull() {
 		return ""
@@ -40,7 +40,7 @@ func fullness(w io.Writer, n *api.NamespaceStatus) string {
 }
 
 // quotaUse returns how much of its quota a namespace has used, and how long a write waits because of
-// the quota.
+// it.
 func quotaUse(w io.Writer, q *api.Quota) string {
 	if q == nil {
 		return ""
@@ -59,7 +59,7 @@ func quotaUse(w io.Writer, q *api.Quota) string {
 	return text + ", used up at " + term.Plain(*q.RunsOutAt)
 }
 
-// waitText returns why something waits, and until when; empty if it does not wait.
+// waitText returns why something waits and until when, or "" if it does not wait.
 func waitText(w io.Writer, wait *api.Wait) string {
 	switch {
 	case wait == nil:
@@ -70,7 +70,7 @@ func waitText(w io.Writer, wait *api.Wait) string {
 	return wait.Why + ", " + term.Until(w, *wait.Until)
 }
 
-// reason returns why nothing of a namespace goes upstream, or else why upstream refuses its reads.
+// reason returns why a namespace's writes wait, or why upstream refuses its reads.
 func reason(n *api.NamespaceStatus) string {
 	switch {
 	case n.Waits != nil:
@@ -81,8 +81,8 @@ func reason(n *api.NamespaceStatus) string {
 	return n.Paused
 }
 
-// waits returns the reason of a namespace and until when it waits. A screen has less room: there it is
-// the first words of the reason.
+// waits returns why and until when a namespace waits. On a screen, which has less room, it returns only
+// the kind of wait.
 func waits(w io.Writer, n *api.NamespaceStatus) string {
 	s, short := w.(*term.Screen)
 	kind, _, _ := strings.Cut(reason(n), ":")
@@ -99,7 +99,7 @@ func waits(w io.Writer, n *api.NamespaceStatus) string {
 	return kind
 }
 
-// upstreamText returns the state of upstream, and since when and why if it is not well.
+// upstreamText returns upstream's state. If it is not well, it adds since when and why.
 func upstreamText(w io.Writer, u *api.UpstreamState) string {
 	text := u.URL + " is " + u.State
 	if u.Reason == "" {
@@ -115,7 +115,7 @@ func upstreamText(w io.Writer, u *api.UpstreamState) string {
 	return fmt.Sprintf("%s %s: %s (%s)", text, term.Since(w, u.Since), u.Reason, answered)
 }
 
-// readsText returns how many reads the daemon has answered itself.
+// readsText returns how many reads there were, and how many the daemon answered itself.
 func readsText(r *api.Reads) string {
 	text := words.Number(r.Total)
 	if r.Total > 0 {
@@ -124,7 +124,7 @@ func readsText(r *api.Reads) string {
 	return text
 }
 
-// saved returns how many requests to upstream and how much waiting the daemon has saved.
+// saved returns how many requests the daemon has saved, and how much waiting.
 func saved(f *api.Figures) string {
 	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
 	if f.TimeSaved != nil && *f.TimeSaved != 0 {
@@ -148,7 +148,7 @@ func diskText(d *api.Disk) string {
 	return text
 }
 
-// watchText returns the state of the watch by which a cluster reports changes.
+// watchText returns the state of the watch through which a cluster reports changes.
 func watchText(w io.Writer, watch *api.WatchState) string {
 	of := ""
 	if watch.Bucket != "" {
@@ -165,7 +165,7 @@ func watchText(w io.Writer, watch *api.WatchState) string {
 	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", term.Since(w, watch.Since), cmp.Or(watch.Reason, "it has not caught up yet"))
 }
 
-// dataLoss returns what upstream seems to have lost, for the top of the status.
+// dataLoss returns what upstream seems to have lost.
 func dataLoss(w io.Writer, namespaces []api.NamespaceStatus) string {
 	var lines []string
 	for _, n := range namespaces {
@@ -185,5 +185,5 @@ func dataLoss(w io.Writer, namespaces []api.NamespaceStatus) string {
 	return strings.Join(lines, "; ")
 }
 
-// shownLosses bounds how many namespaces with data loss the status describes.
+// shownLosses limits how many namespaces with data loss the status describes.
 const shownLosses = 5

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flagError returns an error that says what is wrong with a flag, and what it expects instead.
+// flagError returns an error that says what is wrong with a flag, and what is expected.
 func (p *Program) flagError(cmd *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var malformed *pflag.InvalidValueError
@@ -43,8 +43,8 @@ func expectedOf(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
-// unknownFlag returns an error that says which flags there are. Where the command takes arguments, the
-// unknown flag may be an argument that begins with a dash.
+// unknownFlag returns an error for an unknown flag. If the command takes arguments, the flag may be an
+// argument that begins with a dash.
 func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	given := "-" + unknown.GetSpecifiedShortnames()
 	hint := ""
@@ -82,7 +82,7 @@ func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 	return &UsageError{fault}
 }
 
-// foreignSetting refuses the flag of a setting that the command does not read.
+// foreignSetting returns an error for the flag of a setting that the command does not read.
 func foreignSetting(cmd *cobra.Command, name string) error {
 	flag := string(flagSpelling()(nil, name))
 	for _, s := range config.Settings() {
@@ -96,8 +96,7 @@ func foreignSetting(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// FormerCommands says what takes the place of each command, or flag of a command, that botwired
-// no longer has.
+// FormerCommands says what replaces each command or flag that botwired no longer has.
 var FormerCommands = map[string]string{
 	"bench":                            `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
 	"dead-letters delete --superseded": `"botwired dead-letters delete ID" deletes one, and "--all" all of them`,
@@ -122,7 +121,7 @@ func nameOf(cmd *cobra.Command) string {
 	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
 }
 
-// formerCommand returns the refusal of a command below cmd that botwired no longer has, or nil.
+// formerCommand returns the error for a former subcommand of cmd, or nil.
 func formerCommand(cmd *cobra.Command, name string) error {
 	if instead, ok := FormerCommands[strings.TrimSpace(nameOf(cmd)+" "+name)]; ok {
 		return Usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), name, instead)
@@ -130,8 +129,7 @@ func formerCommand(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// NoArguments refuses arguments. An unknown command arrives here as an argument of the
-// command above it.
+// NoArguments rejects arguments. An unknown command arrives here as an argument of its parent command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -153,8 +151,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
 }
 
-// arguments accepts from least to most arguments. The first ones, up to least, must not
-// be empty.
+// arguments accepts from least to most arguments. The first least ones must not be empty.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch n := len(args); {
@@ -174,8 +171,8 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// namespaceFlag adds --namespace, which is empty if it is not given. It refuses an empty text:
-// a script with a variable that is not set does not mean all namespaces.
+// namespaceFlag adds --namespace, whose default is "". It rejects an empty text: a script with an unset
+// variable does not mean all namespaces.
 func namespaceFlag(cmd *cobra.Command, usage string) *string {
 	var v namespaceValue
 	cmd.Flags().Var(&v, "namespace", usage)
@@ -195,7 +192,7 @@ func (v *namespaceValue) Set(text string) error {
 	return nil
 }
 
-// parseTime reads a flag's duration, or a number of seconds as the HTTP surface takes it.
+// parseTime parses a flag's duration, or a number of seconds as in the HTTP API.
 func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
 	d, err := config.ParseDuration(s)
 	if err != nil && strings.Trim(s, ".0123456789") == "" {
@@ -208,8 +205,8 @@ func parseTime(flag, s string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// mayAsk returns a usage error if a command has to ask first and nobody can reply: without --yes and
-// without a terminal. does says why it asks.
+// mayAsk returns a usage error if a command must ask first but nobody can reply: without --yes and
+// without a terminal. does completes "this ...": why it asks.
 func (p *Program) mayAsk(yes bool, does string) error {
 	if yes || p.IsTerminal(p.Stdin) && p.IsTerminal(p.Stderr) {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// ErrDeclined is the error of a command whose question was not answered with a yes.
+// ErrDeclined is the error of a command whose question was not answered with yes.
 var ErrDeclined = errors.New("nothing is changed")
 
-// longestReply bounds what is read of a reply, in bytes.
+// longestReply limits how much of a reply is read, in bytes.
 const longestReply = 1000
 
-// Confirm asks at the terminal. Anything but y or yes is a no, and then its error is ErrDeclined.
+// Confirm asks a question on the terminal. It returns ErrDeclined unless the reply is y or yes.
 func (t *Terminal) Confirm(ctx context.Context, question string) error {
 	fmt.Fprint(t.Stderr, Printable(question)+" [y/N] ")
 	replied := make(chan string, 1)
-	go func() { // which a terminal holds up until the process ends, if nobody replies
+	go func() { // without a reply, the read blocks until the process ends
 		reply, _ := bufio.NewReader(io.LimitReader(t.Stdin, longestReply)).ReadString('\n')
 		replied <- reply
 	}()

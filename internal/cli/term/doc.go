@@ -1,3 +1,3 @@
-// Package term writes for the person at a terminal: tables, facts and times as people say them, screens that are
-// drawn anew, and questions. For another reader it writes plain text, with times as in JSON.
+// Package term writes for people at a terminal: tables, facts, relative times, screens that are
+// redrawn, and questions. For other readers it writes plain text, with times as in JSON.
 package term

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The terminal's escape sequences: change to a second screen and hide the cursor, change back, and move home,
-// where a frame is drawn over the one before.
+// The terminal's escape sequences: switch to the alternate screen and hide the cursor, switch back, and
+// go home, where a frame is drawn over the previous one.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -19,11 +19,11 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// ShowLine replaces the line of the terminal that stderr is; "" clears it.
+// ShowLine replaces the current line on stderr, which is a terminal; "" clears it.
 func (t *Terminal) ShowLine(line string) { fmt.Fprint(t.Stderr, "\r\x1b[K"+line) }
 
-// ShowProgress keeps a line on the terminal that says how far a command is, unless text is empty.
-// Where there is no terminal it shows nothing. The returned function ends it and clears the line.
+// ShowProgress shows a command's progress in one line on the terminal, at each tick for which text is
+// not empty. Without a terminal it shows nothing. stop ends it and clears the line.
 func (t *Terminal) ShowProgress(ctx context.Context, text func(context.Context) string) (stop func()) {
 	if !t.IsTerminal(t.Stderr) {
 		return func() {}
@@ -52,8 +52,8 @@ func (t *Terminal) ShowProgress(ctx context.Context, text func(context.Context) 
 	}
 }
 
-// Watch shows on the terminal what print prints, at once and at every tick, until ctx ends.
-// It fails if the first print does; later, it shows why there is nothing to print, and goes on.
+// Watch shows the output of print on the terminal, at once and at every tick, until ctx ends. It fails
+// if the first print does. If a later print fails, Watch shows the error and goes on.
 func (t *Terminal) Watch(ctx context.Context, print func(io.Writer) error) error {
 	shown, err := t.frame(print)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *Terminal) Watch(ctx context.Context, print func(io.Writer) error) error
 	}
 }
 
-// frame draws what print prints, as far as the terminal has room for it.
+// frame draws the output of print, cut to the terminal's rows.
 func (t *Terminal) frame(print func(io.Writer) error) (string, error) {
 	var b bytes.Buffer
 	columns, rows := t.Size(t.Stdout)

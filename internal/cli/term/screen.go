@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// Screen is a terminal that a person reads, with its width. Other writers get plain text: times as
-// in JSON, and lines as long as they are.
+// Screen is a terminal for people, with its width. Other writers get plain text: times as in JSON, and
+// lines of any length.
 type Screen struct {
 	io.Writer
 	Palette
@@ -28,7 +28,7 @@ func (t *Terminal) Screen() io.Writer {
 	return &Screen{t.Stdout, t.PaletteOf(t.Stdout), columns, t.Now}
 }
 
-// Moment shows a time: on a screen as people say it, elsewhere plainly.
+// Moment formats a time: relative on a screen, plain elsewhere.
 func Moment(w io.Writer, at time.Time) string {
 	if s, ok := w.(*Screen); ok {
 		return spokenTime(at, s.Now())
@@ -36,19 +36,20 @@ func Moment(w io.Writer, at time.Time) string {
 	return Plain(at)
 }
 
-// Since completes a sentence about something that goes on since a time.
+// Since formats a time since when something has lasted: "for 3 minutes" on a screen, elsewhere "since"
+// and the time.
 func Since(w io.Writer, at time.Time) string { return distance(w, at, "since ", "for ", "") }
 
-// Until completes a sentence about something that goes on until a time.
+// Until formats a time until when something lasts.
 func Until(w io.Writer, at time.Time) string { return distance(w, at, "until ", "for ", " more") }
 
-// Ahead completes a sentence about something that will happen at a time.
+// Ahead formats a time at which something will happen.
 func Ahead(w io.Writer, at time.Time) string { return distance(w, at, "at ", "in ", "") }
 
-// Ago completes a sentence about something that has happened at a time.
+// Ago formats a time at which something happened.
 func Ago(w io.Writer, at time.Time) string { return distance(w, at, "at ", "", " ago") }
 
-// distance is a time with word before it, or on a screen how far it is from now.
+// distance returns word and a time, or on a screen how far it is from now.
 func distance(w io.Writer, at time.Time, word, before, after string) string {
 	s, ok := w.(*Screen)
 	if !ok {
@@ -60,7 +61,7 @@ func distance(w io.Writer, at time.Time, word, before, after string) string {
 	return word + spokenTime(at, s.Now())
 }
 
-// Left is how long it is until a time, in few letters.
+// Left returns how long it is until a time, in short.
 func (s *Screen) Left(at time.Time) string {
 	left := max(at.Sub(s.Now()), 0)
 	if left >= 10*time.Minute {
@@ -69,8 +70,7 @@ func (s *Screen) Left(at time.Time) string {
 	return Age(left.Round(time.Second).Seconds())
 }
 
-// spokenTime is a time as people say it: how long ago or ahead, and from some days on the date
-// in this machine's zone.
+// spokenTime formats a time relative to now, or beyond spokenDays as a date in this machine's zone.
 func spokenTime(at, now time.Time) string {
 	d := now.Sub(at)
 	switch {
@@ -84,10 +84,10 @@ func spokenTime(at, now time.Time) string {
 	return spoken(d) + " ago"
 }
 
-// spokenDays is up to when a time is shown by its distance.
+// spokenDays is the largest distance for which a time is shown as relative.
 const spokenDays = 7 * 24 * time.Hour
 
-// spoken is a duration in its largest unit, rounded: below two of a unit, in the one below.
+// spoken formats a duration, rounded, in the largest unit that gives at least 2, or exactly 1.
 func spoken(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration
@@ -100,13 +100,13 @@ func spoken(d time.Duration) string {
 	return words.Plural(int(d.Round(time.Second)/time.Second), "second")
 }
 
-// Ellipsis stands for what a screen has no room for.
+// Ellipsis marks where text was cut.
 const Ellipsis = "…"
 
-// least is the width below which a column is not cut.
+// least is the smallest width to which a column is cut.
 const least = 14
 
-// fitted cuts cells of the widest columns until a table fits a width.
+// fitted cuts the cells of the widest columns until the table fits a width.
 func fitted(rows [][]string, width int) [][]string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -140,7 +140,7 @@ func fitted(rows [][]string, width int) [][]string {
 	return out
 }
 
-// cut shortens a text to a width. It keeps the end, by which names often differ.
+// cut shortens a text to a width. It keeps the end of names, because names often differ there.
 func cut(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width || width < 3 {
@@ -153,7 +153,7 @@ func cut(text string, width int) string {
 	return string(runes[:width-1-tail]) + Ellipsis + string(runes[len(runes)-tail:])
 }
 
-// printFitted prints the table of a screen.
+// printFitted prints a table on a screen.
 func (s *Screen) printFitted(columns []string, rows [][]string) error {
 	var b strings.Builder
 	if err := Rows(&b, fitted(shown(append([][]string{columns}, rows...)), s.Columns)); err != nil {
@@ -164,7 +164,7 @@ func (s *Screen) printFitted(columns []string, rows [][]string) error {
 	return err
 }
 
-// printWrapped prints the facts of a screen. A long value goes on below its beginning.
+// printWrapped prints facts on a screen. A long value continues below its beginning.
 func (s *Screen) printWrapped(facts [][2]string) error {
 	longest := 0
 	for _, fact := range facts {

@@ -24,13 +24,13 @@ func TestSpokenTimes(t *testing.T) {
 	}
 }
 
-// newScreen is a terminal of a width at a time.
+// newScreen returns a screen with a width and a fixed time.
 func newScreen(columns int, now time.Time) (*Screen, *bytes.Buffer) {
 	var b bytes.Buffer
 	return &Screen{&b, false, columns, func() time.Time { return now }}, &b
 }
 
-// A table fits its screen, and what is cut shows it. Elsewhere, nothing is cut.
+// A table fits its screen, and shows where it was cut. Elsewhere, nothing is cut.
 func TestTablesFitTheScreen(t *testing.T) {
 	columns := []string{"NAMESPACE", "PENDING", "WAITS"}
 	rows := [][]string{
@@ -67,7 +67,7 @@ func TestTimesOnAScreenAndElsewhere(t *testing.T) {
 	}
 }
 
-// A terminal is coloured unless the environment does not want that.
+// A terminal shows colours unless the environment forbids it.
 func TestColours(t *testing.T) {
 	for _, test := range []struct {
 		environ  []string

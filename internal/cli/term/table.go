@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Table aligns the rows under the names of the columns. An empty cell becomes a dash.
+// Table prints aligned rows under column names. An empty cell becomes a dash.
 func Table(w io.Writer, columns []string, rows [][]string) error {
 	if s, ok := w.(*Screen); ok {
 		return s.printFitted(columns, rows)
@@ -19,7 +19,7 @@ func Table(w io.Writer, columns []string, rows [][]string) error {
 	return Rows(w, append([][]string{columns}, rows...))
 }
 
-// Rows aligns rows.
+// Rows prints aligned rows.
 func Rows(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range shown(rows) {
@@ -28,7 +28,7 @@ func Rows(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// shown returns rows as a table shows them.
+// shown returns rows with printable cells, and dashes for empty ones.
 func shown(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for i, row := range rows {
@@ -39,7 +39,7 @@ func shown(rows [][]string) [][]string {
 	return out
 }
 
-// Facts aligns names and values.
+// Facts prints aligned names and values.
 func Facts(w io.Writer, facts [][2]string) error {
 	if s, ok := w.(*Screen); ok {
 		return s.printWrapped(facts)
@@ -51,29 +51,29 @@ func Facts(w io.Writer, facts [][2]string) error {
 	return tw.Flush()
 }
 
-// JSON prints botwired's answer as it came.
+// JSON prints botwired's answer unchanged.
 func JSON(w io.Writer, body []byte) error {
 	_, err := fmt.Fprintf(w, "%s\n", strings.TrimRight(string(body), "\n"))
 	return err
 }
 
-// EncodeJSON prints a document.
+// EncodeJSON prints v as JSON.
 func EncodeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// Unix returns the time of a number of Unix seconds.
+// Unix converts Unix seconds to a time.
 func Unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
 
 // Plain formats a time as RFC 3339, to the second and in UTC, so that scripts can compare it.
 func Plain(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Instant does the same as Plain with milliseconds.
+// Instant is Plain with milliseconds.
 func Instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Age shows a number of seconds as people write it: 250ms, 3m, 1h20m5s.
+// Age formats seconds as people write them: 250ms, 3m, 1h20m5s.
 func Age(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < time.Second {
@@ -89,7 +89,7 @@ func Age(seconds float64) string {
 	return text
 }
 
-// Size shows a number of bytes with a unit, to about three digits.
+// Size formats bytes with a unit and one decimal.
 func Size(n int64) string {
 	if n < 1<<10 {
 		return strconv.FormatInt(n, 10) + "B"

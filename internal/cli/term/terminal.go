@@ -11,18 +11,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal has a command's streams, and what the command knows of the person or the program at their other ends.
+// Terminal holds a command's streams, and what the command knows about their other ends.
 type Terminal struct {
 	Environ        []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	IsTerminal     func(stream any) bool
 	Size           func(stream any) (columns, rows int)
-	Ticks          func() (tick <-chan time.Time, stop func()) // of what is shown anew each second
+	Ticks          func() (tick <-chan time.Time, stop func()) // ticks each second, to redraw
 	Now            func() time.Time
 }
 
-// Own returns the terminal of this process.
 func Own(stdout, stderr io.Writer) Terminal {
 	return Terminal{
 		Environ: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
@@ -30,13 +29,13 @@ func Own(stdout, stderr io.Writer) Terminal {
 	}
 }
 
-// Exit is the end of a command with an exit code of its own. Err may be nil.
+// Exit ends a command with its own exit code. Err may be nil.
 type Exit struct {
 	Code int
 	Err  error
 }
 
-// Error says why, or has the code.
+// Error returns Err's text, or names the code.
 func (e *Exit) Error() string {
 	if e.Err == nil {
 		return fmt.Sprint("exit code ", e.Code)
@@ -47,11 +46,11 @@ func (e *Exit) Error() string {
 // Unwrap returns Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Say writes a line for the person.
+// Say writes a line for the user.
 func (t *Terminal) Say(line string) { fmt.Fprint(t.Stderr, line) }
 
-// IsTerminal reports whether a stream is a character device other than the null device: in
-// practice a terminal.
+// IsTerminal reports whether a stream is a character device other than the null device: in practice a
+// terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -71,10 +70,10 @@ func EverySecond() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// otherColumns is the width for a stream that is no terminal.
+// otherColumns is the width for a stream that is not a terminal.
 const otherColumns = 80
 
-// SizeOf returns the size of a terminal in characters, and a usual size for any other stream.
+// SizeOf returns a terminal's size in characters, or 80 by 24 for any other stream.
 func SizeOf(stream any) (columns, rows int) {
 	if f, ok := stream.(*os.File); ok {
 		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
@@ -84,7 +83,7 @@ func SizeOf(stream any) (columns, rows int) {
 	return otherColumns, 24
 }
 
-// ValueIn returns the value of a variable of an environment; the last one counts.
+// ValueIn returns the value of an environment variable; the last one counts.
 func ValueIn(environ []string, name string) string {
 	for _, each := range slices.Backward(environ) {
 		if found, value, _ := strings.Cut(each, "="); found == name {
@@ -94,28 +93,27 @@ func ValueIn(environ []string, name string) string {
 	return ""
 }
 
-// Palette colours text. The zero Palette leaves it as it is.
+// Palette colours text. The zero Palette leaves it unchanged.
 type Palette bool
 
-// PaletteOf returns colours for a terminal that can show them, unless the environment does not want them
-// (no-color.org).
+// PaletteOf returns colours for a terminal that can show them, unless NO_COLOR is set (no-color.org).
 func (t *Terminal) PaletteOf(stream any) Palette {
 	return Palette(t.IsTerminal(stream) && ValueIn(t.Environ, "NO_COLOR") == "" && ValueIn(t.Environ, "TERM") != "dumb")
 }
 
-// Bold is for what a reader looks for first.
+// Bold marks the most important text.
 func (p Palette) Bold(s string) string { return p.paint("1", s) }
 
-// Dim is for what a reader may pass over.
+// Dim marks the least important text.
 func (p Palette) Dim(s string) string { return p.paint("2", s) }
 
-// Red is for what is wrong.
+// Red marks errors.
 func (p Palette) Red(s string) string { return p.paint("31", s) }
 
-// Green is for what is well.
+// Green marks good states.
 func (p Palette) Green(s string) string { return p.paint("32", s) }
 
-// Yellow is for what needs a look.
+// Yellow marks warnings.
 func (p Palette) Yellow(s string) string { return p.paint("33", s) }
 
 func (p Palette) paint(code, s string) string {
@@ -125,7 +123,8 @@ func (p Palette) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// WrapParagraphs wraps each paragraph at a width, and keeps lines that are indented. It ends with a line's end.
+// WrapParagraphs wraps each paragraph to a width, and keeps paragraphs with indented lines. The result
+// ends with a newline.
 func WrapParagraphs(text string, width int) string {
 	var out []string
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -137,12 +136,12 @@ func WrapParagraphs(text string, width int) string {
 	return strings.Join(out, "\n\n") + "\n"
 }
 
-// isIndented reports whether a line of a paragraph is indented: its lines are then no running text.
+// isIndented reports whether a paragraph has an indented line, and so is not running text.
 func isIndented(paragraph string) bool {
 	return strings.HasPrefix(paragraph, " ") || strings.Contains(paragraph, "\n ")
 }
 
-// Wrap breaks a text into lines of a width at most, where its words allow that.
+// Wrap breaks a text into lines of at most width characters, between words.
 func Wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0

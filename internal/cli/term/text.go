@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Printable makes foreign text safe for a terminal: it stays on one line, controls nothing,
-// and does not look like another text (marks that turn the direction of writing could do that).
+// Printable makes foreign text safe for a terminal: it stays on one line, controls nothing, and cannot
+// disguise itself as other text, for example with marks that reverse the writing direction.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isHarmless(r) {
@@ -17,8 +17,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Harmless replaces what would control a terminal, and so could hide what a value says or
-// type for its reader.
+// Harmless escapes characters that control a terminal: they could hide parts of a value, or type for
+// the user.
 func Harmless(value string) string {
 	var b strings.Builder
 	for _, r := range value {
@@ -31,8 +31,8 @@ func Harmless(value string) string {
 	return b.String()
 }
 
-// isHarmless reports whether a character is seen as what it is.
+// isHarmless reports whether a character only shows itself.
 func isHarmless(r rune) bool {
-	const joiner, nonJoiner = '\u200d', '\u200c' // letters and emoji need them
+	const joiner, nonJoiner = '\u200d', '\u200c' // needed in some scripts and emoji
 	return r == joiner || r == nonJoiner || unicode.IsGraphic(r)
 }
