@@ -11,8 +11,8 @@ import (
 
 const unixScheme = "unix://"
 
-// maxSocketPath is the longest path of a Unix socket that every platform accepts, in
-// bytes: macOS has room for 104 with a terminating zero.
+// maxSocketPath is the longest path of a Unix socket that every platform accepts, in bytes: macOS has
+// room for 104 with a terminating zero.
 const maxSocketPath = 103
 
 func listenAddress(at func(*Config) *string) codec {
@@ -52,8 +52,7 @@ func isPort(s string) bool {
 	return err == nil
 }
 
-// Socket returns the path of the Unix socket to listen on, or false if the
-// daemon listens on TCP.
+// Socket returns the path of the Unix socket to listen on. It returns false for TCP.
 func (c *Config) Socket() (string, bool) { return strings.CutPrefix(c.Listen, unixScheme) }
 
 // onLoopback reports whether only this machine can reach the listener.
@@ -65,8 +64,7 @@ func (c *Config) onLoopback() bool {
 	return err == nil && isLoopback(host)
 }
 
-// isLoopback trusts no name but localhost: nobody knows in time what another name
-// resolves to.
+// isLoopback trusts no name except localhost: another name could resolve to any address later.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -81,7 +79,7 @@ func upstreamURL(at func(*Config) *string) codec {
 	return c
 }
 
-// parseUpstream returns a URL of upstream.url in the one spelling.
+// parseUpstream returns the canonical form of a URL in upstream.url.
 func parseUpstream(text string) (string, error) {
 	if text == Embedded {
 		return text, nil
@@ -107,8 +105,8 @@ func isPlainURL(u *url.URL) bool {
 	return (err == nil || isHostName(u.Hostname())) && (u.Port() == "" && !strings.HasSuffix(u.Host, ":") || isPort(u.Port()))
 }
 
-// hideURLSecrets redacts the parts that may hold a password or a token: everything before
-// an @ and everything in a query or fragment.
+// hideURLSecrets redacts the parts of a URL that may hold a password or token: everything before an @
+// and everything in a query or fragment.
 func hideURLSecrets(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i+1] + redacted
@@ -125,14 +123,14 @@ func hideURLSecrets(s string) string {
 	return s
 }
 
-// What BotWire's free tier allows a namespace, as documented.
+// The limits of a namespace in BotWire's free tier, as documented.
 const (
 	freeWritesPerDay   = 1000
 	freeNamespaceBytes = 50_000_000
 )
 
-// isBotWires reports whether upstream is BotWire's own service, which has quotas. botwired
-// knows of none elsewhere.
+// isBotWires reports whether upstream is BotWire's own service, which has quotas. Other services have
+// none that botwired knows of.
 func isBotWires(upstream string) bool {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -170,8 +168,8 @@ func originName() element {
 	}
 }
 
-// isHostName accepts DNS names, and the names of services in compose files and
-// Kubernetes, which may have underscores.
+// isHostName accepts DNS names, and service names in compose files and Kubernetes, which may contain
+// underscores.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 || s[0] == '.' || strings.Contains(s, "..") {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// Values with which the daemon could not start, or would overflow, are refused with what is
-// accepted.
+// Values that would overflow, or with which the daemon could not start, are rejected. The error says
+// what is accepted.
 func TestBounds(t *testing.T) {
 	for name, values := range map[string]map[string]string{
 		"cache.memory":                 {"9223372036854775807": "at most 64GiB", "100TiB": "at most 64GiB", "0": "above zero"},

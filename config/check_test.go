@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// check returns the texts of all errors of a configuration, without the place of its file.
+// check returns the texts of all errors of a configuration, without its file's path.
 func check(t *testing.T, content string, environ ...string) []string {
 	t.Helper()
 	file := write(t, "config.yaml", content)
@@ -28,7 +28,7 @@ func check(t *testing.T, content string, environ ...string) []string {
 	return texts
 }
 
-// A check tells of every mistake at once, in the words of Load.
+// Check reports every error at once, in Load's words.
 func TestCheckFindsEveryMistake(t *testing.T) {
 	got := check(t, `listen: 2689
 flush:
@@ -69,7 +69,7 @@ namespaces:
 	}
 }
 
-// Settings are compared with each other as the user wrote them, or not at all.
+// Settings are compared with each other only if they are valid.
 func TestCheckComparesWhatIsRight(t *testing.T) {
 	if one := check(t, "listen: 0.0.0.0:1\n"); len(one) != 1 || !strings.Contains(one[0], "auth.token_file to be set") {
 		t.Errorf("errors: %q", one)
@@ -93,7 +93,7 @@ func TestCheckOfFiles(t *testing.T) {
 	}
 }
 
-// A value knows its default, also one that goes by upstream or by the command.
+// A value's Default is right, even if it depends on upstream or on the command.
 func TestValuesKnowTheirDefaults(t *testing.T) {
 	of := func(l *config.Loaded, name string) string {
 		i := slices.IndexFunc(l.Values, func(v config.Value) bool { return v.Name == name })

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// maxConcurrency bounds upstream.concurrency: each request under way holds a
-// connection and a goroutine.
+// maxConcurrency limits upstream.concurrency: each request in flight holds a connection and a
+// goroutine.
 const maxConcurrency = 1024
 
-// maxQuota bounds quota.writes_per_day to what an int holds on every platform.
+// maxQuota limits quota.writes_per_day to what an int holds on every platform.
 const maxQuota = 1<<31 - 1
 
-// maxDuration is 100 years: a few of them still fit 63 bits of nanoseconds.
+// maxDuration is 100 years: sums of a few still fit 63 bits of nanoseconds.
 const maxDuration = 36_500 * day
 
-// maxSize bounds every number of bytes: sums and multiples of it still fit 63 bits.
+// maxSize limits every number of bytes: its sums and multiples still fit 63 bits.
 const maxSize = 1 << 50
 
-// maxMemory bounds cache.memory, in bytes: the cache takes memory for its counters at the start.
+// maxMemory limits cache.memory, in bytes: the cache allocates memory for its counters at the start.
 const maxMemory = 64 << 30
 
 // lowest is the lower bound of a duration or a size.
@@ -30,8 +30,8 @@ type lowest int64
 const (
 	zeroOrMore lowest = 0
 	positive   lowest = 1
-	oneMiB     lowest = 1 << 20             // of sizes where zero might be taken for "no limit"
-	oneSecond  lowest = lowest(time.Second) // of durations
+	oneMiB     lowest = 1 << 20             // for sizes where zero could be read as "no limit"
+	oneSecond  lowest = lowest(time.Second) // for durations
 )
 
 func (l lowest) String() string {
@@ -47,7 +47,7 @@ func (l lowest) String() string {
 	}
 }
 
-// codecOf returns the codec of a field: parse returns a value for it.
+// codecOf returns the codec of a field. parse returns a value for the field.
 func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) string, parse func(v node, p places) (T, error)) codec {
 	return codec{
 		kind:     kind,
@@ -64,14 +64,14 @@ func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) st
 	}
 }
 
-// itself prints a text.
+// itself returns a text unchanged.
 func itself(s string) string { return s }
 
 func duration(least lowest, at func(*Config) *time.Duration) codec {
 	return durationOr("", least, at)
 }
 
-// durationOr also accepts "no limit" if or, the end of its expectation, is not empty.
+// durationOr also accepts "no limit", unless or is "". or ends the text of the expectation.
 func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec {
 	printed := func(d time.Duration) string {
 		if d == NoLimit {
@@ -94,7 +94,6 @@ func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec 
 	})
 }
 
-// size accepts sizes up to most.
 func size(least lowest, most int64, at func(*Config) *int64) codec {
 	expected := "a number of bytes" + least.String() + " such as 64MiB, 64MB or 1048576"
 	return codecOf(at, "size", expected, FormatSize, func(v node, _ places) (int64, error) {
@@ -149,12 +148,12 @@ func oneOf(words []string, at func(*Config) *string) codec {
 	})
 }
 
-// element is one text of a list.
+// element is one text in a list.
 type element struct {
 	name     string // completes "a list of …"
 	example  string
 	expected string
-	parse    func(text string) (string, bool) // returns the element in its one spelling
+	parse    func(text string) (string, bool) // returns the element in canonical form
 }
 
 func list(of element, at func(*Config) *[]string) codec {
@@ -178,13 +177,13 @@ func list(of element, at func(*Config) *[]string) codec {
 
 func (n node) isScalarOf(kinds ...nodeKind) bool { return slices.Contains(kinds, n.kind) }
 
-// marshal prints lists and maps as a person may write them in the environment.
+// marshal prints lists and maps in the form that the environment accepts.
 func marshal[T any](v T) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // only strings, and maps and slices of them, come here
+		panic(err) // it only gets strings, and maps and slices of strings
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -1,16 +1,14 @@
-// Package config owns botwired's settings: their names, defaults, meanings and
-// limits, and the source of each value in force.
+// Package config owns botwired's settings: their names, defaults, meanings and limits, and the source
+// of each value in force.
 //
-// There is one table of settings (settings.go). The command line's flags, the
-// environment's variables, the keys of the configuration file, the output of
-// "botwired config", docs/settings.md and every error message come from it, so
-// they cannot disagree.
+// There is one table of settings (settings.go). The command line's flags, the environment's variables,
+// the keys of the configuration file, the output of "botwired config", docs/settings.md and every error
+// message come from it, so they cannot disagree.
 //
-// A flag wins over the environment, the environment over the file, and the file
-// over the default. Load checks every value of every layer, even one that a higher
-// layer replaces. The first unknown or malformed one ends Load with an *Error,
-// which is one line and holds no secret. A setting that no longer exists is refused
-// with what takes its place (gone.go).
+// A flag overrides the environment, the environment overrides the file, and the file overrides the
+// default. Load checks every value of every layer, even one that a higher layer overrides. Load returns
+// the first unknown or malformed value as an *Error, which is one line and holds no secret. For a
+// removed setting, the error says what replaces it (gone.go).
 package config
 
 import (
@@ -18,23 +16,24 @@ import (
 	"time"
 )
 
-// NoLimit as StaleIfError means that a settled copy of any age answers.
+// NoLimit is the value of StaleIfError for no limit: a settled copy of any age may answer.
 const NoLimit time.Duration = -1
 
-// Embedded is the value of upstream.url that runs the memory service inside the
-// daemon instead of asking one over the network.
+// Embedded is the value of upstream.url that runs the memory service inside the daemon instead of
+// reaching one over the network.
 const Embedded = "embedded"
 
-// AssumeAbsent as Offline answers 404 about an unknown entry while upstream cannot be asked.
+// AssumeAbsent is the value of Offline that answers 404 for an unknown entry while upstream cannot be
+// asked.
 const AssumeAbsent = "assume-absent"
 
-// Config is a complete, validated configuration. Nothing changes it after Load, so any
-// goroutine may read it.
+// Config is a complete, validated configuration. Nothing changes it after Load, so any goroutine may
+// read it.
 type Config struct {
 	Listen         string   // "host:port", or "unix://" and an absolute path
-	AllowedHosts   []string // further names accepted in Host, lower case, without ports
-	AllowedOrigins []string // Origins that may call, lower case, as a browser writes them
-	DataDir        string   // absolute; "" if the user has no home and sets none: see RequireDataDir
+	AllowedHosts   []string // additional names accepted in Host, lower case, without ports
+	AllowedOrigins []string // Origins that may call, lower case, as browsers send them
+	DataDir        string   // absolute; "" if the user has no home and does not set it: see RequireDataDir
 
 	Upstream   Upstream
 	Embedded   EmbeddedUpstream
@@ -43,49 +42,48 @@ type Config struct {
 	Flush      Flush
 	Auth       Auth
 	Log        Log
-	Policy                // of the namespaces that match no override
+	Policy                // for the namespaces that match no override
 	Namespaces []Override // in file order; the first match wins
 }
 
-// Upstream says which memory service the daemon stands in front of, and how patient the
-// daemon is with it.
+// Upstream says which memory service the daemon uses, and how long it waits for it.
 type Upstream struct {
-	URL         string            // without a trailing slash, or Embedded; NATS servers as [ParseServers] spells them
-	Timeout     time.Duration     // one attempt; positive
-	LateWindow  time.Duration     // how long an unanswered request may still land (contract 14)
+	URL         string            // without a trailing slash, or Embedded, or NATS servers as [ParseServers] returns them
+	Timeout     time.Duration     // of one attempt; positive
+	LateWindow  time.Duration     // how long an unanswered request may still take effect (contract 14)
 	Concurrency int               // requests in flight at once; at least 1
 	Headers     map[string]string // canonical name to value; the values are secrets
 	NATS        NATS
 }
 
-// EmbeddedUpstream shapes the memory service that runs inside the daemon.
+// EmbeddedUpstream configures the memory service that runs inside the daemon.
 type EmbeddedUpstream struct {
 	Latency time.Duration
 }
 
-// Cache bounds the answers kept in memory, and the settled copies on the disk.
+// Cache limits the answers in memory and the settled copies on the disk.
 type Cache struct {
 	Memory int64 // bytes of entries; positive
 	Disk   int64 // bytes of settled copies; at least 1 MiB
 }
 
-// Journal bounds the journal on the disk (contract 3).
+// Journal limits the journal on the disk (contract 3).
 type Journal struct {
 	MaxBytes    int64 // pending writes and dead letters; positive
 	DiskReserve int64 // bytes that stay free on the file system
 }
 
-// Flush says how the writes go upstream.
+// Flush says how writes go upstream.
 type Flush struct {
 	DrainTimeout time.Duration // contract 22
 }
 
 // Quota holds the limits that upstream sets.
 type Quota struct {
-	WritesPerDay int           // per namespace and Period; 0 is no quota
+	WritesPerDay int           // per namespace and Period; 0 means no quota
 	Period       time.Duration // at least a second
-	MaxAge       time.Duration // how long a write waits to save quota, while there is some
-	// NamespaceBytes is the most that a namespace may hold, as a listing counts; 0 is no limit.
+	MaxAge       time.Duration // how long a write waits to save quota, while quota is left
+	// NamespaceBytes is the most that a namespace may hold, as a listing counts it; 0 means no limit.
 	NamespaceBytes int64
 }
 
@@ -99,11 +97,11 @@ type Log struct {
 	Level string // debug, info, warn or error
 }
 
-// Override replaces some settings for the namespaces that match a pattern.
+// Override overrides some settings for the namespaces that match a pattern.
 type Override struct {
 	Match  string            // a pattern of path.Match
-	Set    map[string]string // the overridden settings by name, with their values as printed
-	Policy Policy            // complete: settings that are not in Set have their general values
+	Set    map[string]string // the overridden settings by name, with their printed values
+	Policy Policy            // complete: settings missing from Set have their general values
 }
 
 // Policy holds the settings of one namespace.
@@ -116,14 +114,14 @@ type Policy struct {
 	Fence                bool // compare with upstream before overwriting (contract 17)
 	Quota                Quota
 
-	// The general policy has the defaults of these: only an entry of Namespaces sets them.
+	// In the general policy, these have their defaults: only an entry of Namespaces can set them.
 	WriteThrough bool   // an acknowledgement means that upstream has the write
 	Prefetch     bool   // values are fetched before anybody reads them
 	Offline      string // AssumeAbsent or "refuse"
 }
 
-// For returns the settings of a namespace: those of the first override that matches it,
-// or else the general ones. It does not allocate.
+// For returns the settings of a namespace: those of the first matching override, or else the general
+// ones. It does not allocate.
 func (c *Config) For(namespace string) Policy {
 	for i := range c.Namespaces {
 		if ok, _ := path.Match(c.Namespaces[i].Match, namespace); ok {

@@ -93,7 +93,7 @@ func TestDefaultsOfOneCommand(t *testing.T) {
 	}
 }
 
-// Only those who use the data directory need a home for its default.
+// Only commands that use the data directory need a home for its default.
 func TestNoHome(t *testing.T) {
 	for _, environ := range [][]string{{}, {"HOME=relative"}, {"HOME="}} {
 		loaded := load(t, config.Sources{Environ: environ})
@@ -116,8 +116,8 @@ func TestNoHome(t *testing.T) {
 	}
 }
 
-// A relative path in the configuration file counts from the file's directory, whatever the
-// working directory.
+// A relative path in the configuration file is relative to the file's directory, not to the working
+// directory.
 func TestPathsInTheFile(t *testing.T) {
 	file := write(t, "config.yaml", "data_dir: data\nauth: {token_file: secrets/token}\nupstream.headers: {x-a: {file: secrets/header}}\n")
 	dir := filepath.Dir(file)

@@ -11,7 +11,7 @@ const (
 	EnvFile = "BOTWIRED_CONFIG"
 )
 
-// environment is a copy of the process's variables. Of two with the same name, the first
+// environment is a copy of the process's environment variables. If a name occurs twice, the first one
 // counts, as with os.Getenv.
 type environment struct {
 	names  []string // in order
@@ -42,20 +42,20 @@ func (e environment) spelling(name string) string {
 
 func (e environment) get(name string) string { return e.values[e.spelling(name)] }
 
-// ofCompletion are variables of cobra's, by which a shell's completion script and its user say what they want
-// to be offered. The scripts for fish and PowerShell set the first one.
+// ofCompletion are cobra's variables for shell completion: they choose what is offered. The scripts for
+// fish and PowerShell set the first one.
 var ofCompletion = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS"}
 
-// isInjected reports whether a variable describes a network service called botwired, or
-// botwired-something, to its neighbours. Kubernetes and compose links put such variables
-// into every container beside it.
+// isInjected reports whether a variable describes a network service called botwired or
+// botwired-something. Kubernetes and compose links inject such variables into every container beside
+// the service.
 func isInjected(name, value string) bool {
 	switch {
 	case regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$`).MatchString(name),
 		regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?PORT_[0-9]+_(TCP|UDP|SCTP)(_(START|END|PROTO|PORT|PORT_START|PORT_END|ADDR))?$`).MatchString(name):
 		return true
 	case regexp.MustCompile(`^BOTWIRED_([A-Z0-9_]+_)?PORT$`).MatchString(name):
-		// A person wrote a bare number, and meant the setting listen.
+		// A user who writes a bare number means the setting listen.
 		return regexp.MustCompile(`^(tcp|udp|sctp)://`).MatchString(value)
 	case strings.HasPrefix(name, "BOTWIRED_ENV_"), name == "BOTWIRED_NAME" && strings.HasPrefix(value, "/"):
 		return true // compose links only

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Error says why Load refuses a configuration. Its text is one line with the setting's
-// name, the value, its source and what was expected. No field holds a secret: each is
-// already replaced by "(redacted)".
+// Error says why Load rejects a configuration. Its text is one line with the setting's name, the value,
+// its source and what was expected. No field holds a secret: secrets are already replaced by
+// "(redacted)".
 type Error struct {
-	Setting  string // as the user wrote it, if there is no such setting; "" if the error is about none
+	Setting  string // as the user wrote it, if there is no such setting; "" if the error is not about a setting
 	Item     string // the wrong part of the value, such as a header's name; or ""
-	Value    string // quoted; "" if there is none to show
+	Value    string // quoted, or ""
 	Source   Source
-	Expected string // completes "expected …"; of a setting that is gone, says what to do
+	Expected string // completes "expected …"; for a removed setting, says what to do
 
-	part *node // of a codec's error: the wrong part of the value, if it is not the whole value
+	part *node // in a codec's error: the wrong part of the value, or nil for the whole value
 }
 
 func (e *Error) Error() string {
@@ -44,22 +44,23 @@ func (e *Error) Error() string {
 
 const redacted = "(redacted)"
 
-// maxShown bounds a rejected value in a message, in bytes: a whole file given by mistake
-// must not fill a log.
+// maxShown limits a rejected value in a message, in bytes: a whole file given by mistake must not fill
+// a log.
 const maxShown = 200
 
-// errUnexpected is a codec's error about a whole value, in the setting's usual words. Any other error of a codec
-// completes "expected …", or is an *Error about a part of the value.
+// errUnexpected is a codec's error about the whole value, with the setting's usual expectation. Any
+// other error of a codec completes "expected …", or is an *Error about a part of the value.
 var errUnexpected = errors.New("")
 
 func expect(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// wrong is the error about a part of a value, which is called item and begins on a line of the file.
+// wrong returns the error about a part of a value. item names the part, and line is its line in the
+// file.
 func wrong(item string, line int, part node, expected string) *Error {
 	return &Error{Item: item, Source: Source{Line: line}, Expected: expected, part: &part}
 }
 
-// explain makes Errors of a codec's error about the value v of s: of one, or of several that are joined.
+// explain converts a codec's error about the value v of s, which may be several joined errors.
 func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 	parts := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -78,7 +79,7 @@ func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 	return faults
 }
 
-// shown returns a rejected value as an error may show it.
+// shown returns a rejected value with its secrets redacted.
 func (s Setting) shown(v node) string {
 	if s.Secret {
 		return redacted
@@ -100,7 +101,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxShown], "") + "…"
 }
 
-// oneLine keeps a message on one line.
+// oneLine replaces line breaks and control characters by spaces.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {

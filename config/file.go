@@ -11,18 +11,17 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// atLine is the error about a line of the file that is no YAML, or none that botwired takes.
+// atLine returns the error about a line that is not YAML, or not YAML that botwired accepts.
 func atLine(line int, expected string) error {
 	return &Error{Source: Source{Line: line}, Expected: expected}
 }
 
-// parseYAML reads a configuration file: one document, with a mapping at its root. It
-// refuses anchors, aliases, merge keys and tags rather than support them by half. Its
-// errors are of type *Error, and know the line only.
+// parseYAML parses a configuration file: one document with a mapping at its root. It rejects anchors,
+// aliases, merge keys and tags instead of supporting them half-way. Its errors are of type *Error, with
+// only the line set.
 func parseYAML(content []byte) (node, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	// repeated looks for duplicates after flattening, where "a: {b: 1}" and "a.b: 2" are
-	// the same key.
+	// readYAML finds duplicates after flattening, where "a: {b: 1}" and "a.b: 2" are the same key.
 	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return node{}, yamlFault(err)
@@ -50,7 +49,7 @@ func parseYAML(content []byte) (node, error) {
 	return out, nil
 }
 
-// yamlFault returns the parser's message without the parts that quote the file.
+// yamlFault returns the parser's message without quotes from the file.
 func yamlFault(err error) error {
 	var fault yaml.Error
 	if !errors.As(err, &fault) || fault.GetToken() == nil {
@@ -117,9 +116,9 @@ func mappingOf(values []*ast.MappingValueNode, line int) (node, error) {
 	return out, nil
 }
 
-// flatten turns nested keys into dotted ones. It descends only into groups of settings,
-// so a mapping that is itself a setting's value stays whole. The caller judges the
-// names. A group may be empty: its lines may all be commented out.
+// flatten turns nested keys into dotted ones. It descends only into groups of settings: a mapping that
+// is itself a setting's value stays whole. The caller checks the names. A group may be empty, because
+// all its lines may be commented out.
 func flatten(table []Setting, n node) []pair {
 	var leaves []pair
 	for _, p := range n.pairs {
@@ -137,7 +136,7 @@ func flatten(table []Setting, n node) []pair {
 	return leaves
 }
 
-// repeated returns the first key that occurs a second time.
+// repeated returns the first key that occurs twice.
 func repeated(leaves []pair) (pair, bool) {
 	seen := make(map[string]bool, len(leaves))
 	for _, leaf := range leaves {

@@ -1,6 +1,6 @@
 package config
 
-// gone returns, for each setting that no longer exists, a sentence about what takes its place.
+// gone returns, for each removed setting, a sentence about what replaces it.
 func gone() map[string]string {
 	const pauses = "botwired makes the pauses between attempts itself, 200 ms at first and 30 s at most, and shorter ones for an upstream.timeout below 10 s"
 	const inContext = "upstream.nats.context names a context of NATS' own command line (nats context save), whose field it is: "

@@ -6,7 +6,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A setting that is gone is refused wherever it may stand, with what takes its place.
+// A removed setting is rejected in every source, and the error says what replaces it.
 func TestGoneSettingsAreRefused(t *testing.T) {
 	const instead = ": this setting no longer exists, remove it: "
 	nested := write(t, "config.yaml", "amnesia:\n  entries: 3\n")
@@ -26,6 +26,6 @@ func TestGoneSettingsAreRefused(t *testing.T) {
 	for _, flag := range []string{"--flush-backoff-max", "--flush.backoff_max"} {
 		wantAll(t, config.UnknownFlag(flag, "10s", nil).Error(), flag+` = "10s" (flag)`+instead, "30 s at most")
 	}
-	// A sample of an older botwired has the group, with its settings commented out.
+	// The sample of an older botwired has the group, with its settings commented out.
 	load(t, config.Sources{File: write(t, "config.yaml", "amnesia:\n  #entries: 10\n")})
 }

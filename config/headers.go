@@ -9,9 +9,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// reservedHeaders returns the headers that the connection, the HTTP library or the daemon
-// sets. A configured value would break the request or leak between hops (RFC 9110
-// section 7.6.1).
+// reservedHeaders returns the headers that the connection, the HTTP library or the daemon sets. A
+// configured value would break the request or leak between hops (RFC 9110 section 7.6.1).
 func reservedHeaders() []string {
 	return []string{
 		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
@@ -44,7 +43,7 @@ func headers(at func(*Config) *map[string]string) codec {
 	})
 }
 
-// readHeader's errors may quote paths but no values.
+// readHeader parses one header. Its errors may quote paths but no values.
 func readHeader(each pair, p places) (name, value string, err error) {
 	if !httpguts.ValidHeaderFieldName(each.key) {
 		return "", "", expect("a header name (RFC 9110 section 5.1)")
@@ -92,8 +91,8 @@ func printHeaders(all map[string]string) string {
 	return marshal(shown)
 }
 
-// quoteName returns a header's name for an error. A text that cannot be a name is
-// redacted: it may be a misplaced value.
+// quoteName returns a header's name for an error. It redacts a text that cannot be a name, which may be
+// a misplaced value.
 func quoteName(name string) string {
 	if !httpguts.ValidHeaderFieldName(name) {
 		return redacted
@@ -101,8 +100,8 @@ func quoteName(name string) string {
 	return shorten(name)
 }
 
-// isHeaderValue applies the rule for field values (RFC 9110 section 5.5). It refuses space at
-// the ends, which a server would cut off silently.
+// isHeaderValue checks the rule for field values (RFC 9110 section 5.5). It rejects spaces at the ends,
+// which a server would silently remove.
 func isHeaderValue(s string) bool {
 	return s != "" && strings.Trim(s, " \t") == s && httpguts.ValidHeaderFieldValue(s)
 }

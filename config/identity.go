@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Identity tells one upstream from another: it is the URL in one spelling, so that all
-// spellings of a URL have the same identity. A data directory is bound to it. The identity of a
-// NATS cluster is its bucket's name, as nats:BUCKET: a cluster gets and loses servers. The
-// engine's mark finds out that a bucket of the same name is another one.
+// Identity identifies an upstream. It is the URL in canonical form, so all spellings of a URL have the
+// same identity. A data directory is bound to it. A NATS cluster's identity is its bucket's name, as
+// nats:BUCKET, because servers come and go. The engine's mark detects another bucket with the same
+// name.
 func (u *Upstream) Identity() string {
 	if u.Servers() != nil {
 		return bucketPrefix + u.NATS.Bucket
@@ -16,9 +16,8 @@ func (u *Upstream) Identity() string {
 	return identity(u.URL)
 }
 
-// ParseIdentity returns the identity of the upstream that text names: a URL as the setting
-// upstream.url has it, or an identity. ok is false for any other text, and for NATS servers, whose
-// URL is no identity.
+// ParseIdentity returns the identity for text: a URL as in the setting upstream.url, or an identity. ok
+// is false for any other text, and for NATS servers, whose URL is not an identity.
 func ParseIdentity(text string) (id string, ok bool) {
 	if isBucketIdentity(text) {
 		return text, true
@@ -28,7 +27,6 @@ func ParseIdentity(text string) (id string, ok bool) {
 	return identity(url), err == nil && u.Servers() == nil
 }
 
-// isBucketIdentity reports whether text is the identity of a NATS cluster.
 func isBucketIdentity(text string) bool {
 	name, ok := strings.CutPrefix(text, bucketPrefix)
 	return ok && isBucket(name)

@@ -11,26 +11,26 @@ import (
 	"strconv"
 )
 
-// Sources holds everything that Load makes a configuration of. Load reads no other files
-// than those named here and by the settings.
+// Sources holds everything from which Load makes a configuration. Load only reads files that are named
+// here or by the settings.
 type Sources struct {
 	Flags    map[string]string // the command line's values, by setting name
-	Environ  []string          // as of os.Environ
-	File     string            // the value of --config; "" leaves it to BOTWIRED_CONFIG and the default place
-	Defaults map[string]string // by setting name; they replace those of the table for one command
-	Socket   Socket            // that the service manager has passed to the process; the zero Socket if it has not
+	Environ  []string          // as from os.Environ
+	File     string            // the value of --config; "" means BOTWIRED_CONFIG or the default path
+	Defaults map[string]string // by setting name; for one command, they replace those of the table
+	Socket   Socket            // from the service manager; zero if there is none
 }
 
-// Socket is a listener that a process gets from its service manager.
+// Socket is a listening socket that the service manager passed to the process.
 type Socket struct {
-	Address string // as the setting listen has it
-	Name    string // that the service manager gives it, such as botwired.socket
+	Address string // as in the setting listen
+	Name    string // its name in the service manager, such as botwired.socket
 }
 
-// Loaded is a configuration with the source of each of its values.
+// Loaded is a configuration with the source of each value.
 type Loaded struct {
 	Config   Config
-	File     string   // the configuration file that was read; "" if there is none
+	File     string   // the configuration file that was read, or ""
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
 }
@@ -38,8 +38,8 @@ type Loaded struct {
 // Value is one setting in force.
 type Value struct {
 	Name    string
-	Value   string // as a person writes it; secrets are redacted
-	Default string // what Value would be without a flag, a variable and a file
+	Value   string // as users write it; secrets are redacted
+	Default string // the Value without flags, variables and a file
 	Source  Source
 }
 
@@ -53,10 +53,10 @@ type Source struct {
 // Layer is a kind of source.
 type Layer string
 
-// The layers, in ascending order of precedence.
+// The layers, lowest precedence first.
 const (
 	FromDefault     Layer = "default"
-	FromSocket      Layer = "socket" // of the service manager
+	FromSocket      Layer = "socket" // from the service manager
 	FromFile        Layer = "file"
 	FromEnvironment Layer = "environment"
 	FromFlag        Layer = "flag"
@@ -75,8 +75,7 @@ func (o Source) String() string {
 	}
 }
 
-// Source returns the source of a setting's value; the zero Source if there is no such
-// setting.
+// Source returns the source of a setting's value, or the zero Source for an unknown setting.
 func (l *Loaded) Source(name string) Source {
 	for _, v := range l.Values {
 		if v.Name == name {
@@ -86,7 +85,7 @@ func (l *Loaded) Source(name string) Source {
 	return Source{}
 }
 
-// Load makes a configuration of its sources. Its errors are of type *Error.
+// Load makes a configuration from its sources. Its errors are of type *Error.
 func Load(src Sources) (*Loaded, error) {
 	loaded, faults := Check(src)
 	if len(faults) > 0 {
@@ -95,8 +94,8 @@ func Load(src Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// Check is Load for a person who corrects a configuration: it goes on after an error. If there are
-// errors, Loaded has the settings that are right, and for each wrong one the value of a lower layer.
+// Check is Load for users who correct a configuration: it goes on after an error. If there are errors,
+// Loaded has the valid settings, and a lower layer's value for each invalid one.
 func Check(src Sources) (*Loaded, []*Error) {
 	env := newEnvironment(src.Environ, runtime.GOOS)
 	l := &loader{
@@ -123,7 +122,7 @@ type loader struct {
 	table   []Setting
 	places  places
 	config  Config
-	file    string            // that was read
+	file    string            // the file that was read
 	sources map[string]Source // by setting name
 	faults  []*Error
 }
@@ -150,13 +149,13 @@ func (l *loader) readDefaults() {
 			value = other
 		}
 		l.sources[s.Name] = Source{Layer: FromDefault}
-		if value != "" { // else derive has it, or it is the field's zero value
+		if value != "" { // else derive sets it, or the zero value is the default
 			l.assign(s, node{text: value, raw: true}, Source{Layer: FromDefault})
 		}
 	}
 }
 
-// readSocket has the passed socket say where the daemon listens.
+// readSocket sets listen to the address of the passed socket.
 func (l *loader) readSocket() {
 	if s, ok := find(l.table, "listen"); ok && l.src.Socket.Address != "" {
 		l.assign(s, node{text: l.src.Socket.Address, raw: true}, Source{Layer: FromSocket, Name: l.src.Socket.Name})
@@ -265,8 +264,7 @@ func (l *loader) derive() {
 	}
 }
 
-// defaults returns the configuration of somebody who sets nothing but upstream.url: the
-// defaults of the quota go by that.
+// defaults returns the configuration if only upstream.url were set: the quota's defaults depend on it.
 func (l *loader) defaults() *Config {
 	d := *l
 	d.config, d.sources, d.faults = Config{}, map[string]Source{}, nil

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// home is an environment with a home directory and nothing in it.
+// home returns an environment with an empty home directory.
 func home(t *testing.T, more ...string) []string {
 	t.Helper()
 	return append([]string{"HOME=" + t.TempDir(), "USERPROFILE=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, more...)
@@ -46,7 +46,7 @@ func loadYAML(t *testing.T, content string) *config.Loaded {
 	return load(t, config.Sources{File: write(t, "config.yaml", content)})
 }
 
-// refused returns the error of Load, after checking that it is one line.
+// refused returns the error of Load, and checks that it is one line.
 func refused(t *testing.T, src config.Sources) string {
 	t.Helper()
 	if src.Environ == nil {

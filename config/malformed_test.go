@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// malformed returns, for every setting, values that Load must refuse.
+// malformed returns values that Load must reject, for every setting.
 func malformed() map[string][]string {
 	durations := []string{"", "10", "soon", "1x", "-1s", "1h2d", "1d-1h", "9999999999d", "no limits"}
 	positive := append([]string{"0", "0s"}, durations...)
@@ -73,8 +73,7 @@ func TestMalformedValues(t *testing.T) {
 	}
 }
 
-// In a file, Load refuses a number, a boolean or a structure by mistake in the same
-// words.
+// In a file, Load rejects numbers, booleans and structures in the wrong place with the same words.
 func TestMalformedTypesInFile(t *testing.T) {
 	numbers := map[string]bool{"upstream.concurrency": true, "upstream.nats.replicas": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// overrides parses the setting "namespaces". resolveOverrides completes the policies
-// later, once all general settings are known.
+// overrides parses the setting "namespaces". resolveOverrides completes the policies later, when all
+// general settings are known.
 func overrides(at func(*Config) *[]Override) codec {
 	const expected = "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)"
 	return codecOf(at, "json", expected, printOverrides, func(v node, p places) ([]Override, error) {
@@ -26,7 +26,7 @@ func overrides(at func(*Config) *[]Override) codec {
 	})
 }
 
-// readOverride returns every problem of an entry.
+// readOverride parses an entry, and returns all its errors.
 func readOverride(item node, label string, p places) (o Override, faults []error) {
 	o.Set = map[string]string{}
 	if item.kind != isMapping {
@@ -71,8 +71,7 @@ func (o *Override) read(leaf pair, p places) error {
 	return nil
 }
 
-// isPattern refuses malformed patterns, and patterns with a character that no namespace
-// can have.
+// isPattern rejects malformed patterns, and patterns with characters that no namespace can have.
 func isPattern(s string) bool {
 	_, err := path.Match(s, "")
 	return err == nil && s != "" && strings.Trim(s, namespaceChars+`*?[]^`) == ""
@@ -80,14 +79,14 @@ func isPattern(s string) bool {
 
 const namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// resolveOverrides lays each override over the general settings.
+// resolveOverrides completes each override with the general settings.
 func resolveOverrides(c *Config, p places) {
 	for i := range c.Namespaces {
 		o := &c.Namespaces[i]
 		merged := *c
 		for _, row := range overridable() {
 			if value, ok := o.Set[row.Name]; ok {
-				// A row parses everything that it prints: see TestPrintedValuesCanBeRead.
+				// A codec accepts every value that it prints: see TestPrintedValuesCanBeRead.
 				_ = row.codec.parse(&merged, node{text: value}, p)
 			}
 		}

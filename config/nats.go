@@ -11,29 +11,29 @@ import (
 const (
 	schemeNATS = "nats://"
 	schemeTLS  = "tls://"
-	// portNATS is the usual port of a NATS server.
+	// portNATS is the default port of a NATS server.
 	portNATS = "4222"
 	// bucketPrefix is the prefix of a bucket's identity: see [Upstream.Identity].
 	bucketPrefix = "nats:"
-	// maxBucket bounds the name of a bucket, in bytes: the servers make a folder of it.
+	// maxBucket limits the name of a bucket, in bytes: the servers create a folder with this name.
 	maxBucket = 64
-	// maxReplicas is NATS' own bound.
+	// maxReplicas is NATS' own limit.
 	maxReplicas = 5
 )
 
-// serverList is the form of a list of servers, for errors.
+// serverList describes a list of servers in errors.
 const serverList = "nats://host[:port],host[:port] (or tls://), without user and path"
 
-// NATS says which bucket of a NATS cluster holds the memory, how botwired makes it, and how botwired
+// NATS says which bucket of a NATS cluster holds the memory, how botwired creates it, and how botwired
 // signs in. It applies only if upstream is NATS.
 type NATS struct {
 	Bucket   string
-	Replicas int    // of a bucket that botwired makes; from 1 to 5
-	Create   bool   // a missing bucket is made
+	Replicas int    // of a bucket that botwired creates; from 1 to 5
+	Create   bool   // create the bucket if it is missing
 	Context  string // the absolute path of a context's file, or ""; see [NATS.Access]
 }
 
-// Servers returns the URLs of the NATS servers that keep the memory; nil if upstream is not NATS.
+// Servers returns the URLs of the NATS servers, or nil if upstream is not NATS.
 func (u *Upstream) Servers() []string {
 	scheme, hosts, ok := cutScheme(u.URL)
 	if !ok {
@@ -46,8 +46,8 @@ func (u *Upstream) Servers() []string {
 	return servers
 }
 
-// DemandsTLS reports whether botwired speaks to these servers over TLS only: the URL of one asks for
-// it, or one is not on this machine.
+// DemandsTLS reports whether botwired connects to these servers only over TLS: if a URL asks for TLS,
+// or a server is not on this machine.
 func DemandsTLS(servers []string) bool {
 	return slices.ContainsFunc(servers, func(server string) bool {
 		u, err := url.Parse(server)

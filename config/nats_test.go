@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// All spellings of a list of servers are one, and each server has its port.
+// All spellings of a list of servers have one canonical form, in which each server has its port.
 func TestNATSServers(t *testing.T) {
 	for text, want := range map[string][]string{
 		"nats://host1":                                   {"nats://host1:4222"},
@@ -41,7 +41,7 @@ func TestNATSServers(t *testing.T) {
 	}
 }
 
-// A password in the URL is refused with the place where it belongs, and is not repeated.
+// A password in the URL is rejected: the error says where it belongs, and does not repeat it.
 func TestNATSServersHoldNoSecret(t *testing.T) {
 	message := refused(t, config.Sources{Flags: map[string]string{"upstream.url": "nats://me:" + secret + "@host1,me:" + secret + "@host2"}})
 	wantAll(t, message, "upstream.url", "upstream.nats.context")
@@ -50,7 +50,7 @@ func TestNATSServersHoldNoSecret(t *testing.T) {
 	}
 }
 
-// TLS is demanded wherever a server is asked for it or may be on another machine.
+// TLS is demanded if a URL asks for it, or if a server may be on another machine.
 func TestNATSDemandsTLS(t *testing.T) {
 	for text, want := range map[string]bool{
 		"nats://127.0.0.1,localhost:1,[::1]": false,
@@ -65,7 +65,7 @@ func TestNATSDemandsTLS(t *testing.T) {
 	}
 }
 
-// A cluster is known by its bucket: it may get other servers, and another spelling.
+// A cluster is identified by its bucket: its servers and their spelling may change.
 func TestNATSIdentity(t *testing.T) {
 	for _, servers := range []string{"nats://host1", "tls://host2,host3:1"} {
 		c := load(t, config.Sources{Flags: map[string]string{
@@ -85,7 +85,7 @@ func TestNATSIdentity(t *testing.T) {
 	}
 }
 
-// The file may nest the settings as deep as their names.
+// The file may nest the settings as deeply as their names.
 func TestNATSInAFile(t *testing.T) {
 	want := load(t, config.Sources{Flags: map[string]string{
 		"upstream.url": "nats://host1", "upstream.nats.bucket": "agents", "upstream.nats.replicas": "5", "upstream.nats.create": "false",
@@ -104,7 +104,6 @@ func TestNATSInAFile(t *testing.T) {
 	wantAll(t, refused(t, config.Sources{File: write(t, "config.yaml", "upstream: {nats: {bucket: a}, nats.bucket: b}\n")}), "upstream.nats.bucket", "each setting once")
 }
 
-// NATS has no headers.
 func TestNATSTakesNoHeaders(t *testing.T) {
 	flags := map[string]string{"upstream.url": "nats://127.0.0.1", "upstream.headers": `{"Authorization": "` + secret + `"}`}
 	message := refused(t, config.Sources{Flags: flags})
@@ -115,7 +114,7 @@ func TestNATSTakesNoHeaders(t *testing.T) {
 	load(t, config.Sources{Flags: map[string]string{"upstream.headers": `{"Authorization": "x"}`, "upstream.nats.bucket": "a"}})
 }
 
-// A context has a name, under which NATS' own command line keeps it, or a path.
+// A context is given by its name in NATS' own command line, or by a path.
 func TestNATSContext(t *testing.T) {
 	folder := t.TempDir()
 	environ := home(t, "XDG_CONFIG_HOME="+folder)
@@ -186,7 +185,7 @@ func TestNATSContextIsRead(t *testing.T) {
 	}
 }
 
-// A value of another kind than expected may hold a secret as well: no error shows it.
+// A value of the wrong kind may also hold a secret: no error shows it.
 func TestMisplacedSecretsAreNotShown(t *testing.T) {
 	for _, text := range []string{
 		"upstream: {url: ['nats://u:" + secret + "@host1', 'nats://u:" + secret + "@host2']}", "upstream: {url: {of: 'nats://u:" + secret + "@host1'}}",

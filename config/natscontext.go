@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// Access has what botwired signs in to NATS with, from a context of NATS' own command line. Its paths
-// are absolute. All fields may be empty. NATS' own package for contexts brings a whole nats-server with
-// it, and these are the few fields of a documented file.
+// Access holds the credentials from a context of NATS' own command line. Its paths are absolute, and
+// all fields may be empty. botwired reads the file itself, because it only needs a few documented
+// fields, and NATS' own package for contexts brings a whole nats-server with it.
 type Access struct {
-	Creds       string `json:"creds"` // a file with a user's JWT and its key
+	Creds       string `json:"creds"` // a file with a user's JWT and key
 	User        string `json:"user"`
 	Password    string `json:"password"`
 	Token       string `json:"token"`
 	NKey        string `json:"nkey"` // a file with a user's key
-	CA          string `json:"ca"`   // the authorities that sign the servers' certificates; "" is the system's
-	Cert        string `json:"cert"` // botwired's own certificate, and its key
+	CA          string `json:"ca"`   // the CAs of the servers' certificates; "" means the system's
+	Cert        string `json:"cert"` // botwired's own certificate and key
 	Key         string `json:"key"`
 	TLSFirst    bool   `json:"tls_first"`
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-// These fields route the connection elsewhere, or sign in without a file. botwired refuses them.
+// botwired rejects these fields: they route the connection elsewhere, or sign in without a file.
 var unsupportedInContext = []string{
 	"nsc", "user_jwt", "user_seed", "socks_proxy", "jetstream_domain", "jetstream_api_prefix",
 	"windows_cert_store", "windows_cert_match", "windows_cert_match_by", "windows_ca_certs_match",
 }
 
-// Access reads the context, anew at each call; without one, it returns the zero Access. Its errors
-// show no value of the file but paths.
+// Access reads the context's file at each call. Without a context, it returns the zero Access. Its
+// errors show no values from the file except paths.
 func (n *NATS) Access() (a Access, err error) {
 	if n.Context == "" {
 		return a, nil
@@ -43,7 +43,7 @@ func (n *NATS) Access() (a Access, err error) {
 		return refuse("a readable file, which gives: %v", err)
 	}
 	var fields map[string]any
-	if json.Unmarshal(content, &fields) != nil || fields == nil || json.Unmarshal(content, &a) != nil { // null is no context
+	if json.Unmarshal(content, &fields) != nil || fields == nil || json.Unmarshal(content, &a) != nil { // null is not a context
 		return refuse("a context of NATS in JSON, such as \"nats context save\" writes")
 	}
 	for _, name := range unsupportedInContext {
@@ -66,7 +66,7 @@ func (n *NATS) Access() (a Access, err error) {
 	return a, nil
 }
 
-// isUnset reports whether a context leaves a field out, or empty.
+// isUnset reports whether a context's field is missing or empty.
 func isUnset(field any) bool {
 	switch v := field.(type) {
 	case string:
@@ -77,8 +77,8 @@ func isUnset(field any) bool {
 	return field == nil
 }
 
-// IsContextName reports whether a value of upstream.nats.context is the name of a context, and not the
-// path of its file.
+// IsContextName reports whether a value of upstream.nats.context is a context's name, not the path of
+// its file.
 func IsContextName(value string) bool {
 	return !strings.ContainsAny(value, `/\`) && !strings.HasPrefix(value, ".")
 }
@@ -87,7 +87,7 @@ func IsContextName(value string) bool {
 func natsContext(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the name of a NATS context, or the path of its file", itself, func(v node, p places) (string, error) {
 		if v.kind == isText && v.text != "" && IsContextName(v.text) {
-			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as NATS has it
+			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as in NATS' command line
 			if dir == "" {
 				return "", expect("the path of a context's file, as there is no home directory to have contexts in")
 			}

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// node is a value from any source before a codec parses it: a scalar with its text as
-// written, a list or a mapping.
+// node is a value from any source before a codec parses it: a scalar with its text as written, a list
+// or a mapping.
 type node struct {
 	kind  nodeKind
 	text  string // of a scalar
-	raw   bool   // text of a flag or an environment variable, where lists and mappings are JSON
+	raw   bool   // text from a flag or an environment variable, where lists and mappings are JSON
 	items []node // of a list
 	pairs []pair // of a mapping, in order
-	line  int    // in the file, from 1; 0 outside files
+	line  int    // in the file, from 1; 0 for other sources
 }
 
 type pair struct {
@@ -36,8 +36,8 @@ const (
 	isMapping
 )
 
-// structured returns a list or a mapping. It parses the JSON of a flag or an environment variable. A
-// node from a file has its structure already.
+// structured returns a list or a mapping. It parses the JSON of a flag or an environment variable; a
+// node from a file already has its structure.
 func (n node) structured(kind nodeKind) (node, error) {
 	if n.raw {
 		dec := json.NewDecoder(strings.NewReader(n.text))
@@ -56,8 +56,8 @@ func (n node) structured(kind nodeKind) (node, error) {
 	return n, nil
 }
 
-// readJSON reads one value. Unlike encoding/json's own maps, it keeps the order of keys,
-// and it keeps duplicates, so that the caller can refuse them.
+// readJSON reads one value. Unlike encoding/json's maps, it keeps the order of keys, and duplicates, so
+// that the caller can reject them.
 func readJSON(dec *json.Decoder) (node, error) {
 	token, err := dec.Token()
 	if err != nil {
@@ -90,7 +90,7 @@ func readJSONInside(dec *json.Decoder, mapping bool) (node, error) {
 			if err != nil {
 				return node{}, err
 			}
-			name, _ = key.(string) // the decoder refuses any other key
+			name, _ = key.(string) // the decoder rejects other keys
 		}
 		value, err := readJSON(dec)
 		if err != nil {
@@ -106,8 +106,7 @@ func readJSONInside(dec *json.Decoder, mapping bool) (node, error) {
 	return out, err
 }
 
-// String renders the node for an error message, on one line and as far as possible as it
-// was written.
+// String formats the node for an error message, on one line and close to what was written.
 func (n node) String() string {
 	switch n.kind {
 	case isText:

@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A file may be a pipe, such as a shell's <(command). When it is read again, nobody writes
-// to it any more: a daemon that reloads neither waits for that nor takes it for an empty file.
+// A file may be a pipe, such as a shell's <(command). When a reload reads it again, it has no writer:
+// the reload neither waits nor reads it as empty.
 func TestPipes(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

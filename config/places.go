@@ -15,34 +15,34 @@ import (
 
 const application = "botwired"
 
-// The variables by which systemd names the directories of a unit: of StateDirectory=,
-// ConfigurationDirectory= and LoadCredential=.
+// systemd's variables for a unit's directories: StateDirectory=, ConfigurationDirectory= and
+// LoadCredential=.
 const (
 	envStateDirectory = "STATE_DIRECTORY"
 	envConfigDir      = "CONFIGURATION_DIRECTORY"
 	envCredentials    = "CREDENTIALS_DIRECTORY"
 )
 
-// maxFile bounds every file that Load reads, in bytes: a path that names a log or a device
-// by mistake must not fill the memory.
+// maxFile limits every file that Load reads, in bytes: a path that names a log or a device by mistake
+// must not fill the memory.
 const maxFile = 1 << 20
 
-// pipeTime bounds how long a pipe's writer may take.
+// pipeTime limits how long a pipe's writer may take.
 const pipeTime = 10 * time.Second
 
-// places knows where a platform keeps a user's files, and where relative paths begin.
+// places finds a platform's directories for a user's files, and resolves relative paths.
 type places struct {
 	goos   string
 	getenv func(string) string
-	base   string // the directory of the configuration file, while that is read; "" is the working directory
+	base   string // the configuration file's directory while that is parsed; "" means the working directory
 }
 
 func placesOf(environ []string) places {
 	return places{goos: runtime.GOOS, getenv: newEnvironment(environ, runtime.GOOS).get}
 }
 
-// configFile returns the default place of the configuration file: in the unit's directory,
-// or else in the user's; "" if the user has no home.
+// configFile returns the default path of the configuration file: in the unit's directory, or else in
+// the user's. It returns "" if the user has no home.
 func (p places) configFile() string {
 	if dir := p.unitDirectory(envConfigDir); dir != "" {
 		return filepath.Join(dir, "config.yaml")
@@ -50,7 +50,7 @@ func (p places) configFile() string {
 	return below(p.platform("AppData", "XDG_CONFIG_HOME", ".config"), application, "config.yaml")
 }
 
-// stateDir returns the default of data_dir: the unit's directory, or else one of the user's;
+// stateDir returns the default of data_dir: the unit's directory, or else one of the user's. It returns
 // "" if the user has no home.
 func (p places) stateDir() string {
 	if dir := p.unitDirectory(envStateDirectory); dir != "" {
@@ -59,9 +59,9 @@ func (p places) stateDir() string {
 	return below(p.platform("LocalAppData", "XDG_STATE_HOME", ".local", "state"), application)
 }
 
-// unitDirectory returns the directory that systemd has made for botwired: the unit's own if it is
-// called botwired, or else one below it, as the unit may be another program's. It returns ""
-// outside of such a unit.
+// unitDirectory returns the directory that systemd made for botwired: the unit's own if it is called
+// botwired, or else one below it, because the unit may run another program. It returns "" outside of
+// such a unit.
 func (p places) unitDirectory(variable string) string {
 	dirs := filepath.SplitList(p.getenv(variable))
 	if p.goos != "linux" || len(dirs) == 0 {
@@ -78,8 +78,8 @@ func (p places) unitDirectory(variable string) string {
 	return filepath.Join(dirs[0], application)
 }
 
-// platform returns the platform's directory for a kind of file, or "". On Windows a
-// variable names it; elsewhere XDG's variable does, or else it is in the home directory.
+// platform returns the platform's directory for a kind of file, or "". On Windows it is in a variable;
+// elsewhere it is in XDG's variable, or else below the home directory.
 func (p places) platform(windows, xdg string, underHome ...string) string {
 	switch p.goos {
 	case "windows":
@@ -90,7 +90,7 @@ func (p places) platform(windows, xdg string, underHome ...string) string {
 	return p.xdg(xdg, underHome...)
 }
 
-// below returns a path in dir, or "" if there is no dir.
+// below returns a path in dir, or "" if dir is "".
 func below(dir string, elem ...string) string {
 	if dir == "" {
 		return ""
@@ -98,8 +98,8 @@ func below(dir string, elem ...string) string {
 	return filepath.Join(dir, filepath.Join(elem...))
 }
 
-// xdg ignores a relative path in the variable, as the XDG base directory
-// specification asks.
+// xdg returns the directory in an XDG variable, or a default below the home directory. It ignores a
+// relative path, as the XDG base directory specification demands.
 func (p places) xdg(variable string, underHome ...string) string {
 	if dir := p.getenv(variable); filepath.IsAbs(dir) {
 		return dir
@@ -107,7 +107,7 @@ func (p places) xdg(variable string, underHome ...string) string {
 	return below(p.home(), underHome...)
 }
 
-// home ignores a relative path, which would mean another directory for each working
+// home returns the home directory, or "". It ignores a relative path, which would depend on the working
 // directory.
 func (p places) home() string {
 	variable := "HOME"
@@ -120,14 +120,14 @@ func (p places) home() string {
 	return ""
 }
 
-// DefaultDataDir returns the default of data_dir in an environment as of os.Environ; ""
+// DefaultDataDir returns the default of data_dir for an environment as from os.Environ. It returns ""
 // if the user has no home.
 func DefaultDataDir(environ []string) string {
 	return placesOf(environ).stateDir()
 }
 
-// absolute expands a leading "~/", and resolves a relative path: one in the configuration
-// file from the file's directory, any other from the working directory.
+// absolute expands a leading "~/", and makes a relative path absolute: from the file's directory in the
+// configuration file, otherwise from the working directory.
 func (p places) absolute(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		home := p.home()
@@ -149,7 +149,7 @@ func (p places) path(v node) (string, error) {
 	return p.absolute(v.text)
 }
 
-// pathOrNone accepts an empty text, too.
+// pathOrNone also accepts an empty text.
 func (p places) pathOrNone(v node) (string, error) {
 	if v.kind == isText && v.text == "" {
 		return "", nil
@@ -161,22 +161,21 @@ func directory(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the path of a directory", itself, func(v node, p places) (string, error) { return p.path(v) })
 }
 
-// file accepts an empty text as "no file", so that a flag can take back the value of the
-// configuration file. The reader of the file finds out whether it exists.
+// file accepts an empty text as "no file", so that a flag can unset the configuration file's value.
+// Whether the file exists is checked when it is read.
 func file(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the path of a file", itself, func(v node, p places) (string, error) { return p.pathOrNone(v) })
 }
 
-// readFile reads a small file whole. It may be a pipe, such as a shell's <(command), but a
-// daemon that reloads must not wait for one that nobody writes to, or take it for an empty
-// file. Its errors do not repeat the name.
+// readFile reads a small file. The file may be a pipe, such as a shell's <(command). A reload must
+// neither wait for a pipe without a writer nor read it as empty. Errors do not repeat the name.
 func readFile(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, bare(err)
 	}
 	defer f.Close()
-	_ = f.SetReadDeadline(time.Now().Add(pipeTime)) // what has no deadline, such as a file, needs none
+	_ = f.SetReadDeadline(time.Now().Add(pipeTime)) // a regular file has no deadline, and needs none
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, bare(err)

@@ -123,7 +123,7 @@ func TestEmptyFiles(t *testing.T) {
 	}
 }
 
-// A printed value works as it is in a file and in the environment. Overrides rely on it.
+// A printed value can be used unchanged in a file and in the environment. Overrides rely on it.
 func TestPrintedValuesCanBeRead(t *testing.T) {
 	first := loadYAML(t, `
 allowed_origins: [tauri://localhost, chrome-extension://abc]

@@ -12,7 +12,7 @@ var writeReference = flag.Bool("reference", false, "write the reference in docs/
 
 const settingsPage = "../docs/settings.md"
 
-// docs/settings.md has every setting, and each as the code has it.
+// docs/settings.md has every setting, exactly as in the code.
 func TestSettingsReference(t *testing.T) {
 	page, err := os.ReadFile(settingsPage)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestSettingsReference(t *testing.T) {
 	}
 }
 
-// settingsOverview is a table with a row for each setting.
+// settingsOverview returns a table with a row for each setting.
 func settingsOverview() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | SIGHUP | namespaces |\n|---|---|---|---|\n")
@@ -51,7 +51,7 @@ func settingsOverview() string {
 	return b.String()
 }
 
-// settingsReference has a section for each setting, in the groups of a sample file.
+// settingsReference returns a section for each setting, in the groups of a sample file.
 func settingsReference() string {
 	var b strings.Builder
 	open := "none"
@@ -105,7 +105,7 @@ func documentedDefault(s Setting) string {
 	return "`" + s.Default + "`"
 }
 
-// sentence begins a setting's documentation with a capital letter, or with code.
+// sentence capitalizes a setting's documentation.
 func sentence(doc string) string { return strings.ToUpper(doc[:1]) + doc[1:] }
 
 func tick(yes bool) string {
@@ -115,5 +115,5 @@ func tick(yes bool) string {
 	return ""
 }
 
-// anchorOf is the anchor of the heading with the setting's name.
+// anchorOf returns the anchor of the setting's heading.
 func anchorOf(name string) string { return strings.ReplaceAll(name, ".", "") }

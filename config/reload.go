@@ -5,20 +5,19 @@ import (
 	"runtime"
 )
 
-// Reloaded is the outcome of a reload.
+// Reloaded is the result of a reload.
 type Reloaded struct {
-	// Loaded is the configuration in force from now on: the settings that a running daemon
-	// can change as they were loaded, and all others as they were.
+	// Loaded is the configuration now in force: the new values of the settings that a running daemon
+	// can change, and the old values of all others.
 	Loaded *Loaded
-	// Changed and Restart name the settings with another value: those that are in force
-	// now, and those that wait for a restart.
+	// Changed and Restart name the settings with another value: those now in force, and those that need
+	// a restart.
 	Changed, Restart []string
 }
 
-// Reload lays the settings of next that a running daemon can change over the running
-// configuration. It checks the settings of the outcome against each other, as Load does: a
-// listener off loopback does not lose its token because the next configuration would
-// listen elsewhere. The error is of type *Error; then nothing is to change.
+// Reload applies the settings of next that a running daemon can change. It validates the result as Load
+// does: a listener off loopback keeps its token, even if the next configuration listens elsewhere. The
+// error is of type *Error; then nothing may change.
 func Reload(running, next *Loaded) (*Reloaded, error) {
 	l := &loader{
 		table:   Settings(),
@@ -26,7 +25,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		places:  places{goos: runtime.GOOS, getenv: func(string) string { return "" }}, // all paths are absolute
 		sources: map[string]Source{},
 	}
-	out := &Reloaded{Changed: []string{}} // for a log: none is no null
+	out := &Reloaded{Changed: []string{}} // not null in the log
 	for _, s := range l.table {
 		from := next
 		if !s.Live {
@@ -49,14 +48,14 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 	out.Loaded = l.loaded()
 	out.Loaded.File, out.Loaded.Warnings = next.File, next.Warnings
 	for i := range out.Loaded.Values {
-		out.Loaded.Values[i].Default = next.Values[i].Default // which knows the user's home
+		out.Loaded.Values[i].Default = next.Values[i].Default // it knows the user's home
 	}
 	return out, nil
 }
 
 // same reports whether two configurations have the same value of the setting.
 func (s Setting) same(a, b *Config) bool {
-	if s.Secret { // which does not print its values
+	if s.Secret { // its codec does not print values
 		return maps.Equal(a.Upstream.Headers, b.Upstream.Headers)
 	}
 	return s.codec.print(a) == s.codec.print(b)

@@ -10,8 +10,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A reload takes over the settings that a running daemon can change, leaves the others as
-// they were, and names both.
+// A reload applies the settings that a running daemon can change, keeps the others, and names both.
 func TestReload(t *testing.T) {
 	running := loadYAML(t, "cache: {memory: 64MiB, fresh_for: 10s}\nupstream.headers: {a: one}\nnamespaces: [{match: x, flush.linger: 1s}]\n")
 	next := loadYAML(t, "cache: {memory: 1GiB, fresh_for: 20s}\nupstream: {headers: {a: two}, timeout: 1s}\nallowed_hosts: [h]\n")
@@ -21,7 +20,7 @@ func TestReload(t *testing.T) {
 	}
 	want := &config.Reloaded{
 		Changed: []string{"allowed_hosts", "upstream.headers", "cache.fresh_for", "namespaces"},
-		Restart: []string{"data_dir", "upstream.timeout", "cache.memory"}, // each Load has a home of its own
+		Restart: []string{"data_dir", "upstream.timeout", "cache.memory"}, // each Load has its own home
 	}
 	if diff := cmp.Diff(want.Changed, got.Changed); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
@@ -49,8 +48,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// What a running daemon cannot change stays as it is, even if it would be refused by now: the
-// memory of a container can be lowered while the daemon runs.
+// Settings that a running daemon cannot change stay, even if they would be rejected now: a container's
+// memory can be lowered while the daemon runs.
 func TestReloadKeepsWhatWouldBeRefused(t *testing.T) {
 	running := loadYAML(t, "cache.memory: 64MiB\n")
 	running.Config.Cache.Memory = 1 << 60
@@ -63,8 +62,8 @@ func TestReloadKeepsWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
-// A configuration that is right by itself must also be right with what a running daemon
-// cannot change: the daemon still listens off loopback, and so it keeps its token.
+// A new configuration must also be valid together with the settings that a running daemon cannot
+// change: the daemon still listens off loopback, so it must keep its token.
 func TestReloadChecksTheOutcome(t *testing.T) {
 	token := write(t, "token", secret)
 	running := loadYAML(t, "listen: 0.0.0.0:2689\nauth.token_file: "+token+"\n")

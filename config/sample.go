@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// sampleWidth is the longest line of a sample's prose, in bytes.
+	// sampleWidth is the largest line length of a sample's comments, in bytes.
 	sampleWidth = 100
-	// sampleDataDir is data_dir in the sample for a user who has no home.
+	// sampleDataDir is data_dir in the sample if the user has no home.
 	sampleDataDir = "/var/lib/botwired"
 )
 
-// intros introduce the groups of settings. Settings without a group are listed under the first of them.
+// intros introduce the groups of settings. The intro of settings without a group has the name of their
+// first one.
 var intros = map[string]string{
 	"listen":     "The daemon as a whole.",
 	"upstream":   "The memory service that the daemon stands in front of.",
@@ -27,15 +28,15 @@ var intros = map[string]string{
 	"namespaces": "Settings of single namespaces.",
 }
 
-// DefaultFile returns the default place of the configuration file. environ has the form of os.Environ.
+// DefaultFile returns the default path of the configuration file for an environment as from os.Environ.
 // It returns "" if the user has no home.
 func DefaultFile(environ []string) string {
 	return placesOf(environ).configFile()
 }
 
-// Sample returns a configuration file that sets nothing: it has every setting, commented out, with its
-// meaning, its default and the values that it takes. Lines of prose begin with "# ", and settings with
-// "#" alone. The file loads as it is, and also with all its settings commented in.
+// Sample returns a configuration file with every setting commented out: its meaning, default and
+// possible values. Lines of text begin with "# ", and settings with "#" alone. The file can be loaded
+// as it is, and also with all settings uncommented.
 func Sample(environ []string) string {
 	w := &sampler{dataDir: DefaultDataDir(environ)}
 	if w.dataDir == "" {
@@ -43,7 +44,7 @@ func Sample(environ []string) string {
 	}
 	w.head(DefaultFile(environ))
 	open := "none"
-	usual, _ := Check(Sources{}) // of a user who has no home and sets nothing
+	usual, _ := Check(Sources{}) // for a user without a home and settings
 	for i, s := range Settings() {
 		group, name, nested := strings.Cut(s.Name, ".")
 		if !nested {
@@ -77,7 +78,8 @@ func (w *sampler) head(place string) {
 	w.prose("A running daemon takes over a change of the settings marked [SIGHUP] when it gets that signal, and of the others when it is started again.")
 }
 
-// group begins a group. Without a name, it begins the settings without a group; first is the first of them.
+// group begins a group. If name is "", it begins the settings without a group, and first is the first
+// of these.
 func (w *sampler) group(name, first string) {
 	w.indent = ""
 	w.text.WriteString("\n")

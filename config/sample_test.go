@@ -11,8 +11,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A sample loads as it is, and with every setting commented in: both times, the defaults are
-// in force.
+// A sample loads as it is, and with every setting uncommented. Both times, the defaults are in force.
 func TestSampleLoads(t *testing.T) {
 	environ := home(t)
 	want := load(t, config.Sources{Environ: environ}).Config
@@ -37,7 +36,7 @@ func TestSampleSaysEverything(t *testing.T) {
 	flat := strings.Join(slices.DeleteFunc(strings.Fields(sample), func(word string) bool { return word == "#" }), " ")
 	for _, s := range config.Settings() {
 		doc := strings.ReplaceAll(s.Doc, "`", "")
-		wantAll(t, flat, doc[1:]+".") // its first letter is a capital there
+		wantAll(t, flat, doc[1:]+".") // the first letter is a capital there
 		_, name, nested := strings.Cut(s.Name, ".")
 		if !nested {
 			name = s.Name
@@ -55,7 +54,7 @@ func TestSampleSaysEverything(t *testing.T) {
 	}
 }
 
-// A user without a home gets a sample, too.
+// A user without a home also gets a sample.
 func TestSampleWithoutHome(t *testing.T) {
 	sample := config.Sample([]string{})
 	wantAll(t, sample, "#data_dir: /var/lib/botwired\n")

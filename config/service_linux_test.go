@@ -6,7 +6,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A unit's directory is where the value of data_dir comes from, unless somebody sets it.
+// data_dir defaults to the unit's directory.
 func TestStateDirectoryIsASource(t *testing.T) {
 	unit := []string{"HOME=/h", "STATE_DIRECTORY=/var/lib/botwired"}
 	for want, environ := range map[config.Source][]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A passed socket says where the daemon listens, and is trusted as any other address.
+// A passed socket sets the listen address, which is checked like any other.
 func TestSocketIsASource(t *testing.T) {
 	socket := config.Socket{Address: "127.0.0.1:2700", Name: "botwired.socket"}
 	loaded := load(t, config.Sources{Socket: socket})
@@ -26,8 +26,8 @@ func TestSocketIsASource(t *testing.T) {
 	}
 }
 
-// systemd shows the mask of an access control list as the group's rights: other users cannot
-// read a unit's credential.
+// systemd shows the mask of an access control list as the group's rights: other users cannot read a
+// unit's credential.
 func TestACredentialIsNobodyElses(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "token")

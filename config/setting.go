@@ -4,44 +4,44 @@ import "strings"
 
 // Setting is one row of the table: everything about a setting except its value.
 type Setting struct {
-	Name        string // as in the file and in error messages: "flush.linger"
-	Alias       string // a short flag for it, or ""
+	Name        string // in the file and in error messages: "flush.linger"
+	Alias       string // a short flag, or ""
 	Doc         string // one line of Markdown
-	Default     string // as a person writes it; "" if Load derives it
-	Documented  string // Markdown for the default, where the bare value does not say enough
-	Secret      bool   // nothing ever shows its values
-	Overridable bool   // a namespace may have a value of its own
+	Default     string // as users write it; "" if Load derives it
+	Documented  string // the default as Markdown, if the bare value does not say enough
+	Secret      bool   // its values are never shown
+	Overridable bool   // a namespace may override it
 	Live        bool   // a running daemon can change it: see Reload
 
 	codec  codec
 	derive func(c *Config, p places) // computes a default that depends on other settings or the platform
 }
 
-// codec reads and prints the values of one setting.
+// codec parses and prints the values of one setting.
 type codec struct {
-	kind     string // the word for a value in --help: "duration"
+	kind     string // the kind of value in --help: "duration"
 	expected string // completes "expected …"
 	parse    func(c *Config, v node, p places) error
 	print    func(c *Config) string
-	copy     func(to, from *Config)   // also of a value that parse would refuse by now
-	show     func(text string) string // hides the secret parts of a rejected value; nil shows it all
+	copy     func(to, from *Config)   // also copies a value that parse would now reject
+	show     func(text string) string // hides the secret parts of a rejected value; nil shows everything
 }
 
-// key returns the name of the setting in the file.
+// key returns the setting's name in the file.
 func (s Setting) key() string { return s.Name }
 
-// Env returns the name of the environment variable of the setting.
+// Env returns the setting's environment variable.
 func (s Setting) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
 }
 
-// Flag returns the name of the setting's flag, without the dashes before it.
+// Flag returns the name of the setting's flag, without dashes.
 func (s Setting) Flag() string { return FlagName(s.Name) }
 
 // Kind returns the word for the setting's values in a usage line.
 func (s Setting) Kind() string { return s.codec.kind }
 
-// FlagName returns the name of the flag ("flush-drain-timeout") for any spelling of a setting's name
+// FlagName returns the flag's name ("flush-drain-timeout") for any spelling of a setting's name
 // ("flush.drain_timeout").
 func FlagName(name string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(name)
@@ -57,7 +57,7 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether some settings have name before their dot, or had it in an earlier build.
+// isGroup reports whether name is the part before the dot of any setting, current or removed.
 func isGroup(table []Setting, name string) bool {
 	for _, s := range table {
 		if strings.HasPrefix(s.Name, name+".") {

@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// Each setting has spellings of its own, and a text that fits a table.
+// Each setting has unique spellings, and a text that fits a table.
 func TestSettingNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, s := range config.Settings() {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Settings returns the settings of the daemon, in the order of the documentation. To add a
-// setting, add a row to this file and a field to Config. To let namespaces override it, add a
-// field to Policy too, and say so in the row. The rows of namespaceSettings exist for namespaces alone.
+// Settings returns the daemon's settings, in the order of the documentation. To add a setting, add a
+// row to this file and a field to Config. To let namespaces override it, add the field to Policy
+// instead, and set Overridable in the row. The rows of namespaceSettings only exist for namespaces.
 func Settings() []Setting {
 	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
 }
@@ -161,7 +161,7 @@ func generalSettings() []Setting {
 	}
 }
 
-// namespaceSettings are those that only an entry of namespaces has.
+// namespaceSettings returns the settings that only an entry of namespaces can have.
 func namespaceSettings() []Setting {
 	return []Setting{
 		{Name: "write_through", Default: "false",

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Suggest returns the candidate that a misspelled name most likely means, or "" if none is
-// near. It ignores separators and case. It recognises a name without its group, too, if
-// only one group has such a name.
+// Suggest returns the candidate that a misspelled name most likely means, or "" if none is close. It
+// ignores separators and case. It also recognises a name without its group, if only one group has it.
 func Suggest(name string, candidates []string) string {
 	plain := strings.ToLower(FlagName(name))
 	best, least := "", max(2, len(plain)/5)+1
@@ -27,8 +26,8 @@ func Suggest(name string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions, replacements and swaps of
-// neighbours that make b of a (optimal string alignment).
+// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b
+// (optimal string alignment).
 func distance(a, b string) int {
 	before, previous := []int(nil), make([]int, len(b)+1)
 	for j := range previous {
@@ -52,8 +51,7 @@ func distance(a, b string) int {
 	return previous[len(b)]
 }
 
-// looksSecret reports whether the value of an unknown setting may be a secret, judged by
-// its name.
+// looksSecret reports whether the value of an unknown setting may be a secret, judging by its name.
 func looksSecret(name string) bool {
 	lower := strings.ToLower(name)
 	return slices.ContainsFunc([]string{"token", "secret", "password", "passwd", "header", "auth", "key", "credential", "cookie"},

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Token reads the bearer token that callers must send from auth.token_file. It returns ""
-// if callers need none. Every call reads the file anew, so the daemon decides when a
-// changed token counts. The error holds no part of the token.
+// Token reads from auth.token_file the bearer token that callers must send. It returns "" if callers
+// need none. Every call reads the file, so the daemon decides when a changed token takes effect. The
+// error holds no part of the token.
 func (c *Config) Token() (string, error) {
 	if c.Auth.TokenFile == "" {
 		return "", nil
@@ -22,7 +22,7 @@ func (c *Config) Token() (string, error) {
 	return token, nil
 }
 
-// readToken's errors complete "expected …".
+// readToken reads a token. Its errors complete "expected …".
 func readToken(name string) (string, error) {
 	content, err := readFile(name)
 	if err != nil {
@@ -40,8 +40,8 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// modeWarnings warn of the modes of files with secrets. A file that other users may read is not
-// refused: secrets mounted into containers commonly have mode 0444, and no other user is in there.
+// modeWarnings returns warnings about secret files that other users may read. Such files are accepted:
+// secrets mounted into containers often have mode 0444, and containers have no other users.
 func (c *Config) modeWarnings(p places) (warnings []string) {
 	for _, secret := range []struct{ setting, file string }{{"auth.token_file", c.Auth.TokenFile}, {"upstream.nats.context", c.Upstream.NATS.Context}} {
 		if secret.file == "" || p.goos == "windows" || p.isCredential(secret.file) {
@@ -56,8 +56,8 @@ func (c *Config) modeWarnings(p places) (warnings []string) {
 	return warnings
 }
 
-// isCredential reports whether systemd keeps a file for the unit alone. Its mode shows the mask
-// of an access control list as the group's rights.
+// isCredential reports whether a file is in systemd's credentials directory, which only the unit can
+// read. Its mode is misleading: the group bits show the mask of an access control list.
 func (p places) isCredential(name string) bool {
 	dir := p.getenv(envCredentials)
 	return filepath.IsAbs(dir) && filepath.Dir(name) == filepath.Clean(dir)

@@ -10,14 +10,14 @@ import (
 
 const day = 24 * time.Hour
 
-// unit is a unit of a size in bytes, or of a duration in nanoseconds.
+// unit is a unit of size in bytes, or of duration in nanoseconds.
 type unit struct {
 	name string
 	size int64
 }
 
-// durationUnits and sizeUnits begin with the largest. The sizes have powers of 1024 before powers of
-// 1000, and lack "M" and "Mi": people disagree on which of the two they mean.
+// durationUnits and sizeUnits begin with the largest. In sizeUnits, powers of 1024 come before powers
+// of 1000. "M" and "Mi" are missing, because people disagree on what they mean.
 var (
 	durationUnits = []unit{{"d", int64(day)}, {"h", int64(time.Hour)}, {"m", int64(time.Minute)}, {"s", int64(time.Second)}}
 	sizeUnits     = []unit{
@@ -29,8 +29,8 @@ var (
 	}
 )
 
-// shortest returns n in the unit that makes the shortest text, or else if no text is shorter than that.
-// Of equally short texts it returns the one with the larger unit.
+// shortest formats n in the unit with the shortest text, or returns otherwise if no text is shorter
+// than that. For equally short texts it takes the larger unit.
 func shortest(n int64, units []unit, otherwise string) string {
 	best := otherwise
 	for _, u := range units {
@@ -44,14 +44,14 @@ func shortest(n int64, units []unit, otherwise string) string {
 	return best
 }
 
-// ParseDuration reads a duration in Go's notation, which may begin with days:
-// "200ms", "1m30s", "7d", "1d12h".
+// ParseDuration parses a duration in Go's notation, which may begin with days: "200ms", "1m30s", "7d",
+// "1d12h".
 func ParseDuration(s string) (time.Duration, error) {
 	days, rest, found := strings.Cut(s, "d")
 	if !found {
 		return time.ParseDuration(s)
 	}
-	whole, err := time.ParseDuration(days + "h") // days, counted as hours
+	whole, err := time.ParseDuration(days + "h") // days, parsed as hours
 	if err != nil || strings.Trim(days, "+-.0123456789") != "" || whole > math.MaxInt64/24 || whole < math.MinInt64/24 {
 		return 0, errors.New("not a duration")
 	}
@@ -65,14 +65,14 @@ func ParseDuration(s string) (time.Duration, error) {
 	return whole*24 + part, nil
 }
 
-// FormatDuration returns the shortest text that ParseDuration reads as exactly d: "1m",
-// "90s", "36h", "2d".
+// FormatDuration returns the shortest text that ParseDuration parses as exactly d: "1m", "90s", "36h",
+// "2d".
 func FormatDuration(d time.Duration) string {
 	return shortest(int64(d), durationUnits, d.String())
 }
 
-// ParseSize reads a whole number of bytes, with or without a unit in any case:
-// "64MiB", "64MB", "512 kB", "1048576", "1048576B".
+// ParseSize parses a whole number of bytes, with or without a unit in any case: "64MiB", "64MB", "512
+// kB", "1048576", "1048576B".
 func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	name := s[len(digits):]
@@ -95,8 +95,8 @@ func ParseSize(s string) (int64, error) {
 	return 0, errors.New("not a size")
 }
 
-// FormatSize returns the shortest text that ParseSize reads as exactly n: "64MiB",
-// "1500kB", "1000001".
+// FormatSize returns the shortest text that ParseSize parses as exactly n: "64MiB", "1500kB",
+// "1000001".
 func FormatSize(n int64) string {
 	if n == 0 {
 		return "0"

@@ -44,7 +44,7 @@ func TestInjectedVariablesAreIgnored(t *testing.T) {
 		"BOTWIRED_NAME=/agents/botwired", "BOTWIRED_ENV_PATH=/bin", "BOTWIREDX=1", "NOT_BOTWIRED_X=1")})
 }
 
-// A shell that completes a command line says so in the environment.
+// A shell that completes a command line sets variables.
 func TestVariablesOfCompletionAreIgnored(t *testing.T) {
 	load(t, config.Sources{Environ: home(t, "BOTWIRED_ACTIVE_HELP=0", "BOTWIRED_COMPLETION_DESCRIPTIONS=false")})
 	wantAll(t, refused(t, config.Sources{Environ: home(t, "BOTWIRED_ACTIVE_HELPER=0")}), []string{"BOTWIRED_ACTIVE_HELPER"}...)

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// validate checks the settings against each other. Its errors name every setting
-// involved.
+// validate checks the settings against each other. Its errors name every setting involved.
 func (l *loader) validate() {
 	c := &l.config
 	if c.Auth.TokenFile != "" {
@@ -21,14 +20,14 @@ func (l *loader) validate() {
 	}
 }
 
-// isFaulty reports whether a value of the setting was refused. The value in force is then not the one
-// that the user wrote, and no other setting is blamed for it.
+// isFaulty reports whether a value of the setting was rejected. Then the value in force is not the
+// user's, and no other setting is rejected because of it.
 func (l *loader) isFaulty(name string) bool {
 	return slices.ContainsFunc(l.faults, func(e *Error) bool { return e.Setting == name })
 }
 
-// RequireDataDir returns an error, of type *Error, if data_dir has no value: only a command
-// that uses the directory needs one.
+// RequireDataDir returns an *Error if data_dir has no value: only a command that uses the directory
+// needs one.
 func (l *Loaded) RequireDataDir() error {
 	if l.Config.DataDir != "" {
 		return nil
@@ -37,7 +36,7 @@ func (l *Loaded) RequireDataDir() error {
 		Expected: "a directory, as HOME names no absolute path for the default: set data_dir (--data-dir or BOTWIRED_DATA_DIR)"}
 }
 
-// refuse blames the value in force of a setting.
+// refuse reports the setting's value in force as an error.
 func (l *loader) refuse(name, expected string) {
 	s, _ := find(l.table, name)
 	value := ""
@@ -48,9 +47,9 @@ func (l *loader) refuse(name, expected string) {
 	l.report(&Error{Setting: name, Value: value, Source: from, Expected: expected})
 }
 
-// hint returns the [Error.Expected] for an unknown name, which spell writes as a key of the file, a variable
-// or a flag. It says what replaced a former setting, or adds the candidate that the name resembles. dashes
-// stands before the names.
+// hint returns the [Error.Expected] for an unknown name, which spell writes as a key of the file, a
+// variable or a flag. It says what replaced a removed setting, or suggests a similar candidate. dashes
+// is the prefix of the names.
 func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
 	for old, instead := range gone() {
 		if spell(Setting{Name: old}) == dashes+name {
@@ -63,7 +62,7 @@ func hint(expected, dashes, name string, candidates []string, spell func(Setting
 	return expected
 }
 
-// unknown returns the error for a name that no setting has.
+// unknown returns the error for an unknown setting.
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	var expected string
 	switch {
@@ -77,7 +76,7 @@ func unknown(name string, v node, from Source, table []Setting) *Error {
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from, Expected: expected}
 }
 
-// aliased finds the setting whose short flag a variable spells.
+// aliased finds the setting whose short flag is spelled like this variable.
 func aliased(variable string, table []Setting) (Setting, bool) {
 	for _, s := range table {
 		if s.Alias != "" && variable == (Setting{Name: s.Alias}).Env() {
@@ -101,8 +100,8 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: Source{Layer: FromEnvironment}, Expected: expected}
 }
 
-// UnknownFlag returns the error for a flag that does not exist. value is "" if the
-// caller does not know it; known lists the names of the flags that exist.
+// UnknownFlag returns the error for an unknown flag. value is "" if the caller does not know it; known
+// lists the names of the existing flags.
 func UnknownFlag(name, value string, known []string) *Error {
 	dashed := func(s Setting) string { return "--" + s.Flag() }
 	e := &Error{Setting: shorten(name), Source: Source{Layer: FromFlag},
@@ -113,7 +112,7 @@ func UnknownFlag(name, value string, known []string) *Error {
 	return e
 }
 
-// unknownValue shows the value of an unknown setting, unless it may be a secret.
+// unknownValue returns the value of an unknown setting, redacted if it may be a secret.
 func unknownValue(name string, v node) string {
 	if looksSecret(name) || v.kind == isMapping || v.kind == isList {
 		return redacted
