@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Status returns the state of the daemon. It fails with [ErrForeign] if another program has answered.
+// Status returns the state of the daemon. It fails with [ErrForeign] if another program answers.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
 	r := Request{Path: Surface("status")}
 	answer, err := c.Do(ctx, r)
@@ -27,8 +27,8 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return s, nil
 }
 
-// ReadStatus decodes the answer to a request for the status. It fails with [ErrForeign] if another program
-// has given it: some answer every request with JSON.
+// ReadStatus decodes the answer to a status request. It fails with [ErrForeign] if the answer is from
+// another program: some answer every request with JSON.
 func ReadStatus(body []byte) (*Status, error) {
 	s := &Status{}
 	if json.Unmarshal(body, s) != nil || s.Version == "" || s.Upstream.State == "" {
@@ -37,19 +37,18 @@ func ReadStatus(body []byte) (*Status, error) {
 	return s, nil
 }
 
-// flushGrace is how much longer than its time the daemon may take to answer that it is up.
+// flushGrace is extra time for the daemon to answer that the flush has timed out.
 const flushGrace = 3 * time.Second
 
-// MaxFlush is the longest that the daemon lets a flush wait.
+// MaxFlush is the longest timeout that the daemon accepts for a flush.
 const MaxFlush = time.Hour
 
-// NotReady begins the detail of a refusal by a daemon that is opening its journal.
+// NotReady is the prefix of the detail with which a daemon refuses requests while it opens its journal.
 const NotReady = "not ready: "
 
-// Flush has the daemon carry every write acknowledged so far upstream, those of a namespace if it is not
-// empty, and returns when all are settled or dead, or when the time is up: then some are still
-// pending. With now, the daemon also tries what waits for a time. It is an error if the daemon does not
-// know yet what is pending.
+// Flush makes the daemon send every write acknowledged so far, or those of one namespace. It returns
+// when all are settled or dead, or after timeout: then some are still pending. With now, the daemon
+// also sends writes that wait for a time. Flush fails if the daemon does not know yet what is pending.
 func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
@@ -69,7 +68,7 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 		Flushed
 		Pending *int `json:"pending"`
 	}
-	if json.Unmarshal(answer.Body, &flushed) != nil || flushed.Pending == nil { // something between may answer with 504, too
+	if json.Unmarshal(answer.Body, &flushed) != nil || flushed.Pending == nil { // a proxy may also answer with 504
 		return nil, cmp.Or(err, c.explain(r, ErrForeign))
 	}
 	if flushed.Flushed.Pending = *flushed.Pending; *flushed.Pending == 0 && err != nil {
@@ -78,17 +77,17 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 	return &flushed.Flushed, nil
 }
 
-// Receipt says what has become of a write. A write that has none is a *[Refused] with 404.
+// Receipt returns what happened to a write. If there is no receipt, the error is a *[Refused] with 404.
 func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 	r := &Receipt{}
 	_, err := c.Read(ctx, Request{Path: Surface("receipts", strconv.FormatUint(seq, 10))}, r)
 	return r, err
 }
 
-// lettersPage is how many dead letters one request asks for.
+// lettersPage is how many dead letters are requested at a time.
 const lettersPage = 1000
 
-// DeadLetters returns all dead letters, the oldest first.
+// DeadLetters returns all dead letters, oldest first.
 func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
 	r := Request{Path: Surface("dead-letters"), Query: url.Values{"limit": {strconv.Itoa(lettersPage)}}}
 	all = []ListedDeadLetter{}
@@ -103,20 +102,20 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 		}
 		last := all[len(all)-1].ID
 		if last == r.Query.Get("after") {
-			return nil, c.explain(r, ErrForeign) // it would go on for ever
+			return nil, c.explain(r, ErrForeign) // otherwise this loop would never end
 		}
 		r.Query.Set("after", last)
 	}
 }
 
-// Value is the value of an entry, as BotWire's own API has it: GET /memory/NAMESPACE/KEY.
+// Value is the value of an entry, as in BotWire's own API: GET /memory/NAMESPACE/KEY.
 type Value struct {
 	Value     string  `json:"value"`
 	CreatedAt float64 `json:"created_at"` // Unix seconds
 	UpdatedAt float64 `json:"updated_at"` // Unix seconds
 }
 
-// Listing lists the newest entries of a namespace, as BotWire's own API has it: GET /memory/NAMESPACE.
+// Listing lists the newest entries of a namespace, as in BotWire's own API: GET /memory/NAMESPACE.
 type Listing struct {
 	Keys []Listed `json:"keys"`
 }
@@ -124,18 +123,18 @@ type Listing struct {
 // Listed is an entry of a listing.
 type Listed struct {
 	Key       string  `json:"key"`
-	Bytes     int     `json:"bytes"`      // as BotWire counts them: characters
+	Bytes     int     `json:"bytes"`      // in BotWire's count: characters
 	UpdatedAt float64 `json:"updated_at"` // Unix seconds
 }
 
-// Get reads an entry. An entry that is not there is a *[Refused] with 404.
+// Get reads an entry. If there is none, the error is a *[Refused] with 404.
 func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error) {
 	v := &Value{}
 	_, err := c.Read(ctx, Request{Path: Memory(namespace, key)}, v)
 	return v, err
 }
 
-// Put writes an entry, and returns the number of the write, by which it has a receipt.
+// Put writes an entry, and returns the number of the write, for its receipt.
 func (c *Client) Put(ctx context.Context, namespace, key, value string) (seq uint64, err error) {
 	body, err := json.Marshal(map[string]string{"value": value})
 	if err != nil {
@@ -144,13 +143,13 @@ func (c *Client) Put(ctx context.Context, namespace, key, value string) (seq uin
 	return c.write(ctx, Request{Method: http.MethodPut, Path: Memory(namespace, key), Body: body})
 }
 
-// Delete deletes an entry, and returns the number of the write. An entry that is not there is a
+// Delete deletes an entry, and returns the number of the write. If there is no entry, the error is a
 // *[Refused] with 404.
 func (c *Client) Delete(ctx context.Context, namespace, key string) (seq uint64, err error) {
 	return c.write(ctx, Request{Method: http.MethodDelete, Path: Memory(namespace, key)})
 }
 
-// write returns the number in an acknowledgement.
+// write makes a write and returns the number in its acknowledgement.
 func (c *Client) write(ctx context.Context, r Request) (seq uint64, err error) {
 	answer, err := c.Do(ctx, r)
 	if err != nil {

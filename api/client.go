@@ -20,61 +20,60 @@ import (
 )
 
 const (
-	// FirstByte is how long a client waits for an answer to begin, connecting included: twice as long as
-	// a read waits for upstream.
+	// FirstByte is how long a client waits for the beginning of an answer, connecting included: twice
+	// as long as a read waits for upstream.
 	FirstByte = 10 * time.Second
-	// wholeAnswer is how long an answer may take then.
+	// wholeAnswer is how long the rest of an answer may take.
 	wholeAnswer = 2 * time.Minute
-	// maxAnswer bounds an answer, in bytes: another program at the address must not fill the memory.
+	// maxAnswer limits an answer, in bytes: another program at the address must not fill the memory.
 	maxAnswer = 256 << 20
-	// streamSilence is how long a stream of events may be silent: the daemon shows every 15 seconds
-	// that it lives.
+	// streamSilence is how long a stream of events may be silent: the daemon sends a sign of life every
+	// 15 seconds.
 	streamSilence = 45 * time.Second
-	// maxEvent bounds an event of a stream, in bytes.
+	// maxEvent limits an event of a stream, in bytes.
 	maxEvent = 4 << 20
-	// MaxLine bounds a line of an export, in bytes. The largest one that botwired makes, of
-	// 100,000 control characters, takes a sixth of that.
+	// MaxLine limits a line of an export, in bytes. botwired's largest line, with 100,000 control
+	// characters, takes a sixth of it.
 	MaxLine = 4 << 20
 )
 
 var (
-	// ErrForeign says that an answer is not botwired's: another program listens there.
+	// ErrForeign means that the answer is from another program than botwired.
 	ErrForeign = errors.New("the answer is not one of botwired's")
-	// ErrSilent says that nobody answers, though somebody listens.
+	// ErrSilent means that the program at the address accepts connections but does not answer.
 	ErrSilent = errors.New("the program that listens there hangs, or is stopped, or is not botwired")
-	// ErrStreamEnded says that the daemon has ended a stream, as it does when it stops.
+	// ErrStreamEnded means that the daemon ended the stream, as it does when it stops.
 	ErrStreamEnded = errors.New("botwired has ended the stream")
 )
 
 // Options configures a client.
 type Options struct {
-	// Listen is where the daemon listens, as the setting listen has it: an address such as
-	// 127.0.0.1:2689, or the path of a socket such as unix:///run/botwired.sock. A Transport may do without.
+	// Listen is the daemon's address as in the setting listen: an address such as 127.0.0.1:2689, or a
+	// socket's path such as unix:///run/botwired.sock. It may be empty with a Transport.
 	Listen    string
-	Token     string // empty if the daemon wants none
-	UserAgent string // by which the daemon's status knows the program
-	// FirstByte is how long the daemon may take until its answer begins, unless a request says; 0 is
+	Token     string // empty if the daemon needs none
+	UserAgent string // names the program in the daemon's status
+	// FirstByte is how long the daemon may take to begin its answer, unless a request sets it; 0 means
 	// [FirstByte].
 	FirstByte time.Duration
-	// Explain, if not nil, puts an error into words for those who see it. What it returns wraps the error,
-	// or takes its place.
+	// Explain, if not nil, rewrites an error for people. Its result wraps or replaces the error.
 	Explain func(r Request, err error) error
-	// Transport carries the requests. Nil is [Transport] of Listen.
+	// Transport sends the requests. Nil means [Transport] of Listen.
 	Transport http.RoundTripper
 }
 
-// Client asks a daemon. Several goroutines may use it at once. An error is a *[Refused] if the daemon has
-// refused a request; else there was no answer, or it was not botwired's. No error has the URL of a
-// request, which names an entry.
+// Client sends requests to a daemon. It is safe for concurrent use. If the daemon refused a request,
+// the error is a *[Refused]; otherwise there was no answer, or it was not botwired's. No error contains
+// a request's URL, because it names an entry.
 type Client struct {
 	http             http.Client
-	host             string // the authority of its URLs, which becomes the Host header
+	host             string // the authority of its URLs, and the Host header
 	token, userAgent string
 	firstByte        time.Duration
 	explain          func(Request, error) error
 }
 
-// NewClient returns a client. It connects with its first request.
+// NewClient returns a client. It connects at its first request.
 func NewClient(o Options) *Client {
 	c := &Client{
 		host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, firstByte: cmp.Or(o.FirstByte, FirstByte), explain: o.Explain,
@@ -92,8 +91,8 @@ func NewClient(o Options) *Client {
 	return c
 }
 
-// Host returns the authority of the URLs that lead to a daemon: loopback reaches one that listens on all
-// interfaces. A socket has no address, and takes any.
+// Host returns the authority of URLs for a daemon. It is loopback if the daemon listens on all
+// interfaces. For a socket it is localhost: any name would do.
 func Host(listen string) string {
 	if listen == "" || strings.HasPrefix(listen, socketScheme) {
 		return "localhost"
@@ -113,7 +112,7 @@ func Host(listen string) string {
 
 const socketScheme = "unix://"
 
-// Transport returns a transport whose connections all lead to a daemon, past every proxy.
+// Transport returns a transport that connects only to the daemon, and uses no proxy.
 func Transport(listen string) *http.Transport {
 	network, address := "tcp", Host(listen)
 	if socket, ok := strings.CutPrefix(listen, socketScheme); ok {
@@ -126,29 +125,29 @@ func Transport(listen string) *http.Transport {
 
 // Request is one request to the daemon.
 type Request struct {
-	Method string   // empty is GET
-	Path   []string // in segments: each arrives as it is, even ".."
+	Method string   // "" means GET
+	Path   []string // segments: each is sent as it is, even ".."
 	Query  url.Values
 	Header http.Header
 	Body   []byte // JSON, or nil
-	// Within is how long the daemon may take until its answer begins; 0 is the client's FirstByte. A request
-	// that has the daemon wait needs as much, and some more.
+	// Within is how long the daemon may take to begin its answer; 0 means the client's FirstByte. If
+	// the request makes the daemon wait, Within must be longer than that wait.
 	Within time.Duration
 }
 
-// Surface returns a path beneath /_botwired/.
+// Surface returns a path below /_botwired/.
 func Surface(segments ...string) []string { return append([]string{"_botwired"}, segments...) }
 
 // Memory returns the path of an entry, or of a namespace.
 func Memory(names ...string) []string { return append([]string{"memory"}, names...) }
 
-// Answer is an answer with a status of 2xx.
+// Answer is an answer with a 2xx status.
 type Answer struct {
 	Header http.Header
 	Body   []byte // valid JSON
 }
 
-// Refused is an answer with another status than 2xx.
+// Refused is an answer with any other status.
 type Refused struct {
 	Status int
 	Header http.Header
@@ -164,8 +163,8 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("%s (HTTP %d)", detail, r.Status)
 }
 
-// Detail says why the daemon has refused a request; empty if the answer does not. BotWire's 422 has a
-// list of faults, whose messages Detail returns.
+// Detail returns why the daemon refused the request, or "" if the answer does not say. For BotWire's
+// 422, it returns the messages in the list of faults.
 func (r *Refused) Detail() string {
 	var answer struct {
 		Detail json.RawMessage `json:"detail"`
@@ -191,13 +190,12 @@ func (r *Refused) Detail() string {
 	return strings.Join(said, "; ")
 }
 
-// IsRefused reports whether an error is an answer with a status.
+// IsRefused reports whether an error is a [Refused] with this status.
 func IsRefused(err error, status int) bool {
 	refused, ok := errors.AsType[*Refused](err)
 	return ok && refused.Status == status
 }
 
-// Do makes a request and returns the answer.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -218,7 +216,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	return &Answer{resp.Header, body}, nil
 }
 
-// Read makes a request, decodes the answer into the document that into points to, and returns the answer.
+// Read makes a request, decodes the answer into into, and returns the answer.
 func (c *Client) Read(ctx context.Context, r Request, into any) (*Answer, error) {
 	answer, err := c.Do(ctx, r)
 	if err != nil {
@@ -230,7 +228,7 @@ func (c *Client) Read(ctx context.Context, r Request, into any) (*Answer, error)
 	return answer, nil
 }
 
-// send returns an answer whose status is 2xx.
+// send makes a request. It returns only answers with a 2xx status.
 func (c *Client) send(ctx context.Context, cancel context.CancelCauseFunc, r Request) (*http.Response, error) {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -276,7 +274,7 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	return req, nil
 }
 
-// unanswered returns why no answer came, without the URL.
+// unanswered returns why there was no answer, without the URL.
 func unanswered(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -287,8 +285,8 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// Lines visits the lines of an answer of JSON Lines, without their ends, for as long as it
-// comes. A line is valid JSON, and only during the visit.
+// Lines calls visit for each line of a JSON Lines answer, as they arrive. A line has no line end, is
+// valid JSON, and may only be used during the call.
 func (c *Client) Lines(ctx context.Context, r Request, visit func(line []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -313,14 +311,14 @@ func (c *Client) Lines(ctx context.Context, r Request, visit func(line []byte) e
 	return nil
 }
 
-// Event is an event of a stream. Its name says which document its data is.
+// Event is an event in a stream. Its name tells the type of its data.
 type Event struct {
 	Name string
 	Data []byte
 }
 
-// Events calls opened once a stream of events has begun, and visit with each event. It returns
-// visit's error, or why the stream has ended.
+// Events calls opened when a stream of events has begun, and visit for each event. It returns visit's
+// error, or why the stream ended.
 func (c *Client) Events(ctx context.Context, r Request, opened func(), visit func(Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/sse"
 )
 
-// streamed follows a stream of a content type that consists of parts, each fifteen seconds after the one before.
+// streamed reads a stream of a content type. Each part comes fifteen seconds after the previous one.
 func streamed(ctx context.Context, t *testing.T, visit func(api.Event) error, contentType string, parts ...string) (err error) {
 	t.Helper()
 	l := pipe.Listen()
@@ -52,15 +52,15 @@ func streamed(ctx context.Context, t *testing.T, visit func(api.Event) error, co
 	return err
 }
 
-// A client hears the events of a stream until the daemon ends it, until the visitor has enough, and until its
-// caller does not wait any more.
+// A client gets events until the daemon ends the stream, the visitor returns an error, or the caller
+// cancels.
 func TestEventsOfAStream(t *testing.T) {
 	enough := errors.New("enough")
 	for name, test := range map[string]struct {
 		contentType string
 		parts       []string
 		ended       error
-		said        string // of the error
+		said        string // in the error
 		visited     []string
 	}{
 		"ended":    {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, api.ErrStreamEnded, "", []string{"pending {}", "message 1"}},

@@ -10,15 +10,15 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// ImportLine is a line of a file to be imported: an entry, or the end of a namespace's export.
+// ImportLine is a line of a file to import: an entry, or the end of a namespace's export.
 type ImportLine struct {
 	Namespace, Key, Value string
 	UpdatedAt             float64       // Unix seconds; 0 if the line has none
 	End                   *ExportCounts // nil for an entry
 }
 
-// ParseImportLine reads a line as an export writes it. Of an entry's fields it needs namespace,
-// key and value, and it ignores those that it does not know. The error never holds a value.
+// ParseImportLine parses a line of an export. An entry needs namespace, key and value; unknown fields
+// are ignored. The error never holds a value.
 func ParseImportLine(line []byte) (l ImportLine, err error) {
 	var fields struct {
 		Namespace *string       `json:"namespace"`
@@ -54,7 +54,7 @@ func ParseImportLine(line []byte) (l ImportLine, err error) {
 	return l, nil
 }
 
-// notAnEntry says what is wrong with a line, without what is in it.
+// notAnEntry returns what is wrong with a line, without quoting it.
 func notAnEntry(err error) error {
 	if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && field.Field != "" {
 		return fmt.Errorf("its %s has another type than expected", field.Field)

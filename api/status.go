@@ -14,7 +14,7 @@ type Status struct {
 	UptimeSeconds        float64       `json:"uptime_seconds"`
 	DataDir              string        `json:"data_dir"`
 	Listen               string        `json:"listen"`
-	Ready                bool          `json:"ready"` // as GET /_botwired/readyz says
+	Ready                bool          `json:"ready"` // as in GET /_botwired/readyz
 	Journal              JournalState  `json:"journal"`
 	Upstream             UpstreamState `json:"upstream"`
 	Identity             Identity      `json:"identity"`
@@ -22,14 +22,14 @@ type Status struct {
 	PendingBytes         int64         `json:"pending_bytes"`
 	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
 	DeadLetters          int           `json:"dead_letters"`
-	OpenDeadLetters      int           `json:"open_dead_letters"` // those that wait for a person to decide
+	OpenDeadLetters      int           `json:"open_dead_letters"` // those that need a decision
 	LastSeq              uint64        `json:"last_seq"`
-	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and knows only some of the pending writes
+	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and does not know all pending writes yet
 	DamagedCopies        int64         `json:"damaged_copies"` // found since the start
 	DamagedTables        int64         `json:"damaged_tables"`
 	Figures
-	Callers []Caller `json:"callers"` // of the memory API, the latest first
-	// NamespacesTotal is the number of namespaces before the parameter namespaces limits them.
+	Callers []Caller `json:"callers"` // of the memory API, latest first
+	// NamespacesTotal is the number of namespaces before the parameter namespaces limits the list.
 	NamespacesTotal int               `json:"namespaces_total"`
 	Namespaces      []NamespaceStatus `json:"namespaces"`
 }
@@ -37,9 +37,8 @@ type Status struct {
 // Level says how urgent a finding is.
 type Level string
 
-// The levels. At Critical, callers' writes are refused. At Warning, something is wrong that does
-// not end by itself, or upstream is gone: acknowledged writes are safe. For a Notice, nobody has to
-// do anything. At OK, all is well.
+// The levels. Critical: writes are refused. Warning: something is wrong that does not end by itself, or
+// upstream is down; acknowledged writes are safe. Notice: nothing needs to be done. OK: all is well.
 const (
 	LevelOK       Level = "ok"
 	LevelNotice   Level = "notice"
@@ -47,25 +46,25 @@ const (
 	LevelCritical Level = "critical"
 )
 
-// Finding is one thing that a person should know, in one sentence.
+// Finding is one thing that a user should know, in one sentence.
 type Finding struct {
 	Level  Level      `json:"level"`
 	Text   string     `json:"text"`   // without a full stop
-	Since  *time.Time `json:"since"`  // null if that is not known, or if all is well
-	Remedy *string    `json:"remedy"` // what to do; null if there is nothing to do
+	Since  *time.Time `json:"since"`  // null if unknown, or if all is well
+	Remedy *string    `json:"remedy"` // what to do, or null
 }
 
-// Summary is the worst finding, and the others.
+// Summary holds the worst finding and the others.
 type Summary struct {
 	Finding
-	Also []Finding `json:"also"` // the worst first
+	Also []Finding `json:"also"` // worst first
 }
 
-// JournalState says if the journal refuses writes, or has refused one within the last seconds.
+// JournalState says whether the journal refuses writes, or refused one within the last seconds.
 type JournalState struct {
 	RefusesWrites bool       `json:"refuses_writes"`
 	Reason        string     `json:"reason,omitempty"`
-	Since         *time.Time `json:"since,omitempty"` // left out unless it lacks room
+	Since         *time.Time `json:"since,omitempty"` // left out unless it is out of room
 }
 
 // UpstreamState is the health of the memory service.
@@ -79,31 +78,30 @@ type UpstreamState struct {
 	Watch         *WatchState `json:"watch"` // null if upstream does not report changes
 }
 
-// Concurrency is how many requests may be under way upstream.
+// Concurrency says how many requests may be in flight upstream.
 type Concurrency struct {
 	Limit  int    `json:"limit"`            // upstream.concurrency
-	Now    int    `json:"now"`              // as many as upstream takes
-	Reason string `json:"reason,omitempty"` // why that is less
+	Now    int    `json:"now"`              // as many as upstream accepts now
+	Reason string `json:"reason,omitempty"` // why Now is below Limit
 }
 
-// WatchState is the state of the watch by which upstream reports changes.
+// WatchState is the state of the watch through which upstream reports changes.
 type WatchState struct {
 	Bucket   string    `json:"bucket"`
 	Server   string    `json:"server,omitempty"`
-	Lost     string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is
-	CaughtUp bool      `json:"caught_up"`      // it misses no change
+	Lost     string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is trusted
+	CaughtUp bool      `json:"caught_up"`      // it has seen all changes
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason,omitempty"` // why it has not caught up
 	Entries  int       `json:"entries"`
-	Bytes    int64     `json:"bytes"` // of memory, about
+	Bytes    int64     `json:"bytes"` // memory in use, approximately
 }
 
-// Identity says whether the daemon still runs on the same host with the same data, and why it doubts
-// that.
+// Identity says whether the daemon still runs on the same host with the same data, and if not, why.
 type Identity struct {
 	Start  string `json:"start"` // "same", "new", "rebooted", "copied", "restored" or "unknown"
 	Newest *Doubt `json:"newest_doubt"`
-	// Doubts counts them since the start, and because of it, by reason.
+	// Doubts counts the doubts since the start, including those of the start itself, by reason.
 	Doubts map[string]int `json:"doubts"`
 }
 
@@ -114,7 +112,7 @@ type Doubt struct {
 	At     time.Time `json:"at"`
 }
 
-// Figures count what the daemon has done since its start, and what it holds.
+// Figures counts what the daemon has done since its start, and what it holds.
 type Figures struct {
 	Reads  Reads  `json:"reads"`
 	Writes Writes `json:"writes"`
@@ -131,27 +129,27 @@ type Reads struct {
 	Upstream int64 `json:"upstream"` // answered after waiting for upstream
 }
 
-// Writes counts acknowledged writes, and the requests that they took.
+// Writes counts acknowledged writes, and their requests.
 type Writes struct {
 	Acknowledged int64 `json:"acknowledged"`
-	Sent         int64 `json:"sent"`  // requests upstream that write
-	Saved        int64 `json:"saved"` // writes that needed none, as a newer one took their place
+	Sent         int64 `json:"sent"`  // write requests sent upstream
+	Saved        int64 `json:"saved"` // writes that needed no request, because a newer one replaced them
 }
 
-// Disk is the room that the data directory takes.
+// Disk is the disk space of the data directory.
 type Disk struct {
 	Journal int64  `json:"journal_bytes"` // without the copies
 	Copies  int64  `json:"copies_bytes"`
-	Free    *int64 `json:"free_bytes"` // null if the system does not tell
+	Free    *int64 `json:"free_bytes"` // null if the system does not say
 }
 
-// Cache is the memory that the entries in it take.
+// Cache is the memory of the cached entries.
 type Cache struct {
 	Bytes  int64 `json:"bytes"`
 	Budget int64 `json:"budget"`
 }
 
-// Caller is a kind of program that has used the memory API, by its User-Agent.
+// Caller is a kind of program that uses the memory API, by its User-Agent.
 type Caller struct {
 	Agent    string    `json:"agent"`
 	Requests int64     `json:"requests"`
@@ -166,32 +164,33 @@ type NamespaceStatus struct {
 	OldestPendingSeconds float64 `json:"oldest_pending_seconds"`
 	Waits                *Wait   `json:"waits"` // null if it waits for nothing
 	Paused               string  `json:"paused,omitempty"`
-	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses them
+	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses reads
 	// DataLoss is null unless upstream seems to have lost entries of the namespace.
 	DataLoss *DataLoss `json:"data_loss"`
-	// OlderAnswers counts upstream's answers since the start that showed an older state than was known.
+	// OlderAnswers counts upstream's answers since the start that showed an older state than the known
+	// one.
 	OlderAnswers int `json:"older_answers"`
-	// Quota is null if the namespace has none, or if nothing has happened to it yet.
+	// Quota is null if the namespace has none, or has not used it yet.
 	Quota *Quota `json:"quota"`
-	// Bytes is the size of the namespace, as far as it is known. BytesLimit is null if there is no
-	// limit. A limit that upstream has reported also has a time until which it applies.
+	// Bytes is the known size of the namespace. BytesLimit is null if there is no limit. A limit that
+	// upstream has reported also has a time until which it applies.
 	Bytes             int64      `json:"bytes"`
 	BytesLimit        *int64     `json:"bytes_limit"`
 	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
 }
 
-// nearlyFullPercent is the percentage of its limit at which a namespace counts as nearly full.
+// nearlyFullPercent is the percentage of its limit from which a namespace is nearly full.
 const nearlyFullPercent = 80
 
-// IsFull reports whether the namespace has reached its limit: a write that makes it larger is refused.
+// IsFull reports whether the namespace has reached its limit: writes that make it larger are refused.
 func (n *NamespaceStatus) IsFull() bool { return n.BytesLimit != nil && n.Bytes >= *n.BytesLimit }
 
-// IsNearlyFull reports whether the namespace holds 80 % of its limit, or more.
+// IsNearlyFull reports whether the namespace holds at least 80 % of its limit.
 func (n *NamespaceStatus) IsNearlyFull() bool {
 	return n.BytesLimit != nil && n.Bytes*100 >= *n.BytesLimit*nearlyFullPercent
 }
 
-// attention returns a higher number the more urgently a person should look at the namespace.
+// attention returns how urgently a user should look at the namespace; higher is more urgent.
 func (n *NamespaceStatus) attention() int {
 	switch {
 	case n.DataLoss != nil:
@@ -206,8 +205,8 @@ func (n *NamespaceStatus) attention() int {
 	return 0
 }
 
-// MostUrgent returns up to most namespaces. Those that need attention come first, then those with the
-// most pending writes. It sorts all of them in place, and ties keep their order.
+// MostUrgent returns at most most namespaces: first those that need attention, then those with the most
+// pending writes. It sorts all in place, and is stable.
 func MostUrgent(all []NamespaceStatus, most int) []NamespaceStatus {
 	slices.SortStableFunc(all, func(a, b NamespaceStatus) int {
 		return cmp.Or(cmp.Compare(b.attention(), a.attention()), cmp.Compare(b.Pending, a.Pending))
@@ -218,7 +217,7 @@ func MostUrgent(all []NamespaceStatus, most int) []NamespaceStatus {
 // Wait says why something is not sent upstream now.
 type Wait struct {
 	Why   string     `json:"why"`
-	Until *time.Time `json:"until"` // null if that is not known
+	Until *time.Time `json:"until"` // null if unknown
 }
 
 // NamespaceWait says why nothing of a namespace is sent upstream now.
@@ -227,38 +226,38 @@ type NamespaceWait struct {
 	Wait
 }
 
-// DataLoss says what upstream has lost of a namespace, as far as its list shows.
+// DataLoss says what upstream has lost of a namespace, according to its list.
 type DataLoss struct {
 	Since     time.Time `json:"since"`
-	Missing   int       `json:"missing"`   // entries that upstream has confirmed and lacks
-	Of        int       `json:"of"`        // entries that it has confirmed
-	Restoring bool      `json:"restoring"` // upstream is getting them back
+	Missing   int       `json:"missing"`   // entries that upstream confirmed and now lacks
+	Of        int       `json:"of"`        // entries that it confirmed
+	Restoring bool      `json:"restoring"` // the daemon is restoring them
 }
 
-// Quota is how much of its quota a namespace has used in the present window, in requests.
+// Quota is how much of its quota a namespace has used in the current window, in requests.
 type Quota struct {
 	Limit         int       `json:"limit"`
 	Used          int       `json:"used"`
 	Left          int       `json:"left"`
 	ResetsAt      time.Time `json:"resets_at"`
-	LingerSeconds float64   `json:"linger_seconds"` // how long a write waits now, about
-	// RunsOutAt is the time when the quota runs out at the present pace, or since when it is used up;
-	// null if it lasts.
+	LingerSeconds float64   `json:"linger_seconds"` // about how long a write waits now
+	// RunsOutAt is when the quota will run out at the current rate, or when it ran out; null if it
+	// lasts.
 	RunsOutAt *time.Time `json:"runs_out_at"`
 }
 
-// Namespace is a namespace with entries that the daemon knows: GET /_botwired/namespaces.
+// Namespace is a namespace in which the daemon knows entries: GET /_botwired/namespaces.
 type Namespace struct {
 	NamespaceStatus
-	Entries int `json:"entries"` // as far as is known here
-	// AtLeast says that there are more entries than were counted.
+	Entries int `json:"entries"` // as far as known here
+	// AtLeast means that there are more entries than were counted.
 	AtLeast bool `json:"entries_at_least"`
 }
 
-// Namespaces is a page of the namespaces with entries that the daemon knows, by name.
+// Namespaces is a page of the namespaces in which the daemon knows entries, by name.
 type Namespaces struct {
 	Namespaces []Namespace `json:"namespaces"`
-	Next       *string     `json:"next"` // the parameter after of the next page; null at the end
+	Next       *string     `json:"next"` // the next page's parameter after; null on the last page
 }
 
 // History has the figures of the last hour: GET /_botwired/history.
@@ -271,7 +270,7 @@ type History struct {
 
 // Point counts the events of one step, and what was pending at its end.
 type Point struct {
-	At          float64  `json:"at"` // its end, in Unix seconds
+	At          float64  `json:"at"` // the end of the step, in Unix seconds
 	Reads       int64    `json:"reads"`
 	Writes      int64    `json:"writes"`
 	Sent        int64    `json:"sent"`
@@ -282,10 +281,10 @@ type Point struct {
 	Pending     int64    `json:"pending"`
 }
 
-// Outage is a time in which upstream was not up.
+// Outage is a time when upstream was not up.
 type Outage struct {
 	From   float64  `json:"from"` // Unix seconds
-	To     *float64 `json:"to"`   // null if it goes on
+	To     *float64 `json:"to"`   // null if it is still going on
 	State  string   `json:"state"`
 	Reason string   `json:"reason"`
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// Of many namespaces, those come first that need attention.
+// Namespaces that need attention come first.
 func TestNamespacesThatNeedAttention(t *testing.T) {
 	few, at := int64(10), time.Now()
 	all := []api.NamespaceStatus{

@@ -1,7 +1,7 @@
 package api
 
-// WriteEvent is an event about a write: GET /_botwired/events. The names of the events are in
-// docs/http.md.
+// WriteEvent is an event about a write: GET /_botwired/events. docs/http.md has the names of the
+// events.
 type WriteEvent struct {
 	At        float64 `json:"at"` // Unix seconds
 	Seq       uint64  `json:"seq"`
@@ -9,7 +9,7 @@ type WriteEvent struct {
 	Key       string  `json:"key"`
 	Op        string  `json:"op"` // "put" or "delete"
 	Bytes     int     `json:"bytes"`
-	By        *uint64 `json:"by,omitempty"` // left out if another host's write has superseded it
+	By        *uint64 `json:"by,omitempty"` // left out if another host's write superseded it
 	Reason    string  `json:"reason,omitempty"`
 }
 
@@ -28,15 +28,15 @@ type UpstreamEvent struct {
 	Reason string  `json:"reason"`
 }
 
-// ResetEvent is an event that says that the reader has missed others.
+// ResetEvent tells the reader that it has missed events.
 type ResetEvent struct {
 	At     float64 `json:"at"` // Unix seconds
 	Reason string  `json:"reason"`
 }
 
-// AnsweredRequest is a request to the memory, as it was answered: GET /_botwired/monitor.
+// AnsweredRequest is an answered request to the memory API: GET /_botwired/monitor.
 type AnsweredRequest struct {
-	At           float64  `json:"at"` // when it came, in Unix seconds
+	At           float64  `json:"at"` // when it arrived, in Unix seconds
 	Method       string   `json:"method"`
 	Path         string   `json:"path"`
 	Namespace    string   `json:"namespace"`
@@ -48,7 +48,7 @@ type AnsweredRequest struct {
 	Bytes        int      `json:"bytes"`
 }
 
-// Skipped says that requests came faster than a reader of the monitor has read them.
+// Skipped says that requests came faster than a reader of the monitor could read them.
 type Skipped struct {
 	Requests uint64 `json:"requests"`
 }

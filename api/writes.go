@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Pending lists pending writes, the longest waiting first: GET /_botwired/pending.
+// Pending lists pending writes, longest waiting first: GET /_botwired/pending.
 type Pending struct {
 	Pending []PendingWrite `json:"pending"`
 }
@@ -17,16 +17,16 @@ type PendingWrite struct {
 	WrittenAt   float64    `json:"written_at"` // Unix seconds
 	Attempts    int        `json:"attempts"`
 	LastError   string     `json:"last_error"`
-	NextAttempt *time.Time `json:"next_attempt_at"` // null while one is under way
+	NextAttempt *time.Time `json:"next_attempt_at"` // null while an attempt is in flight
 	Waits       *Wait      `json:"waits"`           // null if it waits for nothing
 }
 
-// Flushed counts the writes acknowledged before a flush, by what happened to them: POST /_botwired/flush.
+// Flushed counts the writes acknowledged before a flush, by outcome: POST /_botwired/flush.
 type Flushed struct {
 	Settled int             `json:"settled"`
 	Dead    int             `json:"dead"`
 	Pending int             `json:"pending"`
-	Waits   []NamespaceWait `json:"waits,omitempty"` // of what is pending
+	Waits   []NamespaceWait `json:"waits,omitempty"` // for the pending writes
 }
 
 // Receipt says what happened to a write: GET /_botwired/receipts/SEQ.
@@ -37,8 +37,8 @@ type Receipt struct {
 	Op        string   `json:"op"`
 	State     string   `json:"state"`      // "pending", "settled", "superseded" or "dead"
 	WrittenAt float64  `json:"written_at"` // Unix seconds
-	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while it is pending
-	By        *uint64  `json:"by"`         // null unless a later write through this daemon has superseded it
+	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while pending
+	By        *uint64  `json:"by"`         // null unless a later write through this daemon superseded it
 	Reason    string   `json:"reason"`
 }
 
@@ -47,13 +47,13 @@ type DeadLetters struct {
 	DeadLetters []ListedDeadLetter `json:"dead_letters"`
 }
 
-// ListedDeadLetter is a write that upstream has refused for good, that lost a conflict between
-// hosts, or that a person has dropped; without its value.
+// ListedDeadLetter is a write that upstream refused for good, that lost a conflict between hosts, or
+// that a user dropped. It has no value.
 type ListedDeadLetter struct {
 	ID           string  `json:"id"`
-	Kind         string  `json:"kind"`                    // "refused", "superseded" between hosts, or "dropped" by a person
-	Host         string  `json:"host"`                    // whose write it is: "this" or "other"
-	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or of another host's that has overwritten it
+	Kind         string  `json:"kind"`                    // "refused", "superseded" in a conflict of hosts, or "dropped" by a user
+	Host         string  `json:"host"`                    // who made the write: "this" or "other"
+	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or the write that overwrote another host's
 	Seq          uint64  `json:"seq"`
 	Namespace    string  `json:"namespace"`
 	Key          string  `json:"key"`
@@ -71,20 +71,20 @@ type DeadLetter struct {
 	Value *string `json:"value"` // null for a delete
 }
 
-// Winner is the state that has beaten a superseded write.
+// Winner is the state that beat a superseded write.
 type Winner struct {
 	Host      string  `json:"host"`
 	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the writer's clock
-	Value     *string `json:"value,omitempty"` // left out in the list, and for a delete
+	Value     *string `json:"value,omitempty"` // left out in lists and for a delete
 }
 
 // Retried counts dead letters that were made pending again: POST /_botwired/dead-letters/retry.
 type Retried struct {
 	Retried int `json:"retried"`
-	Skipped int `json:"skipped"` // superseded by a newer write, which the retry would undo, or dropped by a person
+	Skipped int `json:"skipped"` // a retry would undo a newer write, or a user dropped them
 }
 
-// Dropped is a pending write that has become a dead letter: POST /_botwired/pending/drop.
+// Dropped is a pending write that became a dead letter: POST /_botwired/pending/drop.
 type Dropped struct {
 	Dropped   bool   `json:"dropped"` // true
 	ID        string `json:"id"`      // of the dead letter
@@ -93,31 +93,30 @@ type Dropped struct {
 	Seq       uint64 `json:"seq"`
 }
 
-// Restoration says how far the daemon has come with restoring a namespace that upstream has lost: POST
-// /_botwired/restore.
+// Restoration is the progress of restoring a namespace that upstream has lost: POST /_botwired/restore.
 type Restoration struct {
 	Namespace string `json:"namespace"`
-	State     string `json:"state"` // "running", "over" or, by a person, "stopped"
+	State     string `json:"state"` // "running", "over", or "stopped" by a user
 	RestoreCounts
-	Left  int   `json:"left"`  // entries that upstream lacks, when it was last asked
+	Left  int   `json:"left"`  // entries that upstream lacked when last asked
 	Waits *Wait `json:"waits"` // why nothing is sent now; null if nothing waits
 }
 
 // RestoreCounts counts the entries of a restoration.
 type RestoreCounts struct {
 	Restored int `json:"restored"` // upstream has them again
-	Kept     int `json:"kept"`     // upstream had another state after all, which stays
-	Failed   int `json:"failed"`   // upstream has refused them
+	Kept     int `json:"kept"`     // upstream had another state after all, and keeps it
+	Failed   int `json:"failed"`   // upstream refused them
 }
 
-// Accepted says that the daemon trusts upstream again: POST /_botwired/restore and
-// /_botwired/forget about all namespaces.
+// Accepted says that the daemon trusts upstream again: POST /_botwired/restore or /_botwired/forget for
+// all namespaces.
 type Accepted struct {
-	Lost       string   `json:"lost"`       // why upstream was not trusted; empty if it was
-	Namespaces []string `json:"namespaces"` // to be restored upstream, by name
+	Lost       string   `json:"lost"`       // why upstream was not trusted; "" if it was
+	Namespaces []string `json:"namespaces"` // namespaces to restore upstream, by name
 }
 
-// Forgotten says how many copies of a namespace with data loss the daemon has dropped: POST
+// Forgotten says how many copies the daemon dropped in a namespace with data loss: POST
 // /_botwired/forget.
 type Forgotten struct {
 	Forgotten     int    `json:"forgotten"`
@@ -125,22 +124,22 @@ type Forgotten struct {
 	UpstreamHolds int    `json:"upstream_holds"`
 }
 
-// ForgottenEntry says how many copies of an entry the daemon has dropped, 1 at most: POST
-// /_botwired/forget with a key.
+// ForgottenEntry says how many copies of an entry the daemon dropped, at most 1: POST /_botwired/forget
+// with a key.
 type ForgottenEntry struct {
 	Forgotten int    `json:"forgotten"`
 	Key       string `json:"key"`
 	Namespace string `json:"namespace"`
 }
 
-// RetriedLetter is a dead letter that was made pending again: POST /_botwired/dead-letters/ID/retry.
+// RetriedLetter is a dead letter that is pending again: POST /_botwired/dead-letters/ID/retry.
 type RetriedLetter struct {
 	ID      string `json:"id"`
 	Retried bool   `json:"retried"` // true
 	Seq     uint64 `json:"seq"`     // of the new write
 }
 
-// DeletedLetter is a dead letter that was given up: DELETE /_botwired/dead-letters/ID.
+// DeletedLetter is a dead letter that was deleted: DELETE /_botwired/dead-letters/ID.
 type DeletedLetter struct {
 	Deleted bool   `json:"deleted"` // true
 	ID      string `json:"id"`

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// attachment is the use of a daemon by a command. On this platform, which lacks the locks for
-// it, no command starts a daemon.
+// attachment is a command's use of a daemon. This platform lacks the necessary locks, so no command
+// starts a daemon.
 type attachment struct {
 	look
 }
@@ -23,8 +23,8 @@ func newAttachment(o Options) (*attachment, error) {
 	return &attachment{look: l}, err
 }
 
-// attach returns when a daemon is ready. If there is none when it looks first, it fails; it may be
-// called again once the daemon is gone, and waits then until that is back.
+// attach returns when a daemon is ready. The first call fails if there is none. Later calls, when the
+// daemon is gone, wait until it is back.
 func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 	again := !a.began.IsZero()
 	a.begin()
@@ -45,7 +45,7 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 	}
 }
 
-// endAlone does nothing: the daemon is somebody else's.
+// endAlone does nothing: this command did not start the daemon.
 func (a *attachment) endAlone(context.Context) (said string, ended bool) { return "", false }
 
 // isAbsent reports whether a connection failed because there is no daemon.
@@ -54,17 +54,17 @@ func isAbsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// errNoRun says what to do where the system lacks what "botwired run" needs.
+// errNoRun says what to do on a platform without "botwired run".
 var errNoRun = errors.New("this platform lacks the file locks and signals that botwired run needs: " +
 	"start botwired serve, and set BOTWIRE_URL yourself")
 
-// UntilUnused fails here.
+// UntilUnused always fails on this platform.
 func UntilUnused(context.Context, string, *slog.Logger) (context.Context, func(Drained), func() error, error) {
 	return nil, nil, nil, errNoRun
 }
 
-// Run fails here.
+// Run always fails on this platform.
 func Run(context.Context, Options, []string) error { return errNoRun }
 
-// Drained counts what a daemon has drained at its end.
+// Drained counts what a daemon drained at its end.
 type Drained struct{ Settled, Dead, Pending int }

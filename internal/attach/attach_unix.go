@@ -18,13 +18,13 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// attachment is the use of a daemon by a command. The command starts a daemon if there is none,
-// and that one goes on until nobody uses it.
+// attachment is a command's use of a daemon. The command starts a daemon if there is none, which runs
+// until nobody uses it.
 type attachment struct {
 	look
-	users   *fileLock  // shared while the daemon is used; nil if nobody has started one for this data directory
-	daemon  *ownDaemon // nil if the command has not started it
-	foreign bool       // the daemon was started by neither this command nor another one that uses it
+	users   *fileLock  // shared while the daemon is used; nil if no command has started one for this data directory
+	daemon  *ownDaemon // nil if the command did not start it
+	foreign bool       // neither this command nor another one started the daemon
 }
 
 func newAttachment(o Options) (*attachment, error) {
@@ -32,14 +32,14 @@ func newAttachment(o Options) (*attachment, error) {
 	return &attachment{look: l}, err
 }
 
-// ownDaemon is the daemon that a command has started.
+// ownDaemon is a daemon that the command started.
 type ownDaemon struct {
 	cmd    *exec.Cmd
-	log    string // its file
+	log    string // the log's file
 	exited chan struct{}
 }
 
-// exitedChannel is nil, which never delivers, for a daemon that the command has not started.
+// exitedChannel returns nil, which blocks forever, if the command did not start the daemon.
 func (d *ownDaemon) exitedChannel() <-chan struct{} {
 	if d == nil {
 		return nil
@@ -56,14 +56,14 @@ func (d *ownDaemon) hasExited() bool {
 	}
 }
 
-// askedToEnd is the error of an attachment that a signal has ended.
+// askedToEnd is the error of an attachment that a signal ended.
 type askedToEnd struct{ signal os.Signal }
 
 func (a *askedToEnd) Error() string { return "interrupted" }
 
-// attach returns when a daemon is ready, which it starts if there is none. As long as a command
-// holds the shared lock, no daemon of the data directory ends because it is not used. So
-// attach takes the lock first, and looks then. It may be called again once the daemon is gone.
+// attach returns when a daemon is ready, and starts one if there is none. While a command holds the
+// shared lock, no daemon of the data directory ends for lack of users. So attach takes the lock before
+// it probes. It may be called again when the daemon is gone.
 func (a *attachment) attach(ctx context.Context, caught <-chan os.Signal) error {
 	a.begin()
 	earlier := a.daemon
@@ -81,7 +81,7 @@ func (a *attachment) attach(ctx context.Context, caught <-chan os.Signal) error 
 			}
 		case <-a.daemon.exitedChannel():
 			if a.daemon == earlier {
-				a.daemon = nil // it was ready once: another one follows
+				a.daemon = nil // it was ready before, so another one is started
 				continue
 			}
 			return fmt.Errorf("the daemon that %s has started has ended before it was ready: %s", a.Name, a.daemon.why())
@@ -121,9 +121,9 @@ func (a *attachment) tryAttach(ctx context.Context) (attached bool, err error) {
 	return false, nil
 }
 
-// isForeign reports whether the daemon belongs to a service manager or a person: it comes back
-// by them alone, and a second one could have another data directory. A daemon that a command has
-// started holds the lock of its start.
+// isForeign reports whether a service manager or a user started the daemon. Then commands do not
+// restart it: a second daemon could have another data directory. A daemon started by a command holds
+// the start lock.
 func (a *attachment) isForeign() (bool, error) {
 	if a.daemon != nil {
 		return false, nil
@@ -142,8 +142,8 @@ func (a *attachment) isForeign() (bool, error) {
 	return free, errors.Join(err, starting.close())
 }
 
-// openUsers opens the lock of the daemon's users if it exists. A client without a data
-// directory, or that may not look into it, uses a daemon that somebody else has started.
+// openUsers opens the users' lock if it exists. A client without a data directory, or without access to
+// it, uses a daemon that somebody else started.
 func (a *attachment) openUsers(create bool) (err error) {
 	if a.users != nil || a.Loaded.Config.DataDir == "" {
 		return nil
@@ -157,10 +157,10 @@ func (a *attachment) openUsers(create bool) (err error) {
 
 // isAbsent reports whether a connection failed because there is no daemon.
 func isAbsent(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) // of a socket
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) // for a socket
 }
 
-// startAlone starts a daemon unless another command is about to.
+// startAlone starts a daemon unless another command is starting one.
 func (a *attachment) startAlone(ctx context.Context) error {
 	if err := a.Loaded.RequireDataDir(); err != nil {
 		return err
@@ -180,17 +180,17 @@ func (a *attachment) startAlone(ctx context.Context) error {
 	if err != nil || !alone {
 		return errors.Join(err, starting.close())
 	}
-	// The one before may have just started it.
+	// Another command may just have started the daemon.
 	if state, err := a.probe(ctx); err != nil || state != daemonAbsent {
 		return errors.Join(err, starting.close())
 	}
 	return errors.Join(a.start(ctx, starting), starting.close())
 }
 
-// start starts a daemon in a session of its own: the signals of the terminal do not reach it. The daemon may
-// outlive the command, so it does not inherit the command's streams: a program that reads them to their end
-// would wait for the daemon, too. The daemon holds the lock of its start until it ends, so that no command
-// starts another one before.
+// start starts a daemon in its own session, so that the terminal's signals do not reach it. The daemon
+// may outlive the command, so it does not inherit the command's streams: a program that reads them to
+// the end would also wait for the daemon. The daemon holds the start lock until it ends, so that no
+// command starts another one meanwhile.
 func (a *attachment) start(ctx context.Context, starting *fileLock) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -218,7 +218,7 @@ func (a *attachment) start(ctx context.Context, starting *fileLock) error {
 	return nil
 }
 
-// why says why the daemon has ended: its own last words, or where its log is.
+// why returns why the daemon ended: its last log line, or where its log is.
 func (d *ownDaemon) why() string {
 	text, err := os.ReadFile(d.log)
 	at := bytes.LastIndex(text, []byte("\nbotwired: ")) + 1

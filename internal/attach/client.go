@@ -18,11 +18,12 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// AgentPrefix begins the User-Agent of botwired's commands: the status tells them from agents.
+// AgentPrefix is the prefix of the User-Agent of botwired's commands, by which the status tells them
+// from agents.
 const AgentPrefix = "botwired/"
 
-// Client is a client of the daemon of a configuration. Its errors say in plain words what has failed, and
-// what to do.
+// Client is a client of a configuration's daemon. Its errors say in plain words what failed and what to
+// do.
 type Client struct {
 	*api.Client
 	Listen    string // for messages: the address and its source
@@ -30,7 +31,7 @@ type Client struct {
 	tokenFile string
 }
 
-// Connect returns a client of the daemon of a configuration. version is the program's.
+// Connect returns a client of the configuration's daemon. version is the program's.
 func Connect(loaded *config.Loaded, version string) (*Client, error) {
 	token, err := loaded.Config.Token()
 	if err != nil {
@@ -65,12 +66,12 @@ func (c *Client) Decode(body []byte, into any) error {
 	return nil
 }
 
-// Foreign returns the error for an answer that is not botwired's.
+// Foreign returns the error for an answer of another program.
 func (c *Client) Foreign() error {
 	return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.Listen)
 }
 
-// explain says what an error of the client means to somebody at a shell.
+// explain rewrites a client's error for users of a shell.
 func (c *Client) explain(r api.Request, err error) error {
 	refused, isRefused := errors.AsType[*api.Refused](err)
 	switch {
@@ -90,11 +91,10 @@ func (c *Client) explain(r api.Request, err error) error {
 	return fmt.Errorf("cannot reach botwired at %s: %w", c.Listen, notReached(err))
 }
 
-// refusal says what an answer with another status than 2xx means where its detail, which is
-// for those who speak HTTP, does not help at a shell.
+// refusal explains a non-2xx answer, if its detail is about HTTP and does not help at a shell.
 func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	own := r.Path[0] == api.Surface()[0]
-	// The daemon's own challenge is for its token. Any other 401 is upstream's.
+	// The daemon's own challenge asks for its token. Any other 401 is upstream's.
 	challenged := own || slices.ContainsFunc(refused.Header.Values("WWW-Authenticate"), func(challenge string) bool {
 		return strings.HasPrefix(challenge, "Bearer")
 	})
@@ -116,7 +116,7 @@ func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	return words.Plain(text, refused)
 }
 
-// notReached says why a request to the daemon got no answer.
+// notReached returns why a request to the daemon got no answer.
 func notReached(err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
@@ -141,8 +141,7 @@ func notReached(err error) error {
 	return words.Plain(text, err)
 }
 
-// isForeignProtocol reports whether net/http could not read an answer. It has no type for
-// that.
+// isForeignProtocol reports whether net/http could not parse an answer. It has no error type for this.
 func isForeignProtocol(err error) bool {
 	return strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "HTTP/1.x transport connection broken")
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// Exit codes of "botwired run" besides the command's own, as shells have them.
+// Exit codes of "botwired run" besides the command's own, as in shells.
 const (
-	ExitNotRun   = 126 // the command is there and cannot be run
+	ExitNotRun   = 126 // the command exists but cannot be run
 	ExitNotFound = 127
-	ExitSignal   = 128 // and the signal's number, for a command that a signal ended
+	ExitSignal   = 128 // plus the signal's number, for a command that a signal ended
 )
 
-// runLog is the log of the daemon that "botwired run" or "botwired mcp" has started last, in the
-// data directory. Each start begins it anew.
+// runLog is the log of the daemon that "botwired run" or "botwired mcp" last started, in the data
+// directory. Each start overwrites it.
 const runLog = "run.log"
 
 // findCommand returns the path of a command, or an error with the exit code for it.
 func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
-	case err == nil, errors.Is(err, exec.ErrDot): // whoever has "." in PATH wants it
+	case err == nil, errors.Is(err, exec.ErrDot): // users with "." in PATH want this
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", &term.Exit{Code: ExitNotFound, Err: fmt.Errorf("%s: command not found", name)}
@@ -37,16 +37,16 @@ func findCommand(name string) (string, error) {
 	return "", &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
 }
 
-// notStarted is the error of a command that was found and that the system did not start.
+// notStarted returns the error for a command that was found but that the system did not start.
 func notStarted(name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) { // of a script, its interpreter
+	if errors.Is(err, fs.ErrNotExist) { // a script's interpreter may be missing
 		return &term.Exit{Code: ExitNotFound, Err: fmt.Errorf("%s: it or its interpreter is not there", name)}
 	}
 	return &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
 }
 
-// commandEnviron is the environment for a command that uses the daemon at an address. A
-// token is in it, and nowhere else.
+// commandEnviron returns the environment for a command that uses the daemon at an address. The token is
+// passed only in there.
 func commandEnviron(environ []string, address, token string) []string {
 	u := url.URL{Scheme: "http", Host: address}
 	if token != "" {
@@ -76,8 +76,8 @@ func commandEnviron(environ []string, address, token string) []string {
 	return append(out, "BOTWIRE_URL="+u.String())
 }
 
-// WithoutProxy adds hosts to the value of NO_PROXY. "*" alone means every host, and only
-// alone.
+// WithoutProxy adds hosts to the value of NO_PROXY. It leaves "*" alone: that means every host, but
+// only without other names.
 func WithoutProxy(value string, hosts []string) string {
 	if strings.TrimSpace(value) == "*" {
 		return value

@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The command asks the daemon, and no proxy for it.
+// The command connects to the daemon directly, not through a proxy.
 func TestEnvironmentOfACommand(t *testing.T) {
 	for name, test := range map[string]struct {
 		environ        []string

@@ -15,12 +15,12 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// statusPatience bounds a look at the status while a command waits for something else.
+// statusPatience limits a status request while a command waits for something else.
 const statusPatience = 2 * time.Second
 
-// endAlone ends the daemon if the command has started it and no other command uses it. Otherwise
-// it reports false, and the daemon goes on. said tells what the daemon has kept, or is "". The end of
-// ctx cuts the daemon's flush short.
+// endAlone ends the daemon if the command started it and no other command uses it. Otherwise it returns
+// false, and the daemon goes on. said tells what the daemon has kept, or is "". If ctx ends, the daemon
+// cuts its flush short.
 func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
 	if a.daemon == nil {
 		return "", false
@@ -28,17 +28,17 @@ func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
 	if a.daemon.hasExited() {
 		return "", true
 	}
-	// From here on, another command waits until the daemon has ended, and starts its own.
+	// From now on, other commands wait until the daemon has ended, and then start their own.
 	if alone, err := a.users.try(syscall.LOCK_EX); err == nil && alone {
 		return a.stopDaemon(ctx), true
 	}
-	// The attempt has cost the shared lock, without which the daemon could end amid a flush. If the
-	// daemon was faster, the flush fails, and says so.
+	// The attempt gave up the shared lock, without which the daemon could end during a flush. If the
+	// daemon was faster, the flush fails and says so.
 	_, _ = a.users.try(syscall.LOCK_SH)
 	return "", false
 }
 
-// abandon ends a command that has not begun to use its daemon.
+// abandon ends the attachment of a command that has not started to use its daemon.
 func (a *attachment) abandon() {
 	if a.daemon != nil {
 		a.daemon.terminate()
@@ -47,7 +47,7 @@ func (a *attachment) abandon() {
 
 func (d *ownDaemon) terminate() { _ = d.cmd.Process.Signal(syscall.SIGTERM) } // it may just have ended
 
-// stopDaemon has the daemon flush and end, and says what it keeps, or "".
+// stopDaemon makes the daemon flush and end, and returns what it keeps, or "".
 func (a *attachment) stopDaemon(ctx context.Context) string {
 	cut := ctx.Done()
 	ctx = context.WithoutCancel(ctx)
@@ -78,10 +78,10 @@ func (a *attachment) stopDaemon(ctx context.Context) string {
 	}
 }
 
-// kept says what the daemon has kept, which has told its last status before.
+// kept returns what the daemon has kept, or "". last is its last known status.
 func (a *attachment) kept(last *api.Status) string {
 	result, ok := a.users.left()
-	if !ok { // it was cut short
+	if !ok { // the drain was cut short
 		if last == nil || last.Pending == 0 {
 			return ""
 		}
@@ -102,8 +102,7 @@ func (a *attachment) kept(last *api.Status) string {
 	return text
 }
 
-// flushShared has a daemon flush that goes on afterwards, and says what is still pending,
-// or "".
+// flushShared flushes a daemon that goes on, and returns what is still pending, or "".
 func (a *attachment) flushShared(ctx context.Context) string {
 	limit := max(min(a.Loaded.Config.Flush.DrainTimeout, api.MaxFlush), time.Millisecond)
 	stop := a.Terminal.ShowProgress(ctx, func(ctx context.Context) string {

@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// ExportLine points the SDKs of a shell at the daemon. The shell reads the token from its file: it
-// does not show. The line is empty for a socket, which SDKs do not know.
+// ExportLine returns the shell command that points the SDKs at the daemon. The shell reads the token
+// from its file, so the token is not shown. The result is "" for a socket: SDKs do not support it.
 func ExportLine(c *config.Config, address, token string) string {
 	if _, ok := c.Socket(); ok {
 		return ""
@@ -18,13 +18,13 @@ func ExportLine(c *config.Config, address, token string) string {
 	if token != "" {
 		user = "x:$(cat " + ShellWord(c.Auth.TokenFile) + ")@"
 		if url.UserPassword("x", token).String() != "x:"+token {
-			user = "x:$(jq -Rr @uri " + ShellWord(c.Auth.TokenFile) + ")@" // a URL needs it encoded
+			user = "x:$(jq -Rr @uri " + ShellWord(c.Auth.TokenFile) + ")@" // in a URL it must be encoded
 		}
 	}
 	return "export BOTWIRE_URL=http://" + user + api.Host(address)
 }
 
-// ShellWord quotes a text for a POSIX shell, if it must.
+// ShellWord quotes a text for a POSIX shell, if necessary.
 func ShellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,/._-", r)

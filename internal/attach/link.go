@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// linkPatience is how long a request waits for a daemon that starts, or starts again.
+	// linkPatience is how long a request waits for a daemon to start or restart.
 	linkPatience = 30 * time.Second
-	// maxRefusal bounds a daemon's refusal that the link reads, in bytes.
+	// maxRefusal limits how much of a daemon's refusal the link reads, in bytes.
 	maxRefusal = 64 << 10
-	// linkConnections bounds the idle connections to the daemon: a client's calls in parallel.
+	// linkConnections limits the idle connections to the daemon, for a client's parallel calls.
 	linkConnections = 32
 )
 
-// Link is a [http.RoundTripper] that carries requests to the daemon of a configuration. While the daemon is not
-// ready, they wait; while there is none, the attachment starts one if it may. The link sends a
-// request again only if the daemon has not taken it, or if it reads: no write is made twice.
+// Link is a [http.RoundTripper] that sends requests to a configuration's daemon. Requests wait while
+// the daemon is not ready. If there is none, the attachment starts one if it may. The link retries a
+// request only if the daemon has not received it, or if it is a GET: no write is made twice.
 type Link struct {
 	transport *http.Transport
 	use       *attachment
-	turn      chan struct{} // holds a value while somebody looks at what is below, or attaches
+	turn      chan struct{} // a semaphore for the fields below and for attaching
 	up        bool          // the daemon was ready, and no request has failed since
-	number    int           // of the attachment that made up true
+	number    int           // counts the attachments
 }
 
-// NewLink returns a link, which looks for a daemon with its first request, or with Attach.
+// NewLink returns a link. It looks for a daemon at its first request, or in Attach.
 func NewLink(o Options) (*Link, error) {
 	use, err := newAttachment(o)
 	if err != nil {
@@ -48,13 +48,13 @@ func NewLink(o Options) (*Link, error) {
 	return l, nil
 }
 
-// Attach returns once there is a daemon that is ready.
+// Attach returns when a daemon is ready.
 func (l *Link) Attach(ctx context.Context) error {
 	_, err := l.attached(ctx)
 	return err
 }
 
-// attached returns the number of the attachment once there is a daemon that is ready.
+// attached returns the number of the attachment when a daemon is ready.
 func (l *Link) attached(ctx context.Context) (int, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -72,7 +72,7 @@ func (l *Link) attached(ctx context.Context) (int, error) {
 	return l.number, nil
 }
 
-// lost notes that the daemon of an attachment does not answer.
+// lost records that the daemon of this attachment does not answer.
 func (l *Link) lost(ctx context.Context, number int) {
 	select {
 	case l.turn <- struct{}{}:
@@ -85,8 +85,8 @@ func (l *Link) lost(ctx context.Context, number int) {
 	<-l.turn
 }
 
-// Close has all requests wait from here on: none starts a daemon again. It ends the daemon if the link has
-// started it and nobody else uses it, and says then what that has kept, or "".
+// Close makes all further requests wait, so that none restarts a daemon. If the link started the daemon
+// and nobody else uses it, Close ends the daemon and returns what it has kept, or "".
 func (l *Link) Close(ctx context.Context) (said string) {
 	l.turn <- struct{}{}
 	l.transport.CloseIdleConnections()
@@ -124,7 +124,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// copyOf returns the request with an unread body.
+// copyOf returns a copy of the request with an unread body.
 func copyOf(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	if req.GetBody == nil {
@@ -135,13 +135,13 @@ func copyOf(req *http.Request) (*http.Request, error) {
 	return out, err
 }
 
-// isUnsent reports whether a request has failed before there was a connection.
+// isUnsent reports whether a request failed before there was a connection.
 func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// unsent returns the error for a request that the daemon has not seen.
+// unsent returns the error for a request that the daemon has not received.
 func (l *Link) unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -152,14 +152,14 @@ func (l *Link) unsent(ctx context.Context, err error) error {
 	return &net.OpError{Op: "dial", Err: err}
 }
 
-// refusesYet reports whether a daemon that is opening its journal has answered. It reads the
-// body of a refusal for that, and puts it back.
+// refusesYet reports whether the answer is from a daemon that is still opening its journal. It reads a
+// refusal's body, and restores it.
 func refusesYet(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusServiceUnavailable {
 		return false
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	_ = resp.Body.Close() // it is read
+	_ = resp.Body.Close() // it has been read
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return err == nil && isNotReady(&api.Refused{Status: resp.StatusCode, Body: body})
 }

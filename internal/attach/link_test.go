@@ -17,10 +17,10 @@ import (
 // linkTest is a daemon that fails as real ones do, and a link to it.
 type linkTest struct {
 	t      *testing.T
-	asked  atomic.Int32 // requests other than the link's own
+	asked  atomic.Int32 // requests except the link's own
 	fail   atomic.Int32 // how many of them fail
-	cut    bool         // a failure is a cut connection, and else a daemon that is not ready
-	first  func()       // is called at the first request, if not nil
+	cut    bool         // a failure is a cut connection, otherwise a daemon that is not ready
+	first  func()       // called at the first request, if not nil
 	client *http.Client
 }
 
@@ -81,8 +81,8 @@ func (l *linkTest) ask(method string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// A connection that is cut behind a write leaves nobody knowing: the link does not write again. It
-// reads again.
+// If a connection is cut after a write, its outcome is unknown: the link does not retry it. It retries
+// a read.
 func TestLinkWritesOnce(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		l := newLinkTest(t, true, 1)
@@ -96,7 +96,7 @@ func TestLinkWritesOnce(t *testing.T) {
 	}
 }
 
-// A daemon that is opening its journal has taken nothing: the link sends everything again.
+// A daemon that is opening its journal has accepted nothing: the link retries everything.
 func TestLinkWaitsForTheJournal(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 		l := newLinkTest(t, false, 2)

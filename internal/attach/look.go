@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// attachPause is the pause between two looks for a daemon.
+	// attachPause is the time between two probes for a daemon.
 	attachPause = 50 * time.Millisecond
-	// attachSilence is how long a command waits for a daemon before it says that it waits.
+	// attachSilence is how long a command waits for a daemon before it says so.
 	attachSilence = 2 * time.Second
-	// cutsAllowed bounds how often in a row a connection may be cut: a daemon that ends does
-	// that once, another program may do it for ever.
+	// cutsAllowed limits how many connections in a row may be cut: an ending daemon cuts once, but
+	// another program may cut every one.
 	cutsAllowed = 20
 )
 
-// Options says how a program uses a daemon.
+// Options configures how a program uses a daemon.
 type Options struct {
-	Name    string // of the program, for messages, such as "botwired run"
+	Name    string // the program's name in messages, such as "botwired run"
 	Loaded  *config.Loaded
-	Version string // of this program
+	Version string // the program's
 	// Serve holds the arguments that make this program run as a daemon that ends with its last user.
 	Serve    []string
 	Terminal *term.Terminal
-	Ignored  []os.Signal // when this process was started
-	// Waiting is called with the reason why the program waits, once it has waited for a while.
+	Ignored  []os.Signal // signals ignored when this process started
+	// Waiting is called with the reason when the program has waited for a while.
 	Waiting func(reason string)
 }
 
-// look is a program's search for the daemon of its configuration.
+// look is a program's search for its configuration's daemon.
 type look struct {
 	Options
 	client *Client
 
 	began  time.Time
-	reason string // why the command waits
+	reason string // why the program waits
 	said   string // the last reason given to Waiting
 	cuts   int    // connections cut in a row
 }
@@ -58,7 +58,7 @@ func newLook(o Options) (look, error) {
 // begin restarts the wait.
 func (l *look) begin() { l.began, l.reason, l.said, l.cuts = time.Now(), "", "", 0 }
 
-// checkPort refuses an address that nobody but the daemon itself knows.
+// checkPort rejects an address without a fixed port: only the daemon itself would know it.
 func (l *look) checkPort() error {
 	if _, ok := l.Loaded.Config.Socket(); ok {
 		return nil
@@ -78,7 +78,8 @@ const (
 	daemonNotReady
 )
 
-// probe asks the program at the address. It fails if that is not botwired, or does not let the command in.
+// probe asks the program at the address for its state. It fails if that is not botwired, or rejects the
+// command's token.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
 	_, err := l.client.Ask(ctx, api.Request{Path: api.Surface("readyz")})
 	var status *api.Status
@@ -101,9 +102,9 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 	return daemonNotReady, err
 }
 
-// checkUpstream refuses a daemon that has another upstream than the caller has set: it would
-// carry the writes of a test to the real memory, or an agent's writes to a test's. A caller who
-// has not set upstream.url takes the daemon as it is.
+// checkUpstream rejects a daemon whose upstream is not the one the caller set: it would send a test's
+// writes to the real memory, or an agent's writes to a test's. A caller that has not set upstream.url
+// accepts any daemon.
 func (l *look) checkUpstream(has string) error {
 	want, source := l.Loaded.Config.Upstream.URL, l.Loaded.Source("upstream.url")
 	if source.Layer == config.FromDefault || has == want {
@@ -118,7 +119,7 @@ func isNotReady(err error) bool {
 	return api.IsRefused(err, http.StatusServiceUnavailable) && strings.HasPrefix(detailOf(err), api.NotReady)
 }
 
-// detailOf returns the detail of a daemon's refusal; "" for any other error.
+// detailOf returns the detail of a daemon's refusal, or "" for any other error.
 func detailOf(err error) string {
 	if refused, ok := errors.AsType[*api.Refused](err); ok {
 		return refused.Detail()
@@ -126,7 +127,7 @@ func detailOf(err error) string {
 	return ""
 }
 
-// waitFor notes why the command waits, and tells the user once the wait has lasted for attachSilence.
+// waitFor records why the command waits, and tells the user after attachSilence.
 func (l *look) waitFor(reason string) {
 	l.reason = reason
 	if time.Since(l.began) < attachSilence || l.said == reason {

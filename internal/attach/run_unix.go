@@ -14,18 +14,18 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// lateSignal is how long after the end of its command run takes a signal for one that was
-// meant for the command: Ctrl-C reaches both, and the command may be faster.
+// lateSignal is how long after the command's end run assumes that a signal was meant for the command:
+// Ctrl-C reaches both, and the command may end first.
 const lateSignal = 500 * time.Millisecond
 
-// beside is one life of "botwired run": a command, and the daemon that it uses.
+// beside is one execution of "botwired run": a command, and the daemon that it uses.
 type beside struct {
 	*attachment
 	signals *signals
-	ended   time.Time // of the command
+	ended   time.Time // when the command ended
 }
 
-// Run runs a command beside a daemon. Its error is a [*term.Exit] with the command's exit code.
+// Run runs a command beside a daemon. It returns a [*term.Exit] with the command's exit code.
 func Run(ctx context.Context, o Options, args []string) error {
 	use, err := newAttachment(o)
 	if err != nil {
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, args []string) error {
 	return status
 }
 
-// checkAddress refuses an address that no URL for an SDK can have.
+// checkAddress rejects an address that cannot be part of an SDK's URL.
 func (b *beside) checkAddress() error {
 	if _, ok := b.Loaded.Config.Socket(); ok {
 		return fmt.Errorf("listen = %q (%s): botwired run needs an address that goes into a URL, such as 127.0.0.1:2689: BotWire's SDKs do not connect to a socket",
@@ -58,8 +58,7 @@ func (b *beside) checkAddress() error {
 	return b.checkPort()
 }
 
-// interrupted gives the end of a run whose command has not begun its exit code, if a signal
-// has ended it.
+// interrupted adds an exit code to the error of a run that a signal ended before its command started.
 func (b *beside) interrupted(ctx context.Context, err error) error {
 	var asked *askedToEnd
 	switch {
@@ -70,15 +69,15 @@ func (b *beside) interrupted(ctx context.Context, err error) error {
 		asked = &askedToEnd{syscall.SIGINT}
 	}
 	select {
-	case sig := <-b.signals.caught: // the one that has canceled the context
+	case sig := <-b.signals.caught: // the signal that canceled the context
 		asked = &askedToEnd{sig}
 	default:
 	}
 	return &term.Exit{Code: signalStatus(asked.signal), Err: asked}
 }
 
-// command runs the command until it ends, and passes signals on to it. Its error has the
-// exit code.
+// command runs the command until it ends, and passes signals on to it. It returns the exit code as an
+// error.
 func (b *beside) command(ctx context.Context, path string, args []string) error {
 	t := b.Terminal
 	cmd := exec.CommandContext(ctx, path)
@@ -110,7 +109,7 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	}
 }
 
-// finish flushes, and ends the daemon if run has started it and no other command uses it.
+// finish flushes, and ends the daemon if run started it and no other command uses it.
 func (b *beside) finish(ctx context.Context) {
 	ctx, stop := b.untilCutShort(ctx)
 	defer stop()
@@ -121,7 +120,7 @@ func (b *beside) finish(ctx context.Context) {
 	b.Terminal.Say(said)
 }
 
-// untilCutShort ends the returned context when a signal is to cut the flush short.
+// untilCutShort returns a context that ends when a signal should cut the flush short.
 func (b *beside) untilCutShort(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// passedOn are the signals that "botwired run" passes on to its command. SIGTSTP and SIGCONT
-// are not among them: they stop and continue both, as a shell sends them to the group.
+// passedOn are the signals that "botwired run" passes on to its command. SIGTSTP and SIGCONT are
+// missing: a shell sends them to the whole group, so they stop and continue both.
 var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
@@ -19,11 +19,11 @@ var passedOn = []os.Signal{
 // signals catches the signals that are meant for a command.
 type signals struct {
 	caught   chan os.Signal
-	terminal *os.File // nil if the process has none
+	terminal *os.File // nil without a controlling terminal
 }
 
-// catchSignals begins to catch them. It leaves out the signals that nohup, or a script that runs
-// botwired in the background, has made it ignore: the command ignores them too.
+// catchSignals starts catching signals, except those that the process was started with as ignored, by
+// nohup or by a script that runs it in the background. The command ignores them too.
 func catchSignals(ignored []os.Signal) *signals {
 	s := &signals{caught: make(chan os.Signal, 64)}
 	for _, each := range passedOn {
@@ -33,8 +33,8 @@ func catchSignals(ignored []os.Signal) *signals {
 		}
 		signal.Notify(s.caught, each)
 	}
-	// When the reader of stderr goes away, run must not end before its command. Notify leaves the
-	// command the default action of the signal, and Ignore would not.
+	// If the reader of stderr goes away, run must not end before its command. With Notify, the command
+	// still has the signal's default action; with Ignore it would not.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0); err == nil {
 		s.terminal = tty
@@ -43,7 +43,7 @@ func catchSignals(ignored []os.Signal) *signals {
 }
 
 // reached reports whether the command has received a signal directly. A terminal sends its signals to
-// the whole foreground group, to which run and its command both belong.
+// the whole foreground group, which includes run and its command.
 func (s *signals) reached(sig os.Signal) bool {
 	if s.terminal == nil {
 		return false
@@ -53,7 +53,7 @@ func (s *signals) reached(sig os.Signal) bool {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH:
 		return err == nil && foreground == syscall.Getpgrp()
 	case syscall.SIGHUP:
-		return err != nil // the terminal has hung up
+		return err != nil // the terminal hung up
 	}
 	return false
 }
@@ -67,13 +67,13 @@ func asksToEnd(sig os.Signal) bool {
 	return false
 }
 
-// signalStatus returns the exit code for a process that a signal has ended.
+// signalStatus returns the exit code for a process that a signal ended.
 func signalStatus(sig os.Signal) int {
 	number, _ := sig.(syscall.Signal)
 	return ExitSignal + int(number)
 }
 
-// statusOf returns the exit code of a command that has ended, as a shell reports it.
+// statusOf returns the exit code of a finished command, as a shell reports it.
 func statusOf(state *os.ProcessState) int {
 	if ended, ok := state.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
 		return signalStatus(ended.Signal())
@@ -81,7 +81,7 @@ func statusOf(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// foregroundGroup is tcgetpgrp, which package syscall lacks.
+// foregroundGroup calls tcgetpgrp, which package syscall lacks.
 func foregroundGroup(tty *os.File) (int, error) {
 	var group int32
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCGPGRP,

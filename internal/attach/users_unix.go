@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// usersFile is the lock of a data directory's users: every "botwired run" and "botwired mcp" shares it
-	// while it uses the daemon. A daemon that one of them has started ends once it gets the lock for itself,
-	// and writes into the file what it has drained.
+	// usersFile is the lock of a data directory's users: "botwired run" and "botwired mcp" hold it
+	// shared while they use the daemon. A daemon that one of them started ends when it gets the lock
+	// exclusively, and writes into the file what it drained.
 	usersFile = "run.lock"
-	// startFile is locked by the one command that starts a daemon, and then by that daemon.
+	// startFile is locked by the command that starts a daemon, and then by that daemon.
 	startFile = "run.start.lock"
-	// usersCheck is the pause between two looks of a daemon at whether it has users.
+	// usersCheck is the time between a daemon's checks for users.
 	usersCheck = 100 * time.Millisecond
 	// lockFileMode keeps other users from holding the lock.
 	lockFileMode = 0o600
@@ -31,11 +31,11 @@ const (
 	dirMode = 0o700
 )
 
-// fileLock is a lock on a file, which ends with the process at the latest.
+// fileLock is a lock on a file. It is released with the process at the latest.
 type fileLock struct{ file *os.File }
 
-// openLock opens a lock file of a data directory and locks nothing. Where the file does not
-// exist and create is not set, the error is fs.ErrNotExist.
+// openLock opens a data directory's lock file without locking it. If the file does not exist and create
+// is not set, the error is fs.ErrNotExist.
 func openLock(dataDir, name string, create bool) (*fileLock, error) {
 	flags := os.O_RDWR | syscall.O_NOFOLLOW
 	if create {
@@ -51,8 +51,8 @@ func openLock(dataDir, name string, create bool) (*fileLock, error) {
 	return &fileLock{f}, nil
 }
 
-// try takes the lock, syscall.LOCK_SH or LOCK_EX, or reports that another process is in the
-// way. It turns the one kind into the other; if that fails, neither may be left.
+// try takes the lock, syscall.LOCK_SH or LOCK_EX, or returns false if another process is in the way. It
+// also converts the lock between the two kinds; if that fails, the lock may be lost.
 func (l *fileLock) try(how int) (taken bool, err error) {
 	for {
 		err := syscall.Flock(int(l.file.Fd()), how|syscall.LOCK_NB)
@@ -69,14 +69,14 @@ func (l *fileLock) try(how int) (taken bool, err error) {
 
 func (l *fileLock) close() error { return l.file.Close() }
 
-// Drained counts what a daemon has drained at its end, which it leaves in usersFile.
+// Drained counts what a daemon drained at its end. The daemon writes it into usersFile.
 type Drained struct {
 	Settled int `json:"settled"`
 	Dead    int `json:"dead"`
 	Pending int `json:"pending"`
 }
 
-// leave records what a daemon has drained. No caller relies on it after a power cut.
+// leave writes what a daemon drained. It is not synced: nobody needs it after a power cut.
 func (l *fileLock) leave(result Drained) error {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -86,14 +86,14 @@ func (l *fileLock) leave(result Drained) error {
 	return err
 }
 
-// left returns what the last daemon has left, or false if it has left nothing.
+// left returns what the last daemon wrote, or false if there is nothing.
 func (l *fileLock) left() (result Drained, ok bool) {
 	text, err := os.ReadFile(l.file.Name())
 	return result, err == nil && json.Unmarshal(text, &result) == nil
 }
 
-// UntilUnused ends the returned context, and so the daemon, when no command uses the data
-// directory any more. report leaves behind what the daemon has drained.
+// UntilUnused returns a context that ends, and so ends the daemon, when no command uses the data
+// directory any more. report writes what the daemon drained.
 func UntilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 	_ context.Context, report func(Drained), stop func() error, err error,
 ) {
@@ -119,7 +119,7 @@ func UntilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 	return ctx, report, func() error { cancel(); <-done; return users.close() }, nil
 }
 
-// awaitNone returns with the lock when no other process has it, or when ctx ends.
+// awaitNone returns with the lock when no other process holds it, or when ctx ends.
 func (l *fileLock) awaitNone(ctx context.Context, logger *slog.Logger) {
 	tick := time.NewTicker(usersCheck)
 	defer tick.Stop()

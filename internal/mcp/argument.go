@@ -13,32 +13,32 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// argument is an argument of a tool: a text, or a whole number if it has a default.
+// argument describes an argument of a tool: a text, or a whole number with a default.
 type argument struct {
 	name, about string
-	accepts     string // what is accepted, after "expected"
+	accepts     string // completes "expected …"
 	required    bool
-	pattern     *regexp.Regexp // of a text; nil if any does
+	pattern     *regexp.Regexp // for texts; nil accepts any
 	most        int            // characters of a text, or the largest number
-	least       int            // number
+	least       int            // for numbers
 	number      bool
-	byDefault   int // number
+	byDefault   int // for numbers
 	moment      bool
 }
 
-// arguments are the texts and whole numbers of a call. A number that was not given is the default.
+// arguments are the texts and whole numbers of a call. A missing number has its default.
 type arguments map[string]any
 
 func (a arguments) text(name string) string { text, _ := a[name].(string); return text }
 func (a arguments) number(name string) int  { n, _ := a[name].(int); return n }
 
-// moment is an argument that parse has checked to be a time; zero if it was not given.
+// moment returns an argument that parse has checked to be a time, or the zero time if it is missing.
 func (a arguments) moment(name string) time.Time {
 	at, _ := time.Parse(time.RFC3339, a.text(name))
 	return at
 }
 
-// schemaOf describes arguments to a client.
+// schemaOf returns the arguments' schema for clients.
 func schemaOf(of []argument) *jsonschema.Schema {
 	schema := &jsonschema.Schema{
 		Type: "object", Properties: make(map[string]*jsonschema.Schema, len(of)),
@@ -72,8 +72,8 @@ func schemaOf(of []argument) *jsonschema.Schema {
 
 func float(n int) *float64 { f := float64(n); return &f }
 
-// parse takes a call's arguments. Its errors say what is accepted, and repeat no value. Null
-// stands for an argument that is not given: some models fill in all of them.
+// parse parses a call's arguments. Its errors say what is accepted, and repeat no value. Null means
+// that the argument is missing: some models fill in all arguments.
 func parse(of []argument, raw json.RawMessage) (arguments, error) {
 	in := make(arguments)
 	if !isUnicode(raw) {
@@ -154,11 +154,11 @@ func (a *argument) parseText(value json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// escape is one of JSON. Its group is half of a surrogate pair without the other.
+// escape matches a JSON escape. Its group is one half of a surrogate pair without the other.
 var escape = regexp.MustCompile(`(?is)\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)`)
 
-// isUnicode reports whether JSON is UTF-8 and escapes no half of a surrogate pair. The decoder
-// would put another character in its place, and the memory would keep what nobody has written.
+// isUnicode reports whether JSON is valid UTF-8 and escapes no half of a surrogate pair. The decoder
+// would replace it, and the memory would keep text that nobody wrote.
 func isUnicode(raw []byte) bool {
 	for _, found := range escape.FindAllSubmatchIndex(raw, -1) {
 		if found[2] >= 0 {

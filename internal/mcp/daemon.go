@@ -13,10 +13,10 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// callTime bounds how long the daemon may take until it answers a request.
+// callTime limits how long the daemon may take to answer a request.
 const callTime = time.Minute
 
-// daemon makes requests to a daemon. Its errors are for an agent.
+// daemon makes requests to a daemon. Its errors are written for agents.
 type daemon struct{ *api.Client }
 
 func newDaemon(o Options) *daemon {
@@ -24,7 +24,7 @@ func newDaemon(o Options) *daemon {
 	return &daemon{api.NewClient(o.Daemon)}
 }
 
-// explained says what an error of the client means to an agent.
+// explained rewrites a client's error for an agent.
 func explained(r api.Request, err error) error {
 	if answer, isRefused := errors.AsType[*api.Refused](err); isRefused {
 		return &refusal{answer}
@@ -35,19 +35,19 @@ func explained(r api.Request, err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, api.ErrSilent):
 		err = errors.New("it did not answer in time")
 	}
-	if op, ok := errors.AsType[*net.OpError](err); r.Method == "" || ok && op.Op == "dial" { // the daemon has not seen it
+	if op, ok := errors.AsType[*net.OpError](err); r.Method == "" || ok && op.Op == "dial" { // the daemon has not received it
 		return fmt.Errorf("cannot reach the botwired daemon: %w: check that it runs, and try again", err)
 	}
 	return fmt.Errorf("the botwired daemon has not answered: %w: "+
 		"the write may have been made, or not: read the entry before you try again", err)
 }
 
-// refusal is an answer of the daemon with another status than 2xx, in words for an agent.
+// refusal is a daemon's non-2xx answer, with a text for agents.
 type refusal struct{ answer *api.Refused }
 
 func (r *refusal) Unwrap() error { return r.answer }
 
-// meanings says what a status means to an agent. Of the others the daemon's detail says it.
+// meanings explains statuses to an agent. For other statuses, the daemon's detail does.
 var meanings = map[int]string{
 	http.StatusUnauthorized:          "the botwired daemon wants its token, and this server has another one or none: a person has to set it",
 	http.StatusRequestEntityTooLarge: "there is no room: nothing was written",
@@ -64,7 +64,7 @@ func (r *refusal) Error() string {
 	}
 	text := ""
 	if json.Unmarshal(r.answer.Body, &doc) == nil {
-		text, _ = doc.Detail.(string) // BotWire's 422 echoes the value, and has no text here
+		text, _ = doc.Detail.(string) // BotWire's 422 echoes the value, so it gives no text here
 	}
 	if means := meanings[r.answer.Status]; means != "" {
 		text = strings.TrimSuffix(means+" ("+text+")", " ()")

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// lettersShown is how many dead letters of an entry are in an answer.
+	// lettersShown is the maximum number of an entry's dead letters in an answer.
 	lettersShown = 10
-	// shownValue bounds the characters of a value in a history.
+	// shownValue limits the characters of a value in a history.
 	shownValue = 10_000
 )
 
@@ -103,8 +103,8 @@ func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
 	return out, nil
 }
 
-// newestWrite returns the number of the write that has made the present state. A value has it in its
-// version. For a delete, newestWrite asks the daemon.
+// newestWrite returns the number of the write that made the current state. A value's version contains
+// it. For a delete, newestWrite asks the daemon.
 func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64, error) {
 	number, _, _ := strings.Cut(of.Version, "-")
 	if seq, err := strconv.ParseUint(number, 10, 64); err == nil {
@@ -124,7 +124,7 @@ func (s *toolset) addWrite(ctx context.Context, out *historyResult, seq uint64) 
 	r, err := s.daemon.Receipt(ctx, seq)
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):
-		return nil // it is not kept any more
+		return nil // it is no longer kept
 	case err != nil:
 		return err
 	}
@@ -142,7 +142,7 @@ func orZero[T any](field *T) (value T) {
 	return value
 }
 
-// letters returns the dead letters of an entry without their values, the oldest first.
+// letters returns the dead letters of an entry without their values, oldest first.
 func (d *daemon) letters(ctx context.Context, namespace, key string) ([]api.ListedDeadLetter, error) {
 	all, err := d.DeadLetters(ctx)
 	return slices.DeleteFunc(all, func(l api.ListedDeadLetter) bool { return l.Namespace != namespace || l.Key != key }), err
@@ -153,7 +153,7 @@ func (s *toolset) addLetter(ctx context.Context, out *historyResult, id string) 
 	_, err := s.daemon.Read(ctx, api.Request{Path: api.Surface("dead-letters", id)}, &l)
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):
-		return nil // a person has just decided it
+		return nil // a user has just retried or deleted it
 	case err != nil:
 		return err
 	}

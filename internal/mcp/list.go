@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// keysPage is how many keys are asked for at a time.
+	// keysPage is how many keys are requested at a time.
 	keysPage = 1000
-	// keysLooked bounds how many keys one call of memory_list looks at.
+	// keysLooked limits how many keys one call of memory_list checks.
 	keysLooked = 50_000
 )
 
-// known returns a page of the entries of a namespace that the daemon knows.
+// known returns a page of the entries that the daemon knows in a namespace.
 func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page api.Entries, err error) {
 	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
 	_, err = d.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)
 	return page, err
 }
 
-// list returns the newest keys of a namespace. The daemon asks upstream for them, unless it knows
-// them well enough, and then knows all that upstream can list.
+// list returns the newest keys of a namespace. The daemon asks upstream unless its own list is fresh.
+// Afterwards it knows all keys that upstream lists.
 func (d *daemon) list(ctx context.Context, namespace string, limit int) (list api.Listing, err error) {
 	_, err = d.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {itoa(limit)}}}, &list)
 	return list, err
@@ -54,7 +54,7 @@ type listResult struct {
 	cutAnswer
 }
 
-// cutAnswer says of an answer what it lacks.
+// cutAnswer says what is missing from an answer.
 type cutAnswer struct {
 	Next string `json:"next,omitempty" jsonschema:"there only if the answer is cut: call again with this as after"`
 	Note string `json:"note,omitempty" jsonschema:"says why entries may be missing"`

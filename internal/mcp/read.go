@@ -20,7 +20,7 @@ func (d *daemon) read(ctx context.Context, namespace, key string) (entry api.Val
 	return entry, versionOf(answer.Header), true, nil
 }
 
-// versionOf is the ETag of an answer without its quotation marks, which a model loses too easily.
+// versionOf returns an answer's ETag without quotation marks, which models easily lose.
 func versionOf(h http.Header) string { return strings.Trim(h.Get("ETag"), `"`) }
 
 type readResult struct {

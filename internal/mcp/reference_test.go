@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// docs/mcp.md has each tool with its arguments and its hints, and no other.
+// docs/mcp.md has exactly these tools, with their arguments and hints.
 func TestTheReferenceIsOfTheseTools(t *testing.T) {
 	page, err := os.ReadFile("../../docs/mcp.md")
 	noError(t, err)
@@ -34,7 +34,7 @@ func TestTheReferenceIsOfTheseTools(t *testing.T) {
 	}
 }
 
-// argumentsOf lists the required arguments, and in parentheses the others.
+// argumentsOf lists the required arguments, and the others in parentheses.
 func argumentsOf(tool *sdk.Tool) string {
 	schema := tool.InputSchema.(map[string]any)
 	required, _ := schema["required"].([]any)

@@ -40,7 +40,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// service is upstream: BotWire's memory service, which can be away, and refuse what is written.
+// service is upstream: BotWire's memory service, which can be down or refuse writes.
 type service struct {
 	listener *pipe.Listener
 	down     atomic.Bool
@@ -70,7 +70,7 @@ func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	return s.listener.Dial(ctx)
 }
 
-// daemon is a real one, but for its disk, and its address.
+// daemon is a real daemon except for its disk and address.
 type daemon struct {
 	t        *testing.T
 	server   *proxy.Server
@@ -150,14 +150,14 @@ func newDaemon(t *testing.T) *daemon {
 	return d
 }
 
-// flush has everything that is pending sent.
+// flush sends everything that is pending.
 func (d *daemon) flush() {
 	d.t.Helper()
 	_, _, _, err := d.flusher.Flush(d.t.Context(), "")
 	noError(d.t, err)
 }
 
-// serve offers the daemon's memory.
+// serve offers the daemon's memory over MCP.
 func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 	transport := api.Transport(d.address.Listener.Addr().String())
 	transport.DisableKeepAlives = true
@@ -168,13 +168,13 @@ func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 	return mcp.New(o)
 }
 
-// client is a client of others, over one of the transports.
+// client is the SDK's client, over one of the transports.
 type client struct {
 	t       *testing.T
 	session *sdk.ClientSession
 }
 
-// overHTTP is a client of the streamable HTTP transport.
+// overHTTP returns a client of the streamable HTTP transport.
 func (d *daemon) overHTTP(s *mcp.Server) *client {
 	endpoint := httptest.NewServer(s.Handler())
 	own := &http.Client{Transport: &http.Transport{}}
@@ -182,7 +182,7 @@ func (d *daemon) overHTTP(s *mcp.Server) *client {
 	return d.connect(&sdk.StreamableClientTransport{Endpoint: endpoint.URL, HTTPClient: own, MaxRetries: -1})
 }
 
-// overStdio is a client of the other one.
+// overStdio returns a client of the stdio transport.
 func (d *daemon) overStdio(s *mcp.Server) *client {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
@@ -209,15 +209,14 @@ func (d *daemon) connect(transport sdk.Transport) *client {
 	return c
 }
 
-// roundTrip is a daemon that a test makes up.
+// roundTrip is a fake daemon.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// args are a call's arguments.
 type args = map[string]any
 
-// call calls a tool, which has to succeed, and decodes its result.
+// call calls a tool, which must succeed, and decodes its result.
 func (c *client) call(tool string, with, into any) {
 	c.t.Helper()
 	result, text := c.ask(tool, with)
@@ -242,7 +241,7 @@ func mustMarshal(v any) string {
 	return string(b)
 }
 
-// ask calls a tool, whatever comes of it.
+// ask calls a tool, which may fail.
 func (c *client) ask(tool string, with any) (*sdk.CallToolResult, string) {
 	c.t.Helper()
 	result, err := c.session.CallTool(c.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: with})
@@ -253,7 +252,7 @@ func (c *client) ask(tool string, with any) (*sdk.CallToolResult, string) {
 	return result, result.Content[0].(*sdk.TextContent).Text
 }
 
-// refused calls a tool, which has to say all of the parts.
+// refused calls a tool, whose error must contain all parts.
 func (c *client) refused(tool string, with any, parts ...string) string {
 	c.t.Helper()
 	result, text := c.ask(tool, with)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// searchTime bounds a search, and searchKeys how many entries it looks at.
+	// searchTime limits how long a search takes, and searchKeys how many entries it checks.
 	searchTime = 10 * time.Second
 	searchKeys = 5000
-	// searchPage is how many entries are looked at at a time.
+	// searchPage is how many entries are requested at a time.
 	searchPage = 256
-	// excerptBefore and excerptMost are how many characters an excerpt has before what was
-	// found, and in all.
+	// excerptBefore is how many characters an excerpt has before the match, and excerptMost how many in
+	// all.
 	excerptBefore = 60
 	excerptMost   = 200
-	// maxQuery bounds what is searched for, in characters.
+	// maxQuery limits the text to search for, in characters.
 	maxQuery = 200
 )
 
@@ -67,7 +67,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 		}
 		complete = complete && page.Complete
 		for found := range s.daemon.values(ctx, out.Namespace, page.Entries) {
-			late := after != in.text("after") && time.Now().After(end) // each call gets on
+			late := after != in.text("after") && time.Now().After(end) // each call checks at least one entry
 			if late || len(out.Matches) == in.number("limit") || out.Searched == searchKeys {
 				out.Next, out.Note = after, noteNext
 				return out, ctx.Err()
@@ -85,7 +85,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	return out, ctx.Err()
 }
 
-// look takes one entry in.
+// look checks one entry and adds a match.
 func (out *searchResult) look(wanted *regexp.Regexp, found valued) {
 	if found.gone {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/internal/mcp"
 )
 
-// A search goes on, however long a value takes.
+// A search makes progress even if values take long.
 func TestSearchOfSlowValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mcp.New(mcp.Options{Daemon: api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

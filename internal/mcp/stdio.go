@@ -11,10 +11,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// ServeStdio serves one client until the client leaves or ctx ends. It writes nothing to out but the
-// protocol's messages, one a line, and closes neither in nor out. When in ends, it first answers the
-// requests that came before. When ctx ends, it returns at once, even if the client reads no more.
-// A line that is no message ends it with an error.
+// ServeStdio serves one client until the client leaves or ctx ends. It writes only the protocol's
+// messages to out, one per line, and closes neither in nor out. When in ends, it first answers the
+// requests received before. When ctx ends, it returns at once, even if the client no longer reads. An
+// invalid line ends it with an error.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -31,12 +31,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 }
 
-// openWriter stays open.
+// openWriter ignores Close.
 type openWriter struct{ io.Writer }
 
 func (openWriter) Close() error { return nil }
 
-// stdio wraps the library's transport, which would drop the open requests when its input ends.
+// stdio wraps the library's transport, which would drop open requests when its input ends.
 type stdio struct{ sdk.IOTransport }
 
 func (t *stdio) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -48,8 +48,8 @@ func (t *stdio) Connect(ctx context.Context) (sdk.Connection, error) {
 
 var errClientLeft = errors.New("the client takes no more answers")
 
-// answering reports the end of the input only when every request has its answer, or the client takes
-// no more.
+// answering reports the end of the input only when every request is answered, or the client accepts no
+// more answers.
 type answering struct {
 	sdk.Connection
 	mu      sync.Mutex // guards the fields below

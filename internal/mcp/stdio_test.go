@@ -20,7 +20,7 @@ const hello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"pr
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
-// answersOf serves a client that sends a text and leaves, and returns its answers by their ids.
+// answersOf serves a client that sends a text and leaves. It returns the answers by id.
 func answersOf(t *testing.T, s *mcp.Server, text string) map[string]string {
 	t.Helper()
 	var out bytes.Buffer
@@ -39,7 +39,7 @@ func answersOf(t *testing.T, s *mcp.Server, text string) map[string]string {
 	return answers
 }
 
-// A client that leaves gets the answers to all that it has sent, and no last line needs an end.
+// A client that leaves gets all its answers, even if its last line has no line end.
 func TestStdioAnswersBeforeItEnds(t *testing.T) {
 	d := newDaemon(t)
 	text := ""
@@ -54,7 +54,7 @@ func TestStdioAnswersBeforeItEnds(t *testing.T) {
 	}
 }
 
-// What is no message ends the server, and not before the answers to what came before.
+// An invalid message ends the server, but only after the answers to the messages before it.
 func TestStdioEndsAtGarbage(t *testing.T) {
 	for _, garbage := range []string{"garbage", `{"id": 7}`, strings.Repeat("x", 17<<20), `"` + strings.Repeat("y", 17<<20)} {
 		var out bytes.Buffer
@@ -65,7 +65,7 @@ func TestStdioEndsAtGarbage(t *testing.T) {
 	}
 }
 
-// A call that the client has canceled keeps no end waiting.
+// A call that the client has canceled does not delay the end.
 func TestStdioForgetsCanceledCalls(t *testing.T) {
 	asked := make(chan struct{})
 	s := mcp.New(mcp.Options{Daemon: api.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -101,7 +101,7 @@ func TestStdioEndsWithItsReader(t *testing.T) {
 	noError(t, <-ended)
 }
 
-// A client that takes no answer does not keep a signal from ending the server.
+// A signal ends the server even if the client does not read an answer.
 func TestStdioEndsThoughNobodyReads(t *testing.T) {
 	s := newDaemon(t).serve()
 	in, client := io.Pipe()

@@ -14,33 +14,32 @@ type effect uint8
 
 const (
 	reads    effect = iota
-	replaces        // destructive, and the same again changes nothing
-	adds            // not destructive, and the same again adds once more
+	replaces        // destructive and idempotent
+	adds            // neither destructive nor idempotent
 )
 
 func (e effect) hints() *sdk.ToolAnnotations {
-	destroys, outside := e == replaces, false // a memory is no open world
+	destroys, outside := e == replaces, false // the memory is a closed world
 	return &sdk.ToolAnnotations{
 		ReadOnlyHint: e == reads, DestructiveHint: &destroys, IdempotentHint: e != adds, OpenWorldHint: &outside,
 	}
 }
 
-// tool is one of the tools. Its arguments' table is at once what clients are told and what is
-// checked.
+// tool is an MCP tool. Its arguments are both described to clients and checked from one table.
 type tool struct {
 	name, title, about string
 	effect             effect
 	arguments          []argument
 	result             *jsonschema.Schema
-	// run returns the result, for JSON. An error is for the agent.
+	// run returns the result, to be encoded as JSON. Its error is shown to the agent.
 	run func(ctx context.Context, in arguments) (any, error)
 }
 
-// resultOf is the schema of a result.
+// resultOf returns the schema of a result.
 func resultOf[T any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {
-		panic(err) // of the types in this package
+		panic(err) // only for types in this package
 	}
 	return schema
 }
@@ -73,7 +72,7 @@ func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {
 	return encode(out)
 }
 
-// encode makes JSON in which < and & are themselves.
+// encode returns JSON that does not escape < and &.
 func encode(document any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxValue is how many characters BotWire takes in a value.
+// maxValue is how many characters BotWire accepts in a value.
 const maxValue = 100_000
 
-// The arguments that several tools have.
+// Arguments shared by several tools.
 var (
 	namespaceArgument = argument{
 		name: "namespace", required: true, most: 64, pattern: regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`),
@@ -44,21 +44,22 @@ var (
 	}
 )
 
-// limitArgument bounds how many of something an answer has.
+// limitArgument returns the argument that limits the number of results.
 func limitArgument(of string, byDefault, most int) argument {
 	return argument{
 		name: "limit", number: true, least: 1, most: most, byDefault: byDefault, about: "How many " + of + " at most.",
 	}
 }
 
-// toolset makes the tools.
+// toolset builds the tools.
 type toolset struct {
 	daemon    *daemon
-	namespace string // the only one, or empty
+	namespace string // the only namespace, or ""
 	readOnly  bool
 }
 
-// within returns the arguments of a tool about one namespace, which is fixed or the first of them.
+// within returns the arguments of a tool for one namespace. Unless the namespace is fixed, it is the
+// first argument.
 func (s *toolset) within(others ...argument) []argument {
 	if s.namespace != "" {
 		return others
@@ -66,7 +67,7 @@ func (s *toolset) within(others ...argument) []argument {
 	return append([]argument{namespaceArgument}, others...)
 }
 
-// namespaceOf is the namespace of a call; empty if none is given.
+// namespaceOf returns the namespace of a call, or "".
 func (s *toolset) namespaceOf(in arguments) string {
 	if s.namespace != "" {
 		return s.namespace
@@ -74,7 +75,7 @@ func (s *toolset) namespaceOf(in arguments) string {
 	return in.text("namespace")
 }
 
-// all are the tools that clients see.
+// all returns the tools that clients see.
 func (s *toolset) all() []tool {
 	all := []tool{
 		s.readTool(), s.writeTool(), s.appendTool(), s.deleteTool(),
@@ -86,7 +87,7 @@ func (s *toolset) all() []tool {
 	return all
 }
 
-// moment writes a time for people and models: RFC 3339, in UTC. Of an unknown time it is empty.
+// moment formats a time for people and models: RFC 3339, in UTC. It returns "" for an unknown time.
 func moment(unix float64) string {
 	if unix == 0 {
 		return ""
@@ -95,7 +96,8 @@ func moment(unix float64) string {
 	return time.UnixMicro(int64(unix * micro)).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// cut returns the characters of a text from one on, at most so many, and how many it has.
+// cut returns at most most characters of a text, starting at character from, and the text's length in
+// characters.
 func cut(text string, from, most int) (part string, characters int) {
 	start, end := len(text), len(text)
 	for i := range text {

@@ -9,18 +9,17 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// valuesAtATime is how many values are read at a time.
+// valuesAtATime is how many values are read in parallel.
 const valuesAtATime = 8
 
-// valued is an entry with its value.
 type valued struct {
 	key, value string
 	updatedAt  float64
-	gone       bool  // there is no such entry any more
-	err        error // nobody can tell the value now
+	gone       bool  // the entry no longer exists
+	err        error // why the value could not be read
 }
 
-// values reads the values of entries, some at a time, and yields them in their order.
+// values reads the values of entries, some in parallel, and yields them in order.
 func (d *daemon) values(ctx context.Context, namespace string, of []api.Entry) iter.Seq[valued] {
 	return func(yield func(valued) bool) {
 		for part := range slices.Chunk(of, valuesAtATime) {

@@ -15,7 +15,7 @@ import (
 // absent is the version of an entry that does not exist.
 const absent = "absent"
 
-// conditionOf is the header of a write that wants the entry to have a version.
+// conditionOf returns the header for a write that requires a version of the entry.
 func conditionOf(version string) http.Header {
 	switch version {
 	case "":
@@ -26,19 +26,19 @@ func conditionOf(version string) http.Header {
 	return http.Header{"If-Match": {`"` + version + `"`}}
 }
 
-// written says what an acknowledged write is.
+// written describes an acknowledged write.
 type written struct {
 	State string `json:"state" jsonschema:"pending: durable on this machine and on its way to BotWire; settled: BotWire has it"`
 	Write uint64 `json:"write,omitempty" jsonschema:"the number of the write, which memory_history tells of"`
 }
 
-// newWritten reads a Botwired-Write header.
+// newWritten parses a Botwired-Write header.
 func newWritten(h http.Header) written {
 	fields := strings.Split(h.Get("Botwired-Write"), ";")
 	w := written{State: strings.TrimSpace(fields[0])}
 	for _, field := range fields[1:] {
 		if seq, ok := strings.CutPrefix(strings.TrimSpace(field), "seq="); ok {
-			w.Write, _ = strconv.ParseUint(seq, 10, 64) // the daemon's own
+			w.Write, _ = strconv.ParseUint(seq, 10, 64) // the daemon wrote it
 		}
 	}
 	return w
@@ -52,9 +52,9 @@ type writeResult struct {
 	written
 }
 
-// body is the body of a request that leaves a value.
+// body returns the body of a request with a value.
 func body(value string) []byte {
-	text, _ := json.Marshal(map[string]string{"value": value}) // which any text can be in
+	text, _ := json.Marshal(map[string]string{"value": value}) // strings always encode
 	return text
 }
 
@@ -96,14 +96,14 @@ func (s *toolset) appendTool() tool {
 	}
 }
 
-// maxSeparator bounds a separator, in characters.
+// maxSeparator limits a separator, in characters.
 const maxSeparator = 100
 
-// put makes a write that leaves a value.
+// put makes a request that writes a value.
 func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
 	r.Header = conditionOf(in.text("if_version"))
 	var stored struct {
-		Bytes int `json:"bytes"` // in fact characters
+		Bytes int `json:"bytes"` // these are characters
 	}
 	answer, err := s.daemon.Read(ctx, r, &stored)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, er
 	}, nil
 }
 
-// explain adds to a condition that does not hold how the entry is now.
+// explain adds the entry's current version to the error of a failed condition.
 func (s *toolset) explain(ctx context.Context, in arguments, err error) error {
 	if !api.IsRefused(err, http.StatusPreconditionFailed) {
 		return err
