@@ -20,7 +20,7 @@ func (s *sidecar) add(id journal.ID, separator, text string, headers ...string) 
 	return s.do(http.MethodPost, target, putBody(text), headers...)
 }
 
-// An append is answered as a PUT of the longer value is.
+// An append gets the same answer as a PUT of the longer value.
 func TestAnAppendIsAcknowledgedAsAPut(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k := id("n", "k")
@@ -50,8 +50,8 @@ func TestAnAppendIsAcknowledgedAsAPut(t *testing.T) {
 	})
 }
 
-// contract 5: nothing that was acknowledged is lost, however many append and whoever else writes.
-// Each PUT here begins the value anew, under the condition that it has seen the end.
+// contract 5: no acknowledged append is lost, however many callers append and whoever else writes. Each PUT
+// here starts a new value, on the condition that it has seen the end.
 func TestAppendsOfManyAreAllKept(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
 	const writers, each = 16, 20
@@ -90,8 +90,8 @@ func TestAppendsOfManyAreAllKept(t *testing.T) {
 	}
 }
 
-// putAtTheEnd lengthens the value by PUTs under If-Match until all is added, and returns how
-// many PUTs were answered with 200.
+// putAtTheEnd lengthens the value by PUTs under If-Match until all appends are done, and returns how many
+// PUTs got a 200.
 func (s *sidecar) putAtTheEnd(t *testing.T, added <-chan struct{}) (puts int) {
 	t.Helper()
 	for {
@@ -111,7 +111,7 @@ func (s *sidecar) putAtTheEnd(t *testing.T, added <-chan struct{}) (puts int) {
 	}
 }
 
-// A value that would be too long is left as it is, and so is one that is not as a condition wants it.
+// An append that would make the value too long, or whose condition fails, leaves the value as it is.
 func TestAppendsThatAreRefused(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
 	full := strings.Repeat("é", 99_998)
@@ -141,7 +141,7 @@ func TestAppendsThatAreRefused(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "shorter")
 }
 
-// What is not known is not appended to: the value upstream would be lost.
+// An append to an unknown entry fails: it would lose upstream's value.
 func TestAnAppendToWhatNobodyKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.setDown(true)
@@ -156,8 +156,7 @@ func TestAnAppendToWhatNobodyKnows(t *testing.T) {
 	})
 }
 
-// In a namespace that writes through, upstream has what was appended, and a write that comes in
-// between stays.
+// In a write-through namespace, an append goes upstream, and a write that comes in between stays.
 func TestAnAppendWritesThrough(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		k := id("through", "k")

@@ -21,7 +21,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// message is what LangChain keeps of a turn.
+// message is LangChain's record of a turn.
 type message struct {
 	Type string `json:"type"`
 	Data struct {
@@ -29,8 +29,8 @@ type message struct {
 	} `json:"data"`
 }
 
-// history appends messages to an entry, as a chat history does, but with conditions. Each has
-// connections of its own, as a process has.
+// history appends messages to an entry, as a chat history does, but with conditions. Each has its own
+// connections, like a process.
 type history struct {
 	url    string
 	client *http.Client
@@ -42,7 +42,7 @@ func newHistory(t *testing.T, address string, id journal.ID) *history {
 	return &history{"http://" + address + "/memory/" + id.String(), &http.Client{Transport: transport}}
 }
 
-// do returns an answer, and its tag.
+// do returns an answer and its tag.
 func (h *history) do(method, body, condition, tag string) (status int, answer []byte, now string, err error) {
 	r, err := http.NewRequest(method, h.url, strings.NewReader(body))
 	if err != nil {
@@ -61,8 +61,7 @@ func (h *history) do(method, body, condition, tag string) (status int, answer []
 	return w.StatusCode, answer, w.Header.Get("ETag"), err
 }
 
-// messages returns what has been said so far, and the condition that nothing has been added
-// since.
+// messages returns the messages so far, and the condition that nobody has added any since.
 func (h *history) messages() (said []message, condition, tag string, err error) {
 	status, answer, tag, err := h.do(http.MethodGet, "", "", "")
 	if err != nil || status == http.StatusNotFound {
@@ -75,7 +74,7 @@ func (h *history) messages() (said []message, condition, tag string, err error) 
 	return said, "If-Match", tag, json.Unmarshal([]byte(doc.Value), &said)
 }
 
-// add reads, appends and writes, until nobody has written in between.
+// add reads, appends and writes until nobody has written in between.
 func (h *history) add(content string) error {
 	for {
 		said, condition, tag, err := h.messages()
@@ -98,8 +97,7 @@ func (h *history) add(content string) error {
 	}
 }
 
-// Processes that append to one entry lose nothing that another one has appended, while its
-// writes settle.
+// Processes that append to one entry lose nothing of each other's, while their writes settle.
 func TestAppendersLoseNothing(t *testing.T) {
 	for name, c := range map[string]struct{ histories, messages int }{
 		"two chat histories": {2, 60}, "eight processes": {8, 25},
@@ -119,7 +117,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 						}
 						select {
 						case written <- struct{}{}:
-						default: // the last one is being settled
+						default: // the last one is still settling
 						}
 					}
 				})
@@ -153,8 +151,8 @@ func TestAppendersLoseNothing(t *testing.T) {
 	}
 }
 
-// contract 5: of the callers who have all seen one state, one replaces it. While the disk
-// syncs the first write, the others still see that state.
+// contract 5: of the callers that have all seen one state, one replaces it. While the disk syncs the first
+// write, the others still see that state.
 func TestOfWritersOfOneStateOneSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool

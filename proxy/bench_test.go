@@ -23,14 +23,13 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// onDisk is a server over a journal on the real disk, with an upstream that a
-// benchmark does not ask.
+// onDisk returns a server over a journal on the real disk, with an upstream that the benchmark does not ask.
 func onDisk(b *testing.B, adjust ...func(*proxy.Options)) benchedServer {
 	up := newFakeUpstream()
 	return benched(b, journal.Options{Dir: b.TempDir()}, up, up, adjust...)
 }
 
-// benchedServer is a server, with the journal and the cache that it is over.
+// benchedServer is a server with its journal and cache.
 type benchedServer struct {
 	*proxy.Server
 	journal *journal.Journal
@@ -70,7 +69,7 @@ func noError(tb testing.TB, err error) {
 	}
 }
 
-// discard is an answer that nobody reads. It costs nothing of its own.
+// discard is an answer that nobody reads, and costs nothing itself.
 type discard struct {
 	header http.Header
 	status int
@@ -80,7 +79,7 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// serve answers one request into d, which has to succeed.
+// send sends one request, which must succeed, with the answer into d.
 func send(b *testing.B, s *proxy.Server, d *discard, r *http.Request) {
 	clear(d.header)
 	d.status = 0
@@ -114,7 +113,7 @@ func putRequest(b *testing.B) *http.Request {
 
 var benchBody = putBody(strings.Repeat("v", 200))
 
-// rewind gives a request its body again.
+// rewind makes a request's body readable again.
 func rewind(r *http.Request) {
 	r.Body = io.NopCloser(strings.NewReader(benchBody))
 	r.ContentLength = int64(len(benchBody))
@@ -130,7 +129,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// 64 callers at once share their fsyncs.
+// 64 concurrent callers share their fsyncs.
 func BenchmarkPutTogether(b *testing.B) {
 	s := onDisk(b)
 	b.SetParallelism(64)
@@ -151,7 +150,7 @@ func (full) Get(context.Context, journal.ID, bool) (*journal.Observation, error)
 	return &journal.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 1}, nil
 }
 
-// listening is the address of a listener that callers of the server connect to.
+// listening returns the address of a listener for the server's callers.
 func listening(tb testing.TB, s *proxy.Server) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -165,8 +164,8 @@ func listening(tb testing.TB, s *proxy.Server) string {
 	return listener.Addr().String()
 }
 
-// connected returns a function that sends requests over one connection to the server, as
-// callers have, and reads their answers. The journal is in memory.
+// connected returns a function that sends requests over one connection, as callers do, and reads the answers.
+// The journal is in memory.
 func connected(b *testing.B) func(request string) {
 	b.Helper()
 	fake := newFakeUpstream()

@@ -16,8 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// Bodies are bounded together, and not only one by one: what is too much waits, and is
-// told to come back.
+// Bodies are bounded together, not only one by one. A body without room waits, and is then told to come back.
 func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 	for name, length := range map[string]int64{"large": wire.MaxBodyBytes, "of unknown length, and large": -1} {
 		t.Run(name, func(t *testing.T) {
@@ -37,11 +36,11 @@ func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 						}
 					}()
 					if length < 0 {
-						go func() { _, _ = body.Write(make([]byte, wire.MaxBodyBytes-1)) }() // none comes if it is refused
+						go func() { _, _ = body.Write(make([]byte, wire.MaxBodyBytes-1)) }() // it sends nothing if it is refused
 					}
 					synctest.Wait()
 				}
-				s.put(id("n", "small"), strings.Repeat("v", 60_000)) // is not held up
+				s.put(id("n", "small"), strings.Repeat("v", 60_000)) // a small body does not wait
 				if time.Sleep(12 * time.Second); refused.Load() != 8 {
 					t.Errorf("%d of 20 bodies of %d bytes were refused, want 8", refused.Load(), wire.MaxBodyBytes)
 				}
@@ -55,8 +54,8 @@ func TestBodiesUnderWayAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// A body of unknown length keeps no more room than it fills: those that stall after a few
-// bytes, or after many, shut nobody out.
+// A body of unknown length holds only the room that it fills: bodies that stall after a few bytes, or after
+// many, keep nobody out.
 func TestStalledBodiesOfUnknownLength(t *testing.T) {
 	for name, c := range map[string]struct{ sent, bodies int }{"small": {10, 1000}, "over 64 KiB": {65 << 10, 400}} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +96,7 @@ func TestStalledBodiesOfUnknownLength(t *testing.T) {
 	}
 }
 
-// A large body that comes too slowly does not keep the others out for long.
+// A large body that comes too slowly does not keep others out for long.
 func TestASlowBodyGivesItsRoomUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		listener := serve(t, s)
@@ -135,13 +134,13 @@ func TestASlowBodyGivesItsRoomUp(t *testing.T) {
 	})
 }
 
-// serve has the sidecar's server behind connections, as in the daemon.
+// serve serves the sidecar's server over connections, as the daemon does.
 func serve(t *testing.T, s *sidecar) *pipe.Listener {
 	listener, server := pipe.Listen(), &http.Server{Handler: s.server, ReadTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		time.Sleep(time.Minute) // for its connections to end; it costs nothing in a bubble
+		time.Sleep(time.Minute) // its connections end; in a bubble this takes no time
 	})
 	return listener
 }

@@ -2,7 +2,7 @@ package proxy_test
 
 import "time"
 
-// The memory's bounds, which its tests from outside reach.
+// The memory's bounds, for the tests from outside.
 const (
 	usedAtMost         = 1024
 	listersAtOnce      = 4
@@ -21,7 +21,7 @@ const (
 // copiedValue is the size of the largest answer that the fast path copies.
 const copiedValue = 16 << 10
 
-// Those of the surface, and its words.
+// The surface's bounds and texts.
 const (
 	countedAtMost  = 20_000
 	historyLength  = 360

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// blind asks for an entry while the view knows nothing and the cache is empty, as after a restart.
+// blind asks for an entry while the view is unknown and the cache is empty, as after a restart.
 func (s *sidecar) blind(id journal.ID, ask func()) {
 	s.upstream.view.setKnown(false)
 	s.cache.ChangedElsewhere(id.Namespace, id.Key)
@@ -25,8 +25,8 @@ func (v *fakeView) setKnown(known bool) {
 	v.known = known
 }
 
-// contract 7: an answer on its way from before a delete makes no copy once the view shows the delete: readers
-// may have been answered 404, and the entry may have been written anew.
+// contract 7: an answer from before a delete makes no copy once the view shows the delete. Readers may have
+// got a 404, and the entry may have been written again.
 func TestAnAnswerFromBeforeADeleteMakesNoCopy(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
@@ -49,14 +49,14 @@ func TestAnAnswerFromBeforeADeleteMakesNoCopy(t *testing.T) {
 	}
 }
 
-// contract 7: the view may show the delete at the last moment, when the answer is about to be taken.
+// contract 7: the view may show the delete at the last moment, just before the answer is accepted.
 func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.upstream.set(id("n", "k"), "old")
 		reader, q := s.asking("/memory/n/k")
 		looks := 0
 		view.looked = func() {
-			if looks++; looks == 2 { // the first look is whether the view shows a tombstone
+			if looks++; looks == 2 { // the first look is for a tombstone
 				s.upstream.remove(id("n", "k"))
 				wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 			}
@@ -70,7 +70,8 @@ func TestAnAnswerMakesNoCopyBesideADelete(t *testing.T) {
 	})
 }
 
-// A line from before another host's delete does not bring the entry back, whether or not a copy was here.
+// An imported line from before another host's delete does not bring the entry back, with or without a local
+// copy.
 func TestImportOfWhatWasDeletedSince(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
@@ -88,8 +89,8 @@ func TestImportOfWhatWasDeletedSince(t *testing.T) {
 	}
 }
 
-// A view that shows not even a tombstone does not prove that another host has deleted an entry: where so many
-// copies are affected that upstream seems to have lost them, they stay.
+// A view without even a tombstone does not prove that another host has deleted an entry. If upstream seems to
+// have lost many copies, they stay.
 func TestWhatLeavesNoTraceIsNoDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, careful)

@@ -19,7 +19,8 @@ import (
 
 const hit = "botwired; hit"
 
-// While the view has caught up, a copy does not get old, and a caller is told how old it can be at most.
+// While the view has caught up, a copy does not get old, and its Age is at most the time since the view was
+// current.
 func TestACopyStaysFreshWhileTheViewIsSound(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "v")
@@ -40,13 +41,13 @@ func TestACopyStaysFreshWhileTheViewIsSound(t *testing.T) {
 		wantHeader(t, w, "Age", "2")
 		wantAsked(t, s)
 		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "Cache-Status", "botwired; fwd=request")
-		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-age=1"), "Cache-Status", hit) // it has just been asked for
+		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-age=1"), "Cache-Status", hit) // upstream was just asked
 		time.Sleep(2 * time.Second)
 		wantHeader(t, s.get("/memory/n/k", "Cache-Control", "max-age=1"), "Cache-Status", "botwired; fwd=request")
 	})
 }
 
-// cache.fresh_for 0 has every read ask upstream. With a view that has caught up none need to.
+// With cache.fresh_for 0 every read asks upstream. With a caught-up view none has to.
 func TestNoFreshnessByTimeIsNeeded(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.policy = cache.Policy{}
@@ -58,7 +59,7 @@ func TestNoFreshnessByTimeIsNeeded(t *testing.T) {
 	})
 }
 
-// contract 7: an outdated copy is never fresh, with and without a view that has caught up, and answers only if
+// contract 7: an outdated copy is never fresh, with or without a caught-up view. It answers only while
 // upstream cannot be asked.
 func TestAnOutdatedCopyIsNotServed(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
@@ -85,8 +86,8 @@ func TestAnOutdatedCopyIsNotServed(t *testing.T) {
 	})
 }
 
-// contract 7: a reader who has seen that an entry is deleted does not see its older copy again, once
-// another host has written it anew and upstream cannot be asked for that, or after a restart.
+// contract 7: a reader that has seen a delete does not see the older copy again, even if another host has
+// written the entry again and upstream cannot be asked, or after a restart.
 func TestACopyFromBeforeADeleteIsBuried(t *testing.T) {
 	absent := map[string]func(s *sidecar) *httptest.ResponseRecorder{
 		"GET":         func(s *sidecar) *httptest.ResponseRecorder { return s.get("/memory/n/k") },
@@ -114,7 +115,7 @@ func TestACopyFromBeforeADeleteIsBuried(t *testing.T) {
 	}
 }
 
-// contract 9: an entry that a view that has caught up does not show is absent, and nobody need be asked.
+// contract 9: an entry that a caught-up view does not show is absent, without a question upstream.
 func TestWhatTheViewDoesNotShowIsAbsent(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "deleted"), "v")
@@ -140,7 +141,7 @@ func TestWhatTheViewDoesNotShowIsAbsent(t *testing.T) {
 	})
 }
 
-// An entry that the view shows, and that is not here, exists.
+// An entry in the view that is not here exists.
 func TestWhatTheViewShowsExists(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		for _, key := range []string{"read", "deleted", "appended"} {
@@ -157,8 +158,8 @@ func TestWhatTheViewShowsExists(t *testing.T) {
 	})
 }
 
-// When the view breaks, freshness by time is in force, from when it had last caught up. When it has
-// caught up again, nothing that it has missed is answered.
+// When the view breaks, freshness counts from the time when it was last caught up. When it has caught up
+// again, no version that it missed is an answer.
 func TestTheViewBreaksAndCatchesUp(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -183,7 +184,7 @@ func TestTheViewBreaksAndCatchesUp(t *testing.T) {
 	})
 }
 
-// An answer that was confirmed while the view had caught up gets old from the moment on at which it breaks.
+// An answer confirmed by a caught-up view begins to get old when the view breaks.
 func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -197,7 +198,7 @@ func TestABrokenViewLeavesFreshnessByTime(t *testing.T) {
 	})
 }
 
-// A copy that was read upstream ahead of the watch is no outdated one, and neither is an absence.
+// A copy read upstream ahead of the watch is not outdated, and neither is an absence.
 func TestACopyAheadOfTheWatch(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "was"), "v")
@@ -226,7 +227,7 @@ func TestACopyAheadOfTheWatch(t *testing.T) {
 	})
 }
 
-// contract 7: a server that no longer leads answers with an older state than it has shown.
+// contract 7: a server that no longer leads answers with an older state than upstream has shown.
 func TestAnOlderAnswerThanTheViewIsNone(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.upstream.set(id("n", "k"), "old")
@@ -245,7 +246,7 @@ func TestAnOlderAnswerThanTheViewIsNone(t *testing.T) {
 	})
 }
 
-// A reader who knows of a version does not join a request from before.
+// A reader that knows of a version does not join an earlier request.
 func TestAReaderOfAVersionDoesNotJoinAnOlderRequest(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.upstream.set(id("n", "k"), "first")
@@ -254,12 +255,12 @@ func TestAReaderOfAVersionDoesNotJoinAnOlderRequest(t *testing.T) {
 		s.upstream.release()
 		wantValue(t, s.get("/memory/n/k"), "second")
 		close(older.answer)
-		wantStatus(t, <-reader, http.StatusOK) // whichever: it began before
+		wantStatus(t, <-reader, http.StatusOK) // either version: it began before
 		wantValue(t, s.get("/memory/n/k"), "second")
 	})
 }
 
-// A machine that has stood still does not trust what its view has shown before.
+// A machine that was suspended does not trust its view's earlier state.
 func TestADoubtCountsWithAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		doubted := time.Time{}
@@ -279,14 +280,14 @@ func TestADoubtCountsWithAView(t *testing.T) {
 	})
 }
 
-// doubtedSince is an identity that takes for old what was confirmed before a moment.
+// doubtedSince is an identity that doubts everything confirmed before a time.
 type doubtedSince struct{ at func() time.Time }
 
 func (d doubtedSince) Stands(confirmedAt time.Time) bool { return confirmedAt.After(d.at()) }
 func (doubtedSince) Epoch() uint64                       { return 0 }
 func (doubtedSince) State() identity.State               { return identity.State{Start: identity.Same} }
 
-// No answer that was made before a change is given after it, whatever runs at the same time.
+// After a change, no answer from before it is given, whatever runs concurrently.
 func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 	for _, fetches := range []bool{false, true} {
 		t.Run(fmt.Sprint("fetches ", fetches), func(t *testing.T) {
@@ -299,7 +300,7 @@ func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 	}
 }
 
-// hammer reads three entries while another host writes them, and each writer reads, too.
+// hammer reads three entries while another host writes them and each writer reads too.
 func hammer(t *testing.T, s *sidecar) {
 	var writing, reading sync.WaitGroup
 	var stop atomic.Bool
@@ -322,7 +323,7 @@ func hammer(t *testing.T, s *sidecar) {
 				r.sure(version)
 				read()
 				read()
-				s.cache.Await() // it has an answer now that the next version makes old
+				s.cache.Await() // it now has an answer that the next version makes old
 			}
 		})
 		for range 2 {
@@ -338,7 +339,7 @@ func hammer(t *testing.T, s *sidecar) {
 	reading.Wait()
 }
 
-// An answer from an earlier span of the view is looked at once more.
+// An answer from an earlier span of the view is compared again.
 func TestAnotherSpanOfTheView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -351,7 +352,7 @@ func TestAnotherSpanOfTheView(t *testing.T) {
 	})
 }
 
-// Own writes and those of others, pending and settled, lists and reads: what is read never goes back.
+// With own writes and others', pending and settled, lists and reads: no reader sees an entry go back.
 func TestAViewBesideOwnWrites(t *testing.T) {
 	s := newWatched(t)
 	s.run()

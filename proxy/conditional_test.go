@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// tag is the tag of an entry, which exists.
+// tag returns the tag of an entry, which must exist.
 func (s *sidecar) tag(id journal.ID, headers ...string) string {
 	s.t.Helper()
 	w := s.get("/memory/"+id.String(), headers...)
@@ -29,14 +29,14 @@ func (s *sidecar) tag(id journal.ID, headers ...string) string {
 	return tag
 }
 
-// crash is the daemon after a crash of its machine.
+// crash returns the daemon after a crash of its machine.
 func (s *sidecar) crash(fs *vfs.MemFS) *sidecar {
 	return newSidecar(s.t, func(stored *journal.Options, opts *proxy.Options) {
 		stored.FS, opts.Upstream = fs.CrashClone(vfs.CrashCloneCfg{}), s.upstream
 	})
 }
 
-// Every write of this host's has a tag of its own, and keeps it.
+// Each write of this host has its own tag, and keeps it.
 func TestATagNamesAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -94,7 +94,7 @@ func TestATagNamesAWrite(t *testing.T) {
 	})
 }
 
-// conditional is a write under a condition, with its header.
+// conditional is the header of a conditional write.
 type conditional struct{ header, value string }
 
 func (c conditional) put(s *sidecar, id journal.ID) int {
@@ -111,7 +111,7 @@ func TestConditionsOfWrites(t *testing.T) {
 	for _, c := range []struct {
 		conditional
 		ofAbsent, ofPresent int // PUT
-		removed             int // of a present entry
+		removed             int // a DELETE of a present entry
 	}{
 		{conditional{"If-Match", "TAG"}, unmet, met, met},
 		{conditional{"If-Match", `"other"`}, unmet, unmet, unmet},
@@ -166,7 +166,7 @@ func TestConditionsOfWrites(t *testing.T) {
 	}
 }
 
-// Both conditions have to hold, and lines of one header are one list.
+// Both conditions must hold. Several lines of one header form one list.
 func TestSeveralConditions(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
 	tag := s.put(k, "v").Header().Get("ETag")
@@ -229,7 +229,7 @@ func TestConditionsOfReads(t *testing.T) {
 	wantHeader(t, s.get("/memory/n"), "ETag", "")
 }
 
-// contract 9: a condition on what is not known here needs upstream, once.
+// contract 9: a condition on an unknown entry asks upstream, once.
 func TestAConditionOnTheUnknownAsksUpstream(t *testing.T) {
 	for name, policy := range map[string]cache.Policy{"usual": usual, "nothing is ever fresh": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestAConditionOnTheUnknownAsksUpstream(t *testing.T) {
 			}
 			tag := s.tag(id("n", "theirs"))
 			s.upstream.set(id("n", "theirs"), "another host's")
-			if s.policy.FreshFor == 0 { // else the copy answers, as it does a GET
+			if s.policy.FreshFor == 0 { // else the copy answers, as for a GET
 				if got := (conditional{"If-Match", tag}).put(s, id("n", "theirs")); got != http.StatusPreconditionFailed {
 					t.Errorf("over another host's write: %d", got)
 				}
@@ -268,7 +268,7 @@ func TestAConditionOnTheUnknownAsksUpstream(t *testing.T) {
 	}
 }
 
-// In an outage, a condition goes by what a GET is answered with.
+// In an outage, a condition is checked against the answer that a GET would get.
 func TestAConditionInAnOutageGoesByTheCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k := id("n", "k")
@@ -284,8 +284,8 @@ func TestAConditionInAnOutageGoesByTheCopy(t *testing.T) {
 	})
 }
 
-// contract 5: what comes between the look at an entry and the write decides anew. Here it
-// comes when the policy is asked, which is after the look.
+// contract 5: if something comes between the look at an entry and the write, the condition is checked again.
+// Here it comes when the policy is asked, after the look.
 func TestAConditionHoldsWhenTheWriteIsMade(t *testing.T) {
 	k := id("n", "k")
 	for name, c := range map[string]struct {
@@ -338,7 +338,7 @@ func TestAConditionHoldsWhenTheWriteIsMade(t *testing.T) {
 	}
 }
 
-// A write that settles meanwhile is the same state.
+// A write that settles meanwhile does not change the state.
 func TestSettlingKeepsACondition(t *testing.T) {
 	k := id("n", "k")
 	settle := func() {}
@@ -354,7 +354,7 @@ func TestSettlingKeepsACondition(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "new")
 }
 
-// A write that comes while upstream is asked decides.
+// A write that comes while upstream is asked decides the condition.
 func TestAWriteWhileUpstreamIsAskedDecidesACondition(t *testing.T) {
 	for name, settles := range map[string]bool{"pending": false, "settled": true} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A browser is led from the listener's bare address to the page. Any other caller that asks for "/" is
-// answered by upstream.
+// A browser is redirected from the listener's bare address to the page. Upstream answers other callers that
+// ask for "/".
 func TestBrowserIsLedToTheDashboard(t *testing.T) {
 	s := newSidecar(t)
 	browse := func(target string, headers ...string) *httptest.ResponseRecorder {

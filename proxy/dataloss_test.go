@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// careful is a journal with the limits of the defaults.
+// careful sets a journal's limits to the defaults.
 func careful(stored *journal.Options, _ *proxy.Options) {
 	stored.LossLimit = journal.UsualLossLimit
 }
@@ -26,7 +26,7 @@ func inCarefulBubble(t *testing.T, test func(*testing.T, *sidecar)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t, careful)) })
 }
 
-// learnMany has upstream hold entries and the daemon know them as settled.
+// learnMany makes upstream hold entries that the daemon knows as settled.
 func (s *sidecar) learnMany(namespace string, n int) {
 	s.t.Helper()
 	for i := range n {
@@ -34,7 +34,7 @@ func (s *sidecar) learnMany(namespace string, n int) {
 	}
 }
 
-// wipe has upstream lose everything.
+// wipe makes upstream lose everything.
 func (u *fakeUpstream) wipe() map[journal.ID]journal.Observation {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,7 +59,7 @@ func wantCacheStatus(t *testing.T, w interface{ Header() http.Header }, want, ag
 	}
 }
 
-// dataLoss returns what the status says that upstream has lost of a namespace.
+// dataLoss returns the namespace's data loss in the status.
 func (s *sidecar) dataLoss(namespace string) *api.DataLoss {
 	s.t.Helper()
 	var doc struct {
@@ -77,12 +77,12 @@ func (s *sidecar) dataLoss(namespace string) *api.DataLoss {
 	return nil
 }
 
-// Upstream has lost all of 500 entries: all of them are read, marked, and upstream is asked for
-// its list once. It gets back what it has lost, and nothing that another host had deleted before.
+// Upstream has lost all of 500 entries. All of them can be read, marked as lost, and upstream is asked for
+// its list once. It gets back what it has lost, but nothing that another host had deleted before.
 func TestUpstreamIsWiped(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 502)
-		gone := []journal.ID{id("ns", "key-500"), id("ns", "key-501")} // another host's deletes, as far as was noticed
+		gone := []journal.ID{id("ns", "key-500"), id("ns", "key-501")} // deleted by another host, as far as is known
 		for _, each := range gone {
 			s.upstream.remove(each)
 			wantStatus(t, s.get("/memory/"+each.String(), "Cache-Control", "no-cache"), http.StatusNotFound)
@@ -91,7 +91,7 @@ func TestUpstreamIsWiped(t *testing.T) {
 		lost := s.upstream.wipe()
 		time.Sleep(2 * time.Minute)
 		s.readAllOfTheLost(500)
-		s.put(id("ns", "key-7"), "newer") // writes go on, and deletes
+		s.put(id("ns", "key-7"), "newer") // writes and deletes go on
 		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-8", ""), http.StatusOK)
 		s.upstream.set(id("ns", "key-1"), "another host's")
 		s.settle(id("ns", "key-8"))
@@ -118,7 +118,7 @@ func TestUpstreamIsWiped(t *testing.T) {
 	})
 }
 
-// readAllOfTheLost reads entries that upstream has lost two minutes after they were confirmed.
+// readAllOfTheLost reads entries that upstream has lost, two minutes after they were confirmed.
 func (s *sidecar) readAllOfTheLost(n int) {
 	s.t.Helper()
 	s.upstream.take()
@@ -147,7 +147,7 @@ func (s *sidecar) readAllOfTheLost(n int) {
 	}
 }
 
-// restoreAll restores a namespace, of which so many writes become pending.
+// restoreAll restores a namespace. That many writes become pending.
 func (s *sidecar) restoreAll(namespace string, writes int) (doc api.Restoration) {
 	s.t.Helper()
 	restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace="+namespace, "")
@@ -172,7 +172,7 @@ func (s *sidecar) restoreAll(namespace string, writes int) (doc api.Restoration)
 	return doc
 }
 
-// For as long as an answer is fresh, upstream is not asked again what it has lost.
+// While an answer is fresh, upstream is not asked again for what it has lost.
 func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 20)
@@ -196,8 +196,7 @@ func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 	})
 }
 
-// A delete by another host is believed once upstream's list shows it too. One list does for all
-// who wait.
+// Another host's delete is accepted once upstream's list shows it too. All waiting readers share one list.
 func TestAnAbsenceIsCheckedAgainstTheList(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 5)
@@ -216,7 +215,7 @@ func TestAnAbsenceIsCheckedAgainstTheList(t *testing.T) {
 	})
 }
 
-// A list that cannot be had leaves the question open, and the copy is the answer.
+// Without the list the question stays open, and the copy is the answer.
 func TestAnAbsenceWhoseListFails(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 5)
@@ -230,7 +229,7 @@ func TestAnAbsenceWhoseListFails(t *testing.T) {
 		wantValue(t, w, "value 3")
 		wantCacheStatus(t, w, "hit; detail=stale-if-error", "120")
 		s.upstream.setDown(false)
-		s.upstream.noLists = unavailable{time.Second} // a server that has 404 for everything has no list
+		s.upstream.noLists = unavailable{time.Second} // a server that answers everything with 404 has no list
 		w = s.get("/memory/ns/key-3")
 		wantValue(t, w, "value 3")
 		wantCacheStatus(t, w, "hit; detail=stale-if-error", "120")
@@ -239,7 +238,7 @@ func TestAnAbsenceWhoseListFails(t *testing.T) {
 	})
 }
 
-// Where the list shows an entry that upstream says it lacks, neither moves a reader back.
+// If the list shows an entry that upstream's 404 denies, no reader goes back.
 func TestUpstreamContradictsItself(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 5)
@@ -254,7 +253,7 @@ func TestUpstreamContradictsItself(t *testing.T) {
 	})
 }
 
-// contract 7: a replica that lags behind moves no reader back.
+// contract 7: a lagging replica moves no reader back.
 func TestAnOlderAnswerMovesNoReaderBack(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		a := id("ns", "a")
@@ -269,7 +268,7 @@ func TestAnOlderAnswerMovesNoReaderBack(t *testing.T) {
 		wantValue(t, w, "2")
 		wantCacheStatus(t, w, "hit; detail=older-answer", "5")
 		time.Sleep(time.Hour)
-		s.policy.StaleIfError = 0 // also where an old copy is no answer in an outage: this is none
+		s.policy.StaleIfError = 0 // here an old copy is no answer in an outage
 		s.policy.StaleWhileRevalidate = 0
 		w = s.get("/memory/ns/a")
 		wantValue(t, w, "2")
@@ -291,7 +290,7 @@ func TestAnOlderAnswerMovesNoReaderBack(t *testing.T) {
 	})
 }
 
-// A person may believe upstream: what it lacks goes.
+// A person may accept upstream's state: the missing entries go.
 func TestForget(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 20)
@@ -339,7 +338,7 @@ func TestUpstreamIsBack(t *testing.T) {
 	})
 }
 
-// The caller's own delete is believed, also in a suspect namespace that writes through.
+// A caller's own delete is accepted, even in a suspect write-through namespace.
 func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, careful, func(_ *journal.Options, o *proxy.Options) { o.WriteThrough = func(string) bool { return true } })
@@ -352,7 +351,7 @@ func TestADeleteThroughInASuspectNamespace(t *testing.T) {
 	})
 }
 
-// A caller whose time is over before upstream has listed the namespace is told that, and to come back.
+// A caller whose time is up before upstream has listed the namespace is told so, and to come back.
 func TestUpstreamDoesNotListInTime(t *testing.T) {
 	for _, target := range []string{"restore?namespace=n&timeout=0", "restore?namespace=n&timeout=2s", "forget?namespace=n"} {
 		inBubble(t, func(t *testing.T, s *sidecar) {

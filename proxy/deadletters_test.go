@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// deadLetter has upstream refuse a write for good.
+// deadLetter makes upstream refuse a write for good.
 func (s *sidecar) deadLetter(key string) {
 	s.t.Helper()
 	s.put(id("n", key), "secret-value")
@@ -27,7 +27,7 @@ func (s *sidecar) deadLetter(key string) {
 	}
 }
 
-// Without a limit of its own, the list has 100. The next page begins after the last id.
+// Without a limit, the list has up to 100. The next page begins after the last id.
 func TestDeadLettersAreListedInPages(t *testing.T) {
 	s := newSidecar(t)
 	for i := range 103 {
@@ -90,8 +90,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// All dead letters are retried in the order of their writes, but for those to an entry that
-// has been written since.
+// All dead letters are retried in the order of their writes, except those of entries that were written since.
 func TestRetryOfAllDeadLetters(t *testing.T) {
 	s := newSidecar(t)
 	for i := range 1200 {
@@ -137,7 +136,7 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 	}
 }
 
-// The value of a dead letter is in the answer about that one alone, and in no log.
+// A dead letter's value is only in the answer about that dead letter, and in no log.
 func TestValueOfADeadLetter(t *testing.T) {
 	s := newSidecar(t)
 	s.deadLetter("a")
@@ -173,7 +172,7 @@ func TestValueOfADeadLetter(t *testing.T) {
 	wantNotLogged(t, s, secret)
 }
 
-// contract 17: of two hosts' writes, the answer about the loser has both values and both times.
+// contract 17: for two hosts' writes, the answer about the loser has both values and both times.
 func TestDeadLettersOfTwoHosts(t *testing.T) {
 	s := newSidecar(t)
 	fence := s.journal.Fence
@@ -246,7 +245,7 @@ func TestDeadLettersOfTwoHosts(t *testing.T) {
 	wantNotLogged(t, s, "my-value", "their-value")
 }
 
-// One dead letter is retried over a newer write on demand only.
+// A dead letter is retried over a newer write only on demand.
 func TestRetryOverANewerWrite(t *testing.T) {
 	s := newSidecar(t)
 	s.deadLetter("k")
@@ -261,8 +260,8 @@ func TestRetryOverANewerWrite(t *testing.T) {
 	wantNotLogged(t, s, "secret-value", "newer")
 }
 
-// A dead letter is no longer open when a later write to its entry has settled, or a person has
-// dropped it. It is kept, and no retry of all brings it back.
+// A dead letter is no longer open once a later write to its entry has settled or somebody has dropped it. It
+// is kept, and a retry of all leaves it out.
 func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	s := newSidecar(t)
 	bury := func(key string, kind journal.DeadKind) {
@@ -282,7 +281,7 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	s.put(id("n", "later"), "new")
 	s.settle(id("n", "later"))
 	s.do(http.MethodDelete, "/memory/n/later", "")
-	s.settle(id("n", "later")) // there is no copy that would say so
+	s.settle(id("n", "later")) // no copy would say so
 	bury("open", journal.Refused)
 	var got struct {
 		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`

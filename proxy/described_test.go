@@ -20,9 +20,8 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// description is openapi.yaml, against which each answer of this package's tests is held. An answer
-// must have a status, headers, a media type and fields that the description names. A client has to
-// bear fields that it does not know; here, such a field fails the test.
+// description is openapi.yaml. Each answer of this package's tests is checked against it: status, headers,
+// media type and fields must be described. Clients must accept unknown fields, but here one fails the test.
 type description struct {
 	operations []*describedOperation
 	shapes     []*shape
@@ -30,11 +29,11 @@ type description struct {
 
 	mu       sync.Mutex      // guards answered and seen
 	answered map[string]bool // "get /path 200"
-	seen     map[string]bool // of a shape: a field or a value
+	seen     map[string]bool // a field or a value of a shape
 }
 
 type describedOperation struct {
-	method, path string // the method in small letters, as in the description
+	method, path string // the method in lower case, as in the description
 	matches      *regexp.Regexp
 	node         map[string]any
 	responses    map[string]*describedResponse // by status, or "default"
@@ -44,7 +43,7 @@ type describedResponse struct {
 	name    string
 	headers map[string]*describedHeader
 	content map[string]*shape // by media type
-	item    *shape            // of a stream or of JSON Lines; nil if it is neither
+	item    *shape            // an item of a stream or of JSON Lines; nil otherwise
 }
 
 type describedHeader struct {
@@ -53,7 +52,7 @@ type describedHeader struct {
 	shape    *shape
 }
 
-// shape is a schema, with all references resolved, and every object closed.
+// shape is a schema with all references resolved and every object closed.
 type shape struct {
 	name   string
 	node   any
@@ -134,17 +133,17 @@ func (d *description) shape(name string, node any) *shape {
 	return s
 }
 
-// resolved resolves references into a document. None of them leads to itself.
+// resolved resolves references within a document. No reference leads to itself.
 type resolved struct{ root map[string]any }
 
-// componentName has, in what a reference led to, the reference: what was seen counts for all places
-// that lead there.
+// componentName holds the reference in the schema that it led to: what was seen counts for all places with
+// that reference.
 const componentName = "x-component"
 
-// originName has, in a field of an object that was made of several, the component that the field is of.
+// originName holds, in a field of a merged object, the component that the field comes from.
 const originName = "x-origin"
 
-// fieldOf is the name under which a field of an object is noted.
+// fieldOf returns the name for an object's field in seen.
 func fieldOf(at, name string, node any) string {
 	of, _ := node.(map[string]any)
 	if origin, ok := of[originName].(string); ok {
@@ -153,7 +152,7 @@ func fieldOf(at, name string, node any) string {
 	return at + "." + name
 }
 
-// nameOf is the name under which a node's fields are noted.
+// nameOf returns the name for a node's fields in seen.
 func nameOf(at string, node any) string {
 	of, _ := node.(map[string]any)
 	if ref, ok := of[componentName].(string); ok {
@@ -208,7 +207,7 @@ func (r resolved) lookUp(ref string) any {
 	return node
 }
 
-// join makes one object of the parts of an allOf, so that the whole can be closed.
+// join merges the parts of an allOf into one object, so that it can be closed.
 func join(out, part map[string]any) {
 	out["type"] = "object"
 	properties, ok := out["properties"].(map[string]any)
@@ -225,10 +224,10 @@ func join(out, part map[string]any) {
 	out["required"] = slices.Concat(elements(out["required"]), elements(part["required"]))
 }
 
-// unlisted are the headers of any answer, which the description does not list: HTTP's own.
+// unlisted are HTTP's own headers, which the description does not list.
 var unlisted = []string{"Allow", "Connection", "Content-Length", "Content-Type", "Date"}
 
-// find is the operation that a request is for; nil if there is none.
+// find returns the operation of a request; nil if there is none.
 func (d *description) find(method, path string) *describedOperation {
 	switch route := wire.ParseRoute(path); {
 	case route.Kind == wire.EntryRoute:
@@ -251,7 +250,7 @@ func (d *description) find(method, path string) *describedOperation {
 	return d.operations[i]
 }
 
-// pathOf is the described path that a path is of. A described path without placeholders comes first.
+// pathOf returns the described path that matches a path. One without placeholders comes first.
 func (d *description) pathOf(path string) (found string) {
 	for _, op := range d.operations {
 		if op.matches.MatchString(path) && (found == "" || strings.Contains(found, "{")) {
@@ -261,7 +260,7 @@ func (d *description) pathOf(path string) (found string) {
 	return found
 }
 
-// check says what is wrong with an answer.
+// check returns what is wrong with an answer.
 func (d *description) check(method, path string, status int, header http.Header, body []byte) error {
 	op := d.find(method, path)
 	if op == nil {
@@ -308,7 +307,7 @@ func (d *description) checkHeader(r *describedResponse, header http.Header) (err
 	return err
 }
 
-// fromText is the value of a header or a parameter, as its schema wants it.
+// fromText converts the text of a header or a parameter to its schema's type.
 func fromText(node any, text string) any {
 	of, _ := node.(map[string]any)
 	switch of["type"] {
@@ -352,7 +351,7 @@ func (d *description) checkJSON(of *shape, text []byte) error {
 	return d.hold(of, doc)
 }
 
-// checkEvent says what is wrong with an event of a stream.
+// checkEvent returns what is wrong with an event of a stream.
 func (d *description) checkEvent(path string, e sse.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -372,7 +371,7 @@ func (d *description) checkEvent(path string, e sse.Event) error {
 	return nil
 }
 
-// hold holds a value against a shape, and notes which fields it has.
+// hold checks a value against a shape, and notes which fields it has.
 func (d *description) hold(of *shape, value any) error {
 	if err := of.schema.Validate(value); err != nil {
 		return fmt.Errorf("%s: %w in %.500v", of.name, err, value)
@@ -381,7 +380,7 @@ func (d *description) hold(of *shape, value any) error {
 	return nil
 }
 
-// note notes which fields and which of the listed values there were.
+// note notes which fields and listed values have occurred.
 func (d *description) note(at string, node, value any) {
 	of, _ := node.(map[string]any)
 	at = nameOf(at, of)

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// whole runs all tests of the package. Afterwards it says what the description names and no answer
-// has had: a status, a header, a field or one of the values that a field may have. A run of some of
-// the tests proves nothing of that.
+// whole runs all tests of the package. Then it reports what the description names but no answer had: a
+// status, a header, a field or a value of a field. A run of only some tests proves nothing about that.
 type whole struct{ *testing.M }
 
 func (w whole) Run() int {
@@ -29,7 +28,7 @@ func (w whole) Run() int {
 	return code
 }
 
-// selectsAll reports whether no flag leaves a test out.
+// selectsAll reports whether no flag leaves out a test.
 func selectsAll() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
@@ -39,14 +38,14 @@ func selectsAll() bool {
 	return true
 }
 
-// missing is what the description names and no answer has had so far.
+// missing returns what the description names and no answer has had so far.
 func (d *description) missing() (all []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, op := range d.operations {
 		for _, status := range slices.Sorted(maps.Keys(op.responses)) {
 			name := fmt.Sprintf("%s %s %s", op.method, op.path, status)
-			if status == "default" { // that any operation may fail is shown by one that does
+			if status == "default" { // one operation that fails shows that any may fail
 				name = op.responses[status].name
 			}
 			if !d.answered[name] {
@@ -65,7 +64,7 @@ func (d *description) missing() (all []string) {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// unseen is what a schema names and no value has had.
+// unseen returns what a schema names and no value has had.
 func (d *description) unseen(at string, node any) (all []string) {
 	of, _ := node.(map[string]any)
 	at = nameOf(at, of)
@@ -100,8 +99,8 @@ func (d *description) unseenItems(at string, of map[string]any) []string {
 	return d.unseen(at+"[]", of["items"])
 }
 
-// eventOf is the name of the event that a branch of a stream's schema describes, and dataOf the schema
-// of its data; nil if the branch describes no event.
+// eventOf returns the event name in a branch of a stream's schema, and dataOf the schema of its data; nil if
+// the branch describes no event.
 func eventOf(branch any) any {
 	properties, _ := branch.(map[string]any)["properties"].(map[string]any)
 	event, _ := properties["event"].(map[string]any)

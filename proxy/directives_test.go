@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A caller that takes a stale answer gets it at once, and upstream is asked meanwhile: also in
-// an outage, and with only-if-cached.
+// A caller that accepts stale answers gets one at once while upstream is asked, even in an outage or with
+// only-if-cached.
 func TestACallerThatTakesStaleAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "old")
@@ -40,8 +40,8 @@ func TestACallerThatTakesStaleAnswers(t *testing.T) {
 	})
 }
 
-// contract 7: an entry that somebody reads with no-store is not kept. A copy that there is
-// changes with what that reader has seen.
+// contract 7: an entry read with no-store is not kept. An existing copy changes to the state that the reader
+// has seen.
 func TestNoStore(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k, noStore := id("n", "k"), []string{"Cache-Control", "no-store"}
@@ -69,14 +69,14 @@ func TestNoStore(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k", noStore...), "theirs, too")
 		s.upstream.setDown(true)
 		wantValue(t, s.get("/memory/n/k"), "theirs, too")
-		wantValue(t, s.get("/memory/n/k", noStore...), "theirs, too") // known here: it answers
+		wantValue(t, s.get("/memory/n/k", noStore...), "theirs, too") // known here, so it answers
 		s.put(k, "mine", noStore...)
 		wantValue(t, s.get("/memory/n/k", noStore...), "mine")
 		synctest.Wait()
 	})
 }
 
-// contract 7: a reader with no-store moves the listing on, in which a later reader looks.
+// contract 7: a read with no-store updates the listing that later readers use.
 func TestNoStoreMovesAListingOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n"), http.StatusOK)
@@ -91,8 +91,7 @@ func TestNoStoreMovesAListingOn(t *testing.T) {
 	})
 }
 
-// An Age that nobody knows is not made up: that of a copy in doubt, and of one from before the
-// clock was set back.
+// An unknown Age is left out: for a copy in doubt, and for one from before the clock was set back.
 func TestAgeThatNobodyKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k := id("n", "k")

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// told is an event in one line, as a page would show it.
+// told writes an event in one line, as a page would show it.
 func told(t *testing.T, e sse.Event) string {
 	t.Helper()
 	switch e.Name {
@@ -54,7 +54,7 @@ func wantTold(t *testing.T, a *audience, want ...string) (last string) {
 	return last
 }
 
-// Every write ends once, and its events are in its order.
+// Every write ends once, and its events are in order.
 func TestEventsOfWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")
@@ -69,7 +69,7 @@ func TestEventsOfWrites(t *testing.T) {
 		old, _, err := s.journal.Newest(id("n", "k"))
 		noError(t, err)
 		s.do("DELETE", "/memory/n/k", "")
-		noError(t, s.journal.Settle(old)) // it was on its way, and has ended before
+		noError(t, s.journal.Settle(old)) // it was in flight, and has ended before
 		wantTold(t, a, "pending 2 n/k put 3", "pending 3 n/k delete 0", "superseded 2 n/k put 3 by 3")
 		s.settle(id("n", "k"))
 		wantTold(t, a, "settled 3 n/k delete 0")
@@ -90,8 +90,8 @@ func TestEventsOfWrites(t *testing.T) {
 	})
 }
 
-// Another host's changes are told of as the view shows them, whether a copy is here or not, and own ones
-// are not.
+// Another host's changes are events once the view shows them, with or without a local copy. Own changes are
+// not.
 func TestEventsOfOtherHosts(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		all := s.listener()
@@ -112,7 +112,7 @@ func TestEventsOfUpstream(t *testing.T) {
 	})
 }
 
-// A reader of one namespace resumes after events that were not for it.
+// A reader of one namespace resumes after the events of others.
 func TestEventsOfOneNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		l := s.listener()
@@ -154,8 +154,8 @@ func TestEventsResume(t *testing.T) {
 	})
 }
 
-// Nothing is recorded while nobody listens. A reader that comes back within a minute has
-// missed nothing, and a later one reads everything anew.
+// Nothing is recorded while nobody listens. A reader that comes back within a minute has missed nothing. A
+// later one reads everything again.
 func TestEventsAreKeptForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		l := s.listener()
@@ -176,13 +176,12 @@ func TestEventsAreKeptForAMinute(t *testing.T) {
 	})
 }
 
-// A reader for whom there is too much reads everything anew, no more than once a second, and does
-// not wait for the rest of it.
+// A reader that cannot follow reads everything again, at most once a second, and does not wait for the rest.
 func TestMoreEventsThanAReaderTakes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")
 		s.server.UpstreamChanged(api.UpstreamState{State: "up", Since: time.Unix(2, 0)})
-		synctest.Wait() // the reader has told that, and pauses
+		synctest.Wait() // the reader has reported that, and pauses
 		for range 2 * eventsKept {
 			s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		}
@@ -200,7 +199,7 @@ func TestMoreEventsThanAReaderTakes(t *testing.T) {
 	})
 }
 
-// The writes of an earlier process are no news.
+// An earlier process's writes make no events.
 func TestWhatTheJournalFindsIsNoEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")
@@ -209,7 +208,7 @@ func TestWhatTheJournalFindsIsNoEvent(t *testing.T) {
 	})
 }
 
-// contract: values are in no event, whatever has become of their writes.
+// contract: no event contains a value, whatever became of its write.
 func TestEventsHoldNoValues(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")

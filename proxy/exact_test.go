@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A condition reaches across hosts if its caller waits for upstream, or if the namespace writes
-// through; other writes are as ever.
+// A condition holds across hosts if its caller waits for upstream or the namespace writes through. Other
+// writes are as usual.
 func TestAConditionReachesAcrossHosts(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		var through []journal.NewWrite
@@ -39,7 +39,7 @@ func TestAConditionReachesAcrossHosts(t *testing.T) {
 	})
 }
 
-// A caller who is told that another host was faster reads what that host has written.
+// A caller that another host has beaten reads that host's value.
 func TestABeatenCallerReadsTheWinner(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -69,7 +69,7 @@ func TestABeatenCallerReadsTheWinner(t *testing.T) {
 	})
 }
 
-// Without versions upstream, a condition is local, as BotWire cannot know of it.
+// Without versions upstream, a condition is local: BotWire does not know of it.
 func TestAConditionIsLocalWithoutVersions(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.flusher.await = func(_ context.Context, id journal.ID, _ uint64) bool { return s.flusher.settle(id) }
@@ -81,7 +81,7 @@ func TestAConditionIsLocalWithoutVersions(t *testing.T) {
 	})
 }
 
-// The status and the metrics say how the watch does; without one there is none.
+// The status and the metrics show the watch, if there is one.
 func TestTheStatusSaysHowTheWatchDoes(t *testing.T) {
 	type document struct {
 		Upstream struct {

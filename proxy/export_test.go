@@ -28,7 +28,7 @@ type exportedLine struct {
 	api.ExportEnd
 }
 
-// export is the lines of an export, and its end.
+// export returns the lines of an export, and its end.
 func (s *sidecar) export(namespace string) (entries []exportedLine, end api.ExportEnd) {
 	s.t.Helper()
 	w := s.get("/_botwired/export?namespace=" + namespace)
@@ -57,7 +57,7 @@ func (s *sidecar) export(namespace string) (entries []exportedLine, end api.Expo
 	return entries, end
 }
 
-// summary is one line of text for each entry.
+// summary writes each entry in one line of text.
 func summary(entries []exportedLine) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -66,13 +66,13 @@ func summary(entries []exportedLine) string {
 	return b.String()
 }
 
-// unusualValues are values that something on the way may spoil.
+// unusualValues are values that some step might spoil.
 var unusualValues = map[string]string{
 	".": "dot", "..": "dots", "a": "", "b": "a\x00b\x00", "c": "\r\n\t\b\f\"\\/\x1f\x7f", "d": "\u2028\u2029\ufeff\ufffd\u200d",
 	"e": strings.Repeat("\U0001F600", 100_000), "f": "é\u0301 العربية 漢字 \U0010FFFF", "g": `{"value":"not this"}`, "h": "<script>&amp;",
 }
 
-// An export has every entry as a GET shows it, to the byte, in the order of the keys.
+// An export has every entry as a GET shows it, byte for byte, in the order of the keys.
 func TestExportIsWhatReadersSee(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		for key, value := range unusualValues {
@@ -111,8 +111,8 @@ func TestExportIsWhatReadersSee(t *testing.T) {
 	})
 }
 
-// Upstream is asked for its list, for the values that are not here, and for the copies that the
-// list does not confirm: nothing else, and each once.
+// Upstream is asked for its list, for the values that are not here, and for the copies that the list does not
+// confirm: nothing else, and each once.
 func TestExportAsksForWhatIsNotKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		for _, key := range []string{"a", "b", "c"} {
@@ -138,7 +138,7 @@ func TestExportAsksForWhatIsNotKnown(t *testing.T) {
 	})
 }
 
-// An export that may not be all says so and why.
+// An export that may lack entries says so and why.
 func TestExportThatMayNotBeAll(t *testing.T) {
 	const behind = 70 * time.Second
 	for name, c := range map[string]struct {
@@ -189,8 +189,7 @@ func TestExportThatMayNotBeAll(t *testing.T) {
 	}
 }
 
-// When botwired stops, an export ends with a line that says so. A refusal of
-// upstream's for good is an answer.
+// When botwired stops, an export ends with a line that says so. A final refusal by upstream is an answer.
 func TestExportThatEndsEarly(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "a"), "v")
@@ -216,7 +215,7 @@ func TestExportThatEndsEarly(t *testing.T) {
 	}
 }
 
-// gauged counts lines, and measures the heap now and then.
+// gauged counts lines, and samples the heap.
 type gauged struct {
 	httptest.ResponseRecorder
 	lines, bytes int
@@ -243,8 +242,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// The memory that an export takes does not grow with the entries: here they are several times
-// what it may take.
+// An export's memory does not grow with the entries: here they are several times as large.
 func TestExportTakesLittleMemory(t *testing.T) {
 	const entries, size, most = 2_000, 12_000, 8 << 20
 	s := newSidecar(t)
@@ -268,7 +266,7 @@ func TestExportTakesLittleMemory(t *testing.T) {
 		s.server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_botwired/export?namespace=n", nil))
 		return w
 	}
-	export() // it leaves blocks in Pebble's cache, which has a bound of its own
+	export() // it leaves blocks in Pebble's cache, which has its own bound
 	before := heap()
 	w := export()
 	if w.lines != entries+1 || w.bytes < entries*size || !bytes.Contains(w.last, []byte(`"complete":true`)) {

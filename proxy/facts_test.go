@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// The entries of a namespace come in pages, past BotWire's 1,000.
+// A namespace's entries come in pages, beyond BotWire's 1,000.
 func TestEntriesArePaged(t *testing.T) {
 	s := newSidecar(t)
 	for i := range 1005 {
@@ -111,7 +111,7 @@ func TestCountingIsBounded(t *testing.T) {
 	}
 }
 
-// The copy of one entry goes, and the next reader asks upstream. A pending write stays.
+// Forgetting drops the copy of one entry, and the next reader asks upstream. A pending write stays.
 func TestForgettingAnEntry(t *testing.T) {
 	s := newSidecar(t)
 	s.learn(id("n", "k"), "old")
@@ -149,7 +149,7 @@ func TestMetricsAtTheRoot(t *testing.T) {
 	}
 }
 
-// The status counts who uses the memory API, on either path, and nobody else.
+// The status counts only callers of the memory API, on either path.
 func TestCallers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		long := strings.Repeat("x", agentLength)
@@ -168,7 +168,7 @@ func TestCallers(t *testing.T) {
 	})
 }
 
-// The figures count what was answered here, and what upstream was asked for.
+// The figures count the answers given here and the requests upstream.
 func TestFigures(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Writes = func() (sent, saved int64) { return 7, 3 }
@@ -252,7 +252,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		var status api.Status
-		// Half of the bucket from 25 to 50 ms for the hits, and of that from 50 to 100 ms for the write.
+		// Half of the bucket from 25 to 50 ms for the hits, and half of that from 50 to 100 ms for the write.
 		decode(t, s.get("/_botwired/status"), &status)
 		want := float64(status.Reads.Hits)*0.0375 + 0.075
 		if status.TimeSaved == nil || *status.TimeSaved < want-0.01 || *status.TimeSaved > want {

@@ -21,29 +21,29 @@ type unavailable struct{ wait time.Duration }
 func (u unavailable) Error() string             { return "upstream is unavailable: connection refused" }
 func (u unavailable) RetryAfter() time.Duration { return u.wait }
 
-// fakeUpstream holds entries as BotWire does. A test can take it down, and can hold
-// its answers: they are made, and given when the test says so.
+// fakeUpstream holds entries as BotWire does. A test can take it down, or hold its answers: it makes them,
+// and gives them when the test says so.
 type fakeUpstream struct {
 	mu      sync.Mutex
 	entries map[journal.ID]journal.Observation
 	clock   float64
 	down    bool
-	refusal error // what it answers instead; nil: nothing
-	// throttled is the prefix of the namespaces whose entries nobody may read now; "": none.
+	refusal error // answered instead; nil if nothing
+	// throttled is the prefix of the namespaces whose reads are throttled; "" for none.
 	throttled string
-	sick      string // the prefix of the keys of which it refuses the reads; "": none
-	most      int    // keys that it can list
-	noLists   error  // what it answers to a LIST instead; nil: nothing
-	lies      bool   // it lists entries, and says that it does not hold them
+	sick      string // the prefix of the keys whose reads it refuses; "" for none
+	most      int    // number of keys that it lists at most
+	noLists   error  // its answer to a LIST instead; nil if nothing
+	lies      bool   // it lists entries that its 404 denies
 	asked     []question
-	panics    any // what it panics with instead of an answer
+	panics    any // it panics with this; nil if nothing
 
-	view *fakeView // nil: it tells of no changes, and its times are those of arrival
+	view *fakeView // nil: it reports no changes, and its times are times of arrival
 
-	refusals map[string]string // of reads, as the status is told
+	refusals map[string]string // of reads, as in the status
 
 	held     chan *question // nil: answers are given at once
-	released chan struct{}  // closed when no more questions are taken from held
+	released chan struct{}  // closed when questions are no longer taken from held
 }
 
 // question is a request that upstream got.
@@ -96,7 +96,7 @@ func (u *fakeUpstream) Patience(journal.ID) time.Duration { return fakePatience 
 
 func (u *fakeUpstream) TooLong() error { return unavailable{time.Second} }
 
-// give returns when an answer that has been made may be given.
+// give waits until an answer may be given.
 func (u *fakeUpstream) give(ctx context.Context, q *question) error {
 	q.trace = trace.From(ctx)
 	u.mu.Lock()
@@ -139,7 +139,7 @@ func (u *fakeUpstream) refuse(with error) {
 	u.refusal = with
 }
 
-// throttle makes upstream throttle the reads of entries in the namespaces with a prefix.
+// throttle throttles the reads in the namespaces with a prefix.
 func (u *fakeUpstream) throttle(prefix string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,7 +148,7 @@ func (u *fakeUpstream) throttle(prefix string) {
 
 func (u *fakeUpstream) readsRefused() map[string]string { return u.refusals }
 
-// hold makes upstream hold its answers from now on; they come through the channel.
+// hold holds all answers from now on. The questions come through the channel.
 func (u *fakeUpstream) hold() <-chan *question {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -156,8 +156,7 @@ func (u *fakeUpstream) hold() <-chan *question {
 	return u.held
 }
 
-// release makes upstream give its answers at once again, those too that it holds and that
-// nobody has taken from the channel yet.
+// release gives answers at once again, including the held ones that nobody has taken from the channel.
 func (u *fakeUpstream) release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -182,7 +181,7 @@ func (u *fakeUpstream) state() api.UpstreamState {
 	return api.UpstreamState{State: "up", Since: time.Unix(1e9, 0), LastSuccessAt: &last}
 }
 
-// set is a write that another host makes.
+// set writes an entry as another host.
 func (u *fakeUpstream) set(id journal.ID, value string) {
 	if u.view != nil {
 		u.swap(id, journal.Put, value, u.tick(), 0)
@@ -217,7 +216,7 @@ func (u *fakeUpstream) holds(id journal.ID) (value string, held bool) {
 	return o.Value, held
 }
 
-// take returns what upstream was asked since the last time.
+// take returns the questions since the last call.
 func (u *fakeUpstream) take() []question {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -226,21 +225,21 @@ func (u *fakeUpstream) take() []question {
 	return asked
 }
 
-// fakeFlusher settles writes when it is told to.
+// fakeFlusher settles writes when the test says so.
 type fakeFlusher struct {
 	journal  *journal.Journal
 	upstream *fakeUpstream
-	settled  func(journal.Write) // nil: nobody is told
+	settled  func(journal.Write) // may be nil
 
 	mu      sync.Mutex
-	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream takes it
+	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream accepts the write
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
 	flushed []string
-	tried   []string // what TryNow was called with
+	tried   []string // arguments of TryNow
 }
 
-// settle carries the newest write of an entry upstream; false if there is none.
+// settle sends an entry's newest write upstream; false if there is none.
 func (f *fakeFlusher) settle(id journal.ID) bool {
 	w, ok, err := f.journal.Newest(id)
 	if err != nil {
@@ -330,7 +329,7 @@ func (f *fakeFlusher) Drop(_ context.Context, id journal.ID, seq uint64) (journa
 	return w, err
 }
 
-// WriteThrough carries the write out unless the test says otherwise.
+// WriteThrough carries out the write unless the test says otherwise.
 func (f *fakeFlusher) WriteThrough(
 	_ context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
 ) (written journal.Write, settled bool, err error) {

@@ -15,15 +15,14 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// fakeView is what a watch of the fake upstream has shown. A test can break the watch, and have
-// it lag.
+// fakeView is the view of a watch of the fake upstream. A test can break the watch, or let it lag.
 type fakeView struct {
-	seen   func(id journal.ID, own bool) // nil: nobody is told
-	looked func()                        // is called after each look at an entry; may be nil
+	seen   func(id journal.ID, own bool) // may be nil
+	looked func()                        // called after each look at an entry; may be nil
 
 	mu       sync.RWMutex
 	held     map[string]map[string]fakeVersion
-	sorted   map[string][]journal.Row // newest first; made when it is needed
+	sorted   map[string][]journal.Row // newest first; made on demand
 	known    bool
 	caughtUp bool
 	since    time.Time
@@ -88,7 +87,7 @@ func (v *fakeView) Newest(namespace string, most int) (rows []journal.Row, total
 	return slices.Clone(all[:min(most, len(all))]), len(all), v.known
 }
 
-// show takes a version in at once, if it is own or the watch tells of it.
+// show shows a version at once if it is own or the watch works.
 func (v *fakeView) show(c fakeChange) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,7 +114,7 @@ func (v *fakeView) take(c fakeChange) {
 	}
 }
 
-// lag has the watch, which has caught up, tell of nothing until catchUp.
+// lag makes a caught-up watch report nothing until catchUp.
 func (v *fakeView) lag() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,7 +127,7 @@ func (v *fakeView) breakOff() {
 	v.caughtUp, v.asOf = false, time.Now()
 }
 
-// catchUp has the watch tell of all that it has missed, and have it caught up.
+// catchUp makes the watch report all that it has missed, and catch up.
 func (v *fakeView) catchUp() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -141,7 +140,7 @@ func (v *fakeView) catchUp() {
 	}
 }
 
-// takeMissed has the view show what it has missed of a namespace that upstream lists.
+// takeMissed makes the view show what it has missed of a namespace that upstream lists.
 func (v *fakeView) takeMissed(namespace string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -153,7 +152,7 @@ func (v *fakeView) takeMissed(namespace string) {
 	})
 }
 
-// tick is the time of a write that another host makes now: later than all before it.
+// tick returns the time of another host's write now: later than all before it.
 func (u *fakeUpstream) tick() float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,8 +160,8 @@ func (u *fakeUpstream) tick() float64 {
 	return u.clock
 }
 
-// swap carries out a write with its own time, as an engine with versions does; seq is 0 if another
-// host makes it.
+// swap carries out a write with its own time, as an engine with versions does. seq is 0 for another host's
+// write.
 func (u *fakeUpstream) swap(id journal.ID, op journal.Op, value string, at float64, seq uint64) {
 	u.mu.Lock()
 	u.clock = max(u.clock, at)
@@ -182,7 +181,7 @@ func (u *fakeUpstream) swap(id journal.ID, op journal.Op, value string, at float
 	u.view.show(c)
 }
 
-// newWatched is a sidecar over an upstream that tells of changes.
+// newWatched returns a sidecar over an upstream that reports changes.
 func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) *sidecar {
 	t.Helper()
 	view := newFakeView()
@@ -203,7 +202,7 @@ func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	return s
 }
 
-// watching runs a test in a bubble over an upstream that tells of changes.
+// watching runs a test in a bubble over an upstream that reports changes.
 func watching(t *testing.T, test func(t *testing.T, s *sidecar, view *fakeView)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestAllWhoWaitShareOneRequestUpstream(t *testing.T) {
 	})
 }
 
-// Listings of one namespace share a request whatever their limits are.
+// Readers of one namespace's listings share a request, whatever their limits.
 func TestReadersOfOneListingKeepTheirLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		for _, key := range []string{"a", "b", "c"} {
@@ -42,8 +42,7 @@ func TestReadersOfOneListingKeepTheirLimits(t *testing.T) {
 	})
 }
 
-// A caller that has closed its sending side, and looks like one that is gone, is answered
-// too.
+// A caller that has closed its sending side, and looks as if it had gone, is answered too.
 func TestARequestUpstreamOutlivesTheCallerWhoBeganIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "v")
@@ -97,7 +96,7 @@ func TestAnAnswerOvertakenByAWriteIsDropped(t *testing.T) {
 	})
 }
 
-// The write has settled when the answer comes: nothing pending hides the stale fill.
+// The write has settled when the answer comes: no pending write hides the stale fill.
 func TestAnAnswerOvertakenByASettledWriteIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "old")
@@ -130,7 +129,7 @@ func TestAnAnswerOvertakenByASettledDeleteIsDropped(t *testing.T) {
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
 		s.settle(id("n", "k"))
 		close(q.answer)
-		q = <-held // nothing is known of it now: upstream is asked again
+		q = <-held // the entry is unknown now: upstream is asked again
 		close(q.answer)
 		wantStatus(t, <-reader, http.StatusNotFound)
 		s.upstream.release()
@@ -138,8 +137,8 @@ func TestAnAnswerOvertakenByASettledDeleteIsDropped(t *testing.T) {
 	})
 }
 
-// A busy entry whose policy is to ask every time does not keep a reader going round:
-// what settled since the request came is as good as asking.
+// A reader of a busy entry, with a policy that always asks upstream, does not go round in circles: a state
+// settled since the request came is as good as asking.
 func TestAReaderOfABusyEntryIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.policy.FreshFor, s.policy.StaleWhileRevalidate, s.policy.StaleIfError = 0, 0, 0
@@ -159,13 +158,12 @@ func TestAReaderOfABusyEntryIsAnswered(t *testing.T) {
 	})
 }
 
-// Keys share generations. A busy one must not keep another from being read: every
-// answer from upstream would be dropped.
+// Keys share generations. A busy key must not starve another one, by dropping every answer from upstream.
 func TestABusyNeighbourDoesNotHoldUpARead(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "quiet"), "v")
 		reader, q := s.asking("/memory/n/quiet")
-		// As many as it takes for every generation to advance.
+		// Enough to advance every generation.
 		for i := range 1 << 20 {
 			s.cache.Changed("busy", strconv.Itoa(i))
 		}
@@ -210,7 +208,7 @@ func TestCloseEndsRequestsUpstreamAndWaitsForCallers(t *testing.T) {
 		list := s.begin(http.MethodGet, "/memory/n", "")
 		<-held
 		<-held
-		// One that waits for no flight: for its write to settle.
+		// This one waits for its write to settle, not for a flight.
 		proceed := make(chan struct{})
 		s.flusher.await = func(context.Context, journal.ID, uint64) bool { <-proceed; return false }
 		writer := s.begin(http.MethodPut, "/memory/n/w", putBody("v"), "Prefer", "wait=60")

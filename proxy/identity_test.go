@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// fakeIdentity doubts when a test says so.
+// fakeIdentity doubts when the test says so.
 type fakeIdentity struct {
 	mu      sync.Mutex
 	barrier time.Time
@@ -51,7 +51,7 @@ func (f *fakeIdentity) State() identity.State {
 	return st
 }
 
-// inDoubtBubble runs a test of a server that may doubt its identity.
+// inDoubtBubble runs a test of a server with a fakeIdentity.
 func inDoubtBubble(t *testing.T, test func(t *testing.T, s *sidecar, who *fakeIdentity)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func inDoubtBubble(t *testing.T, test func(t *testing.T, s *sidecar, who *fakeId
 	})
 }
 
-// After a doubt, nothing that was confirmed before is called fresh until upstream was asked
-// again. If upstream cannot be asked, the copies answer as in any outage (contract 19).
+// After a doubt, no earlier confirmation counts as fresh until upstream was asked again. If upstream cannot
+// be asked, the copies answer as in any outage (contract 19).
 func TestWhatWasReadBeforeADoubtIsAskedAgain(t *testing.T) {
 	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
 		s.learn(id("n", "k"), "old")
@@ -98,7 +98,7 @@ func TestWhatWasReadBeforeADoubtIsAskedAgain(t *testing.T) {
 	})
 }
 
-// What is pending is the newest there is, whatever the daemon doubts.
+// Pending writes are the newest state, whatever the daemon doubts.
 func TestPendingWritesAreReadInDoubt(t *testing.T) {
 	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
 		s.put(id("n", "k"), "mine")
@@ -110,8 +110,7 @@ func TestPendingWritesAreReadInDoubt(t *testing.T) {
 	})
 }
 
-// An answer that was under way at a doubt may be older than the doubt: it is not taken, and
-// upstream is asked again.
+// An answer in flight at a doubt may be older than the doubt: it is dropped, and upstream is asked again.
 func TestAnswersThatWereUnderWayAtADoubt(t *testing.T) {
 	for _, target := range []string{"/memory/n/k", "/memory/n"} {
 		inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
@@ -135,7 +134,7 @@ func TestAnswersThatWereUnderWayAtADoubt(t *testing.T) {
 	}
 }
 
-// The status and the metrics say why the daemon is careful.
+// The status and the metrics say why the daemon is in doubt.
 func TestStatusOfADoubt(t *testing.T) {
 	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
 		var got api.Status

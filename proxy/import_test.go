@@ -20,7 +20,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// importLine is a line of a file.
+// importLine returns a line of a file.
 func importLine(key, value string, updatedAt float64) string {
 	text, err := json.Marshal(map[string]any{"namespace": "n", "key": key, "value": value, "updated_at": updatedAt, "later": 1})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *sidecar) imports(query, body string) (w *httptest.ResponseRecorder, doc
 	return w, doc
 }
 
-// wantImported has lines imported and says what has become of them.
+// wantImported imports lines and checks their outcomes.
 func (s *sidecar) wantImported(query, body string, want api.Imported) {
 	s.t.Helper()
 	w, got := s.imports(query, body)
@@ -48,8 +48,8 @@ func (s *sidecar) wantImported(query, body string, want api.Imported) {
 	}
 }
 
-// What is exported and imported reads as it did, to the byte, before and after upstream has it. It
-// is written as of the time that it had.
+// Exported and imported entries read as before, byte for byte, before and after upstream has them. They keep
+// their times.
 func TestExportAndImport(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		for key, value := range unusualValues {
@@ -93,11 +93,11 @@ func TestExportAndImport(t *testing.T) {
 	})
 }
 
-// importedOver is what becomes of a line in some state of the entry.
+// importedOver is the outcome of lines over a state of the entry.
 type importedOver struct {
 	prepare func(s *sidecar)
-	older   api.Imported // what becomes of a line from before
-	newer   api.Imported // and from after
+	older   api.Imported // outcome of an older line
+	newer   api.Imported // outcome of a newer line
 }
 
 var importedOverStates = map[string]importedOver{
@@ -137,10 +137,10 @@ var importedOverStates = map[string]importedOver{
 	}, api.Imported{Older: 1}, api.Imported{Written: 1}},
 }
 
-// imported is the entry that these lines are about.
+// imported is the entry of these lines.
 var imported = id("n", "k")
 
-// The later state by time stays, or comes, wherever the earlier one is.
+// The later state by time wins, wherever the earlier one is.
 func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 	for name, c := range importedOverStates {
 		for when, want := range map[string]api.Imported{"older": c.older, "newer": c.newer} {
@@ -175,7 +175,7 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 	}
 }
 
-// A line without a time gives way to anything, and one from the future is of now.
+// A line without a time gives way to anything. A time in the future counts as now.
 func TestTimesOfImportedLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "there"), "v")
@@ -189,7 +189,7 @@ func TestTimesOfImportedLines(t *testing.T) {
 	})
 }
 
-// Of a request with a line that cannot be imported, nothing is.
+// If one line of a request cannot be imported, none is.
 func TestImportOfLinesThatAreNoEntries(t *testing.T) {
 	s := newSidecar(t)
 	good := importLine("k", "v", 1)
@@ -220,8 +220,8 @@ func TestImportOfLinesThatAreNoEntries(t *testing.T) {
 	}
 }
 
-// Only so many imported writes are pending at a time. An import that waits says for what, and the
-// rest of the lines, sent again, go on where it stopped.
+// The pending writes of imports are bounded. An import that waits says for what. The remaining lines, sent
+// again, go on where it stopped.
 func TestImportWaitsForUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		var lines []string
@@ -238,7 +238,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 		if doc.Lines != pendingImportsMost || doc.Written != pendingImportsMost || !strings.Contains(doc.Detail, "paused: HTTP 401, until 2033-05-18T03:33:20Z") {
 			t.Fatalf("%+v", doc)
 		}
-		s.put(id("locked", "agent"), "v") // others are not kept waiting
+		s.put(id("locked", "agent"), "v") // other writes do not wait
 		rest := strings.Join(lines[doc.Lines:], "")
 		answer := make(chan *httptest.ResponseRecorder, 1)
 		go func() {
@@ -264,7 +264,7 @@ func TestImportWaitsForUpstream(t *testing.T) {
 	})
 }
 
-// A full journal makes an import wait, and takes nothing of a line that it has no room for.
+// A full journal makes an import wait, and keeps nothing of a line that it has no room for.
 func TestImportIntoAFullJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) { j.MaxBytes = 5000 })
@@ -286,8 +286,8 @@ func TestImportIntoAFullJournal(t *testing.T) {
 	})
 }
 
-// A crash amid an import loses nothing of what the answers have said, and the same file, imported
-// again, does only what is left.
+// A crash during an import loses nothing that was answered, and the same file, imported again, does only what
+// is left.
 func TestImportAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -309,7 +309,7 @@ func TestImportAfterACrash(t *testing.T) {
 	})
 }
 
-// contract 5: what an agent writes while an import decides stays.
+// contract 5: an agent's write during an import's decision stays.
 func TestImportBesideAgents(t *testing.T) {
 	s := newSidecar(t)
 	const keys = 300
@@ -335,8 +335,8 @@ func TestImportBesideAgents(t *testing.T) {
 	}
 }
 
-// A copy of an entry that upstream does not hold is no reason to leave it out of an import: it is of
-// another service, from before the directory came to this one.
+// A copy of an entry that upstream does not hold does not keep it out of an import: the copy is of another
+// service, from before the directory came to this one.
 func TestImportOfWhatIsHereOnly(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		k := id("n", "k")

@@ -25,7 +25,7 @@ type listKeyDocument struct {
 	UpdatedAt float64 `json:"updated_at"`
 }
 
-// wantKeys checks a listing's keys in their order, and what has to hold of any.
+// wantKeys checks a listing's keys in order, and the rules for any listing.
 func wantKeys(t *testing.T, w *httptest.ResponseRecorder, keys ...string) listDocument {
 	t.Helper()
 	wantStatus(t, w, http.StatusOK)
@@ -68,7 +68,7 @@ func TestAListingIsUpstreamsWithThePendingSetLaidOver(t *testing.T) {
 	wantKeys(t, s.get("/memory/n?limit=2"), "new", "a")
 	wantKeys(t, s.get("/memory/n?limit=1"), "new")
 
-	// The same once it has all settled, and upstream agrees.
+	// The listing stays the same once everything has settled and upstream agrees.
 	before := s.get("/memory/n").Body.String()
 	for _, key := range []string{"a", "new", "c"} {
 		s.settle(id("n", key))
@@ -105,8 +105,8 @@ func TestAnOldListingAnswersWhileUpstreamIsDown(t *testing.T) {
 	})
 }
 
-// Upstream lists no more than so many: where keys may be missing, the answer says so. What
-// is missing may be newer than what is there (contract 7), so a full page says so, too.
+// Upstream lists a limited number of keys. If keys may be missing, the answer says so. A missing key may be
+// newer than a listed one (contract 7), so a full page says so too.
 func TestAListingThatMayLackKeysSaysSo(t *testing.T) {
 	s := newSidecar(t)
 	s.upstream.most = 5
@@ -116,7 +116,7 @@ func TestAListingThatMayLackKeysSaysSo(t *testing.T) {
 	w := s.get("/memory/n")
 	wantKeys(t, w, "k7", "k6", "k5", "k4", "k3")
 	wantHeader(t, w, "Botwired-List", "incomplete")
-	wantHeader(t, s.get("/memory/n?limit=5"), "Botwired-List", "incomplete") // a full page, too
+	wantHeader(t, s.get("/memory/n?limit=5"), "Botwired-List", "incomplete") // also for a full page
 	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k7", ""), http.StatusOK)
 	w = s.get("/memory/n?limit=5")
 	wantKeys(t, w, "k6", "k5", "k4", "k3")
@@ -132,7 +132,7 @@ func TestTheLimitIsCheckedBeforeTheNamespace(t *testing.T) {
 	wantAsked(t, s)
 }
 
-// A LIST reads the newest of many rows, and more of them where pending deletes hide those.
+// A LIST reads the newest of many rows, and more of them if pending deletes hide some.
 func TestAListOfManyRows(t *testing.T) {
 	s := newSidecar(t)
 	const all, deleted = 4000, 1500

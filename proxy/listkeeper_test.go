@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// listed counts, by namespace, how often upstream was asked for a listing since the last time.
+// listed counts, by namespace, the listings that upstream was asked for since the last call.
 func (s *sidecar) listed() map[string]int {
 	counts := make(map[string]int)
 	for _, q := range s.upstream.take() {
@@ -22,7 +22,7 @@ func (s *sidecar) listed() map[string]int {
 	return counts
 }
 
-// A namespace is listed soon after its first use and again while it is used, as a refresh.
+// A namespace is listed soon after its first use, and again while it is used, as a refresh.
 func TestNamespacesInUseAreListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
@@ -50,7 +50,7 @@ func TestNamespacesInUseAreListed(t *testing.T) {
 	})
 }
 
-// Many namespaces are listed soon, and then with pauses, however many there are.
+// Many namespaces are soon listed, and then with pauses, however many there are.
 func TestListingsArePaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
@@ -78,7 +78,7 @@ func TestListingsArePaced(t *testing.T) {
 	})
 }
 
-// Of more namespaces than are remembered, the first ones are listed.
+// If there are more namespaces than are remembered, the first ones are listed.
 func TestNamespacesInUseAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
@@ -99,8 +99,7 @@ func TestNamespacesInUseAreBounded(t *testing.T) {
 	})
 }
 
-// A namespace that is first used in an outage is listed when it is over; one that hangs holds up
-// no other.
+// A namespace first used in an outage is listed when that is over. One that hangs does not hold up others.
 func TestListingsThatFail(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
@@ -196,7 +195,7 @@ func TestPrefetchThatFails(t *testing.T) {
 	})
 }
 
-// An entry that upstream refuses to give holds up none behind it.
+// An entry that upstream refuses does not hold up those behind it.
 func TestPrefetchGoesOnPastARefusedEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Prefetch = func(string) bool { return true } })
@@ -217,7 +216,7 @@ func TestPrefetchGoesOnPastARefusedEntry(t *testing.T) {
 	})
 }
 
-// contract 16: namespaces that upstream throttles hold up no other's prefetch or listing.
+// contract 16: throttled namespaces do not hold up the prefetch or listing of others.
 func TestThrottledPrefetchesHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {

@@ -14,15 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// orderLife is a namespace at which agents here and hosts elsewhere work, and what has to
-// hold of its listing.
+// orderLife is a namespace that agents here and other hosts write, and the rules for its listing.
 type orderLife struct {
 	*testing.T
 	s        *sidecar
 	rng      *rand.Rand
 	skew     time.Duration // how far upstream's clock is ahead
-	together int           // writes that upstream confirms in a moment, in any order
-	others   bool          // other hosts write, too
+	together int           // writes that upstream confirms at one time, in any order
+	others   bool          // other hosts write too
 	mine     []string      // keys whose newest write is from here, in the order of the writes
 	steps    []string
 }
@@ -53,8 +52,8 @@ func (l *orderLife) settleSome() {
 	}
 }
 
-// listMeanwhile lists the namespace anew, and does something after upstream has made its
-// answer and before it gives it.
+// listMeanwhile lists the namespace again, and calls do after upstream has made its answer and before it
+// gives it.
 func (l *orderLife) listMeanwhile(do func()) {
 	questions := l.s.upstream.hold()
 	reader := l.s.begin(http.MethodGet, "/memory/n", "", "Cache-Control", "no-cache")
@@ -71,7 +70,7 @@ func (l *orderLife) listMeanwhile(do func()) {
 	l.check(<-reader)
 }
 
-// step does one random thing.
+// step takes one random step.
 func (l *orderLife) step() {
 	at := id("n", fmt.Sprint("k", l.rng.IntN(12)))
 	switch n := l.rng.IntN(21); {
@@ -105,7 +104,7 @@ func (l *orderLife) step() {
 	l.check(l.s.get("/memory/n"))
 }
 
-// check looks at a listing: the writes from here are in their order, and so are the times.
+// check checks a listing: the writes from here are in order, and so are the times.
 func (l *orderLife) check(w *httptest.ResponseRecorder) {
 	l.Helper()
 	wantStatus(l.T, w, http.StatusOK)
@@ -132,9 +131,8 @@ func (l *orderLife) fail(format string, args ...any) {
 	l.Fatalf("%s\nafter: %s", fmt.Sprintf(format, args...), strings.Join(l.steps, ", "))
 }
 
-// Contract 10: what agents here have written is listed in the order of their writes,
-// whatever upstream's clock says, in whatever order the writes reach upstream, and when
-// the listing is fetched anew.
+// Contract 10: writes of agents here are listed in their order, whatever upstream's clock says, in whatever
+// order they reach upstream, and even when the listing is fetched again.
 func TestAListingKeepsTheOrderOfTheWrites(t *testing.T) {
 	for name, life := range map[string]orderLife{
 		"alone":               {together: 6},
@@ -159,7 +157,7 @@ func TestAListingKeepsTheOrderOfTheWrites(t *testing.T) {
 	}
 }
 
-// What is settled when a namespace is listed for the first time is in order, too.
+// In a namespace's first listing, settled writes are in order too.
 func TestTheFirstListingKeepsTheOrderOfTheWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		l := &orderLife{T: t, s: s}

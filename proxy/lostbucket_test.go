@@ -49,8 +49,8 @@ func (s *sidecar) wantAccepted(path string, want api.Accepted) {
 	}
 }
 
-// Upstream that has lost everything gets back every entry of which there is a copy, also of a
-// namespace so small that its absence would be believed. Newer values upstream stay.
+// An upstream that has lost everything gets back every entry with a local copy, even in a namespace so small
+// that its absence would be accepted. Newer values upstream stay.
 func TestRestoreAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}
@@ -93,8 +93,8 @@ func TestRestoreAll(t *testing.T) {
 	})
 }
 
-// An upstream with versions gets a copy back with its own time, so that a later write of another host
-// beats it. The copy replaces an older version that another host has brought back.
+// An upstream with versions gets a copy back with its own time, so that another host's later write beats it.
+// The copy replaces an older version that another host has brought back.
 func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}
@@ -125,7 +125,7 @@ func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 	})
 }
 
-// A person may go on with what is there.
+// A person may accept upstream's state.
 func TestAcceptUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}

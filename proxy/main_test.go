@@ -28,8 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(whole{m}) }
 
-// sidecar is a server over a real journal and a real cache, with an upstream and a
-// flusher that do what the test says.
+// sidecar is a server over a real journal and a real cache. Its upstream and flusher do what the test says.
 type sidecar struct {
 	t        *testing.T
 	server   *proxy.Server
@@ -40,7 +39,7 @@ type sidecar struct {
 	flusher  *fakeFlusher
 	policy   cache.Policy
 	log      *lockedBuffer
-	passed   []string // what was passed on
+	passed   []string // passed on to upstream
 }
 
 // lockedBuffer is a log that the server and the test share.
@@ -61,7 +60,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// usual is the policy of the defaults.
+// usual is the default policy.
 var usual = cache.Policy{
 	FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
 }
@@ -118,7 +117,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	return s
 }
 
-// readMetrics has the metrics read what the daemon has them read.
+// readMetrics lets the metrics read the same sources as in the daemon.
 func (s *sidecar) readMetrics() {
 	from := metrics.Sources{
 		Journal: s.journal, Sizes: s.opts.Sizes, Cache: s.cache, Identity: s.opts.Identity, Quotas: noQuotas{},
@@ -137,7 +136,7 @@ func (s *sidecar) readMetrics() {
 	s.opts.Metrics.Read(from)
 }
 
-// noQuotas is upstream without quotas.
+// noQuotas are the quotas of an upstream without quotas.
 type noQuotas struct{}
 
 func (noQuotas) Spent() int64                { return 0 }
@@ -145,14 +144,13 @@ func (noQuotas) Saved() int64                { return 0 }
 func (noQuotas) Short() (spread, usedUp int) { return 0, 0 }
 func (noQuotas) LeastLeft() float64          { return 1 }
 
-// inBubble runs a test in which time is the test's own, and in which synctest.Wait
-// says that nothing moves any more.
+// inBubble runs a test in virtual time. There, synctest.Wait waits until nothing moves any more.
 func inBubble(t *testing.T, test func(*testing.T, *sidecar)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t)) })
 }
 
-// run runs what the server does in the background, until the test ends.
+// run runs the server's background work until the test ends.
 func (s *sidecar) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -165,7 +163,7 @@ func (s *sidecar) run() {
 	})
 }
 
-// do sends one request; headers are names and values in turn.
+// do sends one request. headers are alternating names and values.
 func (s *sidecar) do(method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	var content io.Reader
 	if body != "" {
@@ -180,7 +178,7 @@ func (s *sidecar) do(method, target, body string, headers ...string) *httptest.R
 	return w
 }
 
-// serve has a handler answer, and holds the answer against the description.
+// serve lets a handler answer, and checks the answer against the description.
 func (s *sidecar) serve(handler http.Handler, w *httptest.ResponseRecorder, r *http.Request) {
 	handler.ServeHTTP(w, r)
 	if err := described().check(r.Method, r.URL.Path, w.Code, w.Header(), w.Body.Bytes()); err != nil {
@@ -188,21 +186,21 @@ func (s *sidecar) serve(handler http.Handler, w *httptest.ResponseRecorder, r *h
 	}
 }
 
-// begin sends a request that the test does not wait for yet.
+// begin sends a request without waiting for the answer.
 func (s *sidecar) begin(method, target, body string, headers ...string) <-chan *httptest.ResponseRecorder {
 	done := make(chan *httptest.ResponseRecorder, 1)
 	go func() { done <- s.do(method, target, body, headers...) }()
 	return done
 }
 
-// asking begins a read of which upstream holds its answer: that has been made already.
+// asking begins a read, and returns when upstream has made its answer and holds it.
 func (s *sidecar) asking(target string, headers ...string) (reader <-chan *httptest.ResponseRecorder, held *question) {
 	questions := s.upstream.hold()
 	reader = s.begin(http.MethodGet, target, "", headers...)
 	return reader, <-questions
 }
 
-// together sends requests that all wait for one answer of upstream's.
+// together sends requests that all wait for one answer from upstream.
 func (s *sidecar) together(n int, method, target string) (answers []*httptest.ResponseRecorder) {
 	questions := s.upstream.hold()
 	var waiting []<-chan *httptest.ResponseRecorder
@@ -221,7 +219,7 @@ func (s *sidecar) get(target string, headers ...string) *httptest.ResponseRecord
 	return s.do(http.MethodGet, target, "", headers...)
 }
 
-// put stores a value, which has to succeed.
+// put stores a value, and must succeed.
 func (s *sidecar) put(id journal.ID, value string, headers ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	w := s.do(http.MethodPut, "/memory/"+id.String(), putBody(value), headers...)
@@ -229,7 +227,7 @@ func (s *sidecar) put(id journal.ID, value string, headers ...string) *httptest.
 	return w
 }
 
-// settle carries the entry's pending write upstream and settles it.
+// settle sends the entry's pending write upstream and settles it.
 func (s *sidecar) settle(id journal.ID) {
 	s.t.Helper()
 	if !s.flusher.settle(id) {
@@ -237,7 +235,7 @@ func (s *sidecar) settle(id journal.ID) {
 	}
 }
 
-// learn has upstream hold a value and the daemon know it as settled.
+// learn makes upstream hold a value that the daemon knows as settled.
 func (s *sidecar) learn(id journal.ID, value string) {
 	s.t.Helper()
 	s.upstream.set(id, value)

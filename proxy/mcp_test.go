@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// offering has a sidecar serve MCP. Nobody dials the daemon that its tools would ask.
+// offering returns a sidecar that serves MCP. Nobody dials the daemon that its tools would ask.
 func offering(t *testing.T) *sidecar {
 	return newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.MCP = mcp.New(mcp.Options{}).Handler()
@@ -23,7 +23,7 @@ func offering(t *testing.T) *sidecar {
 
 const mcpTarget = "/_botwired/mcp"
 
-// The endpoint's answers are as the description says, whatever the request.
+// The endpoint's answers are as described, whatever the request.
 func TestMCPIsAnsweredAsDescribed(t *testing.T) {
 	s := offering(t)
 	ask := func(status int, body, contentType string, headers ...string) {
@@ -36,10 +36,10 @@ func TestMCPIsAnsweredAsDescribed(t *testing.T) {
 	listening := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x://y"]},"_meta":` +
 		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}}}`
-	ask(http.StatusOK, listening, json, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen") // and ends: nothing is told
+	ask(http.StatusOK, listening, json, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen") // it ends: there is nothing to report
 	ask(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, json)
 	ask(http.StatusBadRequest, `{"jsonrpc":"2.0",`, json)
-	ask(http.StatusBadRequest, ` [{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, json) // the answers are bounded one by one
+	ask(http.StatusBadRequest, ` [{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, json) // answers are bounded one by one
 	ask(http.StatusBadRequest, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, json, "MCP-Protocol-Version", "2026-07-28")
 	ask(http.StatusNotFound, `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{"_meta":`+
 		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+

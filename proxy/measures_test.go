@@ -22,8 +22,7 @@ func wantMetrics(t *testing.T, s *sidecar, lines ...string) {
 	}
 }
 
-// Every request of the memory API is measured once, on either path, from its beginning to its
-// answer.
+// Every request of the memory API is measured once, on either path, from its beginning to its answer.
 func TestRequestsAreMeasured(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		reader, held := s.asking("/memory/n/absent")
@@ -68,7 +67,7 @@ func TestRequestsAreMeasured(t *testing.T) {
 	})
 }
 
-// Every outcome has a name of its own.
+// Each outcome has its own name.
 func TestOutcomesHaveNames(t *testing.T) {
 	seen := make(map[string]bool)
 	for o := range memory.Outcomes {

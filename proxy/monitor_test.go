@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// shown is a request of the monitor in one line.
+// wantShown checks the requests and skips that the monitor shows, each in one line.
 func wantShown(t *testing.T, a *audience, want ...string) {
 	t.Helper()
 	var got []string
@@ -80,7 +80,7 @@ func TestTheMonitorShowsEveryRequest(t *testing.T) {
 	})
 }
 
-// Requests that are answered without net/http are shown like all others.
+// The monitor shows requests answered without net/http like all others.
 func TestTheMonitorShowsSimpleRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "theirs"), "v")
@@ -103,7 +103,7 @@ func TestTheMonitorShowsSimpleRequests(t *testing.T) {
 	})
 }
 
-// The same request has the same answer whether somebody looks or not.
+// A request gets the same answer whether somebody reads the monitor or not.
 func TestTheMonitorChangesNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		ask := func() (answers []string) {
@@ -130,7 +130,7 @@ func TestTheMonitorChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// A reader may ask for one namespace only.
+// A reader may ask for only one namespace.
 func TestTheMonitorOfANamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "monitor?namespace=n")
@@ -141,7 +141,7 @@ func TestTheMonitorOfANamespace(t *testing.T) {
 	})
 }
 
-// The requests that are more than a reader takes are counted.
+// Requests that a reader cannot follow are counted.
 func TestTheMonitorSkips(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.put(id("n", "k"), "v")
@@ -165,7 +165,7 @@ func TestTheMonitorSkips(t *testing.T) {
 	})
 }
 
-// The daemon's own surface, and what is passed on, are no requests of the memory API.
+// Requests to the daemon's own API, and forwarded ones, are not shown.
 func TestTheMonitorShowsNothingElse(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "monitor")
@@ -181,7 +181,7 @@ func TestTheMonitorCutsNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "monitor")
 		s.get("/memory/" + strings.Repeat("n", 5000) + "/" + strings.Repeat("k", 5000))
-		s.get("/memory/" + strings.Repeat("%80", 5000) + "/k") // no UTF-8
+		s.get("/memory/" + strings.Repeat("%80", 5000) + "/k") // not UTF-8
 		shown := a.take()
 		if len(shown) != 2 {
 			t.Errorf("it shows %d requests", len(shown))

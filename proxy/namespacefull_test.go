@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// A write for which its namespace has no room is answered 413, with the reason, and the status
-// says how much namespaces hold: those with pending writes, and those that are nearly full.
+// A write for which its namespace has no room gets a 413 with the reason. The status shows the sizes of
+// namespaces with pending writes and of nearly full ones.
 func TestAFullNamespaceIsTold(t *testing.T) {
 	limits := map[string]int64{"n": 100, "learnt": 0, "other": 0}
 	sizes := journal.NewSizes(journal.SizesOptions{

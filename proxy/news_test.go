@@ -11,14 +11,14 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// The daemon fetches an entry at once that another host has changed, if a copy of it is here. Of a delete
-// the view shows all there is to know.
+// The daemon fetches an entry at once after another host has changed it, if there is a local copy. For a
+// delete, the view is enough.
 func TestAChangeElsewhereIsFetched(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.run()
 		s.learn(id("n", "k"), "old")
 		s.learn(id("n", "gone"), "old")
-		synctest.Wait() // the changes that were learnt have been looked at
+		synctest.Wait() // the learned changes have been looked at
 		s.upstream.take()
 		s.upstream.set(id("n", "k"), "new")
 		s.upstream.set(id("n", "not held"), "new")
@@ -31,7 +31,7 @@ func TestAChangeElsewhereIsFetched(t *testing.T) {
 	})
 }
 
-// A pending write is not overtaken by what another host has changed: the fence decides.
+// Another host's change does not overtake a pending write: the fence decides.
 func TestAPendingWriteStays(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.run()
@@ -45,7 +45,7 @@ func TestAPendingWriteStays(t *testing.T) {
 	})
 }
 
-// A view proves that another host has deleted an entry: nobody need ask upstream.
+// A view proves that another host has deleted an entry, without a question upstream.
 func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *proxy.Options) {
@@ -53,7 +53,7 @@ func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 		})
 		s.run()
 		s.learn(id("n", "k"), "v")
-		synctest.Wait() // the change that was learnt has been looked at
+		synctest.Wait() // the learned change has been looked at
 		s.upstream.take()
 		s.upstream.remove(id("n", "k"))
 		synctest.Wait()
@@ -64,8 +64,8 @@ func TestADeletionElsewhereIsTakenIn(t *testing.T) {
 	})
 }
 
-// A watch that catches up tells of very much at once: few requests are under way, and each entry is
-// asked for once. The next reader asks for an entry that had no room in the queue.
+// A watch that catches up reports very many changes at once: few requests are in flight, and each entry is
+// asked for once. The next reader asks for an entry that the queue had no room for.
 func TestAStormOfChanges(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		const held = 20
@@ -97,7 +97,7 @@ func TestAStormOfChanges(t *testing.T) {
 	})
 }
 
-// A fetch that upstream does not answer is tried again.
+// A fetch that upstream does not answer is retried.
 func TestAFetchOfAChangeIsTriedAgain(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		s.run()

@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// converse has a conversation as BotWire's class for LangChain has it: for each message it reads
-// the whole history, appends to it, and writes it back. It returns how many messages were lost.
+// converse has a conversation like BotWire's class for LangChain: for each message it reads the whole
+// history, appends to it, and writes it back. It returns how many messages were lost.
 func (s *sidecar) converse(target string, messages int) (lost int) {
 	for i := range messages {
 		history := ""
@@ -41,8 +41,7 @@ func conversation(messages int) string {
 	return b.String()
 }
 
-// contract 9: a conversation that begins in an outage loses nothing, in a namespace that was in
-// use before.
+// contract 9: a conversation that begins in an outage loses nothing, in a namespace that was used before.
 func TestANewConversationInAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
@@ -63,7 +62,7 @@ func TestANewConversationInAnOutage(t *testing.T) {
 	})
 }
 
-// A namespace whose listing is not complete proves no absence.
+// An incomplete listing proves no absence.
 func TestALargeNamespaceProvesNoAbsence(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.most = 3
@@ -90,7 +89,7 @@ func TestALargeNamespaceProvesNoAbsence(t *testing.T) {
 	})
 }
 
-// What a listing has shown is not absent, whatever was known before.
+// An entry in a listing is not absent, whatever was known before.
 func TestAListedEntryIsNoOldAbsence(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
@@ -105,7 +104,7 @@ func TestAListedEntryIsNoOldAbsence(t *testing.T) {
 	})
 }
 
-// contract 5: of callers who make a first value by an absence that is old, in an outage, one does.
+// contract 5: of callers that create an entry in an outage, based on an old absence, one succeeds.
 func TestAnOldAbsenceLetsOneCallerCreate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n"), http.StatusOK)
@@ -120,7 +119,7 @@ func TestAnOldAbsenceLetsOneCallerCreate(t *testing.T) {
 			}()
 			waiting = append(waiting, done)
 		}
-		synctest.Wait() // all of them have seen that there is none
+		synctest.Wait() // all of them have seen the absence
 		close((<-questions).answer)
 		s.upstream.release()
 		outcomes := make(map[int]int)
@@ -139,7 +138,7 @@ func assumingAbsent(_ *journal.Options, o *proxy.Options) {
 	o.WriteThrough = func(namespace string) bool { return namespace == "through" }
 }
 
-// offline: assume-absent answers for what nobody knows, and has it fenced.
+// offline: assume-absent answers for unknown entries, and fences their writes.
 func TestAssumedAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, assumingAbsent)
@@ -181,7 +180,7 @@ func TestAssumedAbsence(t *testing.T) {
 	})
 }
 
-// The daemon assumes no entry to be absent that a listing has, or that is in doubt.
+// The daemon never assumes that an entry is absent if a listing has it or it is in doubt.
 func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, assumingAbsent)
@@ -198,7 +197,7 @@ func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 	})
 }
 
-// An entry in doubt is asked for, even where answers are fresh for good.
+// An entry in doubt is asked for, even if answers stay fresh for ever.
 func TestAnEntryInDoubtIsNeverFresh(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.policy.FreshFor, s.policy.AbsentFor = cache.Forever, cache.Forever

@@ -23,7 +23,7 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// A caller gets the description with the daemon's version, and need not get it twice.
+// A caller gets the description with the daemon's version, and a 304 the next time.
 func TestTheDescription(t *testing.T) {
 	s := newSidecar(t)
 	w := s.get("/_botwired/openapi.json")
@@ -48,7 +48,7 @@ func TestTheDescription(t *testing.T) {
 	wantStatus(t, s.do(http.MethodHead, "/_botwired/openapi.json", ""), http.StatusOK)
 }
 
-// target is a request's target that an operation takes.
+// target returns a request target that the operation accepts.
 func (op *describedOperation) target() string {
 	names := strings.NewReplacer("{namespace}", "n", "{key}", "k", "{id}", "1", "{seq}", "1")
 	target, glue := names.Replace(op.path), "?"
@@ -61,7 +61,7 @@ func (op *describedOperation) target() string {
 	return target
 }
 
-// ask makes a request that an operation takes.
+// ask makes a request that the operation accepts.
 func (s *sidecar) ask(handler http.Handler, op *describedOperation, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(s.t.Context(), strings.ToUpper(op.method), op.target(), strings.NewReader(putBody("v")))
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -72,8 +72,8 @@ func (s *sidecar) ask(handler http.Handler, op *describedOperation, headers ...s
 	return w
 }
 
-// Every operation wants the token, unless the description says that it does not, and refuses other
-// sites' pages. As the daemon ends, each is answered 503.
+// Every operation demands the token, unless described otherwise, and refuses other sites' pages. As the
+// daemon stops, each answers 503.
 func TestEveryOperationRefusesAsDescribed(t *testing.T) {
 	s := newSidecar(t)
 	guarded := guard.New(guard.Options{
@@ -93,14 +93,14 @@ func TestEveryOperationRefusesAsDescribed(t *testing.T) {
 	}
 }
 
-// An error of the daemon's own is described, too.
+// A fault of the daemon is described too.
 func TestAFaultIsAnsweredAsDescribed(t *testing.T) {
 	s := newSidecar(t)
 	s.upstream.panics = "a fault"
 	wantDetail(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", putBody("t")), http.StatusInternalServerError, "log")
 }
 
-// A full disk refuses whatever would write.
+// A full disk refuses everything that would write.
 func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &fillingDisk{}
@@ -111,7 +111,7 @@ func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 		noError(t, s.journal.DeadLetter(first, journal.Failure{Status: http.StatusBadRequest, Reason: "no"}))
 		s.put(id("n", "k"), "v")
 		disk.full.Store(true)
-		time.Sleep(time.Second) // the journal notices
+		time.Sleep(time.Second) // the journal notices it
 		for target, method := range map[string]string{
 			"/memory/n/other": http.MethodPut, "/memory/n/k": http.MethodDelete, "/_botwired/append?namespace=n&key=k": http.MethodPost,
 			"/_botwired/dead-letters/1/retry": http.MethodPost, "/_botwired/dead-letters/retry": http.MethodPost,
@@ -123,7 +123,7 @@ func TestAFullDiskIsAnsweredAsDescribed(t *testing.T) {
 	})
 }
 
-// A body that does not come, or is too large, is answered alike wherever a body is read.
+// A body that does not come, or is too large, gets the same answer wherever a body is read.
 func TestBodiesAreRefusedAsDescribed(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.MCP = http.NotFoundHandler() })
 	for target, method := range map[string]string{
@@ -137,7 +137,7 @@ func TestBodiesAreRefusedAsDescribed(t *testing.T) {
 	}
 }
 
-// toldIdentity has started as told.
+// toldIdentity is an identity with a given start.
 type toldIdentity struct {
 	start identity.Kind
 }
@@ -150,7 +150,7 @@ func (i toldIdentity) State() identity.State {
 	return identity.State{Start: i.start, Doubts: map[identity.Reason]int{}}
 }
 
-// The status is as described whatever there is to tell.
+// The status is as described in every state.
 func TestStatusesAreAsDescribed(t *testing.T) {
 	for _, start := range []identity.Kind{identity.New, identity.Same, identity.Rebooted, identity.Copied, identity.Restored, identity.Unknown} {
 		synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestParametersThatAreMissing(t *testing.T) {
 	}
 }
 
-// Every way in which the monitor says that a request was answered is a described one.
+// Each way in which the monitor says how a request was answered is described.
 func TestTheMonitorsWordsAreDescribed(t *testing.T) {
 	words := []string{"", "disk", "refused", "failed", "settled", "superseded", "dead"}
 	for from := range memory.Sources {
@@ -200,7 +200,7 @@ func TestTheMonitorsWordsAreDescribed(t *testing.T) {
 	}
 }
 
-// Answers that are compressed are described.
+// Compressed answers are described.
 func TestCompressedMetrics(t *testing.T) {
 	s := newSidecar(t)
 	for _, path := range []string{"/metrics", "/_botwired/metrics"} {

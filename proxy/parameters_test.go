@@ -11,15 +11,15 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// tried are values for parameters: some that many take, and some at and beyond bounds.
+// tried are values for parameters: common ones, and some at and beyond bounds.
 var tried = []string{
 	"", "0", "1", "2", "-1", "100", "1000", "1001", "10000", "10001", "18446744073709551615", "99999999999999999999", "1.5", "0x10",
 	"true", "false", "yes", "1s", "-1s", "1.5s", "5x", "1m", "61m", "1h", "2h", "n", "..", "bad name", "ä", "%zz",
 	strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 129),
 }
 
-// described parameters take what their schema takes, and nothing else: a value out of bounds is
-// refused, and the answer names the parameter.
+// Described parameters accept exactly the values of their schema. The refusal of another value names the
+// parameter.
 func TestParametersAreTakenAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t)
@@ -35,14 +35,14 @@ func TestParametersAreTakenAsDescribed(t *testing.T) {
 
 // tryParameter makes a request for each value.
 func (s *sidecar) tryParameter(op *describedOperation, p map[string]any) {
-	d := &description{} // of its own: nothing is to be counted
+	d := &description{} // its own, so that nothing is counted
 	name := p["name"].(string)
 	of := d.shape(op.method+" "+op.path+" "+name, p["schema"])
 	mayBeEmpty, _ := p["allowEmptyValue"].(bool)
 	isBoolean := p["schema"].(map[string]any)["type"] == "boolean"
 	for _, value := range tried {
 		if isBoolean && (value == "0" || value == "1") {
-			continue // are taken for false and true, and not described
+			continue // accepted as false and true, but not described
 		}
 		taken := value == "" && mayBeEmpty || value != "" && of.schema.Validate(fromText(p["schema"], value)) == nil
 		if taken && slices.Contains(elements(op.node["tags"]), any("streams")) {
@@ -60,7 +60,7 @@ func (s *sidecar) tryParameter(op *describedOperation, p map[string]any) {
 	}
 }
 
-// body is a body that an operation takes; empty if it takes none, or lines.
+// body returns a body that the operation accepts; empty if it accepts none, or lines.
 func (op *describedOperation) body() string {
 	request, _ := op.node["requestBody"].(map[string]any)
 	content, _ := request["content"].(map[string]any)
@@ -70,7 +70,7 @@ func (op *describedOperation) body() string {
 	return putBody("v")
 }
 
-// with is a target with another value of a parameter.
+// with returns a target with another value of a parameter.
 func with(target, name, value string) string {
 	path, raw, _ := strings.Cut(target, "?")
 	query, err := url.ParseQuery(raw)
@@ -81,7 +81,7 @@ func with(target, name, value string) string {
 	return path + "?" + query.Encode()
 }
 
-// Nobody's spelling mistake counts for nothing, but for those who watch the process.
+// A misspelt parameter is refused, except by the endpoints for monitoring.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	s := newSidecar(t)
 	for _, op := range described().operations {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A gateway on the way to upstream may clean a path. No path that is passed on becomes one
-// of the memory API's by that: a write would go past the journal.
+// A gateway on the way to upstream may clean a path. No forwarded path becomes one of the memory API by that:
+// a write would bypass the journal.
 func TestAPathThatMayBecomeAnotherIsNotPassedOn(t *testing.T) {
 	s := newSidecar(t)
 	for _, target := range []string{

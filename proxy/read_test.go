@@ -68,7 +68,7 @@ func TestATombstoneHidesWhatUpstreamStillHolds(t *testing.T) {
 	wantAsked(t, s)
 }
 
-// Contract 9: what is not known is not denied.
+// Contract 9: an unknown entry is not denied.
 func TestNothingIsAnsweredOutOfIgnorance(t *testing.T) {
 	s := newSidecar(t)
 	s.upstream.setDown(true)
@@ -110,8 +110,8 @@ func TestDirectivesOfACaller(t *testing.T) {
 	})
 }
 
-// A caller whose directive excludes the copy that is known here learns of the copy in an
-// outage: its entry or listing is not unknown.
+// If a directive excludes the local copy, the caller learns of that copy in an outage: its entry or listing
+// is not unknown.
 func TestACopyThatADirectiveExcludes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "old")
@@ -183,13 +183,13 @@ func TestFreshForZeroAsksUpstreamEveryTime(t *testing.T) {
 	})
 }
 
-// After cache.absent_for an absence is asked for again. While upstream cannot be asked, it
+// After cache.absent_for, upstream is asked for an absence again. While upstream cannot be asked, the absence
 // answers like any copy, for cache.stale_if_error.
 func TestAnAbsenceAnswersForAWhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		s.upstream.take()
-		synctest.Wait() // the cache takes it
+		synctest.Wait() // the cache stores it
 		time.Sleep(2*time.Second - time.Millisecond)
 		w := s.get("/memory/n/k")
 		wantStatus(t, w, http.StatusNotFound)
@@ -210,25 +210,24 @@ func TestAnAbsenceAnswersForAWhile(t *testing.T) {
 	})
 }
 
-// An entry that a listing shows is there: an absence from before, however young, does not answer.
+// An entry in a listing exists: an earlier absence, however young, does not answer.
 func TestAnAbsenceEndsWithAListingThatShowsTheEntry(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantKeys(t, s.get("/memory/n"))
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
-		synctest.Wait() // the cache takes it
+		synctest.Wait() // the cache stores it
 		s.upstream.set(id("n", "k"), "theirs")
 		wantKeys(t, s.get("/memory/n", "Cache-Control", "no-cache"), "k")
 		wantValue(t, s.get("/memory/n/k"), "theirs")
 	})
 }
 
-// On a nearly full disk what upstream answers is not kept, and yet a known absence does
-// not outlive it (contract 7).
+// On a nearly full disk upstream's answer is not kept. It still ends a known absence (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
-		synctest.Wait() // the cache takes it
+		synctest.Wait() // the cache stores it
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		if asked := s.upstream.take(); len(asked) != 1 {
 			t.Errorf("the absence is not remembered: upstream was asked %d times", len(asked))
@@ -239,7 +238,7 @@ func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	})
 }
 
-// fillingDisk has nothing free once it is full.
+// fillingDisk has no free space once it is full.
 type fillingDisk struct {
 	vfs.FS
 	full atomic.Bool
@@ -252,13 +251,12 @@ func (d *fillingDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: 1 << 40}, nil
 }
 
-// fullDisk has nothing free.
+// fullDisk has no free space.
 type fullDisk struct{ vfs.FS }
 
 func (fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, nil }
 
-// Upstream has just said that it deleted the entry: it need not be asked whether it
-// holds it.
+// Upstream has just confirmed the delete: it need not be asked whether it holds the entry.
 func TestASettledDeleteLeavesAKnownAbsence(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.flusher.settled = s.server.Settled
@@ -275,7 +273,7 @@ func TestASettledDeleteLeavesAKnownAbsence(t *testing.T) {
 	})
 }
 
-// A write that came after the delete is not hidden by its absence.
+// The absence after a delete does not hide a later write.
 func TestASettledDeleteHidesNoNewerWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "v")
@@ -290,8 +288,7 @@ func TestASettledDeleteHidesNoNewerWrite(t *testing.T) {
 	})
 }
 
-// A reader with an old answer at hand waits a second for upstream, and not even that
-// if others have waited already.
+// A reader with an old answer waits a second for upstream, or not at all if others have waited already.
 func TestAReaderFallsBackWhenUpstreamTakesTooLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "old")
@@ -346,8 +343,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// The daemon's own headers, tokens among them, go upstream with what is passed on: a
-// TRACE would bring them back.
+// Forwarded requests carry the daemon's own headers upstream, tokens included: a TRACE would return them.
 func TestWhatIsPassedOn(t *testing.T) {
 	s := newSidecar(t)
 	wantStatus(t, s.get("/health"), http.StatusTeapot)
@@ -362,7 +358,7 @@ func TestWhatIsPassedOn(t *testing.T) {
 	}
 }
 
-// A read that fails for the daemon's own reasons is not covered up by an old copy.
+// An old copy does not cover up a fault of the daemon.
 func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "old")
@@ -377,8 +373,7 @@ func TestAnErrorOfTheDaemonIsNotAnswered(t *testing.T) {
 	})
 }
 
-// net/http would log a handler's panic with what was panicked with, and at a level that
-// nobody reads.
+// net/http would log the value of a handler's panic, and at a level that nobody reads.
 func TestAPanicOfAHandlerIsLoggedWithoutAValue(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Policy = func(string) cache.Policy { panic("secret-value") }

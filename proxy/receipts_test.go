@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// wantReceipt compares a receipt with what is wanted, which has no times.
+// wantReceipt checks a receipt, except for its times.
 func wantReceipt(t *testing.T, w *httptest.ResponseRecorder, want api.Receipt) {
 	t.Helper()
 	wantStatus(t, w, http.StatusOK)
@@ -73,8 +73,8 @@ func TestReceiptsOfWrites(t *testing.T) {
 	}
 }
 
-// A request that waits is answered when the write has ended, or with the pending receipt when
-// its time is over or the daemon stops. It has nothing sent upstream.
+// A waiting request is answered when the write has ended, or with the pending receipt when its time is up or
+// the daemon stops. It sends nothing upstream.
 func TestReceiptWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := api.Receipt{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"}

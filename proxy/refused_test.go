@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// refused is upstream's error when it answers, and not with what was asked for.
+// refused is the error for an upstream that answers with a refusal.
 type refused struct {
 	unavailable
 	status int
@@ -22,7 +22,7 @@ func (r refused) Answer() (status int, body []byte) {
 	return r.status, []byte(cmp.Or(r.body, `{"detail":"refused"}`))
 }
 
-// An agent is told what BotWire would have told it, and not that BotWire is away.
+// An agent gets BotWire's refusal, and is not told that BotWire is away.
 func TestUpstreamsRefusalIsPassedOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		const body = `{"detail":"pay first","accepts":[]}`
@@ -43,7 +43,7 @@ func TestUpstreamsRefusalIsPassedOn(t *testing.T) {
 	})
 }
 
-// What is known here answers for upstream as in any other failure.
+// A local copy answers for upstream as in any other failure.
 func TestAnOldCopyAnswersWhileUpstreamRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "k"), "old")
@@ -60,9 +60,8 @@ func TestAnOldCopyAnswersWhileUpstreamRefuses(t *testing.T) {
 	})
 }
 
-// Upstream is there and says no: the caller of a DELETE is told so, and nothing is
-// journaled. A 429 says that it is there and has no time: what cannot be known may exist
-// (contract 11).
+// If upstream refuses, the caller of a DELETE is told so, and nothing is journaled. With a 429, upstream is
+// there but has no time: an unknown entry may exist (contract 11).
 func TestADeleteThatUpstreamRefuses(t *testing.T) {
 	s := newSidecar(t)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusBadRequest} {
@@ -86,7 +85,7 @@ func TestADeleteThatUpstreamRefuses(t *testing.T) {
 	wantHeader(t, w, "Botwired-Write", "pending; assumed; seq=3")
 }
 
-// Contract 15: the status names the namespaces that upstream lets nobody read.
+// Contract 15: the status names the namespaces whose reads upstream refuses.
 func TestStatusNamesRefusedReads(t *testing.T) {
 	s := newSidecar(t)
 	s.put(id("b", "k"), "v")

@@ -14,13 +14,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// register is an entry of which every version is known. Its one writer makes version
-// after version, each a value that is the version's number, or a delete. Whatever a
-// reader is answered must be a version between the newest that was certain when it
-// began and the newest that was begun when it was answered.
+// register is an entry with known versions. Its one writer makes version after version, each a value that is
+// the version's number, or a delete. A reader's answer must lie between the newest version that was certain
+// when the read began and the newest that had begun when it ended.
 type register struct {
 	id      journal.ID
-	deletes bool         // every third version is one
+	deletes bool         // every third version is a delete
 	begun   atomic.Int64 // newest version that was sent
 	certain atomic.Int64 // newest version that was acknowledged or read
 }
@@ -94,8 +93,7 @@ func (r *register) list(s *sidecar, directive string) error {
 	return fmt.Errorf("%s is not listed, version %d was acknowledged", r.id, least)
 }
 
-// Contracts 5, 6, 7 and 8, with reads that upstream is asked for as often as can be,
-// while writes come and settle.
+// Contracts 5, 6, 7 and 8, with reads that ask upstream as often as possible, while writes come and settle.
 func TestReadersNeverSeeAnEntryGoBack(t *testing.T) {
 	policies := map[string]cache.Policy{
 		"usual":      usual,
@@ -156,8 +154,8 @@ func checkRegisters(t *testing.T, s *sidecar) {
 
 func pick(from ...string) string { return from[rand.IntN(len(from))] }
 
-// Several writes become visible one right after another. An answer that a reader makes
-// in between must not be kept beyond the next (contracts 6 and 8).
+// Several writes become visible one right after another. An answer that a reader makes in between must not
+// outlive the next write (contracts 6 and 8).
 func TestAnAnswerMadeBeforeAWriteIsNotKept(t *testing.T) {
 	s := newSidecar(t)
 	for round := range 100 {

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// What upstream has lost stays readable over a restart, and so does the work of giving it back.
+// Entries that upstream has lost stay readable after a restart, and the restoration goes on.
 func TestRestoreGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -51,7 +51,7 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 	})
 }
 
-// Upstream may be away while it gets its entries back, the journal full, and a person may end it.
+// During a restoration upstream may be away and the journal full, and a person may end it.
 func TestRestoreWaits(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 20)
@@ -60,7 +60,7 @@ func TestRestoreWaits(t *testing.T) {
 		s.get("/memory/ns/key-1")
 		s.upstream.setDown(true)
 		w := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", "")
-		wantStatus(t, w, http.StatusServiceUnavailable) // upstream has to say first that it lacks them
+		wantStatus(t, w, http.StatusServiceUnavailable) // upstream must first say that it lacks them
 		s.upstream.setDown(false)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
 		if doc := s.dataLoss("ns"); doc == nil || !doc.Restoring {
@@ -81,8 +81,8 @@ func TestRestoreWaits(t *testing.T) {
 	})
 }
 
-// Of more entries than upstream lists, it gets back all, asked once for each that it does not list,
-// also when it is away for a while.
+// An upstream with more entries than it lists gets all back, and is asked once for each that it does not
+// list, even if it is away for a while.
 func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		const entries = 1250
@@ -122,7 +122,7 @@ func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
 	})
 }
 
-// Who waits for a restoration that ends before the end is not told that it is over.
+// A caller that waits for a restoration that is stopped early is not told that it is over.
 func TestWaitersForARestorationThatIsStopped(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.learnMany("ns", 20)

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// lose has the daemon know 20 entries, and notice that upstream has lost them.
+// lose makes the daemon know 20 entries, and notice that upstream has lost them.
 func (s *sidecar) lose() {
 	s.t.Helper()
 	s.learnMany("ns", 20)
@@ -20,8 +20,7 @@ func (s *sidecar) lose() {
 	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
 }
 
-// Where upstream cannot list all that it holds, it is asked for an entry before that is given
-// back.
+// If upstream cannot list all its entries, it is asked for an entry before that is given back.
 func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.lose()
@@ -49,7 +48,7 @@ func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 	})
 }
 
-// What upstream refuses is a dead letter, and is not given back again.
+// An entry that upstream refuses becomes a dead letter, and is not given back again.
 func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.lose()

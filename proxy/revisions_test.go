@@ -22,7 +22,7 @@ import (
 	"github.com/botwired/botwired/proxy/surface"
 )
 
-// fakeRevisions keeps the states of entries, the newest first.
+// fakeRevisions keeps the states of entries, newest first.
 type fakeRevisions struct {
 	mu   sync.Mutex
 	last uint64
@@ -50,14 +50,14 @@ func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]surface
 	return slices.Clone(f.kept[id]), fail
 }
 
-// become has all answers be an error, or call a function first.
+// become makes all answers fail, or calls a function first.
 func (f *fakeRevisions) become(fail error, asked func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail, f.asked = fail, asked
 }
 
-// keep takes in a state, and gives it its number.
+// keep adds a state, and numbers it.
 func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
 	f.kept[id] = slices.Insert(f.kept[id], 0, r)
 }
 
-// newPast is a sidecar whose upstream keeps the states of entries. A settled write becomes one.
+// newPast returns a sidecar whose upstream keeps the states of entries. A settled write becomes one.
 func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*sidecar, *fakeRevisions) {
 	kept := &fakeRevisions{kept: make(map[journal.ID][]surface.Revision)}
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) { o.Revisions = kept })...)
@@ -78,13 +78,13 @@ func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*s
 	return s, kept
 }
 
-// foreign is a write of another host's, without a number.
+// foreign writes an entry as another host, without a number.
 func (s *sidecar) foreign(kept *fakeRevisions, id journal.ID, value string) {
 	s.upstream.set(id, value)
 	kept.keep(id, surface.Revision{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
 }
 
-// wantStates wants an entry to have had some states: op, value, host and state of each.
+// wantStates checks an entry's states: op, value, host and state of each.
 func (s *sidecar) wantStates(id journal.ID, want ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	w := s.get("/_botwired/revisions?namespace=" + id.Namespace + "&key=" + id.Key)
@@ -131,7 +131,7 @@ func TestTheStatesOfAnEntry(t *testing.T) {
 	wantStatus(t, s.undo(id("n", "none"), ""), http.StatusNotFound)
 }
 
-// A write that upstream has, and of which the journal does not know it yet, is one state and not two.
+// A write that upstream has, but the journal does not know as settled, is one state, not two.
 func TestAStateThatIsJustSettling(t *testing.T) {
 	s, kept := newPast(t)
 	k := id("n", "k")
@@ -158,7 +158,7 @@ func TestUndo(t *testing.T) {
 	}
 	wantValue(t, s.get("/memory/n/k"), "one")
 	s.wantStates(k, "pending here put one", "settled here put two", "settled here put one")
-	wantStatus(t, s.undo(k, ""), http.StatusOK) // of the undo
+	wantStatus(t, s.undo(k, ""), http.StatusOK) // undoes the undo
 	wantValue(t, s.get("/memory/n/k"), "two")
 	s.settle(k)
 
@@ -167,7 +167,7 @@ func TestUndo(t *testing.T) {
 	wantStatus(t, s.undo(k, "", "Prefer", "wait=0"), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "two")
 	s.settle(k)
-	wantStatus(t, s.undo(k, "&to=4"), http.StatusOK) // the delete
+	wantStatus(t, s.undo(k, "&to=4"), http.StatusOK) // undoes the delete
 	wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 	wantDetail(t, s.undo(k, "&to=4"), http.StatusConflict, "nothing to undo: n/k is as that version has it")
 	s.settle(k)
@@ -212,7 +212,7 @@ func TestAnUpstreamThatKeepsNoRevisions(t *testing.T) {
 	wantDetail(t, s.undo(id("n", "k"), ""), http.StatusNotImplemented, "keeps no earlier versions")
 }
 
-// contract 9: where upstream is needed and cannot be asked, the answer is 503.
+// contract 9: if upstream is needed and cannot be asked, the answer is 503.
 func TestTheStatesWhileUpstreamIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kept := newPast(t)
@@ -235,7 +235,7 @@ func TestTheStatesWhileUpstreamIsAway(t *testing.T) {
 	})
 }
 
-// contract 5: a write between the look at the states and the undo is not undone by accident.
+// contract 5: an undo does not undo a write that came after the look at the states.
 func TestAnUndoThatAWriteOvertakes(t *testing.T) {
 	s, kept := newPast(t)
 	k := id("n", "k")
@@ -245,7 +245,7 @@ func TestAnUndoThatAWriteOvertakes(t *testing.T) {
 	}
 	kept.become(nil, func() {
 		kept.become(nil, nil)
-		s.put(k, "three") // and settles at once
+		s.put(k, "three") // it settles at once
 		s.settle(k)
 	})
 	var doc api.Undone
@@ -269,7 +269,7 @@ func TestAnUndoWithoutRoom(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "")
 }
 
-// In a namespace that writes through, an undo does.
+// In a write-through namespace, an undo writes through.
 func TestAnUndoThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newPast(t, writesThrough)

@@ -35,7 +35,7 @@ const (
 	byHandler
 )
 
-// simple sends a simple request by the fast path.
+// simple sends a simple request to the fast path.
 func (s *sidecar) simple(r fastpath.Request) seen {
 	s.t.Helper()
 	request := r
@@ -68,7 +68,7 @@ func (s *sidecar) simple(r fastpath.Request) seen {
 	if got := response.Header.Get("Date"); got != "today" {
 		s.t.Errorf("Date: %q", got)
 	}
-	response.Header.Del("Date") // net/http's part, of which a recorder knows nothing
+	response.Header.Del("Date") // net/http adds it, but a recorder does not
 	return seen{response.StatusCode, response.Header, string(body), atOnce}
 }
 
@@ -93,7 +93,7 @@ func simplePut(path, body string) fastpath.Request {
 	return fastpath.Request{Method: http.MethodPut, Path: path, JSON: true, Body: []byte(body)}
 }
 
-// wantSame checks that a request gets the handler's answer by the fast path.
+// wantSame checks that the fast path gives the handler's answer to a request.
 func wantSame(t *testing.T, s *sidecar, what string, r fastpath.Request, w when) {
 	t.Helper()
 	full, fast := s.fully(r), s.simple(r)
@@ -111,7 +111,7 @@ func wantSame(t *testing.T, s *sidecar, what string, r fastpath.Request, w when)
 			if !isNumbered {
 				t.Errorf("%s: the tag of %s is %q", what, header, a.Header.Get("ETag"))
 			}
-			a.Header.Del("Botwired-Write") // two writes have two numbers
+			a.Header.Del("Botwired-Write") // two writes have different numbers
 			a.Header.Set("ETag", tag)
 		}
 	}
@@ -149,8 +149,8 @@ func TestASimpleWriteIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// An answer that is not certain at once has to wait, or says what is wrong. Requests other
-// than a GET and a PUT of an entry are the handler's.
+// An answer that is not certain at once has to wait, or says what is wrong. The handler answers requests
+// other than a GET and a PUT of an entry.
 func TestWhenSimpleRequestsAreAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "old"), "theirs")
@@ -198,7 +198,7 @@ func TestWhenSimpleRequestsAreAnswered(t *testing.T) {
 	})
 }
 
-// A miss asks upstream once, looked at once.
+// A miss asks upstream only once.
 func TestASimpleMissAsksUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("n", "k"), "theirs")
@@ -213,13 +213,13 @@ func TestASimpleMissAsksUpstream(t *testing.T) {
 			t.Errorf("an absence is answered with %+v", absent)
 		}
 		wantAsked(t, s, question{ID: id("n", "absent"), Waits: true})
-		synctest.Wait() // the cache takes it
+		synctest.Wait() // the cache stores it
 		wantSame(t, s, "a known absence", simpleGet("/memory/n/absent"), atOnce)
 		wantAsked(t, s)
 	})
 }
 
-// A write that is not taken is refused, and after Close there is nobody to ask.
+// A write that the journal does not take is refused. After Close there is nobody to ask.
 func TestASimpleWriteThatIsNotTaken(t *testing.T) {
 	s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) { j.MaxBytes = 200 })
 	wantSame(t, s, "a full journal", simplePut("/memory/n/k", putBody(strings.Repeat("x", 300))), later)
@@ -233,7 +233,7 @@ func TestASimpleWriteThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// A panic on the fast path is answered as one in the handler.
+// A panic on the fast path gets the same answer as one in the handler.
 func TestAPanicOnTheFastPathIsAnswered(t *testing.T) {
 	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
 		o.Policy = func(string) cache.Policy { panic("secret-value") }
@@ -244,7 +244,7 @@ func TestAPanicOnTheFastPathIsAnswered(t *testing.T) {
 	wantNotLogged(t, s, "secret-value")
 }
 
-// The answer to a PUT of anything but an entry does not wait for a body.
+// The answer to a PUT of anything but an entry does not wait for the body.
 func TestWhetherTheBodyMatters(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/memory/n/k": true, "/memory/not.a.name/k": true,

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Contract 22: a daemon that stops sends new callers elsewhere, answers everybody, and in
-// the end lets nobody wait for upstream.
+// Contract 22: a stopping daemon sends new callers elsewhere, answers everybody, and in the end lets nobody
+// wait for upstream.
 func TestCallersOfADaemonThatStops(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.learn(id("n", "old"), "theirs")

@@ -13,12 +13,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// audiences are who listens while a benchmark measures its callers.
+// audiences are the listeners while a benchmark measures callers.
 var audiences = []struct{ name, stream string }{
 	{"nobody", ""}, {"events", "events"}, {"monitor", "monitor"},
 }
 
-// forAudiences measures request by request of the fast path in front of each audience.
+// forAudiences benchmarks a fast-path request with each audience.
 func forAudiences(b *testing.B, request fastpath.Request) {
 	for _, a := range audiences {
 		b.Run(a.name, func(b *testing.B) {
@@ -53,7 +53,7 @@ func forAudiences(b *testing.B, request fastpath.Request) {
 	}
 }
 
-// A page that is open costs callers nothing that this shows.
+// An open page costs callers nothing measurable.
 func BenchmarkGetBefore(b *testing.B) {
 	forAudiences(b, fastpath.Request{Method: http.MethodGet, Path: "/memory/ns/k"})
 }

@@ -23,14 +23,14 @@ type audience struct {
 	path   string
 	status int
 	header http.Header
-	body   string // of an answer that is no stream
+	body   string // of an answer that is not a stream
 	leave  func()
 
 	mu     sync.Mutex
 	lines  int
 	lastID string
 	events []sse.Event
-	err    error // that ended the stream
+	err    error // the error that ended the stream
 }
 
 // listener serves s as the daemon does, with its limits, until the test ends.
@@ -107,7 +107,7 @@ func (a *audience) read(answer *http.Response) {
 	}
 }
 
-// take returns the events since the last time, those of a time that gathers included.
+// take returns the events since the last call, including those still gathering.
 func (a *audience) take() []sse.Event {
 	time.Sleep(2 * streamPace)
 	synctest.Wait()
@@ -118,7 +118,7 @@ func (a *audience) take() []sse.Event {
 	return events
 }
 
-// ended returns what has ended the stream; nil if nothing has.
+// ended returns the error that ended the stream; nil if it goes on.
 func (a *audience) ended() error {
 	synctest.Wait()
 	a.mu.Lock()
@@ -126,14 +126,14 @@ func (a *audience) ended() error {
 	return a.err
 }
 
-// heard is how many lines have come.
+// heard returns the number of lines so far.
 func (a *audience) heard() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lines
 }
 
-// last is the ID to resume after.
+// last returns the ID to resume after.
 func (a *audience) last() string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -152,7 +152,7 @@ func read[T any](t *testing.T, e sse.Event) (doc T) {
 	return doc
 }
 
-// Both streams are held to the same rules.
+// Both streams follow the same rules.
 var (
 	streams     = []string{"events", "monitor"}
 	mostReaders = map[string]int{"events": eventsReaders, "monitor": monitorReaders}
@@ -193,7 +193,7 @@ func TestAStreamEndsWithTheDaemon(t *testing.T) {
 			if a.ended() == nil {
 				t.Errorf("%s goes on", stream)
 			}
-			s.server.Close() // and waits for nobody
+			s.server.Close() // and does not wait for the streams
 		})
 	}
 }
@@ -244,7 +244,7 @@ func TestStreamsRefuseOtherParameters(t *testing.T) {
 	}
 }
 
-// A caller that does not read on loses its stream, and holds up nobody.
+// A caller that stops reading loses its stream, and holds up nobody.
 func TestASlowReaderOfAStream(t *testing.T) {
 	for stream, most := range mostReaders {
 		inBubble(t, func(t *testing.T, s *sidecar) {
@@ -255,7 +255,7 @@ func TestASlowReaderOfAStream(t *testing.T) {
 			_, err = conn.Write([]byte("GET /_botwired/" + stream + " HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 			noError(t, err)
 			began := time.Now()
-			for i := range 200 { // more than any buffer on the way takes
+			for i := range 200 { // more than all buffers on the way hold
 				s.put(id("n", "k"), strings.Repeat("v", i))
 			}
 			if took := time.Since(began); took > 0 {
@@ -263,7 +263,7 @@ func TestASlowReaderOfAStream(t *testing.T) {
 			}
 			time.Sleep(writePatience + time.Second)
 			synctest.Wait()
-			for i := range most { // it has left its place
+			for i := range most { // it has freed its place
 				if a := s.listen(l, stream); a.status != http.StatusOK {
 					t.Fatalf("reader %d of %s: %d", i+1, stream, a.status)
 				}

@@ -81,7 +81,7 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 		wantDetail(t, s.get(target), http.StatusBadRequest, "1-64 alphanumeric")
 	}
 	wantStatus(t, s.do(http.MethodPost, "/_botwired/flush?namespace=a%20b", ""), http.StatusBadRequest)
-	for _, query := range []string{"namespace=a%", "namespace=a;now=true", "namespace=%zz"} { // which would be read as none
+	for _, query := range []string{"namespace=a%", "namespace=a;now=true", "namespace=%zz"} { // these would read as if not given
 		for _, path := range []string{"flush", "dead-letters/retry"} {
 			wantDetail(t, s.do(http.MethodPost, "/_botwired/"+path+"?"+query, ""), http.StatusBadRequest, "query")
 		}
@@ -89,8 +89,7 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 	}
 }
 
-// A script with a variable that is not set, or with another name for a parameter, does not
-// mean all namespaces.
+// An unset variable in a script, or a wrong parameter name, does not mean all namespaces.
 func TestParametersThatWouldCountForNothing(t *testing.T) {
 	s := newSidecar(t)
 	s.deadLetter("k")
@@ -133,7 +132,7 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 	if n := s.journal.Stats().DeadLetters; n != 1 || s.journal.Stats().Pending != 0 {
 		t.Errorf("%d dead letters are left", n)
 	}
-	for _, path := range []string{"livez", "readyz", "metrics"} { // probes and scrapers send what they like
+	for _, path := range []string{"livez", "readyz", "metrics"} { // probes and scrapers send any parameters
 		wantStatus(t, s.get("/_botwired/"+path+"?at=1&at=2"), http.StatusOK)
 	}
 }
@@ -175,7 +174,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// The status shows the quotas, of namespaces without pending writes too, and null for others.
+// The status shows quotas, even of namespaces without pending writes, and null for others.
 func TestStatusShowsQuotas(t *testing.T) {
 	resets := time.Unix(2e9, 0).UTC()
 	runsOut := resets.Add(-time.Hour)
@@ -212,8 +211,7 @@ func TestStatusShowsQuotas(t *testing.T) {
 	}
 }
 
-// Just after a start the index is not complete: status waits a moment for it, and then
-// says that it is not.
+// Just after a start the index is not complete: status waits a moment for it, and then says that it is not.
 func TestStatusWaitsForTheIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
@@ -338,7 +336,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Values stay out of the log whatever happens to them.
+// Values never reach the log, whatever happens to them.
 func TestNoValueReachesTheLog(t *testing.T) {
 	s := newSidecar(t)
 	const marker = "marker-of-a-value"

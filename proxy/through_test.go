@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// writesThrough has the namespaces that begin with "through" write through.
+// writesThrough makes namespaces that begin with "through" write through.
 func writesThrough(_ *journal.Options, o *proxy.Options) {
 	o.WriteThrough = func(namespace string) bool { return strings.HasPrefix(namespace, "through") }
 }
@@ -26,7 +26,7 @@ func inThrough(t *testing.T, test func(*testing.T, *sidecar)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t, writesThrough)) })
 }
 
-// become has writes through end in an error, or upstream do something first.
+// become makes write-throughs fail, or lets upstream do something first.
 func (f *fakeFlusher) become(through func(w journal.NewWrite) (settled bool, err error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func TestAWriteThroughIsAcknowledgedAsSettled(t *testing.T) {
 	})
 }
 
-// A write through that fails leaves the old value, and an answer that says so.
+// A write-through that fails leaves the old value, and says so.
 func TestAWriteThroughThatFails(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		k := id("through", "k")
@@ -105,13 +105,13 @@ func TestADeleteThroughOfWhatIsNotThere(t *testing.T) {
 		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
 		wantAsked(t, s) // upstream's answer to the DELETE is known
 		s.put(k, "v")
-		s.upstream.remove(k) // another host
+		s.upstream.remove(k) // as another host
 		wantDetail(t, s.do(http.MethodDelete, "/memory/through/k", ""), http.StatusNotFound, "Key not found: through/k")
 		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
 	})
 }
 
-// Conditions hold when the write is sent, and a refused one costs upstream nothing.
+// Conditions are checked when the write is sent. A refused one costs upstream nothing.
 func TestConditionsOfAWriteThrough(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		s.upstream.set(id("through", "k"), "foreign")
@@ -142,8 +142,8 @@ func TestConditionsOfAWriteThrough(t *testing.T) {
 	})
 }
 
-// Contract 7: upstream's answer may show a write that is on its way, and vanishes if the write
-// fails. Readers wait until it is over.
+// Contract 7: upstream's answer may show a write in flight, which vanishes if the write fails. Readers wait
+// until it is over.
 func TestReadersWaitForAWriteThrough(t *testing.T) {
 	for name, target := range map[string]string{"GET": "/memory/through/k", "LIST": "/memory/through"} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestReadersWaitForAWriteThrough(t *testing.T) {
 	}
 }
 
-// A caller that goes away does not stop a write that is on its way, and a shutdown waits.
+// A write in flight goes on when its caller leaves, and a shutdown waits for it.
 func TestAWriteThroughAndTheEndOfItsCaller(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		goOn := make(chan struct{})
@@ -199,7 +199,7 @@ func TestAWriteThroughAndTheEndOfItsCaller(t *testing.T) {
 	})
 }
 
-// The short way of a PUT leads upstream, too.
+// A PUT on the fast path writes through too.
 func TestASimplePutThrough(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		r := &fastpath.Request{Method: http.MethodPut, Path: "/memory/through/k", JSON: true, Body: []byte(putBody("v")), Date: "Date: now"}
@@ -207,7 +207,7 @@ func TestASimplePutThrough(t *testing.T) {
 		if answer != nil || later == nil {
 			t.Fatalf("it was answered at once: %s", answer)
 		}
-		r.Body = nil // it is the connection's
+		r.Body = nil // it belongs to the connection
 		w := httptest.NewRecorder()
 		later(t.Context(), w)
 		wantStatus(t, w, http.StatusOK)

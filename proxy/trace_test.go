@@ -22,7 +22,7 @@ var (
 	callersHeader = []string{"traceparent", traceParent, "tracestate", "vendor=1"}
 )
 
-// A request upstream for a caller that waits is a part of the caller's trace.
+// A request upstream for a waiting caller is part of the caller's trace.
 func TestReadsPassTheirTraceOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.get("/memory/n/traced", callersHeader...)
@@ -31,7 +31,7 @@ func TestReadsPassTheirTraceOn(t *testing.T) {
 		request := simpleGet("/memory/n/simple")
 		request.TraceParent, request.TraceState = []byte(traceParent), []byte("vendor=1")
 		_, later := s.server.AnswerSimple(&request, nil)
-		clear(request.TraceParent) // the request is not valid any more
+		clear(request.TraceParent) // the request is no longer valid
 		later(t.Context(), httptest.NewRecorder())
 		s.get("/memory/n/wrong", "traceparent", "00-nothing")
 		want := map[journal.ID]trace.Context{
@@ -49,7 +49,7 @@ func TestReadsPassTheirTraceOn(t *testing.T) {
 	})
 }
 
-// A write's trace is remembered for when it is sent, and one that passes through has it meanwhile.
+// A write's trace is kept until it is sent. A write-through has it meanwhile.
 func TestWritesRememberTheirTrace(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {
 		traces := s.opts.Traces
@@ -78,7 +78,7 @@ func TestWritesRememberTheirTrace(t *testing.T) {
 	})
 }
 
-// spans notes the spans that are made.
+// spans records the spans that are made.
 type spans struct{ ended []string }
 
 type noted struct {
@@ -104,8 +104,7 @@ func (n *noted) End(outcome string, failed bool) {
 	n.all.ended = append(n.all.ended, n.what+" "+outcome)
 }
 
-// Every request of the memory API has one span, on either path, and what upstream is asked for it
-// is within the span.
+// Every request of the memory API has one span, on either path. Requests upstream for it are within the span.
 func TestRequestsHaveSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &spans{}
@@ -143,7 +142,7 @@ func TestRequestsHaveSpans(t *testing.T) {
 	})
 }
 
-// silent makes spans that nobody hears of.
+// silent makes spans that are not recorded.
 type silent struct{}
 
 func (silent) Start(string, string, trace.Context, time.Time) trace.Span { return silent{} }
@@ -152,7 +151,7 @@ func (silent) Context() trace.Context { return trace.Context{Parent: traceParent
 
 func (silent) End(string, bool) {}
 
-// A read that is answered at once allocates nothing for a span that is not sampled.
+// A read that is answered at once allocates nothing for an unsampled span.
 func TestUnsampledReadsAllocateNoMore(t *testing.T) {
 	allocations := func(tracer proxy.Tracer) float64 {
 		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Tracer = tracer })

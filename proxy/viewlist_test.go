@@ -28,8 +28,7 @@ func keysIn(t *testing.T, w *httptest.ResponseRecorder) (keys []string) {
 	return keys
 }
 
-// contract 10: a LIST is made of the view, with the pending set laid over it, however many keys there
-// are.
+// contract 10: a LIST comes from the view, with the pending writes laid over it, however many keys there are.
 func TestListIsMadeOfTheView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		if keys := keysIn(t, s.get("/memory/n")); len(keys) != 0 {
@@ -97,8 +96,8 @@ func TestAListingOfABrokenView(t *testing.T) {
 	})
 }
 
-// contract 7: the view has heard more than up to when it is known to be complete. Once it breaks,
-// no read takes back a state that it has shown, though upstream was asked for its list in between.
+// contract 7: the view has seen more than up to when it is known to be complete. Once it breaks, no read
+// takes back a state that it has shown, even if upstream was asked for its list in between.
 func TestABrokenViewTakesNothingBack(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		view.lag() // complete up to now
@@ -125,7 +124,7 @@ func TestABrokenViewTakesNothingBack(t *testing.T) {
 	})
 }
 
-// With a view, a namespace is listed for a restart only: at first, when the view has caught up again, and
+// With a view, a namespace is listed only for a restart: at first, when the view has caught up again, and
 // about once an hour.
 func TestNamespacesAreListedSeldomWithAView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
@@ -154,7 +153,7 @@ func TestNamespacesAreListedSeldomWithAView(t *testing.T) {
 	})
 }
 
-// A namespace that is set so has new entries of other hosts fetched before anybody reads them.
+// With prefetch, other hosts' new entries are fetched before anybody reads them.
 func TestPrefetchingWithAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(_ *journal.Options, o *proxy.Options) {
@@ -169,7 +168,7 @@ func TestPrefetchingWithAView(t *testing.T) {
 	})
 }
 
-// The list of what is known here, by key, is of the view too.
+// The list of known entries, by key, comes from the view too.
 func TestEntriesOfTheView(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
 		for _, key := range []string{"b", "a2", "a1", "gone"} {
@@ -199,7 +198,7 @@ func TestEntriesOfTheView(t *testing.T) {
 	})
 }
 
-// A namespace of which upstream has lost entries is answered from its copies, whatever the view shows.
+// A namespace with data loss is answered from its copies, whatever the view shows.
 func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *proxy.Options) {
@@ -228,7 +227,7 @@ func TestAViewAgainstAModel(t *testing.T) {
 	for seed := range uint64(20) {
 		watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			model, mine := map[string]string{}, map[string]bool{} // what is read, and what is pending here
+			model, mine := map[string]string{}, map[string]bool{} // what readers see, and what is pending here
 			var steps []string
 			for step := range 150 {
 				key, value := fmt.Sprint("k", rng.IntN(5)), fmt.Sprint("v", step)
@@ -237,7 +236,7 @@ func TestAViewAgainstAModel(t *testing.T) {
 				steps = append(steps, fmt.Sprint(act, key))
 				time.Sleep(time.Duration(rng.IntN(3_000)) * time.Millisecond)
 				switch {
-				case act == 0 && !mine[key]: // another host's
+				case act == 0 && !mine[key]: // as another host
 					s.upstream.set(k, value)
 					model[key] = value
 				case act == 1 && !mine[key]:

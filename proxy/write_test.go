@@ -63,7 +63,7 @@ func TestTheOrderOfAPutsChecks(t *testing.T) {
 	}
 }
 
-// endless is a body that must not be read on: it counts what is taken of it.
+// endless is a body that must not be read to the end: it counts the bytes that are read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -157,8 +157,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// While upstream cannot be asked, a DELETE goes by the namespace's listing as long as a
-// LIST would, and says when it knows nothing.
+// While upstream cannot be asked, a DELETE goes by the namespace's listing as long as a LIST would, and says
+// if nothing is known.
 func TestADeleteInAnOutageGoesByTheListing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.most = 3
@@ -211,7 +211,7 @@ func TestAKnownAbsenceIsNotAskedForAgainByDelete(t *testing.T) {
 	})
 }
 
-// A write that comes while a delete asks upstream decides what the delete finds.
+// A write that comes while a DELETE asks upstream decides its outcome.
 func TestAWriteDuringADeletesQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		held := s.upstream.hold()
@@ -308,8 +308,8 @@ func TestAWriteMayWaitForUpstream(t *testing.T) {
 	})
 }
 
-// A caller that waits hears of a write that upstream has refused for good, or that another host's
-// later write has beaten.
+// A waiting caller learns that upstream has refused its write for good, or that another host's later write
+// has beaten it.
 func TestPreferWaitSaysDead(t *testing.T) {
 	for want, end := range map[string]func(*sidecar, journal.Write) error{
 		"dead": func(s *sidecar, w journal.Write) error {
@@ -339,7 +339,7 @@ func TestPreferWaitSaysDead(t *testing.T) {
 	}
 }
 
-// The write stands though its caller has gone while it was waited for.
+// The write stays although its caller left during the wait.
 func TestACallerWhoWaitsMayGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.flusher.await = func(ctx context.Context, _ journal.ID, _ uint64) bool { <-ctx.Done(); return false }
@@ -358,8 +358,8 @@ func TestACallerWhoWaitsMayGo(t *testing.T) {
 	})
 }
 
-// On a nearly full disk upstream's answer cannot be kept, and is a change all the same:
-// it must not be asked for again and again.
+// On a nearly full disk upstream's answer cannot be kept. It still counts as a change: it must not be asked
+// for again and again.
 func TestADeleteOnAFullDiskIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, func(o *journal.Options, _ *proxy.Options) { o.FS, o.DiskReserve = fullDisk{o.FS}, 1<<20 })
@@ -369,7 +369,7 @@ func TestADeleteOnAFullDiskIsRefused(t *testing.T) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodDelete, "/memory/n/k", nil)
 		held := s.upstream.hold()
 		go func() {
-			defer cancel() // who is asked so often is asked for ever
+			defer cancel() // after ten questions the DELETE would ask for ever
 			for range 10 {
 				select {
 				case q := <-held:

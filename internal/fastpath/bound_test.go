@@ -21,8 +21,8 @@ func ended(c net.Conn) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// At the bound, the connection that has been idle for longest gives way to a newcomer, whoever
-// serves it; none does that has a request under way.
+// At the bound, a newcomer replaces the connection that has been idle for longest, whoever serves it. It
+// never replaces one with a request in flight.
 func TestTheIdlestGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = time.Minute / 2
@@ -33,7 +33,7 @@ func TestTheIdlestGivesWay(t *testing.T) {
 			echo(rw, r)
 		}, func(o *fastpath.Options) { o.MaxConns = 5 })
 		quick, slow := request("GET", "/memory/quick/k", ""), request("GET", "/memory/slow/k", "")
-		var order []net.Conn // from the idlest on
+		var order []net.Conn // idlest first
 		busy, handed, lent, fresh, used := w.dial(t), w.dial(t), w.dial(t), w.dial(t), w.dial(t)
 		if _, err := io.WriteString(busy, slow); err != nil {
 			t.Fatal(err)
@@ -68,8 +68,7 @@ func TestTheIdlestGivesWay(t *testing.T) {
 	})
 }
 
-// While every connection has a request under way, a newcomer waits, and comes in as soon as
-// one of them has its answer.
+// While every connection has a request in flight, a newcomer waits until one of them is answered.
 func TestNewcomersWaitForTheBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second

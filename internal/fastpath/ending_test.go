@@ -16,12 +16,11 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 )
 
-// A request that its caller has sent as the server began to close is answered: on a
-// connection in use, and on one that has just been accepted.
+// A request sent just as the server begins to close is answered, on a connection in use and on a new one.
 func TestShutdownAnswersWhatHasBeenSent(t *testing.T) {
 	simple, quick := request("PUT", "/memory/quick/k", "abc"), request("GET", "/memory/quick/k", "")
 	for name, test := range map[string]struct {
-		before string // the request that the connection has had
+		before string // the earlier request on the connection
 		after  time.Duration
 		text   string
 	}{
@@ -53,7 +52,7 @@ func TestShutdownAnswersWhatHasBeenSent(t *testing.T) {
 	}
 }
 
-// The server goes on accepting while it ends each connection with an answer.
+// The server accepts connections while it ends each one with an answer.
 func TestEndConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, nil)
@@ -62,7 +61,7 @@ func TestEndConnections(t *testing.T) {
 		exchange(t, lent, request("GET", "/other", ""), 1)
 		exchange(t, given, chunked, 1)
 		w.server.EndConnections()
-		time.Sleep(time.Minute) // nobody closes a connection before it has had its answer
+		time.Sleep(time.Minute) // no connection is closed before it has had an answer
 		wantLastAnswer(t, fast, request("GET", "/memory/quick/k", ""))
 		wantLastAnswer(t, lent, request("GET", "/other", ""))
 		wantLastAnswer(t, given, chunked)
@@ -72,7 +71,7 @@ func TestEndConnections(t *testing.T) {
 	})
 }
 
-// wantLastAnswer makes a request whose answer says that the connection ends, and sees it end.
+// wantLastAnswer makes a request, and checks that the answer ends the connection.
 func wantLastAnswer(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	if got := exchange(t, c, text, 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
@@ -83,7 +82,7 @@ func wantLastAnswer(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// A newcomer that comes in only because the server closes is closed with all the others.
+// A newcomer that is accepted only because the server closes is closed too.
 func TestCloseWaitsForNoNewcomer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWith(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -107,8 +106,8 @@ func TestCloseWaitsForNoNewcomer(t *testing.T) {
 	})
 }
 
-// The last answer arrives whole, also at a caller that has sent more requests, which nobody
-// reads, and takes its time: a connection that is closed over them loses what is on its way.
+// The last answer arrives whole, even if the caller has sent more requests, which nobody reads, and is slow.
+// Closing the connection over unread requests would lose the answer.
 func TestLastAnswerIsWhole(t *testing.T) {
 	for name, path := range map[string]string{"simple": "/memory/later/k", "lent": "/other", "given": "/other"} {
 		t.Run(name, func(t *testing.T) {

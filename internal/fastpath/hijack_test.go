@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A handler that takes the connection over, for a web socket, has it for as long as it likes,
-// and gets every byte, also after it has ended its own side.
+// A handler that hijacks the connection, for a web socket, keeps it as long as it likes. It gets every byte,
+// even after it has closed its own side.
 func TestAConnectionThatTheHandlerTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -22,7 +22,7 @@ func TestAConnectionThatTheHandlerTakesOver(t *testing.T) {
 			}
 			defer func() { _ = c.Close() }()
 			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-			_ = c.(interface{ CloseWrite() error }).CloseWrite() // this transport has no half of a connection to close
+			_ = c.(interface{ CloseWrite() error }).CloseWrite() // this transport cannot close half a connection
 			_, _ = io.Copy(c, c)                                 // it echoes until the caller leaves
 		})
 		c := w.dial(t)

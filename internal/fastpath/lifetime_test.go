@@ -19,7 +19,7 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 )
 
-// Simple requests have the bounds that net/http has.
+// Simple requests have net/http's timeouts.
 func TestTimeouts(t *testing.T) {
 	quick := request("PUT", "/memory/quick/k", "abc")
 	for _, test := range []struct {
@@ -52,7 +52,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// A caller that does not take its answer is not waited for longer than net/http does.
+// The server waits for a caller that does not take its answer no longer than net/http does.
 func TestACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, nil)
@@ -67,9 +67,8 @@ func TestACallerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// Shutdown ends idle connections at once, lets what is under way be answered, a request
-// of which all but the end of its body has come too, and says when it does not keep the
-// connection.
+// Shutdown ends idle connections at once. It lets requests in flight be answered, even one that lacks the end
+// of its body, and tells their callers that the connection ends.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 3 * time.Second
@@ -101,7 +100,7 @@ func TestShutdown(t *testing.T) {
 				t.Errorf("%s: the connection ended after %s with %v", what, time.Since(began), err)
 			}
 		}
-		rest := map[net.Conn]string{partial: put[len(put)-1:]} // of its request
+		rest := map[net.Conn]string{partial: put[len(put)-1:]} // the rest of its request
 		for _, c := range []net.Conn{busy, waiting, lent, partial} {
 			if got := exchange(t, c, rest[c], 1)[0]; !strings.Contains(got, "200 ") || !strings.Contains(got, "close=true") {
 				t.Errorf("what was under way is answered with %s", got)
@@ -119,7 +118,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// Shutdown does not wait longer than it is told to, and Close then ends everything.
+// Shutdown returns when its context ends. Close then ends everything.
 func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -146,7 +145,7 @@ func TestCloseEndsWhatShutdownLeaves(t *testing.T) {
 	})
 }
 
-// troubled is a listener that first fails as told.
+// troubled is a listener whose first calls fail with given errors.
 type troubled struct {
 	*pipe.Listener
 	errs chan error
@@ -161,7 +160,7 @@ func (l troubled) Accept() (net.Conn, error) {
 	}
 }
 
-// A process that has no file descriptors left goes on when there are some again.
+// A process without file descriptors goes on once some are free again.
 func TestAcceptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := troubled{pipe.Listen(), make(chan error, 20)}
@@ -190,7 +189,7 @@ func TestAcceptFails(t *testing.T) {
 	})
 }
 
-// late is a listener on which a connection comes while it is being closed.
+// late is a listener that gets a connection while it is being closed.
 type late struct {
 	*pipe.Listener
 	conn chan net.Conn
@@ -227,8 +226,8 @@ func TestAConnectionThatComesTooLate(t *testing.T) {
 	}
 }
 
-// The Date of an answer is the moment when it is made, whoever makes it, also on a connection
-// that has had answers before.
+// An answer's Date is the time when it is made, whoever makes it, even on a connection that has had answers
+// before.
 func TestDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, nil)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// What a connection keeps does not grow with what its caller sends ahead, whoever
-// answers, and shrinks again after a large request.
+// A connection's buffers do not grow with what its caller sends ahead, whoever answers, and shrink after a
+// large request.
 func TestBuffersStaySmall(t *testing.T) {
 	answer := bytes.Repeat([]byte("x"), 50_000)
 	handle := func(w http.ResponseWriter, _ *http.Request) {
@@ -80,7 +80,7 @@ func TestBuffersStaySmall(t *testing.T) {
 	}
 }
 
-// nowhere is a listener that nobody uses.
+// nowhere is an unused listener.
 type nowhere struct{ net.Listener }
 
 func (nowhere) Addr() net.Addr { return nil }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sdkRequests are requests as SDKs send them.
+// sdkRequests are requests that SDKs send.
 var sdkRequests = []string{
 	"GET /memory/agent-1/plan HTTP/1.1\r\nHost: 127.0.0.1:2689\r\nUser-Agent: python-requests/2.32\r\n" +
 		"Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n",
@@ -36,7 +36,7 @@ func TestWhatSDKsSendIsSimple(t *testing.T) {
 	}
 }
 
-// A request that has not arrived whole is never taken for one, wherever it is cut.
+// A partial request is never taken for a whole one, wherever it is cut.
 func TestPartialRequests(t *testing.T) {
 	for _, text := range sdkRequests {
 		head := strings.Index(text, "\r\n\r\n") + 4
@@ -61,7 +61,7 @@ func putWith(headers, body string) string {
 	return "PUT /memory/n/k HTTP/1.1\r\n" + headers + "\r\n" + body
 }
 
-// A request whose end is certain, and that net/http has to answer.
+// These requests have a certain end, but net/http has to answer them.
 func TestWhatIsForeign(t *testing.T) {
 	for name, text := range map[string]string{
 		"another method":            "POST /memory/n/k HTTP/1.1\r\n" + hostLine + "\r\n",
@@ -107,7 +107,7 @@ func TestWhatIsForeign(t *testing.T) {
 	}
 }
 
-// missing is how much of a request's body is not in its text.
+// missing returns how many bytes of a request's body are missing in its text.
 func (r *Request) missing(text string) int {
 	_, body, _ := strings.Cut(text, "\r\n\r\n")
 	return max(0, r.length) - len(body)
@@ -161,7 +161,7 @@ func TestWhatIsUnusual(t *testing.T) {
 	}
 }
 
-// A request with a length and with chunks has two ends, whatever comes first.
+// A request with both a length and chunks has two ends, whichever header comes first.
 func TestWhatIsFaulty(t *testing.T) {
 	const length, chunks = "Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n"
 	for name, text := range map[string]string{
@@ -225,12 +225,12 @@ func FuzzSimpleRequests(f *testing.F) {
 	})
 }
 
-// endsThere holds the end of a foreign request against net/http's, if net/http takes it at
-// all: it gets the rest of the connection only if the two agree.
+// endsThere checks that net/http finds the end of a foreign request at the same place, if it accepts the
+// request: only then does it get the rest of the connection.
 func endsThere(t *testing.T, input []byte, size int) {
 	theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(withWholeEscapes(input))))
 	if err != nil {
-		return // it closes the connection
+		return // net/http closes the connection
 	}
 	head := bytes.Index(input, []byte("\r\n\r\n")) + 4
 	if theirs.ContentLength != int64(size-head) || len(theirs.TransferEncoding) > 0 || theirs.ProtoMinor != 1 {
@@ -238,7 +238,7 @@ func endsThere(t *testing.T, input []byte, size int) {
 	}
 }
 
-// BotWire takes a "%" that begins no escape for itself.
+// BotWire takes a "%" that begins no escape literally.
 func TestBrokenEscapes(t *testing.T) {
 	for target, want := range map[string]string{
 		"/memory/n/k": "/memory/n/k", "/a%zz": "/a%25zz", "/a%": "/a%25", "/a%4": "/a%254", "/%4g%41": "/%254g%41", "/%%%": "/%25%25%25",
@@ -251,7 +251,7 @@ func TestBrokenEscapes(t *testing.T) {
 	}
 }
 
-// A Content-Length is noticed wherever reads cut it, in capitals or not.
+// A Content-Length is found wherever reads cut it, in any case.
 func TestLengthFinder(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Transfer-Encoding: chunked\r\nCoNTent-LENGTH : 3": true, "\ncontent-length:": true, "x-cocontent-length": true,

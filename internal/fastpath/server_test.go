@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a server under test, and who answered.
+// world is a server under test. It counts who answered.
 type world struct {
 	listener               *pipe.Listener
 	server                 *fastpath.Server
@@ -36,9 +36,8 @@ type world struct {
 
 const readHeader, readAll, write, idle = 10 * time.Second, time.Minute, 50 * time.Second, 2 * time.Minute
 
-// start starts a server. Unless Host is stranger, it answers /memory/quick at once and
-// /memory/later later, in the words of handle; handle answers everything else, and by
-// default echoes the request.
+// start starts a server. Unless Host is stranger, it answers /memory/quick at once and /memory/later later,
+// both through handle. handle answers everything else; the default one echoes the request.
 func start(t *testing.T, handle http.HandlerFunc) *world {
 	t.Helper()
 	return startWith(t, handle, func(*fastpath.Options) {})
@@ -101,7 +100,7 @@ func startOn(t *testing.T, listener net.Listener, handle http.HandlerFunc, adjus
 	return w
 }
 
-// later has handle answer a request that says as much as there is of it later.
+// later lets handle answer, later, a request that says as much as there is of it.
 func (w *world) later(r *fastpath.Request, handle http.HandlerFunc) fastpath.Later {
 	method, path, body := r.Method, r.Path, bytes.Clone(r.Body)
 	return func(ctx context.Context, rw http.ResponseWriter) {
@@ -126,10 +125,10 @@ func dial(t *testing.T, l *pipe.Listener) net.Conn {
 	return c
 }
 
-// chunked is a request whose end net/http has to find.
+// chunked is a request whose end only net/http can find.
 const chunked = "POST /other HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n"
 
-// large is an answer that does not fit into any buffer.
+// large is an answer larger than any buffer.
 var large = bytes.Repeat([]byte("large"), 20_000)
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +157,7 @@ func request(method, path, body string, headers ...string) string {
 	return head + "\r\n" + body
 }
 
-// exchange sends a text at once and reads n answers.
+// exchange sends a text in one piece and reads n answers.
 func exchange(t *testing.T, c net.Conn, text string, n int) []string {
 	t.Helper()
 	go func() { _, _ = io.WriteString(c, text) }() // the answers show whether it arrived
@@ -185,8 +184,8 @@ func answers(t *testing.T, from *bufio.Reader, n int) (out []string) {
 	return out
 }
 
-// Simple requests are answered here. net/http answers the others, and from one whose end
-// only net/http can find on, it has the connection, with every byte.
+// The fast path answers simple requests, and net/http the others. From a request whose end only net/http can
+// find, net/http keeps the connection, with every byte.
 func TestWhoAnswers(t *testing.T) {
 	quick := request("PUT", "/memory/quick/k", "abc")
 	slow, later := request("GET", "/memory/slow/k", ""), request("GET", "/memory/later/k", "")
@@ -247,8 +246,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// A caller cannot tell who serves it: the handler's answers to simple requests are what
-// net/http makes of them.
+// A caller cannot tell who serves it: simple requests get the same answers as from net/http.
 func TestTheSameAsNetHTTP(t *testing.T) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "7")
@@ -305,7 +303,7 @@ func TestTheSameAsNetHTTP(t *testing.T) {
 	}
 }
 
-// Requests may arrive in any pieces.
+// Requests may arrive in pieces of any size.
 func TestArrivingInPieces(t *testing.T) {
 	w := start(t, nil)
 	c := w.dial(t)
@@ -349,7 +347,7 @@ func TestTheGuardIsAsked(t *testing.T) {
 	}
 }
 
-// A panic costs its request and its connection, and nothing else.
+// A panic ends only its request and its connection.
 func TestAPanicEndsItsConnection(t *testing.T) {
 	w := start(t, func(http.ResponseWriter, *http.Request) { panic("secret") })
 	for _, path := range []string{"/memory/slow/k", "/memory/later/k", "/memory/quick/panic", "/other"} {
@@ -366,8 +364,7 @@ func TestAPanicEndsItsConnection(t *testing.T) {
 	}
 }
 
-// A handler learns that its caller has left, and what a caller sends meanwhile is not
-// lost.
+// A handler learns that its caller has left. Bytes that a caller sends meanwhile are not lost.
 func TestWhileARequestIsHandled(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -408,11 +405,11 @@ func TestWhileARequestIsHandled(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		<-begun // the handler has noticed
+		<-begun // the handler has noticed it
 	}
 }
 
-// A caller that does not wait for answers gets them all, in order.
+// A caller that pipelines requests gets all answers, in order.
 func TestPipelining(t *testing.T) {
 	w := start(t, nil)
 	c := w.dial(t)

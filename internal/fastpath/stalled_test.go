@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 )
 
-// stalled are the beginnings of requests whose bodies do not go on, by who reads them.
+// stalled are beginnings of requests whose bodies stall, by who reads them.
 var stalled = map[string]string{
 	"a simple one":                      "PUT /memory/quick/unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{",
 	"a simple one without a byte":       "PUT /memory/quick/unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n",
@@ -30,11 +30,10 @@ var stalled = map[string]string{
 	"one of a caller who is not let in": "PUT /memory/quick/unread/x HTTP/1.1\r\nHost: stranger\r\nContent-Length: 100\r\n\r\n{",
 }
 
-// leaving are handlers that answer without a body, by what they do before: net/http then reads
-// the body for them.
+// leaving are handlers that answer without the body, by what they do first. net/http then reads the body.
 var leaving = map[string]http.HandlerFunc{
 	"leaves it": echo,
-	"closes it": func(w http.ResponseWriter, r *http.Request) { // as a forwarder does that reaches nobody
+	"closes it": func(w http.ResponseWriter, r *http.Request) { // like a forwarder that cannot connect
 		_ = r.Body.Close() // the answer shows whether it waited
 		echo(w, r)
 	},
@@ -45,7 +44,7 @@ var leaving = map[string]http.HandlerFunc{
 	},
 }
 
-// A caller that begins with TLS is told so at once, whatever else it sends.
+// A caller that begins with TLS is told at once, whatever else it sends.
 func TestTLS(t *testing.T) {
 	hello := "\x16\x03\x01\x00\xf8\x01\x00\x00\xf4\x03\x03"
 	for name, text := range map[string]string{
@@ -73,8 +72,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A request that is answered without its body is answered before the body comes, and the
-// connection ends soon if it does not come then.
+// A request that is answered without its body gets its answer before the body comes. The connection soon ends
+// if the body does not come.
 func TestAnAnswerDoesNotWaitForTheBody(t *testing.T) {
 	for name, text := range stalled {
 		for how, handle := range leaving {
@@ -101,8 +100,7 @@ func answeredWithoutIt(t *testing.T, w *world, text string) {
 	time.Sleep(time.Second) // net/http's own wait ends
 }
 
-// The connection of such a request goes on if the body comes after all, with the bounds
-// that it had.
+// If the body comes after all, the connection goes on, with its earlier bounds.
 func TestABodyThatComesAfterTheAnswer(t *testing.T) {
 	for _, head := range []string{
 		"PUT /memory/quick/unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n",
@@ -132,8 +130,7 @@ func TestABodyThatComesAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// A handler that begins its answer before the body has come goes on once it has, for as
-// long as it likes.
+// A handler that starts its answer before the body has come may go on for as long as it likes once it has.
 func TestAnAnswerGoesOnAfterTheBodyHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -155,8 +152,8 @@ func TestAnAnswerGoesOnAfterTheBodyHasCome(t *testing.T) {
 	})
 }
 
-// A connection whose request has a body that does not go on gives way as an idle one does,
-// whoever reads the body, or waits for it to end.
+// A connection whose request body stalls can be evicted like an idle one, whoever reads the body or waits for
+// its end.
 func TestStalledBodiesGiveWay(t *testing.T) {
 	const n = 4
 	quick := request("GET", "/memory/quick/k", "")
@@ -192,8 +189,8 @@ func TestStalledBodiesGiveWay(t *testing.T) {
 	}
 }
 
-// The connection whose caller has been silent for longest gives way, so a body that goes on
-// stays; and so does a request that has come whole, whoever has read it.
+// The connection whose caller has been silent for longest is evicted. So one whose body goes on stays, and so
+// does a whole request, whoever has read it.
 func TestBodiesThatGoOnStay(t *testing.T) {
 	const takes = 20 * time.Second
 	head := map[string]string{
@@ -237,8 +234,8 @@ func TestBodiesThatGoOnStay(t *testing.T) {
 	}
 }
 
-// A request with two framings is refused, or is the last one on its connection (RFC 9112,
-// section 6.1); a request in chunks alone is neither.
+// A request with two framings is refused, or is the last one on its connection (RFC 9112, section 6.1). A
+// request in chunks alone is neither.
 func TestTwoFramings(t *testing.T) {
 	two := strings.Replace(chunked, "Transfer-Encoding", "Content-Length: 3\r\nTransfer-Encoding", 1)
 	quick, get := request("PUT", "/memory/quick/k", "abc"), request("GET", "/memory/quick/k", "")

@@ -81,7 +81,7 @@ func TestASlowReaderIsToldWhatItMisses(t *testing.T) {
 	wantRead(t, r, 9, 0, "21")
 }
 
-// Beyond a burst, records are counted and not kept, so that nobody pays for what no reader can take.
+// Beyond a burst, records are only counted, so that nobody pays for records that no reader can take.
 func TestABurstIsCutShort(t *testing.T) {
 	f := feed.New[string](feed.Options{Size: 100, Readers: 1, Burst: 3})
 	r := follow(t, f)
@@ -136,7 +136,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A reader that comes back in time has missed nothing. Later it is told that it may have.
+// A reader that comes back in time has missed nothing. A later one learns that it may have.
 func TestRecordsAreKeptForAReaderThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := feed.New[string](feed.Options{Size: 4, Readers: 1, Keeps: time.Minute})
@@ -150,7 +150,7 @@ func TestRecordsAreKeptForAReaderThatComesBack(t *testing.T) {
 			t.Fatal("a minute is not over, and the record is gone")
 		}
 		wantRead(t, r, 9, 0, "2")
-		time.Sleep(time.Minute) // the reader is here: nothing ends
+		time.Sleep(time.Minute) // a reader is there: the recording goes on
 		addAll(f, 3, 3)
 		wantRead(t, r, 9, 0, "3")
 		r.Close()
@@ -190,7 +190,7 @@ func TestAReaderIsWoken(t *testing.T) {
 	})
 }
 
-// A reader reads or misses each record, in their order, while others add and leave.
+// A reader reads or misses each record, in order, while others add and leave.
 func TestNothingIsLostWithoutAWord(t *testing.T) {
 	const writers, each = 4, 5000
 	for _, burst := range []int64{0, 7} {
@@ -236,7 +236,7 @@ func TestNothingIsLostWithoutAWord(t *testing.T) {
 	}
 }
 
-// A record that nobody wants costs an atomic load.
+// An unwanted record costs an atomic load.
 func BenchmarkAddUnwanted(b *testing.B) {
 	f := feed.New[string](feed.Options{Size: 16, Readers: 1})
 	b.RunParallel(func(pb *testing.PB) {

@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/guard"
 )
 
-// passed is what the guarded handler answers.
+// passed is the guarded handler's answer.
 var passed = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 
 // ask makes a request that arrived on local. Headers are name, value pairs; Host is one of them.
@@ -44,7 +44,7 @@ func ask(h http.Handler, local, method string, headers ...string) *httptest.Resp
 	return w
 }
 
-// checkAnswer checks the status, that a refusal explains itself in JSON, and that no CORS header is sent.
+// checkAnswer checks the status, that a refusal explains itself in JSON, and that there is no CORS header.
 func checkAnswer(t *testing.T, what string, w *httptest.ResponseRecorder, status int) {
 	t.Helper()
 	if w.Code != status {
@@ -100,8 +100,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// A listener on all interfaces accepts the address by which a caller has reached it. The refusal
-// says so to a caller on loopback, too, and names no other address of the machine to it.
+// A listener on all interfaces accepts the address that a caller has connected to. A refusal names it, even
+// to a caller on loopback, and names no other address of the machine.
 func TestRefusedHostIsToldWhatIsTrue(t *testing.T) {
 	h := guard.New(guard.Options{}, passed)
 	for local, wants := range map[string]string{
@@ -116,7 +116,7 @@ func TestRefusedHostIsToldWhatIsTrue(t *testing.T) {
 	}
 }
 
-// On loopback the hostname is a name like any other: a resolver on the network answers for it.
+// On loopback the hostname is not accepted: a resolver on the network answers for it.
 func TestHostnameOnLoopback(t *testing.T) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -137,10 +137,10 @@ func TestAnyHost(t *testing.T) {
 	checkAnswer(t, "foreign page", ask(h, "192.0.2.5:1", "GET", "Host", "a.example", "Origin", "https://b.example", "Accept", "*/*"), http.StatusForbidden)
 }
 
-// methods are those that the rules about pages are tested with.
+// methods are used to test the rules for pages.
 var methods = []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
-// browser is what every request of a page carries.
+// browser holds the headers of every page's request.
 var browser = []string{"User-Agent", "Mozilla/5.0", "Accept", "*/*", "Accept-Encoding", "gzip, br", "Sec-Fetch-Mode", "cors"}
 
 func TestOrigin(t *testing.T) {
@@ -212,8 +212,8 @@ func TestOrigin(t *testing.T) {
 	checkAnswer(t, "no page's scheme", ask(h, "127.0.0.1:2689", "GET", append(browser, "Host", "localhost", "Origin", "evil://localhost")...), 403)
 }
 
-// Each header that a browser adds is enough to tell a page's request from a program's, also when the
-// page has emptied it.
+// Each header that a browser adds is enough to tell a page's request from a program's, even if the page has
+// emptied it.
 func TestForeignOrigin(t *testing.T) {
 	h := guard.New(guard.Options{}, passed)
 	names := []string{
@@ -236,13 +236,13 @@ func TestForeignOrigin(t *testing.T) {
 			}
 		}
 	}
-	// Two origins are foreign too, whatever they are.
+	// Two origins are always foreign.
 	twice := []string{"Origin", "http://127.0.0.1:2689", "Origin", "http://127.0.0.1:2689"}
 	checkAnswer(t, "program with two origins", ask(h, "127.0.0.1:2689", "PUT", twice...), 418)
 	checkAnswer(t, "program with a foreign host", ask(h, "127.0.0.1:2689", "GET", "Origin", "http://example.com", "Host", "evil.example"), 403)
 }
 
-// A browser's requests, as Chrome and Firefox write them, come to nothing from a foreign page.
+// Requests that Chrome and Firefox send for a foreign page are refused.
 func TestBrowserRequests(t *testing.T) {
 	h := guard.New(guard.Options{}, passed)
 	const page = "https://evil.example"
@@ -282,8 +282,8 @@ func TestFetchSite(t *testing.T) {
 	checkAnswer(t, "two sites", ask(h, "127.0.0.1:1", "GET", twice...), 403)
 }
 
-// A link on another site's page leads to what Linked lets in, and to nothing else. Such a request
-// still has to name the listener, and has to have the token.
+// A link on another site leads only to requests that Linked allows. Such a request must still name the
+// listener and have the token.
 func TestLinked(t *testing.T) {
 	linked := func(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Dest") == "document" }
 	h := guard.New(guard.Options{Linked: linked}, passed)
@@ -335,7 +335,7 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// basic is the header that HTTP clients make of a user and a password in a URL.
+// basic returns the header that HTTP clients make from a user and a password in a URL.
 func basic(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
 
 func TestToken(t *testing.T) {
@@ -370,7 +370,7 @@ func TestToken(t *testing.T) {
 		{[]string{basic("s3cret:x")}, 401},
 		{[]string{basic("x:s3cre")}, 401},
 		{[]string{basic("x:s3cretx")}, 401},
-		{[]string{basic("x:y:s3cret")}, 401}, // the password is all behind the first colon
+		{[]string{basic("x:y:s3cret")}, 401}, // the password is everything after the first colon
 		{[]string{basic("x:s3cret") + "!"}, 401},
 		{[]string{basic("x:s3cret"), basic("x:s3cret")}, 401},
 		{[]string{strings.Replace(basic("x:s3cret"), "Basic", "Bearer", 1)}, 401},
@@ -400,9 +400,8 @@ func TestToken(t *testing.T) {
 	checkAnswer(t, "no token wanted", ask(guard.New(guard.Options{}, passed), "127.0.0.1:1", "GET"), 418)
 }
 
-// Trust: a browser that has once been given the password attaches it by itself
-// to every request to the listener, whoever's page makes it. That lets in no page of another
-// site, and such a page's request is not answered with a challenge, which would ask the user.
+// Trust: a browser that was given the password once adds it to every request to the listener, from any page.
+// That lets in no page of another site. Such a page's request gets no challenge, which would ask the user.
 func TestStoredPasswordLetsInNoPage(t *testing.T) {
 	h := guard.New(guard.Options{Token: "s3cret"}, passed)
 	const page = "https://evil.example"
@@ -428,7 +427,7 @@ func TestStoredPasswordLetsInNoPage(t *testing.T) {
 	}
 }
 
-// A person with curl reads a refusal as it was written, without escapes for HTML.
+// A person with curl reads a refusal without HTML escapes.
 func TestRefusalReadsAsWritten(t *testing.T) {
 	h := guard.New(guard.Options{Token: "s3cret"}, http.NotFoundHandler())
 	if said := ask(h, "127.0.0.1:1", "GET").Body.String(); !strings.Contains(said, "Bearer <token>") {

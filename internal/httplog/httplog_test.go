@@ -29,7 +29,7 @@ func TestUnquoted(t *testing.T) {
 	}
 }
 
-// A handler's panic comes into the log with its stack, and without what it panicked with.
+// A handler's panic is logged with its stack, but without its value.
 func TestAServersPanicIsLoggedWithoutAValue(t *testing.T) {
 	var log bytes.Buffer
 	server := &http.Server{

@@ -13,20 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metric is what the daemon or its documents say of a metric.
+// metric is a metric as the daemon or its documents describe it.
 type metric struct {
-	kind   string // "" if it has no value
+	kind   string // "" if it has no value yet
 	labels string
 }
 
-// boundedLabels are the labels whose values no caller chooses.
+// boundedLabels are the labels whose values callers cannot choose.
 var boundedLabels = []string{"goversion", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 
 var labelName = regexp.MustCompile(`[a-z]+`)
 
-// registered are the metrics, without those of Go's runtime and of the process.
+// registered returns the metrics, without those of Go's runtime and of the process.
 func registered(t *testing.T) map[string]metric {
 	t.Helper()
 	m := New(Build{})
@@ -72,8 +72,8 @@ func document(t *testing.T, path string) string {
 
 var metricRow = regexp.MustCompile("(?m)^\\| `(botwired_[a-z_]+)` \\| (\\w+) \\|[^|]*\\|([^|]*)\\|")
 
-// Every metric is documented with its type and its labels, and nothing else is. No label has
-// values that callers choose.
+// Every metric is documented with its type and labels, and no other is. No label has values that callers
+// choose.
 func TestMetricsAreDocumented(t *testing.T) {
 	all, documented := registered(t), make(map[string]metric)
 	for _, m := range metricRow.FindAllStringSubmatch(document(t, "../../docs/metrics.md"), -1) {
@@ -98,7 +98,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 var named = regexp.MustCompile(`\bbotwired_[a-z_]+`)
 
-// wantRegistered checks that an expression names only metrics that there are.
+// wantRegistered checks that an expression names only existing metrics.
 func wantRegistered(t *testing.T, all map[string]metric, where, expression string) {
 	t.Helper()
 	names := named.FindAllString(expression, -1)
@@ -118,7 +118,7 @@ func wantRegistered(t *testing.T, all map[string]metric, where, expression strin
 	}
 }
 
-// The alert rules name metrics that there are, and say what to do.
+// The alert rules name existing metrics, and say what to do.
 func TestAlertRules(t *testing.T) {
 	all := registered(t)
 	var doc struct {
@@ -137,7 +137,7 @@ func TestAlertRules(t *testing.T) {
 	for _, group := range doc.Groups {
 		for _, rule := range group.Rules {
 			count++
-			if rule.Alert != "BotwiredDown" { // Prometheus' own metric
+			if rule.Alert != "BotwiredDown" { // a metric of Prometheus itself
 				wantRegistered(t, all, rule.Alert, rule.Expr)
 			}
 			if rule.Annotations["summary"] == "" || rule.Annotations["remedy"] == "" || rule.Labels["severity"] == "" {
@@ -150,7 +150,7 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// The dashboard's panels show metrics that there are.
+// The dashboard's panels show existing metrics.
 func TestDashboard(t *testing.T) {
 	all := registered(t)
 	var doc struct {

@@ -33,7 +33,7 @@ func (fakeQuotas) Saved() int64                { return 3 }
 func (fakeQuotas) Short() (spread, usedUp int) { return 2, 1 }
 func (fakeQuotas) LeastLeft() float64          { return 0.25 }
 
-// someSources have a number for each metric.
+// someSources returns sources with a number for each metric.
 func someSources(t *testing.T) Sources {
 	t.Helper()
 	answers, err := cache.New(8 << 20)
@@ -87,7 +87,7 @@ func TestNumbersOfSources(t *testing.T) {
 	}
 }
 
-// What has no number is not shown.
+// An unknown number is not shown.
 func TestMissingNumbers(t *testing.T) {
 	from := someSources(t)
 	from.Watch = nil
@@ -106,7 +106,7 @@ func TestMissingNumbers(t *testing.T) {
 	}
 }
 
-// A Prometheus that speaks its protocol gets native histograms.
+// A Prometheus that supports native histograms gets them.
 func TestNativeHistograms(t *testing.T) {
 	m := New(Build{})
 	series := m.Requests.Of("get", "hit")
@@ -151,7 +151,7 @@ func TestQuantiles(t *testing.T) {
 		t.Errorf("%+v", since)
 	}
 	others := Distribution{total: later.total + 9}
-	for _, d := range []Distribution{d, others} { // of one histogram, and of one among several
+	for _, d := range []Distribution{d, others} { // from one histogram, and from one among several
 		if since := d.Since(later); since != d {
 			t.Errorf("after a histogram has begun anew: %+v", since)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/botwired/botwired/internal/numbered"
 )
 
-// An entry allows an answer that may be true, and no other.
+// An entry accepts exactly the answers that may be true.
 func TestEntry(t *testing.T) {
 	e := numbered.NewEntry("ns", "k")
 	judge := func(about string, oldest int, text string, found, allowed bool) {

@@ -44,7 +44,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The examples and rules are the HTML standard's.
+// The examples and rules come from the HTML standard.
 func TestReader(t *testing.T) {
 	for text, want := range map[string][]sse.Event{
 		"data: a\n\n":                      {{Name: "message", Data: []byte("a")}},

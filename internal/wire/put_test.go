@@ -233,7 +233,7 @@ func TestDecodePutEncodings(t *testing.T) {
 	}
 }
 
-// The largest body that a valid value can need must pass.
+// The largest body that a valid value can need passes.
 func TestMaxBodyBytes(t *testing.T) {
 	var body []byte
 	for _, r := range `{"value":"` + strings.Repeat(`\ud83d\ude80`, 100_000) + `"}` {
@@ -248,7 +248,7 @@ func TestMaxBodyBytes(t *testing.T) {
 	}
 }
 
-// An error never says what was in the body: errors are logged.
+// An error never contains the body, because errors are logged.
 func TestRefusalErrorKeepsTheBodyToItself(t *testing.T) {
 	_, refusal := wire.DecodePut(asJSON, []byte(`{"value":["secret"]}`))
 	if got, want := refusal.Error(), "refused with 422 Unprocessable Entity"; got != want {

@@ -59,7 +59,7 @@ func TestParseRoute(t *testing.T) {
 	}
 }
 
-// An escaped slash separates and an escaped letter is the letter, because the path is decoded first.
+// The path is decoded first, so an escaped slash separates and an escaped letter is the letter.
 func TestParseRouteOfDecodedPath(t *testing.T) {
 	for target, want := range map[string]wire.Kind{
 		"/memory/ns/a%2Fb":  wire.Missing,

@@ -36,7 +36,7 @@ func answer(asset http.Handler, method string, headers ...string) *httptest.Resp
 	return w
 }
 
-// Every answer, also a 304, carries the headers that keep other origins out and foreign code away.
+// Every answer, even a 304, has the headers that keep out other origins and foreign code.
 func TestEveryAssetIsGuarded(t *testing.T) {
 	for name, asset := range load(t) {
 		fresh := answer(asset, http.MethodGet)
@@ -73,10 +73,10 @@ func TestEveryAssetIsGuarded(t *testing.T) {
 	}
 }
 
-// links are the files that the page and its scripts load. A person follows the others, <a href>.
+// links matches the files that the page and its scripts load, but not <a href>, which people follow.
 var links = regexp.MustCompile(`(?:src="|<link [^>]*href=")([^"#]+)"|from "([^"]+)"`)
 
-// All that the page loads is there, and is the daemon's own. Nothing is left over.
+// The page loads only files of the daemon's own, all of which exist. No file is left over.
 func TestThePageIsComplete(t *testing.T) {
 	assets := load(t)
 	used := map[string]bool{"": true}
@@ -113,7 +113,7 @@ func TestThePageIsComplete(t *testing.T) {
 	}
 }
 
-// maxLines is what anybody reads in one go, as in the Go code.
+// maxLines bounds a file to what one can read in one go, as in the Go code.
 const maxLines = 450
 
 func TestAssetsAreSmall(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAssetsAreSmall(t *testing.T) {
 	}
 }
 
-// chromium are the headers of a person who types an address.
+// chromium holds the headers that Chromium sends when somebody types an address.
 var chromium = map[string]string{
 	"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document",
 }
@@ -173,7 +173,7 @@ func TestOpensAndLeads(t *testing.T) {
 			t.Errorf("%s: Leads is %t", c.what, got)
 		}
 	}
-	// Over a network, browsers send no Sec-Fetch header; programs accept anything.
+	// Over a network, browsers send no Sec-Fetch header, and programs accept anything.
 	for accept, leads := range map[string]bool{"text/html,*/*;q=0.8": true, "*/*": false, "application/json, text/html": false, "": false} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)

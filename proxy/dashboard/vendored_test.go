@@ -11,7 +11,7 @@ import (
 
 const vendored = "assets/vendor"
 
-// Every file of others is of a release that VENDORED names, to the byte, and its licence is beside it.
+// Each third-party file is byte for byte of a release that VENDORED names, with its licence beside it.
 func TestVendoredFilesAreThoseOfTheirReleases(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join(vendored, "VENDORED"))
 	if err != nil {

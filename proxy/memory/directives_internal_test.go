@@ -8,8 +8,7 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// What each directive says of an answer of an age, where an answer is fresh for 10 s and an
-// absence for 2 s.
+// The effect of each directive on an answer of an age, if answers are fresh for 10 s and absences for 2 s.
 func TestDirectives(t *testing.T) {
 	const absent, never = true, cache.Forever
 	noErrors := usual
@@ -32,7 +31,7 @@ func TestDirectives(t *testing.T) {
 		{"max-stale=60", false, never, usual, cache.Worthless, true},
 		{"max-stale=60", absent, 62, usual, cache.Stale, false},
 		{"max-stale=60", absent, 63, usual, cache.Worthless, true},
-		{"max-stale=0", false, 11, usual, cache.Worthless, true}, // though it may be revalidated meanwhile
+		{"max-stale=0", false, 11, usual, cache.Worthless, true}, // even if it may be revalidated meanwhile
 		{"max-stale=nonsense", false, 75, usual, cache.Fallback, false},
 		{"max-stale=99999999999999999999", false, 1 << 30, usual, cache.Stale, false},
 		{"max-age=4", false, 5, usual, cache.Worthless, true},
@@ -67,8 +66,7 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-// An Age that nobody knows is not made up: that of a copy in doubt, and of one from before the
-// clock was set back.
+// An unknown Age is left out: for a copy in doubt, and for one from before the clock was set back.
 func TestAgeThatNobodyKnows(t *testing.T) {
 	for name, confirmedAt := range map[string]time.Time{
 		"a copy in doubt":    time.Unix(0, 0),

@@ -11,8 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A write that settles without a copy, just after upstream has said that there is no such
-// entry, is not hidden by that absence.
+// If a write settles without a copy, just after upstream's 404 for its entry, the absence does not hide it.
 func TestAnAbsenceHidesNoWriteThatLeftNoCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := &fillingDisk{}
@@ -29,12 +28,12 @@ func TestAnAbsenceHidesNoWriteThatLeftNoCopy(t *testing.T) {
 		r.settle(k)
 		_, err = r.rememberAbsence(k, func() bool { return lease.Changes() == 1 })
 		noError(t, err)
-		synctest.Wait() // the cache takes it
+		synctest.Wait() // the cache stores it
 		r.wantValue(k, "mine")
 	})
 }
 
-// fillingDisk has nothing free once it is full.
+// fillingDisk has no free space once it is full.
 type fillingDisk struct {
 	vfs.FS
 	full atomic.Bool

@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A request upstream can be joined until its answer is taken. Whoever comes later may
-// have seen a newer value.
+// Readers can join a request upstream until its answer is accepted. A later reader may have seen a newer
+// value.
 func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(_ *journal.Options, o *Options) {
@@ -27,16 +27,16 @@ func TestAnAnswerThatHasBeenTakenIsNotJoined(t *testing.T) {
 		r.upstream.held = make(chan chan struct{})
 		first := begin(delayed{from, later})
 		close(<-r.upstream.held)
-		<-later // the first is about to be taken
+		<-later // the first is about to be accepted
 		second := begin(from)
-		close(<-r.upstream.held) // so the second asks anew
+		close(<-r.upstream.held) // so the second asks again
 		<-second
 		later <- struct{}{}
 		<-first
 	})
 }
 
-// A write that came after the reader looked, and before upstream is asked, is the answer.
+// A write that came between the reader's look and the request upstream is the answer.
 func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
 	r := newRig(t)
 	k := id("n", "k")
@@ -52,7 +52,7 @@ func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
 	}
 }
 
-// delayed stops just before its answer is taken.
+// delayed stops just before its answer is accepted.
 type delayed struct {
 	*entry
 	later chan struct{}

@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 5: a write that comes between the look at an entry and the import's own stays. Here it
-// comes when the import has looked.
+// contract 5: a write that comes between the look at an entry and the import's own write stays. Here it comes
+// right after the import has looked.
 func TestImportDecidesAnew(t *testing.T) {
 	r := newRig(t)
 	run := &importing{Importer: NewImporter(r.Memory)}

@@ -22,7 +22,7 @@ func pendingDelete(key string, seq uint64) journal.Pending {
 	return journal.Pending{ID: id("ns", key), Op: journal.Delete, Seq: seq}
 }
 
-// laidOver lays the visits over the rows, in one quiet pass.
+// laidOver lays the visited writes over the rows, in one pass without changes.
 func laidOver(rows []journal.Row, visits []journal.Pending, limit, spare int) []wire.Item {
 	o := newOverlay(rows, limit+spare)
 	for _, p := range visits {
@@ -35,8 +35,8 @@ func laidOver(rows []journal.Row, visits []journal.Pending, limit, spare int) []
 	return o.over(rows, limit)
 }
 
-// k was written before u, but reached upstream, and got its time there, after u was written: u is
-// still the newer one, as it will be upstream.
+// k was written before u, but reached upstream, and got its time there, after u was written: u is still the
+// newer one, as it will be upstream.
 func TestPendingIsNewerThanSettled(t *testing.T) {
 	settled := []journal.Row{
 		{Key: "k", ListBytes: 1, UpdatedAt: 100.130}, {Key: "old", ListBytes: 1, UpdatedAt: 99}, {Key: "older", ListBytes: 1, UpdatedAt: 98},
@@ -54,7 +54,7 @@ func TestPendingIsNewerThanSettled(t *testing.T) {
 	}
 }
 
-// naive lays all pending writes over all rows, of each entry the newest write.
+// naive lays all pending writes over all rows: the newest write of each entry.
 func naive(rows []journal.Row, visits []journal.Pending) []wire.Item {
 	newest := make(map[string]journal.Pending)
 	for _, p := range visits {
@@ -106,8 +106,8 @@ func naive(rows []journal.Row, visits []journal.Pending) []wire.Item {
 	return items
 }
 
-// Contract 10, however few of the pending writes are kept, with entries that are written
-// while they are visited.
+// Contract 10, however few of the pending writes are kept, and with entries that are written during the
+// visit.
 func TestOverlayIsTheNaiveOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.Custom(func(t *rapid.T) string { return "k" + strconv.Itoa(rapid.IntRange(0, 40).Draw(t, "key")) })
@@ -121,7 +121,7 @@ func TestOverlayIsTheNaiveOne(t *testing.T) {
 			rows = append(rows, row)
 		}
 		slices.SortFunc(rows, func(a, b journal.Row) int { return cmp.Compare(a.Key, b.Key) })
-		visits := make(map[string][]journal.Pending) // of an entry, in its order of writing
+		visits := make(map[string][]journal.Pending) // of an entry, in the order of writing
 		var keys []string
 		again := false
 		for seq := range rapid.IntRange(0, 60).Draw(t, "writes") {
@@ -147,7 +147,7 @@ func TestOverlayIsTheNaiveOne(t *testing.T) {
 		want := naive(rows, order)
 		want = want[:min(limit, len(want))]
 		got := laidOver(rows, order, limit, rapid.IntRange(0, 3).Draw(t, "spare"))
-		if again { // a put that was replaced meanwhile may have been counted among the older ones
+		if again { // a put that was replaced meanwhile may count among the older ones
 			for i := range min(len(want), len(got)) {
 				if got[i].UpdatedAt < want[i].UpdatedAt {
 					t.Errorf("%s is shown with time %v, want %v", got[i].Key, got[i].UpdatedAt, want[i].UpdatedAt)
@@ -161,7 +161,7 @@ func TestOverlayIsTheNaiveOne(t *testing.T) {
 	})
 }
 
-// What a listing takes does not grow with what is pending.
+// The memory for a listing does not grow with the pending writes.
 func TestAListingOfManyPendingKeepsFew(t *testing.T) {
 	const pending, limit = 1_000_000, 1000
 	rows := make([]journal.Row, 1000)
@@ -183,9 +183,9 @@ func TestAListingOfManyPendingKeepsFew(t *testing.T) {
 
 // fakeLister is a journal that changes while a listing is made.
 type fakeLister struct {
-	rows     [][]journal.Row // of one reading after the other
+	rows     [][]journal.Row // for successive readings
 	visits   []journal.Pending
-	meantime []journal.Pending // which further visits find too
+	meantime []journal.Pending // further visits find these too
 	states   map[string]journal.State
 	readings int
 	looked   []string
@@ -238,7 +238,7 @@ func TestAListingDuringChanges(t *testing.T) {
 		"a settled key is put again": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b")}, states: map[string]journal.State{"b": put}}, false, []string{"b", "a"}, 3, []string{"b"}},
 		// The tombstone was pending before, and settles before it is looked up.
 		"a tombstone settles": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b"), rows("a")}, visits: []journal.Pending{pendingDelete("b", 9)}}, false, []string{"a"}, 3, []string{"b"}},
-		// Of c nothing was looked up before it was read.
+		// c was not looked up before it was read.
 		"another row comes late": {fakeLister{rows: [][]journal.Row{rows("a"), rows("a", "b"), rows("a", "b", "c")}}, false, []string{"a", "b"}, 3, []string{"b"}},
 		"the listing goes":       {fakeLister{rows: [][]journal.Row{rows("a"), nil}}, false, nil, 2, nil},
 	} {
@@ -263,7 +263,7 @@ func TestAListingDuringChanges(t *testing.T) {
 	}
 }
 
-// More entries are deleted during the visit than it has puts to spare.
+// More entries are deleted during the visit than there are spare puts.
 func TestAListingDuringManyDeletes(t *testing.T) {
 	from := fakeLister{rows: [][]journal.Row{{}}}
 	const n = 1000
@@ -279,7 +279,7 @@ func TestAListingDuringManyDeletes(t *testing.T) {
 	}
 }
 
-// More entries settle after the visit, and are deleted then, than it has puts to spare.
+// More entries settle after the visit, and are then deleted, than there are spare puts.
 func TestAListingBeforeManyDeletes(t *testing.T) {
 	const n, kept = 1000, 10
 	from := fakeLister{rows: [][]journal.Row{{}, nil}, states: make(map[string]journal.State)}

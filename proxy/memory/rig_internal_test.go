@@ -29,7 +29,7 @@ func noError(tb testing.TB, err error) {
 	}
 }
 
-// usual is the policy of the defaults.
+// usual is the default policy.
 var usual = cache.Policy{
 	FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: cache.Forever, AbsentFor: 2 * time.Second,
 }
@@ -82,7 +82,7 @@ func (r *rig) settle(id journal.ID) {
 	noError(r.t, r.journal.Settle(w))
 }
 
-// wantValue checks what a GET is answered with.
+// wantValue checks the answer to a GET.
 func (r *rig) wantValue(id journal.ID, value string) {
 	r.t.Helper()
 	got, err := r.Do(r.t.Context(), &Request{Verb: GetEntry, ID: id, Directives: AnyAge})
@@ -91,7 +91,7 @@ func (r *rig) wantValue(id journal.ID, value string) {
 	}
 }
 
-// fakeUpstream holds entries, and holds its answers back if held is not nil.
+// fakeUpstream holds entries, and holds back its answers if held is not nil.
 type fakeUpstream struct {
 	mu      sync.Mutex // guards entries
 	entries map[journal.ID]string

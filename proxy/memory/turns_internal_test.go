@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A caller that leaves while it waits for its turn keeps the order of the others, and harms nobody.
+// A caller that leaves before its turn does not change the order of the others.
 func TestACallerLeavesBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, id := newTurns(), journal.ID{Namespace: "n", Key: "k"}

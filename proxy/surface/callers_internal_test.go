@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// However many kinds of callers come, the latest are remembered.
+// However many User-Agents come, the latest are remembered.
 func TestCallersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers()

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// A time in which upstream is not up is an outage, from its first failure on.
+// An outage lasts from upstream's first failure until it is up again.
 func TestOutagesOfTheLastHour(t *testing.T) {
 	h := &lastHour{}
 	begin := time.Unix(1e9, 0)

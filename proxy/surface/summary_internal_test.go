@@ -36,7 +36,7 @@ type summaryRow struct {
 	text   string
 	since  bool
 	remedy string   // part of it
-	also   []string // parts of the others, in their order
+	also   []string // parts of the other findings, in order
 }
 
 var summaryRows = []summaryRow{
@@ -133,8 +133,8 @@ var summaryRows = []summaryRow{
 		[]string{"no longer holds", "is down", "does not let", "for good", "is stopping"}},
 }
 
-// The summary is one sentence, the worst there is to say, with since when and what to do; the
-// others follow it.
+// The summary is one sentence about the worst finding, with its time and remedy. The other findings follow
+// it.
 func TestSummary(t *testing.T) {
 	for _, test := range summaryRows {
 		t.Run(test.name, func(t *testing.T) {
