@@ -31,7 +31,7 @@ var (
 	listing = cache.Key{Namespace: "ns", Limit: 10}
 )
 
-// keep puts an answer until Ristretto has taken it.
+// keep puts an answer repeatedly until Ristretto keeps it.
 func keep(t testing.TB, c *cache.Cache, k cache.Key, body string) {
 	t.Helper()
 	for range 1_000_000 {
@@ -50,8 +50,8 @@ func mustMiss(t *testing.T, c *cache.Cache, k cache.Key) {
 	}
 }
 
-// Ristretto keeps a new answer some time after it was put. An empty cache of that size
-// has room for these.
+// Ristretto stores an answer some time after Put. An empty cache of this size has room for all of
+// these.
 func TestAwait(t *testing.T) {
 	c := open(t, 1<<20)
 	for i := range 500 {
@@ -123,7 +123,7 @@ func TestListingsAreKeptByLimit(t *testing.T) {
 	if got, _ := c.Get(listing); string(got.Body) != "ten" {
 		t.Errorf("answer is %q", got.Body)
 	}
-	c.Changed("ns", "key") // an entry's change is its listings'
+	c.Changed("ns", "key") // an entry's change also changes its listings
 	mustMiss(t, c, listing)
 	mustMiss(t, c, other)
 	if got, _ := c.Get(elsewhere); got == nil {
@@ -131,14 +131,14 @@ func TestListingsAreKeptByLimit(t *testing.T) {
 	}
 	keep(t, c, entry, "entry")
 	keep(t, c, listing, "ten")
-	c.Changed("ns", "") // a listing's change is no entry's
+	c.Changed("ns", "") // a listing's change does not change an entry
 	mustMiss(t, c, listing)
 	if got, _ := c.Get(entry); got == nil {
 		t.Error("the entry went too")
 	}
 }
 
-// The parts of a key are told apart.
+// Keys with the same concatenated parts are different.
 func TestKeysDoNotRunTogether(t *testing.T) {
 	c := open(t, 1<<20)
 	keys := []cache.Key{
@@ -181,8 +181,8 @@ func TestTooLittleMemoryIsAnError(t *testing.T) {
 	}
 }
 
-// The reader's order: generation, state, Put; the writer's: state, Changed. Once Changed
-// has returned, no reader finds an older state.
+// The reader's order: generation, state, Put. The writer's order: state, Changed. Once Changed has
+// returned, no reader finds an older state.
 func TestNothingOlderThanTheLastChange(t *testing.T) {
 	c := open(t, 1<<20)
 	var state atomic.Int64
@@ -197,7 +197,7 @@ func TestNothingOlderThanTheLastChange(t *testing.T) {
 		})
 	}
 	hits := 0
-	for i := 0; i < 20_000 || (hits == 0 && i < 20_000_000); i++ { // a busy machine may let no filler run at first
+	for i := 0; i < 20_000 || (hits == 0 && i < 20_000_000); i++ { // on a busy machine, no filler may run at first
 		state.Store(int64(i))
 		c.Changed("ns", "key")
 		for range 3 {
@@ -231,7 +231,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// A change elsewhere makes answers old, and leaves those that are being asked for to their readers.
+// A change elsewhere makes stored answers old, but readers in flight keep their leases.
 func TestAChangeElsewhereRevokesNoLease(t *testing.T) {
 	c, err := cache.New(1 << 20)
 	if err != nil {

@@ -70,8 +70,8 @@ func TestAgeByTheWallClock(t *testing.T) {
 	}
 }
 
-// The two clocks of a time.Time disagree after the wall clock was set and after the
-// machine was suspended, when the monotonic one stands still. The longer span counts.
+// The two clocks of a time.Time disagree after the wall clock was set, and after a suspension, when the
+// monotonic clock stands still. The longer time counts.
 func TestAgeByBothClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		confirmed := time.Now()
@@ -79,8 +79,8 @@ func TestAgeByBothClocks(t *testing.T) {
 		if got := cache.Age(confirmed, time.Now()); got != time.Minute {
 			t.Errorf("age is %v", got)
 		}
-		// Suspended for an hour: the wall clock alone knows of it. A time without the
-		// monotonic part is measured by the wall clock.
+		// Suspended for an hour: only the wall clock shows it. A time without the monotonic part is
+		// measured by the wall clock.
 		wall := time.Now().Round(0).Add(time.Hour)
 		if got := cache.Age(confirmed, wall); got != time.Hour+time.Minute {
 			t.Errorf("age is %v", got)

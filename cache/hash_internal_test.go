@@ -2,7 +2,7 @@ package cache
 
 import "testing"
 
-// Two keys may have one hash: the answer to one is none to the other (contract 6).
+// If two keys have the same hash, neither gets the other's answer (contract 6).
 func TestHashesThatMeet(t *testing.T) {
 	c, err := New(1 << 20)
 	if err != nil {
@@ -11,7 +11,7 @@ func TestHashesThatMeet(t *testing.T) {
 	defer c.Close()
 	mine := Key{Namespace: "ns", Key: "mine"}
 	hash, _ := c.hash(mine)
-	for range 1_000_000 { // until Ristretto has taken it
+	for range 1_000_000 { // until Ristretto has stored it
 		c.items.Set(hash, &Item{Body: []byte("1"), key: Key{Namespace: "ns", Key: "another's"}}, 1)
 		if _, ok := c.items.Get(hash); ok {
 			break

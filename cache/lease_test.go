@@ -30,7 +30,7 @@ func TestALeaseIsRevokedByAChangeOfItsKeyAlone(t *testing.T) {
 		}
 	}
 	want("at first")
-	c.Changed("ns", "") // a listing's change is no entry's
+	c.Changed("ns", "") // a listing's change does not change an entry
 	want("after a listing's change", "listing")
 	c.Changed("ns", "key")
 	want("after an entry's change", "listing", "entry", "again")

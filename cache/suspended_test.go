@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/cache"
 )
 
-// wokenUp is a time after a suspension, during which the monotonic clock stood still. No
-// function of package time makes one.
+// wokenUp returns a time after a suspension, when the monotonic clock stood still. Package time cannot
+// make one.
 func wokenUp(t *testing.T, before time.Time, suspended time.Duration) time.Time {
 	t.Helper()
 	after := before.Add(suspended)
@@ -21,7 +21,7 @@ func wokenUp(t *testing.T, before time.Time, suspended time.Duration) time.Time 
 	return after
 }
 
-// What was fresh before a suspension has aged by it (contract 19).
+// A fresh answer ages during a suspension (contract 19).
 func TestAgeAfterASuspension(t *testing.T) {
 	confirmed := time.Now()
 	if got := cache.Age(confirmed, wokenUp(t, confirmed, time.Hour)); got != time.Hour {

@@ -17,11 +17,11 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// fatalStatus is how a process of these tests ends when the journal calls Fatal.
+// fatalStatus is the exit code of these tests' processes when the journal calls Fatal.
 const fatalStatus = 77
 
-// alone runs the test in a process of its own and checks that it ends with the
-// status. It reports whether this is that process.
+// alone runs the test in a separate process and checks its exit code. It reports whether this is that
+// process.
 func alone(t *testing.T, status int) bool {
 	t.Helper()
 	if os.Getenv(journal.AloneEnv) != "" {
@@ -36,8 +36,7 @@ func alone(t *testing.T, status int) bool {
 	return false
 }
 
-// onFailingDisk opens a journal. Once the toggle is on, its disk fails some operations on a
-// file.
+// onFailingDisk opens a journal. Once the toggle is on, its disk fails the chosen operations on a file.
 func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(errorfs.Op) bool) (*journal.Journal, *errorfs.Toggle) {
 	t.Helper()
 	fault := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -58,8 +57,8 @@ func onFailingDisk(t *testing.T, file string, fatal func(error), fails func(erro
 
 var big = strings.Repeat("x", 64<<10)
 
-// contract 2: when Pebble cannot make its next log it crashes. Before that, the journal
-// says why and ends the process.
+// contract 2: Pebble crashes if it cannot make its next log. Before that, the journal gives the reason
+// and ends the process.
 func TestFailureToRotateTheLog(t *testing.T) {
 	if !alone(t, fatalStatus) {
 		return
@@ -73,14 +72,14 @@ func TestFailureToRotateTheLog(t *testing.T) {
 	}
 }
 
-// exit is what the daemon does when the disk has failed.
+// exit does what the daemon does when the disk has failed.
 func exit(err error) {
 	fmt.Println(err)
 	os.Exit(fatalStatus)
 }
 
-// contract 2: after a manifest that could not be synced Pebble does not know its own
-// tables any more. The process has to end before it goes on.
+// contract 2: after a failed sync of the manifest, Pebble no longer knows its own tables. The process
+// must end before Pebble goes on.
 func TestFailureOfTheManifest(t *testing.T) {
 	if !alone(t, fatalStatus) {
 		return
@@ -93,20 +92,20 @@ func TestFailureOfTheManifest(t *testing.T) {
 	t.Fatalf("the table was written: %v", j.FlushTables())
 }
 
-// contract 2: Pebble panics, with its locks held, when it is given a write after its log
-// has failed and before the failure came back to whoever waited. net/http would
-// swallow that, and all later writes would hang.
+// contract 2: Pebble panics, with its locks held, if it gets a write after its log has failed but
+// before the waiting caller has the error. net/http would swallow the panic, and all later writes would
+// hang.
 func TestWriteBehindAFailedOne(t *testing.T) {
 	if !alone(t, 0) {
 		return
 	}
-	fatal := make(chan error, 2) // it may be Pebble's goroutine that meets the failure
+	fatal := make(chan error, 2) // the failure may reach Pebble's goroutine
 	j, fault := onFailingDisk(t, ".log", func(err error) { fatal <- err }, func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite })
 	fault.On()
 	ended := make(chan error, 1000)
-	for i := range cap(ended) { // nobody waits for the sync of another
+	for i := range cap(ended) { // no writer waits for another one's sync
 		go func() { ended <- putting(j, key("%d", i), big)() }()
-		runtime.Gosched() // one processor would fill the log before anything of it is written
+		runtime.Gosched() // with one processor, the log would be full before anything of it is written
 	}
 	<-fatal
 	failed := 0

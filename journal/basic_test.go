@@ -173,7 +173,7 @@ func TestPendingListIsOldestFirst(t *testing.T) {
 	for _, id := range []journal.ID{{Namespace: "z", Key: "1"}, {Namespace: "b", Key: "2"}, {Namespace: "z", Key: "0"}} {
 		put(t, j, id, "x")
 	}
-	put(t, j, journal.ID{Namespace: "z", Key: "1"}, "longer") // goes on waiting since before
+	put(t, j, journal.ID{Namespace: "z", Key: "1"}, "longer") // keeps its place in the list
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		var got []string
 		for _, p := range j.PendingList("", 10) {
@@ -194,8 +194,7 @@ func TestPendingListIsOldestFirst(t *testing.T) {
 	}
 }
 
-// A short list is the beginning of the long one, also where the oldest write of a namespace has
-// left.
+// A short list is a prefix of the long one, even after the oldest write of a namespace has left.
 func TestPendingListOfManyNamespaces(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	const namespaces, each = 40, 3
@@ -220,7 +219,7 @@ func TestPendingListOfManyNamespaces(t *testing.T) {
 	}
 }
 
-// An entry that is written all the time is not waiting for ever: its settled writes no longer
+// The age of an entry that is written all the time does not grow forever: its settled writes no longer
 // count.
 func TestOldestAgeOfABusyEntry(t *testing.T) {
 	j := open(t, vfs.NewMem())

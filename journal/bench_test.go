@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// onDisk is a journal on the real disk.
+// onDisk opens a journal on the real disk.
 func onDisk(b *testing.B) *journal.Journal {
 	b.Helper()
 	j, err := journal.Open(journal.Options{Dir: b.TempDir(), DiskReserve: 1})
@@ -45,8 +45,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// Each settling asks whether there is an older copy. With a million entries (-benchtime=1000000x) the answer is
-// in tables on the disk.
+// Each settling checks for an older copy. With a million entries (-benchtime=1000000x), the answer is
+// in tables on disk.
 func BenchmarkSettle(b *testing.B) {
 	j := onDisk(b)
 	b.ReportAllocs()

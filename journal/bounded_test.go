@@ -13,14 +13,14 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A journal's memory grows by the pending write and by the namespace, each by so many bytes at most, and
-// by nothing else: settled entries are on the disk.
+// A journal's memory grows only with the number of pending writes and of namespaces, by at most this
+// many bytes each. Settled entries are on disk.
 const (
-	settledMemory   = 64  // bytes for a settled entry: a trace of what is collected later
+	settledMemory   = 64  // bytes for a settled entry: remains that are collected later
 	namespaceMemory = 512 // bytes for a namespace of settled entries: its size, in a map that may just have grown
 )
 
-// grown is a journal on the real disk, which takes ever more.
+// grown is a growing journal on the real disk.
 type grown struct {
 	*journal.Journal
 	entries int
@@ -45,7 +45,7 @@ func newGrown(t *testing.T) *grown {
 	return &grown{Journal: j}
 }
 
-// grow writes entries, over so many namespaces, and settles them or not.
+// grow writes entries to the given number of namespaces, and settles them if settles is true.
 func (g *grown) grow(t *testing.T, entries, namespaces int, settles bool) {
 	t.Helper()
 	var next atomic.Int64
@@ -68,10 +68,10 @@ func (g *grown) grow(t *testing.T, entries, namespaces int, settles bool) {
 	})
 }
 
-// memory is what is in use of what the process has allocated since profiled, in bytes. The buffers that Pebble
-// manages itself do not count: they are bounded, and are in Go's heap only where there is no C compiler.
+// memory returns the bytes allocated since profiled that are still in use. It ignores the buffers that
+// Pebble manages itself: they are bounded, and are in Go's heap only without a C compiler.
 func memory() (inUse int64) {
-	for range 3 { // a profile is as old as two collections
+	for range 3 { // a profile lags two collections behind
 		runtime.GC()
 	}
 	records := make([]runtime.MemProfileRecord, 1<<16)
@@ -85,8 +85,8 @@ func memory() (inUse int64) {
 	return inUse
 }
 
-// profileRate is how many bytes are allocated on average for each one that is recorded: few, or the sum of the
-// records is not that of all, and not too few, or the test takes minutes.
+// profileRate is the average number of allocated bytes for each recorded one. A larger rate makes the
+// sum inaccurate; a smaller one makes the test take minutes.
 const profileRate = 1 << 10
 
 // isPebbles reports whether Pebble has allocated a buffer.
@@ -102,7 +102,7 @@ func isPebbles(stack []uintptr) bool {
 	}
 }
 
-// profiled has allocations recorded until the test ends.
+// profiled records allocations until the test ends.
 func profiled(t *testing.T) {
 	t.Helper()
 	was := runtime.MemProfileRate
@@ -110,7 +110,7 @@ func profiled(t *testing.T) {
 	t.Cleanup(func() { runtime.MemProfileRate = was })
 }
 
-// grows fails the test if what is done takes more than so much for each of some elements.
+// grows fails the test if do takes more than most bytes for each element.
 func grows(t *testing.T, what string, elements, most int64, do func()) {
 	t.Helper()
 	before := memory()
@@ -135,7 +135,7 @@ func TestMemoryGrowsByPendingWritesAndNamespacesAlone(t *testing.T) {
 	})
 }
 
-// settleAll settles what is pending.
+// settleAll settles all pending writes.
 func (g *grown) settleAll(t *testing.T) {
 	t.Helper()
 	pending := g.PendingList("", g.entries)

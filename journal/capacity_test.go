@@ -17,8 +17,8 @@ func write(j *journal.Journal, id journal.ID, size int) error {
 	return second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("x", size)}))
 }
 
-// one is what a write of 100 bytes to an entry of these tests counts for, and written how
-// much of the disk it is taken to need.
+// one is the number of bytes that the budget counts for a write of 100 bytes to an entry of these
+// tests. written is the disk space that the write is assumed to need.
 const (
 	one     = journal.EntryMemory + len("ns") + len("a") + 100
 	written = 64 + len("ns") + len("a") + 100
@@ -44,7 +44,7 @@ func TestFullJournalRefusesAndRecovers(t *testing.T) {
 	full(write(j, c, 100))
 	full(write(j, a, 101))
 	full(j.Err())
-	no(t, write(j, a, 100)) // a replacement of the same size needs nothing
+	no(t, write(j, a, 100)) // a replacement of the same size needs no more room
 	no(t, write(j, a, 50))
 	full(write(j, c, 0))
 	expect(t, j, b, journal.Value, strings.Repeat("x", 100))
@@ -58,8 +58,7 @@ func TestFullJournalRefusesAndRecovers(t *testing.T) {
 	no(t, write(j, a, 100))
 }
 
-// The budget counts an entry's memory before the journal takes the write, and not only
-// afterwards.
+// The budget counts an entry's memory before the journal takes the write, not only afterwards.
 func TestBudgetCountsMemory(t *testing.T) {
 	j := open(t, vfs.NewMem(), budget(2*one-1))
 	no(t, write(j, key("a"), 100))
@@ -79,7 +78,7 @@ func TestDeadLettersCount(t *testing.T) {
 	if err := write(j, key("b"), 100); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("error is %v", err)
 	}
-	again, err := j.Retry(w.Seq, journal.AnyWrite) // takes the place of its dead letter
+	again, err := j.Retry(w.Seq, journal.AnyWrite) // it replaces its dead letter
 	no(t, err)
 	no(t, j.DeadLetter(again, journal.Failure{Status: 400, Reason: "bad"}))
 	no(t, j.Discard(again.Seq))
@@ -109,13 +108,13 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		d.free.Store(int64(reserve + 2*written + 10))
 		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
 		a, b := key("a"), key("b")
-		for range 3 { // a refused write takes nothing
+		for range 3 { // a refused write takes no room
 			if err := write(j, a, 400); !errors.Is(err, journal.ErrFull) {
 				t.Errorf("error is %v", err)
 			}
 		}
 		no(t, write(j, a, 100))
-		no(t, write(j, a, 100)) // is written in full, though it counts for nothing more
+		no(t, write(j, a, 100)) // it is written in full, although the budget counts nothing more
 		if err := write(j, a, 100); !errors.Is(err, journal.ErrFull) {
 			t.Errorf("error is %v", err)
 		}

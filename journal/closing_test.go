@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A call after Close finds the journal closed, and no failure of the disk.
+// A call after Close returns ErrClosed, not a disk failure.
 func TestCallsAfterClose(t *testing.T) {
 	j, err := Open(Options{Dir: "j", FS: vfs.NewMem(), Fatal: func(err error) { t.Errorf("the disk failed: %v", err) }})
 	if err != nil {

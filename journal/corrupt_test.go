@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// damaged makes a journal of some writes, changes its store, and opens it again.
+// damaged makes a journal with some writes, changes its store, and opens it again.
 func damaged(t *testing.T, damage func(*journal.Journal) error) (*journal.Journal, error) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -38,7 +38,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 	}
 }
 
-// contract 4: a record that is not as it was written stops the start.
+// contract 4: a damaged record stops the start.
 func TestDamagedStoreDoesNotStart(t *testing.T) {
 	pending := journal.PendingKey(key("b"), 2)
 	for name, damage := range map[string]func(*journal.Journal) error{
@@ -64,8 +64,8 @@ func TestDamagedStoreDoesNotStart(t *testing.T) {
 	}
 }
 
-// contract 4: a damaged copy stops nobody, as upstream can be asked for it again, and the
-// journal makes none up.
+// contract 4: a damaged copy stops nothing, because upstream can be asked again. The journal never
+// invents a copy.
 func TestDamagedCopyIsNotAnswered(t *testing.T) {
 	j := withDamagedCopies(t, "h/ns")
 	expect(t, j, key("c"), journal.Unknown, "")
@@ -119,8 +119,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// withDamagedCopies is a journal with a damaged copy of c, and a listing of which one
-// record is damaged.
+// withDamagedCopies opens a journal with a damaged copy of c, and a listing with one damaged record.
 func withDamagedCopies(t *testing.T, listing string) *journal.Journal {
 	t.Helper()
 	j, err := damaged(t, func(j *journal.Journal) error {
@@ -134,8 +133,8 @@ func withDamagedCopies(t *testing.T, listing string) *journal.Journal {
 	return j
 }
 
-// A pending write that vanishes while the journal is open is an error, not a reader
-// that looks for it for ever.
+// If a pending write vanishes while the journal is open, a reader gets an error instead of searching
+// forever.
 func TestVanishedWriteIsAnError(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "1")
@@ -145,7 +144,7 @@ func TestVanishedWriteIsAnError(t *testing.T) {
 	mustBeCorrupt(t, err)
 }
 
-// A rebuild that was stopped does not count as done, and can be begun again.
+// A rebuild that was stopped does not count as complete, and can be started again.
 func TestRebuildStopped(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

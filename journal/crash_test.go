@@ -11,15 +11,15 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// history is what the writers of one entry know: what they have begun and what was
-// acknowledged, by the order of sequence numbers.
+// history holds what the writers of one entry know: the writes begun, and those acknowledged, by
+// sequence number.
 type history struct {
 	mu    sync.Mutex
 	begun map[string]bool // values
-	acked uint64          // highest acknowledged
-	value string          // of that
+	acked uint64          // the highest acknowledged
+	value string          // its value
 	seqs  map[uint64]bool
-	seqOf map[string]uint64 // of the acknowledged values
+	seqOf map[string]uint64 // sequence numbers of the acknowledged values
 }
 
 func (h *history) write(t *testing.T, j *journal.Journal, id journal.ID, value string) {
@@ -43,7 +43,7 @@ func (h *history) write(t *testing.T, j *journal.Journal, id journal.ID, value s
 	}
 }
 
-// present is what is certain of an entry at a moment.
+// present is what is certain about an entry at a moment.
 type present struct {
 	acked uint64
 	value string
@@ -55,8 +55,8 @@ func (h *history) now() present {
 	return present{h.acked, h.value}
 }
 
-// A power cut at a random moment under load takes nothing that was acknowledged, leaves
-// nothing half done, and leaves a journal that verifies (contracts 1, 5, 7 and 13).
+// A power cut at a random moment under load loses nothing that was acknowledged, leaves nothing half
+// done, and leaves a journal that passes its checks (contracts 1, 5, 7 and 13).
 func TestPowerCutsUnderLoad(t *testing.T) {
 	for _, kept := range []int{0, 50, 100} {
 		t.Run(fmt.Sprint(kept, " percent kept"), func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestPowerCutsUnderLoad(t *testing.T) {
 	}
 }
 
-// cutPower runs one life of a journal under load and returns what a crash leaves of it,
-// checked.
+// cutPower runs one life of a journal under load, cuts the power, and checks and returns what the crash
+// leaves.
 func cutPower(t *testing.T, rng *rand.Rand, fs *vfs.MemFS, histories []*history, life, kept int) *vfs.MemFS {
 	j, err := journal.Open(journal.Options{Dir: dir, FS: fs, Fatal: func(err error) { t.Error(err) }})
 	no(t, err)
@@ -136,8 +136,8 @@ func examine(t *testing.T, fs *vfs.MemFS, histories []*history, before []present
 		case state.Kind != journal.Unknown && !h.begun[state.Value]:
 			t.Errorf("entry %d holds %q, which nobody wrote", e, state.Value)
 		}
-		// The numbers that the lost rest of that life gave out are free again: the world
-		// goes on from the crash.
+		// The sequence numbers that the lost part of that life used are free again: the test goes on
+		// from the crash.
 		clear(h.seqs)
 		h.acked, h.value = max(state.Seq, h.seqOf[state.Value]), state.Value
 	}

@@ -26,19 +26,18 @@ import (
 
 var everyDamage = flag.Bool("damage.all", false, "damage the files at every offset, not at a sample")
 
-// sampled is how many offsets of a file are tried unless all are.
+// sampled is how many offsets of a file are tried, unless all are.
 const sampled = 150
 
-// hangs is how long a damaged journal may take: far longer than it does on a machine that is
-// busy.
+// hangs bounds how long a damaged journal may take. It is far longer than a busy machine needs.
 const hangs = 5 * time.Minute
 
-// victim is a directory that is going to be damaged.
+// victim is a directory to damage.
 type victim struct {
 	name  string
 	files map[string]string
-	older map[string]string // what files of the same name held before
-	want  string            // what it holds
+	older map[string]string // former contents of files with the same name
+	want  string            // dump of the contents
 }
 
 func readAll(t testing.TB, fs vfs.FS) map[string]string {
@@ -56,7 +55,7 @@ func tryReadAll(fs vfs.FS) (map[string]string, error) {
 	}
 	for _, name := range names {
 		f, err := fs.Open(fs.PathJoin(dir, name))
-		if errors.Is(err, os.ErrNotExist) { // Pebble has tidied up meanwhile
+		if errors.Is(err, os.ErrNotExist) { // Pebble has removed it meanwhile
 			return tryReadAll(fs)
 		}
 		if err != nil {
@@ -72,7 +71,7 @@ func tryReadAll(fs vfs.FS) (map[string]string, error) {
 	return files, nil
 }
 
-// later adds to older what has changed since.
+// later adds to older the contents that have changed since.
 func (v *victim) later(files map[string]string) {
 	for name, text := range files {
 		if old, ok := v.older[name]; !ok || old == v.files[name] {
@@ -81,9 +80,9 @@ func (v *victim) later(files map[string]string) {
 	}
 }
 
-// victims are a directory that was closed, one whose process was killed, one whose
-// process was killed with several logs not yet in tables, and one whose log has room
-// left, as it has on a real file system.
+// victims returns directories: one that was closed, one whose process was killed, one whose process was
+// killed with several logs not yet in tables, and one whose log has room left, as on a real file
+// system.
 func victims(t testing.TB) []*victim {
 	t.Helper()
 	var all []*victim
@@ -120,7 +119,7 @@ func victims(t testing.TB) []*victim {
 		}
 		if name == "killed with room left" {
 			logs := slices.DeleteFunc(slices.Sorted(maps.Keys(v.files)), func(n string) bool { return !strings.HasSuffix(n, ".log") })
-			v.files[logs[len(logs)-1]] += strings.Repeat("\x00", 40_000) // more than one of a log's blocks
+			v.files[logs[len(logs)-1]] += strings.Repeat("\x00", 40_000) // more than one block of a log
 		}
 		all = append(all, v)
 	}
@@ -154,7 +153,7 @@ func (v *victim) damages(rng *rand.Rand) []damage {
 	return all
 }
 
-// offsets are all of a small file, and a sample of a big one.
+// offsets returns all offsets of a small file, and a sample of a large one's.
 func offsets(rng *rand.Rand, size int) []int {
 	if *everyDamage || size <= sampled {
 		sampleOf := make([]int, size)
@@ -166,7 +165,7 @@ func offsets(rng *rand.Rand, size int) []int {
 	return rng.Perm(size)[:sampled/fewer]
 }
 
-// suffer opens the damaged directory, reads all of it and says how that ended.
+// suffer opens the damaged directory, reads all of it and describes the outcome.
 func (v *victim) suffer(d damage) (outcome string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,8 +206,8 @@ func (v *victim) suffer(d damage) (outcome string) {
 	return "intact"
 }
 
-// onlyCopiesAreUnknown reports whether a dump differs from another one in copies and receipts
-// of which nothing is known, or a listing (contract 4), and in nothing else.
+// onlyCopiesAreUnknown reports whether a dump differs from another one only in copies and receipts that
+// are unknown, or in a listing (contract 4).
 func onlyCopiesAreUnknown(want, got string) bool {
 	if want == got {
 		return false
@@ -238,7 +237,7 @@ func onlyCopiesAreUnknown(want, got string) bool {
 	return len(rest) == 0
 }
 
-// removedFrom names a file that is not there any more, or not as the damage left it.
+// removedFrom names a file that is gone, or no longer as the damage left it.
 func (v *victim) removedFrom(fs vfs.FS, d damage) string {
 	left, err := tryReadAll(fs)
 	if err != nil {
@@ -274,7 +273,7 @@ func (v *victim) write(fs vfs.FS, d damage) error {
 	return err
 }
 
-// onDisk is a disk with the directory, damaged.
+// onDisk returns a disk with the damaged directory.
 func (v *victim) onDisk(t testing.TB, d damage) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -282,7 +281,7 @@ func (v *victim) onDisk(t testing.TB, d damage) *vfs.MemFS {
 	return mem
 }
 
-// diskWith is a disk with some files in the journal's directory.
+// diskWith returns a disk with the given files in the journal's directory.
 func diskWith(t testing.TB, files map[string]string) *vfs.MemFS {
 	t.Helper()
 	return (&victim{files: files}).onDisk(t, damage{})
@@ -301,8 +300,7 @@ func refused(where string, err error) string {
 	return where + ": other"
 }
 
-// contract 4: whatever happens to any one file, the journal is as it was or says that it
-// is not.
+// contract 4: after damage to any one file, the journal is as before or reports the damage.
 func TestEveryDamageIsNoticed(t *testing.T) {
 	for _, v := range victims(t) {
 		t.Run(v.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// bury makes a write to an entry that is dead at once.
+// bury makes a write to an entry, and dead-letters it at once.
 func bury(t *testing.T, j *journal.Journal, id journal.ID, value string, kind journal.DeadKind) uint64 {
 	t.Helper()
 	w := put(t, j, id, value)
@@ -19,7 +19,7 @@ func bury(t *testing.T, j *journal.Journal, id journal.ID, value string, kind jo
 	return w.Seq
 }
 
-// supersededBy is what the dead letters say, by their numbers.
+// supersededBy returns SupersededBy of all dead letters, by sequence number.
 func supersededBy(t *testing.T, j *journal.Journal) map[uint64]uint64 {
 	t.Helper()
 	letters, err := j.DeadLetters(0, 1000)
@@ -39,8 +39,8 @@ func wantSuperseded(t *testing.T, j *journal.Journal, want map[uint64]uint64) {
 	check(t, j)
 }
 
-// A write that settles supersedes the dead letters of its entry from before it, durably, and
-// no others. Their values stay.
+// A write that settles durably supersedes its entry's older dead letters, and no others. Their values
+// stay.
 func TestASettledWriteSupersedesDeadLetters(t *testing.T) {
 	for name, settles := range map[string]func(*testing.T, *journal.Journal, journal.ID) uint64{
 		"a put": func(t *testing.T, j *journal.Journal, id journal.ID) uint64 {
@@ -79,7 +79,7 @@ func TestASettledWriteSupersedesDeadLetters(t *testing.T) {
 					t.Errorf("%+v", letter)
 				}
 			}
-			// A dead letter that comes later is superseded by none of these.
+			// None of these writes supersedes a later dead letter.
 			later := bury(t, j, key("a"), "dead", journal.Refused)
 			want[later] = 0
 			wantSuperseded(t, j, want)
@@ -87,7 +87,7 @@ func TestASettledWriteSupersedesDeadLetters(t *testing.T) {
 	}
 }
 
-// Only force retries a dead letter that is superseded.
+// Only force retries a superseded dead letter.
 func TestRetryOfASupersededDeadLetter(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	dead := bury(t, j, key("a"), "dead", journal.Refused)
@@ -99,7 +99,7 @@ func TestRetryOfASupersededDeadLetter(t *testing.T) {
 			t.Errorf("retry of %d: %v", seq, err)
 		}
 	}
-	put(t, j, key("a"), "new") // which the mark does not name
+	put(t, j, key("a"), "new") // the mark does not name it
 	latest := settle(t, j, key("a"))
 	if _, err := j.Retry(dead, w.Seq); !errors.Is(err, journal.ErrNewer) {
 		t.Errorf("retry over the write that has superseded it, and a later one: %v", err)
@@ -113,7 +113,7 @@ func TestRetryOfASupersededDeadLetter(t *testing.T) {
 	check(t, j)
 }
 
-// However much there is to mark, no batch is much larger for it.
+// No batch becomes much larger, regardless of how many dead letters there are to mark.
 func TestLargeDeadLettersAreSuperseded(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	want := make(map[uint64]uint64)
@@ -132,8 +132,8 @@ func TestLargeDeadLettersAreSuperseded(t *testing.T) {
 	}
 }
 
-// A write may settle before the dead letters are known, just after a start, and an older
-// botwired has marked none.
+// Just after a start, a write may settle before the dead letters are known. An older botwired has
+// marked none.
 func TestDeadLettersAreSupersededAtTheStart(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A retry undoes no write that is known to be newer, unless its caller says which it may undo.
+// A retry undoes no write known to be newer, unless the caller allows it.
 func TestRetryUndoesNoNewerWrite(t *testing.T) {
 	a := key("a")
 	remove := func(t *testing.T, j *journal.Journal) journal.Write {

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// The process has no file descriptor left when the log is full and the next one begins.
-// Writes wait, and the journal does not end (contract 2).
+// The process has no free file descriptor when the log is full and the next one begins. Writes wait,
+// and the journal does not end (contract 2).
 func TestNoDescriptorEndsNothing(t *testing.T) {
 	refused := make(chan struct{})
 	var once sync.Once

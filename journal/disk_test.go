@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A copy that a person wants gone is gone, and nothing that is pending goes with it.
+// Forget drops the copy that a person wants to drop, and no pending write.
 func TestForgettingOneEntry(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	for _, k := range []string{"a", "b", "c"} {
@@ -34,7 +34,8 @@ func TestForgettingOneEntry(t *testing.T) {
 	check(t, j)
 }
 
-// Nobody else may have the copies of a suspect namespace: only a person gives one of them up.
+// Upstream may not have the entries of a suspect namespace: only a person's request drops one of their
+// copies.
 func TestForgettingOneEntryOfASuspectNamespace(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	rows := confirmed(t, j, "ns", 40)
@@ -62,7 +63,7 @@ func TestDiskUsage(t *testing.T) {
 	}
 }
 
-// The status says since when a person is waited for.
+// The status shows since when a dead letter has been waiting for a person.
 func TestOldestOpenDeadLetter(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	wantOldest := func(want uint64) {

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 7: upstream may hold what readers have seen since the copy was made.
+// contract 7: upstream may hold a state that readers have seen since the copy was made.
 func TestBuriedInDoubt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -43,7 +43,7 @@ func TestBuriedInDoubt(t *testing.T) {
 	}
 }
 
-// The doubt is not over with a write that a newer one has superseded.
+// The doubt does not end when a newer write supersedes the write in doubt.
 func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -82,8 +82,8 @@ func TestPendingWriteInDoubtIsAnnounced(t *testing.T) {
 	}
 }
 
-// A listing that was confirmed time and again is old all the same when an entry of it is in
-// doubt, and the next one is a new one though it shows the same.
+// A listing counts as old when one of its entries is in doubt, even if it was confirmed repeatedly. The
+// next listing replaces it even if it shows the same.
 func TestListingInDoubtIsReplaced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

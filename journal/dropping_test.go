@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A copy that comes while copies are given up stays: the entry's pending write, which comes
-// after it, has its created_at from there.
+// A copy that arrives while copies are dropped stays: the entry's pending write, which arrives after
+// it, takes its created_at from the copy.
 func TestCopyThatComesWhileCopiesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -44,7 +44,7 @@ func TestCopyThatComesWhileCopiesAreGivenUp(t *testing.T) {
 	})
 }
 
-// contract 7: nobody is told of a dead letter that a power cut could take back.
+// contract 7: no caller sees a dead letter that a power cut could undo.
 func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 	for name, read := range map[string]func(*journal.Journal, journal.Write) (shown bool, err error){
 		"list": func(j *journal.Journal, _ journal.Write) (bool, error) {
@@ -86,8 +86,8 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 	}
 }
 
-// The journal judges whether there is room by one moment: it does not take the pending bytes
-// from before a batch, and the superseded ones from after it.
+// The journal checks the budget with values from one moment. It does not combine the pending bytes from
+// before a batch with the superseded ones from after it.
 func TestRoomIsJudgedOfOneMoment(t *testing.T) {
 	const value = 1000
 	j := open(t, vfs.NewMem(), func(o *journal.Options) { o.MaxBytes = 4*(value+journal.EntryMemory+10) + 2*journal.EntryMemory })

@@ -13,12 +13,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// stalling is a disk on which the syncs of the log can be made to wait.
+// stalling is a disk on which syncs of the log can be stalled.
 type stalling struct {
 	fs vfs.FS
 
 	mu      sync.Mutex
-	stalled chan struct{} // nil while they do not wait
+	stalled chan struct{} // nil while syncs are not stalled
 }
 
 func newStalling() *stalling {
@@ -51,8 +51,8 @@ func (s *stalling) stall() (goOn func()) {
 	}
 }
 
-// later makes a call on a goroutine of its own. ended reports whether the call is over, and
-// err then has its error.
+// later makes a call on another goroutine. ended reports whether the call has returned; then err has
+// its error.
 func later(call func() error) (ended func() bool, err *error) {
 	err = new(error)
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func later(call func() error) (ended func() bool, err *error) {
 	}, err
 }
 
-// Nobody reads a state that a power cut could take back (contract 7).
+// No reader sees a state that a power cut could undo (contract 7).
 func TestWriteIsNotReadBeforeItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -93,8 +93,8 @@ func TestWriteIsNotReadBeforeItIsDurable(t *testing.T) {
 	})
 }
 
-// A settled copy may come of upstream's answer, which nobody here has made durable
-// before: whoever reads it waits until it is (contract 7).
+// A settled copy may come from upstream's answer, which is not durable here yet. Readers wait until it
+// is (contract 7).
 func TestReadersWaitForTheFill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -117,8 +117,8 @@ func TestReadersWaitForTheFill(t *testing.T) {
 	})
 }
 
-// Nobody reads a listing that a power cut could take back, nor from an entry's copy being
-// gone that the listing does not show it (contract 7).
+// No reader sees a listing that a power cut could undo, and none can conclude from a missing copy that
+// the listing lacks the entry (contract 7).
 func TestReadersWaitForTheListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -142,7 +142,7 @@ func TestReadersWaitForTheListing(t *testing.T) {
 	})
 }
 
-// A condition that fails because of a write tells of that write: not before it is
+// A condition that fails because of a write reveals that write, so the refusal waits until the write is
 // durable (contracts 1 and 7).
 func TestRefusedConditionIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestRefusedConditionIsDurable(t *testing.T) {
 	})
 }
 
-// A listing that shows all there is, and not this entry, has shown that it is gone: a
-// read does not bring it back (contract 7).
+// A complete listing without this entry has shown that the entry is gone: a read must not bring it back
+// (contract 7).
 func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	_, err := j.Fill(key("a"), observed("1"), always)
@@ -180,8 +180,8 @@ func TestCopyOfWhatIsNoLongerListed(t *testing.T) {
 	expect(t, j, key("a"), journal.Absent, "")
 }
 
-// A listing that shows that many entries are gone is no long wait for anybody: their copies
-// go by changes of their own, and all of them do.
+// A listing that shows many entries as gone does not make readers wait long: separate changes remove
+// their copies, and all of them are removed.
 func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	const n = 1000
@@ -202,8 +202,8 @@ func TestManyCopiesThatAreNoLongerListed(t *testing.T) {
 	check(t, j)
 }
 
-// Upstream's clock may be behind the one here: the times that readers see of an entry do not go
-// back (contract 19).
+// Upstream's clock may be behind this host's. The times that readers see for an entry never go back
+// (contract 19).
 func TestTimeOfAFillNeverDecreases(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	put(t, j, key("a"), "1")

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// endings has a journal's endings told in their order, and what was new before each.
+// endings records a journal's endings in order, and what was written before each.
 func endings(j *journal.Journal) (told func() []any) {
 	var all []any
 	j.Subscribe(func(c journal.Change) {
@@ -27,7 +27,7 @@ func endings(j *journal.Journal) (told func() []any) {
 	}
 }
 
-// contract 13: the subscriber hears how each write has ended, once and as its receipt says it.
+// contract 13: the subscriber gets each write's ending once, and it matches the receipt.
 func TestEndings(t *testing.T) {
 	fs := vfs.NewMem()
 	j := reopen(t, fs)
@@ -37,7 +37,7 @@ func TestEndings(t *testing.T) {
 	no(t, j.Settle(settled))
 	old := put(t, j, key("k"), "1")
 	gone := remove(t, j, key("k"))
-	no(t, j.Settle(old)) // upstream has it, and a later write has taken its place here
+	no(t, j.Settle(old)) // upstream has it, and a later write has replaced it here
 	no(t, j.Settle(gone))
 	dead, dropped, beaten := put(t, j, key("dead"), "1"), put(t, j, key("dropped"), "12"), put(t, j, key("beaten"), "1")
 	no(t, j.DeadLetter(dead, journal.Failure{Status: 413, Reason: "too big"}))
@@ -46,7 +46,7 @@ func TestEndings(t *testing.T) {
 	again, err := j.Retry(dead.Seq, journal.AnyWrite)
 	no(t, err)
 	no(t, j.WriteThrough.Supersede(again.ID, again.Seq))
-	no(t, j.WriteThrough.EndDoubt(again.ID)) // of which nothing is left
+	no(t, j.WriteThrough.EndDoubt(again.ID)) // it leaves nothing
 	const overtaken = "upstream holds a later write, for which the journal had no room"
 	want := []any{
 		settled.Seq, journal.Ending{Seq: settled.Seq, Op: journal.Put, Bytes: 4, State: journal.ReceiptSettled},
@@ -64,7 +64,7 @@ func TestEndings(t *testing.T) {
 	}
 	for _, each := range got {
 		end, ok := each.(journal.Ending)
-		if !ok || end.Seq == dead.Seq { // whose receipt says now that it was retried
+		if !ok || end.Seq == dead.Seq { // its receipt now says that it was retried
 			continue
 		}
 		r, err := j.Receipts.Read(t.Context(), end.Seq)
@@ -75,7 +75,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// A write that the journal finds when it is opened is no new one. It ends like any.
+// A write that the journal finds at the start does not count as new. It ends like any other.
 func TestEndingOfAFoundWrite(t *testing.T) {
 	fs := vfs.NewMem()
 	before := open(t, fs)

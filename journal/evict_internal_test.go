@@ -26,8 +26,8 @@ func openInternal(t *testing.T, opts Options) *Journal {
 	return j
 }
 
-// A listing is removed under its namespace's copies lock: whoever was bringing it forward
-// meanwhile would leave a listing of one row in its place.
+// A listing is removed under its namespace's copies lock. Otherwise a concurrent update of the listing
+// would leave a listing of one row in its place.
 func TestListingIsRemovedUnderTheCopiesLock(t *testing.T) {
 	j := openInternal(t, Options{})
 	if err := j.BeginListing("ns").Commit([]Row{{Key: "a", ListBytes: 1, UpdatedAt: 20}}, true); err != nil {

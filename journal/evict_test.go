@@ -16,14 +16,14 @@ const copySize = 10 << 10
 
 func copies(o *journal.Options) { o.CopiesBytes = 100 * copySize }
 
-// learn keeps upstream's answer for an entry.
+// learn fills in upstream's answer for an entry.
 func learn(t *testing.T, j *journal.Journal, id journal.ID) {
 	t.Helper()
 	no(t, second(j.Fill(id, observed(strings.Repeat("x", copySize)), always)))
 }
 
-// Settled copies stay within their budget: the copies that were not used for the longest time
-// go, and all other records stay.
+// Settled copies stay within their budget: the least recently used ones are removed, and all other
+// records stay.
 func TestCopiesStayWithinTheirBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -73,8 +73,8 @@ func TestCopiesStayWithinTheirBudget(t *testing.T) {
 	})
 }
 
-// Copies that just fit are removed too: else they would all be read again for each that
-// comes.
+// Copies that just fit are also reduced. Otherwise every new copy would cost another pass over all of
+// them.
 func TestCopiesThatJustFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())
@@ -95,7 +95,7 @@ func TestCopiesThatJustFit(t *testing.T) {
 	})
 }
 
-// Listings count, and go whole.
+// Listings count toward the budget, and are removed whole.
 func TestListingsStayWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem(), copies)
@@ -127,7 +127,7 @@ func TestListingsStayWithinTheBudget(t *testing.T) {
 	})
 }
 
-// A pending entry has its created_at from its copy: the copy stays, whoever makes room.
+// A pending entry takes its created_at from its copy: the copy stays even if room is needed.
 func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem(), copies)
@@ -161,8 +161,9 @@ func TestPendingEntryKeepsItsCreatedAt(t *testing.T) {
 	})
 }
 
-// A write that settles while a listing is removed, or an answer of upstream's, and before the removal is
-// durable, does not leave a listing of itself only in its place: it would pass for all that upstream holds.
+// If a write settles, or upstream's answer arrives, while a listing is removed and the removal is not
+// durable yet, it must not create a listing with only its own row. That would pass for everything
+// upstream holds.
 func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
 	for name, brings := range map[string]func(*journal.Journal, journal.Write) error{
 		"a write": (*journal.Journal).Settle,

@@ -14,26 +14,26 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// EntryMemory is what the budget counts for a pending write beside its namespace, key and
-// value.
+// EntryMemory is the number of bytes that the budget counts for a pending write on top of its
+// namespace, key and value.
 const EntryMemory = entryMemory
 
-// WithoutPause is o without the pauses on a full disk and over a damaged table.
+// WithoutPause returns o without the pauses for a full disk and a damaged table.
 func WithoutPause(o Options) Options {
 	o.fullDiskPause = 1
 	return o
 }
 
-// Rebuild is the part of [Journal.Run] that makes the index.
+// Rebuild runs the part of [Journal.Run] that builds the index.
 func (j *Journal) Rebuild(ctx context.Context) error {
 	return j.use(func() error { return j.rebuild(ctx) })
 }
 
-// errChecked refuses the change in whose place a check was made.
+// errChecked makes the store refuse the change that runs a check.
 var errChecked = errors.New("checked")
 
-// Check compares, at one moment, the state record in the store with what a scan of
-// the same store finds, and what the journal keeps in memory with both.
+// Check compares, at one moment, the state record in the store with a scan of the store, and both with
+// the journal's memory.
 func (j *Journal) Check() error {
 	var found error
 	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
@@ -102,7 +102,7 @@ func (d *deadIndex) check(db pebble.Reader) error {
 	return err
 }
 
-// Unmark takes the mark off a dead letter that a later write has superseded.
+// Unmark removes the mark from a superseded dead letter.
 func (j *Journal) Unmark(seq uint64) error {
 	l, err := readDead(j.store.DB(), seq)
 	if err != nil {
@@ -115,13 +115,13 @@ func (j *Journal) Unmark(seq uint64) error {
 	}))
 }
 
-// DB is Pebble, behind the journal's back.
+// DB returns Pebble, bypassing the journal.
 func (j *Journal) DB() *pebble.DB { return j.store.DB().(*pebble.DB) }
 
-// Batches is how many batches were applied.
+// Batches returns how many batches were applied.
 func (j *Journal) Batches() uint64 { return j.store.Totals().Batches }
 
-// Damage changes the store behind the journal's back: value nil removes the record.
+// Damage changes the store directly; value nil removes the record.
 func (j *Journal) Damage(key string, value []byte) error {
 	if value == nil {
 		return j.DB().Delete([]byte(key), pebble.Sync)
@@ -129,7 +129,7 @@ func (j *Journal) Damage(key string, value []byte) error {
 	return j.DB().Set([]byte(key), value, pebble.Sync)
 }
 
-// Flip changes one bit of a record's last field behind the journal's back.
+// Flip changes one bit of a record's last field directly in the store.
 func (j *Journal) Flip(key string) error {
 	value, closer, err := j.DB().Get([]byte(key))
 	if err != nil {
@@ -140,42 +140,42 @@ func (j *Journal) Flip(key string) error {
 	return errors.Join(closer.Close(), j.Damage(key, changed))
 }
 
-// AloneEnv is set for a test's own process, see alone.
+// AloneEnv is set in a test's separate process: see alone.
 const AloneEnv = "JOURNAL_TEST_ALONE"
 
-// PendingKey is the key of a pending write's record.
+// PendingKey returns the key of a pending write's record.
 func PendingKey(id ID, seq uint64) string { return string(record.PendingKey(id, seq)) }
 
-// DeadKey is the key of a dead letter's record.
+// DeadKey returns the key of a dead letter's record.
 func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
-// NotDurable is how many entries and listings readers wait for.
+// NotDurable returns how many entries and listings make readers wait.
 func (j *Journal) NotDurable() int {
 	j.pending.readers.RLock()
 	defer j.pending.readers.RUnlock()
 	return len(j.copies.notDurable)
 }
 
-// FlushTables has Pebble write its tables.
+// FlushTables makes Pebble write its tables.
 func (j *Journal) FlushTables() error { return j.DB().Flush() }
 
-// RotateLog has Pebble begin a new log, and write the old one's records into a table.
+// RotateLog makes Pebble begin a new log, and write the old one's records into a table.
 func (j *Journal) RotateLog() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the table is not waited for
+	cancel() // do not wait for the table
 	if err := j.store.Flush(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// MarkNow marks what is durable, as happens by itself after a second.
+// MarkNow writes the mark, as the timer does within a second.
 func (j *Journal) MarkNow() { j.store.MarkNow() }
 
-// DropCopies gives up the settled copies, as happens under disk pressure.
+// DropCopies drops the settled copies, as under disk pressure.
 func (j *Journal) DropCopies() error { return j.evictor.dropAll(context.Background()) }
 
-// CopiesLocked reports whether anybody holds the copies lock of a namespace.
+// CopiesLocked reports whether the copies lock of a namespace is held.
 func (j *Journal) CopiesLocked(namespace string) bool {
 	s := j.copies.stripe(namespace)
 	if !s.TryLock() {
@@ -185,13 +185,13 @@ func (j *Journal) CopiesLocked(namespace string) bool {
 	return false
 }
 
-// PendingRecords is how many records of pending writes the store holds.
+// PendingRecords returns how many records of pending writes the store holds.
 func (j *Journal) PendingRecords() (n int, err error) {
 	_, err = store.Count(j.DB(), func(ID, record.Version) error { n++; return nil })
 	return n, err
 }
 
-// ConfirmedAt makes an entry's copy, and the header of its namespace's listing, those of a time.
+// ConfirmedAt sets the confirmation time of an entry's copy, and of its namespace's listing.
 func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
 	seconds := float64(at.UnixMicro()) / 1e6
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
@@ -211,7 +211,7 @@ func (j *Journal) Evict(budget int64) error {
 	return err
 }
 
-// MaintainOnce does what Maintain does once a second.
+// MaintainOnce runs one round of Maintain.
 func (j *Journal) MaintainOnce() error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	return m.once(context.Background())

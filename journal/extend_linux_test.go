@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A log that is longer than what was written to it, as logs are on a real file system,
-// is read up to its end, by the next start and by a recovery.
+// A start and a recovery read a log up to its end even if the file is longer than its records, as on a
+// real file system.
 func TestLogWithRoomLeft(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "journal")
 	j, err := journal.Open(journal.Options{Dir: from})
@@ -43,7 +43,7 @@ func TestLogWithRoomLeft(t *testing.T) {
 		}
 		no(t, j.Check())
 	}
-	killed := copied(t, from) // as if the process had been
+	killed := copied(t, from) // as after a kill
 	check(killed)
 	check(killed) // what the first start made of it
 	recovered := copied(t, from)
@@ -56,8 +56,7 @@ func TestLogWithRoomLeft(t *testing.T) {
 	check(recovered)
 }
 
-// copied copies a journal that is open. Pebble may meanwhile remove a file that it needs no
-// more.
+// copied copies a journal that is open. Pebble may remove unneeded files meanwhile.
 func copied(t *testing.T, from string) (to string) {
 	t.Helper()
 	for {

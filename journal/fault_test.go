@@ -13,8 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// failing is a disk that can be told to fail some operations, and what the journal
-// says of it.
+// failing is a disk that can fail chosen operations, and what the journal reports about it.
 type failing struct {
 	mem   *vfs.MemFS
 	fs    vfs.FS
@@ -52,8 +51,8 @@ func (f *failing) open(t *testing.T) *journal.Journal {
 	return j
 }
 
-// mustHaveFailed checks contract 2: Fatal was called once, with one line, and nothing
-// is acknowledged any more, though the disk works again.
+// mustHaveFailed checks contract 2: Fatal was called once, with one line, and nothing more is
+// acknowledged even though the disk works again.
 func (f *failing) mustHaveFailed(t *testing.T, j *journal.Journal) {
 	t.Helper()
 	<-f.said
@@ -137,7 +136,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 	}
 }
 
-// writeMuch writes until it fails, at most more than a memory table and log hold.
+// writeMuch writes until a write fails, or until it has written more than a memtable and a log hold.
 func writeMuch(j *journal.Journal) error {
 	value := strings.Repeat("x", 64<<10)
 	for i := range 400 {
@@ -148,8 +147,8 @@ func writeMuch(j *journal.Journal) error {
 	return nil
 }
 
-// A write that nobody waits for fails unseen. The next one must not run into Pebble's
-// panic, which net/http would swallow and which leaves Pebble locked.
+// The failure of a write that no caller waits for is not seen. The next write must not run into
+// Pebble's panic, which net/http would swallow and which leaves Pebble locked.
 func TestUnseenFailureOfTheLog(t *testing.T) {
 	f := newFailing(syscall.EIO, logWrite)
 	j := f.open(t)
@@ -162,7 +161,7 @@ func TestUnseenFailureOfTheLog(t *testing.T) {
 	f.mustHaveFailed(t, j)
 }
 
-// Tables are written in the background.
+// A failed table write in the background ends the journal.
 func TestFailureInTheBackgroundEndsTheJournal(t *testing.T) {
 	for name, fails := range map[string]func(errorfs.Op) bool{
 		"table":  func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") && isSync(op) },
@@ -173,13 +172,13 @@ func TestFailureInTheBackgroundEndsTheJournal(t *testing.T) {
 			j := f.open(t)
 			put(t, j, key("a"), "1")
 			f.fault.On()
-			no(t, j.RotateLog()) // and nobody waits for the table, which may never come
+			no(t, j.RotateLog()) // do not wait for the table, which may never be written
 			f.mustHaveFailed(t, j)
 		})
 	}
 }
 
-// contract 3: a disk that is full for Pebble's background work is waited out.
+// contract 3: the journal waits while the disk is full for Pebble's background work.
 func TestFullDiskInTheBackgroundIsWaitedOut(t *testing.T) {
 	var mu sync.Mutex
 	tries := 0

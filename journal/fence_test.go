@@ -14,12 +14,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// foreign is another host's state, which upstream shows with a time.
+// foreign returns another host's state, as upstream shows it with a time.
 func foreign(value string, at float64) journal.Observation {
 	return journal.Observation{Value: value, ListBytes: len(value), CreatedAt: at - 1, UpdatedAt: at}
 }
 
-// lettersOf are the dead letters of a journal with their values.
+// lettersOf returns the dead letters of a journal with their values.
 func lettersOf(t *testing.T, j *journal.Journal) (letters []journal.DeadLetter) {
 	t.Helper()
 	list, err := j.DeadLetters(0, 1000)
@@ -35,8 +35,8 @@ func lettersOf(t *testing.T, j *journal.Journal) (letters []journal.DeadLetter) 
 	return letters
 }
 
-// contract 17: the journal says what a write is based on, also beneath pending writes and after
-// a restart.
+// contract 17: the journal knows what a write is based on, even under pending writes and after a
+// restart.
 func TestBase(t *testing.T) {
 	a := key("a")
 	known := func(value string, origin journal.Origin) journal.Base {
@@ -57,7 +57,7 @@ func TestBase(t *testing.T) {
 			fill(t, j)
 			for _, value := range []string{"1", "2"} {
 				w := put(t, j, a, value)
-				w.SentAfter = 7 // no later than what is known
+				w.SentAfter = 7 // no later than the known time
 				no(t, j.Settle(w))
 			}
 		}, known("2", journal.Origin{Seq: 2, After: 20})},
@@ -96,7 +96,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// An absence is not known while upstream may yet carry out a put.
+// An absence is unknown while upstream may yet carry out a put.
 func TestBaseInDoubt(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	no(t, j.BeginListing("ns").Commit(rows("b"), true))
@@ -106,8 +106,8 @@ func TestBaseInDoubt(t *testing.T) {
 	}
 }
 
-// contract 17: the write that another host's has beaten is kept with both values and times, and
-// readers see the winner at once.
+// contract 17: a write that loses to another host's is kept with both values and times, and readers see
+// the winner at once.
 func TestLose(t *testing.T) {
 	a := key("a")
 	for name, before := range map[string]func(*testing.T, *journal.Journal){
@@ -163,8 +163,8 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// A newer write stays pending; the older one has left its receipt before. The newer one was made
-// before the state was known, and is not based on it.
+// A newer write stays pending, and the older one has its receipt already. The newer one was made before
+// the state was known, so it is not based on it.
 func TestLoseWithANewerWrite(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -184,7 +184,7 @@ func TestLoseWithANewerWrite(t *testing.T) {
 	}
 }
 
-// A copy that gives way leaves no dead letter, and says so in its receipt.
+// A copy that gives way leaves no dead letter, and its receipt says superseded.
 func TestLoseOfACopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "copy", ListBytes: 4, WrittenAt: 5, LosesTies: true})
@@ -198,7 +198,7 @@ func TestLoseOfACopy(t *testing.T) {
 	check(t, j)
 }
 
-// What upstream may yet carry out leaves the entry in doubt: readers ask upstream.
+// Requests that upstream may yet carry out leave the entry in doubt: readers ask upstream.
 func TestLoseInDoubt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -217,7 +217,7 @@ func TestLoseInDoubt(t *testing.T) {
 	}
 }
 
-// contract 7: nobody reads the winner before it is durable.
+// contract 7: no reader sees the winner before it is durable.
 func TestReadersWaitForTheWinner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -238,7 +238,7 @@ func TestReadersWaitForTheWinner(t *testing.T) {
 	})
 }
 
-// The subscriber hears of the winner.
+// The journal announces the winner to the subscriber.
 func TestTheWinnerIsAnnounced(t *testing.T) {
 	j := reopen(t, vfs.NewMem())
 	var changes []journal.Change
@@ -252,7 +252,8 @@ func TestTheWinnerIsAnnounced(t *testing.T) {
 	}
 }
 
-// contract 17: what a write overwrites is kept first, with both values and times, and only once.
+// contract 17: a state about to be overwritten is kept first, with both values and times, and only
+// once.
 func TestOverrule(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -292,7 +293,7 @@ func TestOverrule(t *testing.T) {
 	check(t, j)
 }
 
-// Another host's states take no room of the writes, and the oldest of them go first.
+// Other hosts' states take no room from writes, and the oldest of them are removed first.
 func TestOverruledStatesAreBounded(t *testing.T) {
 	const budget = 80 << 10
 	fs := vfs.NewCrashableMem()
@@ -326,8 +327,8 @@ func TestOverruledStatesAreBounded(t *testing.T) {
 	no(t, j.Fence.KeepOverwritten(a, foreign("more", 20), "written earlier"))
 }
 
-// contract 3: a host whose writes lose one after another goes on taking writes. Of those that have
-// lost, the oldest go first.
+// contract 3: a host whose writes keep losing still takes writes. The oldest of the losing writes are
+// removed first.
 func TestALongConflictFillsNoJournal(t *testing.T) {
 	const budget = 80 << 10
 	fs := vfs.NewCrashableMem()
@@ -351,7 +352,7 @@ func TestALongConflictFillsNoJournal(t *testing.T) {
 	}
 }
 
-// A person may decide on another host's state: it comes back if forced.
+// A person may decide on another host's state: a forced retry brings it back.
 func TestDecisionOnAnOverruledState(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "mine")
@@ -377,8 +378,7 @@ func TestDecisionOnAnOverruledState(t *testing.T) {
 	check(t, j)
 }
 
-// A dead letter that is retried without force keeps the time of its write, by which the fence
-// goes.
+// A dead letter that is retried without force keeps its write's time, which the fence compares.
 func TestARetryKeepsItsTime(t *testing.T) {
 	for name, force := range map[string]bool{"unforced": false, "forced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -401,8 +401,8 @@ func TestARetryKeepsItsTime(t *testing.T) {
 	}
 }
 
-// The time by which the fence goes is the caller's own, whatever the clock did before; the entry's
-// time never goes back.
+// The fence compares the caller's own time, even if the clock jumped before. The entry's time never
+// goes back.
 func TestWrittenAt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

@@ -55,7 +55,7 @@ func TestOvertakenFillIsDropped(t *testing.T) {
 	expect(t, j, a, journal.Settled, "1")
 }
 
-// A fill tells of its change, so that of two for the same entry one is overtaken.
+// A fill announces its change, so that of two concurrent fills of an entry one is dropped.
 func TestFillIsAChange(t *testing.T) {
 	changes := 0
 	j := open(t, vfs.NewMem())
@@ -70,8 +70,8 @@ func TestFillIsAChange(t *testing.T) {
 	}
 }
 
-// So does a fill that keeps nothing. On a nearly full disk the journal does not keep
-// upstream's answer, and yet no reader may get an earlier one, or an absence (contract 7).
+// A fill that keeps nothing also announces a change. On a nearly full disk the journal does not keep
+// upstream's answer, but no reader may get an earlier one, or an absence (contract 7).
 func TestFillThatKeepsNothingIsAChange(t *testing.T) {
 	var changes []journal.ID
 	d := &disk{FS: vfs.NewMem()}
@@ -96,7 +96,7 @@ func rows(keys ...string) []journal.Row {
 	return out
 }
 
-// listed is the settled listing's keys.
+// listed returns the keys of the settled listing.
 func listed(t *testing.T, j *journal.Journal) []string {
 	t.Helper()
 	l, ok, err := j.Listing("ns", allRows)
@@ -139,7 +139,7 @@ func TestListingIsBroughtForward(t *testing.T) {
 	}
 }
 
-// contract 8: a write that settles while upstream makes its listing may be missing from it.
+// contract 8: upstream's listing may lack a write that settles while upstream makes it.
 func TestWriteSettlesWhileListing(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	put(t, j, key("old"), "1")
@@ -157,8 +157,8 @@ func TestWriteSettlesWhileListing(t *testing.T) {
 	}
 }
 
-// contract 7: a listing asked for before, and answered after, another one was taken may
-// be the older of the two.
+// contract 7: a listing requested before another one, but answered after that one was taken, may be the
+// older of the two.
 func TestOvertakenListingIsDropped(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	slow, cancelled := j.BeginListing("ns"), j.BeginListing("ns")
@@ -176,7 +176,7 @@ func TestOvertakenListingIsDropped(t *testing.T) {
 	}
 }
 
-// A row's time does not go back, whatever upstream's clock does (contract 19).
+// A row's time never goes back, regardless of upstream's clock (contract 19).
 func TestListingTimesNeverDecrease(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "1")
@@ -190,8 +190,7 @@ func TestListingTimesNeverDecrease(t *testing.T) {
 	}
 }
 
-// A write that has just reached upstream is its newest, though upstream's clock may be
-// ahead of the one here.
+// A write that has just reached upstream is listed as the newest, even if upstream's clock is ahead.
 func TestSettledWriteIsListedFirst(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	ahead := float64(time.Now().Unix() + 3600)

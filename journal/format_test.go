@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contents are the files under a directory.
+// contents returns the files under a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -33,7 +33,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// contract 21: a directory that is not of this format is refused unmodified.
+// contract 21: a directory of another format is refused and stays unmodified.
 func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"newer format":       {"FORMAT": "botwired journal 6\n", "MANIFEST-000001": "x"},
@@ -85,7 +85,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 			mustBeInUse(t, opts)
 			no(t, first.Close())
 
-			// A process that only holds the lock leaves the files alone.
+			// A process that only holds the lock does not touch the files.
 			lock, err := pebble.LockDirectory(opts.Dir, fs)
 			no(t, err)
 			before := contents(t, filepath.Dir(opts.Dir))
@@ -109,18 +109,18 @@ func mustBeInUse(t *testing.T, opts journal.Options) {
 	}
 }
 
-// A power cut at any moment of the first start leaves a directory that starts.
+// After a power cut at any moment of the first start, the directory can be opened.
 func TestCreationCutOff(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := vfs.NewCrashableMem()
-	var mu sync.Mutex // Pebble has goroutines of its own
+	var mu sync.Mutex // Pebble has its own goroutines
 	var clones []*vfs.MemFS
 	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			// Not 50: Pebble relies on a directory keeping the order of its changes, and
-			// names a manifest before the manifest's own entry is synced.
+			// Not 50: Pebble assumes that a directory keeps the order of its changes. It names a
+			// manifest before the manifest's own directory entry is synced.
 			for _, kept := range []int{0, 100} {
 				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While the disk has no room for copies, what upstream confirms is copied all the same if a newer
-// write to the entry waits: after a restart the newer write is compared with what upstream holds,
-// and the journal has to know that no other host wrote that.
+// On a disk without room for copies, a confirmed write is still copied if a newer write to the entry is
+// pending. After a restart the newer write is compared with upstream's state, and the journal must know
+// that no other host wrote that.
 func TestBaseOfANewerWriteOutlivesAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const reserve = 1 << 20

@@ -20,11 +20,11 @@ import (
 
 var update = flag.Bool("update", false, "make the golden directory of the present format anew")
 
-// presentFormat is the version that -update makes. Nobody makes the directories of older
-// formats again: released versions have left such ones on disks.
+// presentFormat is the version that -update writes. Directories of older formats are never rewritten,
+// because released versions have left such directories on disks.
 const presentFormat = 5
 
-// fill gives a journal some of everything, in tables and in logs.
+// fill puts some of everything into a journal, in tables and in logs.
 func fill(t testing.TB, j *journal.Journal) {
 	t.Helper()
 	listing := j.BeginListing("ns")
@@ -54,7 +54,7 @@ func fill(t testing.TB, j *journal.Journal) {
 	fillFenced(t, j)
 }
 
-// fillFenced gives a journal what the fence leaves.
+// fillFenced puts the fence's records into a journal.
 func fillFenced(t testing.TB, j *journal.Journal) {
 	t.Helper()
 	lost := put(t, j, key("lost"), "value of lost")
@@ -70,7 +70,7 @@ func fillFenced(t testing.TB, j *journal.Journal) {
 	no(t, j.Settle(late))
 }
 
-// dump shows every record of a journal, a line each.
+// dump lists every record of a journal, one per line.
 func dump(t testing.TB, j *journal.Journal) string {
 	t.Helper()
 	text, err := tryDump(j)
@@ -144,7 +144,7 @@ func tryDump(j *journal.Journal) (string, error) {
 	return b.String(), err
 }
 
-// dumpFenced shows what the fence goes by.
+// dumpFenced lists the data that the fence compares.
 func dumpFenced(to io.Writer, j *journal.Journal, id journal.ID) error {
 	w, ok, err := j.Newest(id)
 	if ok && (w.WrittenAt != w.UpdatedAt || w.LosesTies || w.Fenced) {
@@ -160,7 +160,7 @@ func dumpFenced(to io.Writer, j *journal.Journal, id journal.ID) error {
 	return err
 }
 
-// dumpReceipts shows the receipts of the writes that have ended.
+// dumpReceipts lists the receipts of the writes that have ended.
 func dumpReceipts(to io.Writer, j *journal.Journal) error {
 	for seq := uint64(1); seq <= min(j.Stats().LastSeq, 50); seq++ { // a recovery leaves a large gap
 		r, err := j.Receipts.Read(context.Background(), seq)
@@ -202,7 +202,7 @@ func makeGolden(t *testing.T, version int) {
 	}
 }
 
-// contract 21: every format that was released can be opened, and holds what it held.
+// contract 21: every released format can be opened, with its contents intact.
 func TestGoldenDirectories(t *testing.T) {
 	if *update {
 		makeGolden(t, presentFormat)
@@ -216,7 +216,7 @@ func TestGoldenDirectories(t *testing.T) {
 			}
 			want, err := os.ReadFile(goldenDir(version) + ".txt")
 			no(t, err)
-			for range 2 { // as it was, and as the first opening has left it
+			for range 2 { // first as released, then as the first opening has left it
 				j, err := journal.Open(journal.Options{Dir: at})
 				no(t, err)
 				no(t, j.Run(t.Context()))
@@ -230,7 +230,7 @@ func TestGoldenDirectories(t *testing.T) {
 	}
 }
 
-// pebbleVersion is the version of Pebble's format that the names of a directory show.
+// pebbleVersion returns the version of Pebble's format that a directory's file names show.
 func pebbleVersion(t *testing.T, names []string) string {
 	t.Helper()
 	version := ""
@@ -245,8 +245,8 @@ func pebbleVersion(t *testing.T, names []string) string {
 	return version
 }
 
-// contract 21: the version of Pebble's own format is pinned. A newer library that raised it
-// would make every older botwired call a healthy journal damaged.
+// contract 21: the version of Pebble's own format is pinned. If a newer library raised it, every older
+// botwired would call a healthy journal damaged.
 func TestPebbleFormatIsPinned(t *testing.T) {
 	fs := vfs.NewMem()
 	open(t, fs)

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// gathered runs a test in which the calls of one group come while a sync is stalled, in
-// their order. It opens the journal, and end lets the sync go on.
+// gathered runs a test in which the calls of one group arrive, in order, while a sync is stalled. It
+// opens the journal, and end lets the sync continue.
 func gathered(t *testing.T, test func(t *testing.T, j *journal.Journal, end func()), change ...func(*journal.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,8 +35,7 @@ func putting(j *journal.Journal, id journal.ID, value string) func() error {
 	}
 }
 
-// Writers that wait together are journaled in one batch, in their order, and each gets its
-// own answer.
+// Writers that wait together are journaled in one batch, in order, and each gets its own answer.
 func TestGroup(t *testing.T) {
 	gathered(t, func(t *testing.T, j *journal.Journal, end func()) {
 		before := j.Batches()
@@ -72,8 +71,7 @@ func TestGroup(t *testing.T) {
 	}, budget(5000))
 }
 
-// Other changes than writes find in the store what gathered before them, and wait for the
-// same sync.
+// Changes other than writes find the earlier gathered changes in the store, and wait for the same sync.
 func TestChangesBetweenWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -96,7 +94,7 @@ func TestChangesBetweenWrites(t *testing.T) {
 		}
 		expect(t, j, key("a"), journal.Value, "2")
 		expect(t, j, key("settles"), journal.Settled, "1")
-		put(t, j, key("b"), "1") // takes the superseded record along
+		put(t, j, key("b"), "1") // it also removes the superseded record
 		if pending := j.Stats().Pending; pending != 3 {
 			t.Errorf("%d are pending", pending)
 		}
@@ -104,7 +102,7 @@ func TestChangesBetweenWrites(t *testing.T) {
 	})
 }
 
-// A write that waits for its fsync replaces another one: only the newest counts.
+// If a write that waits for its fsync replaces another one, only the newest counts.
 func TestBudgetCountsAnEntryOnce(t *testing.T) {
 	const ten = "0123456789"
 	size := journal.EntryMemory + len("ns") + len("a") + len(ten)
@@ -126,7 +124,7 @@ func TestBudgetCountsAnEntryOnce(t *testing.T) {
 	}, budget(2*size+journal.EntryMemory+len("ns")+len("first")+1))
 }
 
-// Readers of an entry whose write is dead-lettered wait until that is durable (contract 7).
+// Readers of an entry wait until its dead letter is durable (contract 7).
 func TestReadersWaitForTheDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()

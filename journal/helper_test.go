@@ -16,8 +16,8 @@ func key(format string, args ...any) journal.ID {
 	return journal.ID{Namespace: "ns", Key: fmt.Sprintf(format, args...)}
 }
 
-// reopen opens the journal of a file system and does not rebuild it. A disk that
-// fails is the test's failure.
+// reopen opens the journal of a file system without rebuilding the index. A disk failure fails the
+// test.
 func reopen(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Journal {
 	t.Helper()
 	opts := journal.Options{
@@ -39,7 +39,7 @@ func reopen(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.
 	return j
 }
 
-// open opens the journal of a file system and rebuilds it.
+// open opens the journal of a file system and rebuilds the index.
 func open(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Journal {
 	t.Helper()
 	j := reopen(t, fs, change...)
@@ -49,10 +49,10 @@ func open(t testing.TB, fs vfs.FS, change ...func(*journal.Options)) *journal.Jo
 	return j
 }
 
-// crash is what a power cut leaves that keeps nothing that was not synced.
 // allRows is more rows than a test's listing has.
 const allRows = 1 << 40
 
+// crash returns what a power cut leaves that loses all unsynced data.
 func crash(fs *vfs.MemFS) *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCfg{}) }
 
 func put(t testing.TB, j *journal.Journal, id journal.ID, value string) journal.Write {
@@ -94,7 +94,7 @@ func lookup(t testing.TB, j *journal.Journal, id journal.ID) journal.State {
 	return state
 }
 
-// expect fails the test unless the entry is of the kind and has the value.
+// expect fails the test unless the entry has this kind and value.
 func expect(t testing.TB, j *journal.Journal, id journal.ID, kind journal.Kind, value string) journal.State {
 	t.Helper()
 	state := lookup(t, j, id)
@@ -119,7 +119,7 @@ func check(t testing.TB, j *journal.Journal) {
 	}
 }
 
-// overlayOf is the pending writes of a namespace.
+// overlayOf returns the pending writes of a namespace.
 func overlayOf(j *journal.Journal, namespace string) (pending []journal.Pending, err error) {
 	err = j.VisitPending(namespace, func(p journal.Pending) { pending = append(pending, p) })
 	return pending, err
@@ -134,7 +134,7 @@ func no(t testing.TB, err error) {
 	}
 }
 
-// entriesOf are the entries in doubt, without the contents.
+// entriesOf returns the entries in doubt, without the contents.
 func entriesOf(doubts []journal.Doubtful) (ids []journal.ID) {
 	for _, d := range doubts {
 		ids = append(ids, d.ID)

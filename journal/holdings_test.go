@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// The journal knows its holdings before the index is rebuilt, and counts an entry once.
+// Holdings works before the index is rebuilt, and counts each entry once.
 func TestHoldings(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(*journal.Journal)

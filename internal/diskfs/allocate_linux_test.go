@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// onDisk is how many bytes a file takes on the disk.
+// onDisk returns how many bytes a file takes on disk.
 func onDisk(info vfs.FileInfo) (n int64, ok bool) {
 	stat, ok := info.(os.FileInfo).Sys().(*syscall.Stat_t)
 	if !ok {

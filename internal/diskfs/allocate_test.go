@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A file that takes room takes it on the disk, whether or not the system can allocate it.
+// WriteFull takes the space on disk even if the system cannot allocate it.
 func TestWriteFull(t *testing.T) {
 	const size = zeroAhead + 4096
 	for name, create := range map[string]func(string) error{

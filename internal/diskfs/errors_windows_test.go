@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Windows' own numbers of a full disk and of a locked file, as the standard library returns them.
+// Windows' own error numbers for a full disk and a locked file, as the standard library returns them.
 func TestWindowsErrors(t *testing.T) {
 	for number, want := range map[syscall.Errno]struct{ full, locked bool }{112: {full: true}, 39: {full: true}, 1295: {full: true}, 32: {locked: true}, 5: {}} {
 		err := &fs.PathError{Op: "write", Path: "file", Err: number}

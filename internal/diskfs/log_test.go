@@ -13,7 +13,7 @@ type recorder struct {
 	vfs.File
 	content []byte
 	times   []int
-	end     int // of what was written at the end
+	end     int // end of the written part
 	fails   bool
 }
 
@@ -40,12 +40,11 @@ func (f *recorder) put(b []byte, at int) (int, error) {
 	return copy(f.content[at:], b), nil
 }
 
-// A new log is filled with zeros ahead of its records and nowhere else, as far as it has
-// been allocated.
+// A new log is filled with zeros only ahead of its records, and only as far as it is allocated.
 func TestNewLogIsFilledAhead(t *testing.T) {
 	for name, test := range map[string]struct {
 		room  int64
-		write int // bytes at a time
+		write int // bytes per write
 		fails bool
 	}{
 		"small records":                {room: 3*zeroAhead + 77, write: 331},

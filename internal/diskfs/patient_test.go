@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// shortFS has no free descriptor until a moment. Like the operating system's, its
-// ReuseForWrite has renamed the file when it finds that out.
+// shortFS has no free descriptor until a given time. Like the operating system, its ReuseForWrite
+// renames the file before it fails.
 type shortFS struct {
 	vfs.FS
 	err   error
@@ -79,7 +79,7 @@ func (s shortFS) List(dir string) ([]string, error) {
 	return s.FS.List(dir)
 }
 
-// openers are all ways to open something.
+// openers are all ways to open a file, a directory or a lock.
 var openers = map[string]func(vfs.FS) (io.Closer, error){
 	"Create":        func(fs vfs.FS) (io.Closer, error) { return fs.Create("new", vfs.WriteCategoryUnspecified) },
 	"Open":          func(fs vfs.FS) (io.Closer, error) { return fs.Open("old") },
@@ -92,7 +92,7 @@ var openers = map[string]func(vfs.FS) (io.Closer, error){
 	"List": func(fs vfs.FS) (io.Closer, error) { _, err := fs.List(""); return io.NopCloser(nil), err },
 }
 
-// Every way to open a file waits for a free descriptor, and for nothing else (contract 2).
+// Every way to open a file waits for a free descriptor, and only for that (contract 2).
 func TestNoDescriptorIsNoFailedDisk(t *testing.T) {
 	const short = 10 * time.Second
 	for name, open := range openers {
@@ -128,7 +128,7 @@ func TestNoDescriptorIsNoFailedDisk(t *testing.T) {
 	}
 }
 
-// However many wait, the log has one line about a shortage, and one about the next.
+// One shortage gets one log line, regardless of how many callers wait; the next shortage gets another.
 func TestShortageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A table from memory that found no room is tried again before tables are merged, and
-// a merge under way gives back what it has taken (contract 3).
+// After a table from memory found no room, it is retried before tables are merged, and a merge in
+// progress frees the room that it has taken (contract 3).
 func TestTurnsOnAFullDisk(t *testing.T) {
 	const pause = time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type element struct {
 
 type table = hashtable.Table[element, *element]
 
-// A table and a map that are changed alike hold the same.
+// A table behaves like a map under the same operations.
 func TestLikeAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var tab table
@@ -43,8 +43,8 @@ func TestLikeAMap(t *testing.T) {
 	}
 }
 
-// What is in the table from the beginning of a walk to its end is visited, however the
-// table grows and changes meanwhile.
+// A walk visits every element that is in the table from its beginning to its end, even if the table
+// grows and changes meanwhile.
 func TestWalkAmidChanges(t *testing.T) {
 	var tab table
 	for i := range 3_000 {
@@ -55,7 +55,7 @@ func TestWalkAmidChanges(t *testing.T) {
 	come, gone := 0, 0
 	for cursor, done := 0, false; !done; {
 		cursor, done = tab.Walk(cursor, 10, func(e *element) { visited[e.Key()] = true })
-		for range 3 { // faster than this, the walk would never end
+		for range 3 { // with more, the walk would never end
 			tab.Insert(fmt.Sprint("comes", come), &element{})
 			come++
 		}
@@ -83,8 +83,8 @@ func TestEmptyTable(t *testing.T) {
 	}
 }
 
-// The package's reason: what a million elements of 80 bytes cost in a table and in a map, and how
-// long the longest insertions take. A map has no [hashtable.Table.Walk], either.
+// The reason for the package: the cost of a million elements of 80 bytes in a table and in a map, and
+// the time of the longest insertions. A map also has no [hashtable.Table.Walk].
 func BenchmarkAMillion(b *testing.B) {
 	const n = 1_000_000
 	type mapped struct { // the same element, without the link
@@ -137,7 +137,7 @@ func BenchmarkAMillion(b *testing.B) {
 	})
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes of heap are in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
