@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// walk are the keys of the test's namespace, some at a time.
+// walk returns the keys of the test's namespace, in steps of most keys.
 func walk(t testing.TB, j *journal.Journal, most int) (names []string, l journal.Listed) {
 	t.Helper()
 	for last := ""; ; {
@@ -29,7 +29,7 @@ func walk(t testing.TB, j *journal.Journal, most int) (names []string, l journal
 	}
 }
 
-// known makes something known of an entry, in one of several ways.
+// known makes an entry known, in one of several ways.
 func known(t testing.TB, j *journal.Journal, id journal.ID, way int) {
 	t.Helper()
 	if way&1 != 0 {
@@ -44,8 +44,8 @@ func known(t testing.TB, j *journal.Journal, id journal.ID, way int) {
 	}
 }
 
-// A walk meets every key that has a pending write, a copy or a row, once and in order, however
-// long its steps are. The records of pending writes are in another order.
+// A walk meets every key with a pending write, a copy or a row, once and in order, for any step size.
+// The records of pending writes are sorted differently.
 func TestKeysInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
@@ -56,7 +56,7 @@ func TestKeysInOrder(t *testing.T) {
 			name := make([]byte, 1+random.IntN(5))
 			for i := range name {
 				name[i] = "-./0a_"[random.IntN(6)]
-				if name[i] == '/' { // no key has one
+				if name[i] == '/' { // keys contain no slash
 					name[i] = '.'
 				}
 			}
@@ -86,7 +86,7 @@ func TestKeysInOrder(t *testing.T) {
 	}
 }
 
-// A write that settles during a walk is met all the same, wherever the walk is.
+// A walk meets a write that settles meanwhile, at any position.
 func TestKeysWhileWritesSettle(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	const n = 30
@@ -111,7 +111,7 @@ func TestKeysWhileWritesSettle(t *testing.T) {
 	}
 }
 
-// A listing confirms the copies that it shows with upstream's own time of them, and no others.
+// A listing confirms the copies for which it shows upstream's own time, and no others.
 func TestKeysThatAListingConfirms(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	for i, o := range []*journal.Observation{observed("same"), observed("other time"), observed("size"), observed("unlisted")} {

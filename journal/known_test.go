@@ -12,7 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// entriesKnown are the keys of the test's namespace with a prefix, some at a time.
+// entriesKnown returns the known entries of the test's namespace with a prefix, in steps of most
+// entries.
 func entriesKnown(t testing.TB, j *journal.Journal, prefix string, most int) (found []journal.Known) {
 	t.Helper()
 	for last := ""; ; {
@@ -26,8 +27,7 @@ func entriesKnown(t testing.TB, j *journal.Journal, prefix string, most int) (fo
 	}
 }
 
-// The entries with a prefix of which the journal knows come in order, each entry once, however long the
-// steps are.
+// The known entries with a prefix come in order, each once, for any step size.
 func TestKnownEntriesWithAPrefix(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
@@ -95,7 +95,7 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 	}
 }
 
-// Of two names of which one goes on with a hyphen, the longer one's records come first.
+// If one name continues another with a hyphen, the longer one's records come first.
 func TestNamespacesInOrder(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	want := []string{"-", "a", "a-", "a--b", "a-b", "a0", "ab", "b"}

@@ -13,8 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// layout makes a victim with its records in such tables and logs as Pebble seldom brings
-// about.
+// layout makes a victim with records in tables and logs that Pebble rarely produces.
 type layout struct {
 	*heldTables
 	victim *victim
@@ -28,7 +27,7 @@ func (l *layout) copies() {
 	no(l.t, second(l.j.Fill(key("settled%d", l.steps%8), observed(fmt.Sprint("copy, step ", l.steps)), always)))
 }
 
-// everything makes some of each kind of change.
+// everything makes every kind of change.
 func (l *layout) everything() {
 	t, j, i := l.t, l.j, l.steps
 	l.copies()
@@ -45,7 +44,7 @@ func (l *layout) writes() {
 	put(l.t, l.j, key("pending%d", l.steps%8), fmt.Sprint("pending, step ", l.steps))
 }
 
-// step makes changes of the layout's kind.
+// step makes the changes of the layout.
 func (l *layout) step() {
 	l.t.Helper()
 	l.steps++
@@ -53,31 +52,31 @@ func (l *layout) step() {
 	l.victim.later(readAll(l.t, l.FS))
 }
 
-// other makes a change that hides nothing.
+// other makes a change that replaces no earlier record.
 func (l *layout) other() { l.learn("other", "other") }
 
-// nextLog begins a log. The table of the one before waits.
+// nextLog begins a log. The previous log's table waits.
 func (l *layout) nextLog() {
 	l.t.Helper()
 	l.rotate()
 	<-l.waiting
 }
 
-// table writes the table that waits, and has the next one wait.
+// table writes the waiting table, and makes the next one wait.
 func (l *layout) table() {
 	l.allow <- struct{}{}
 	<-l.waiting
 	l.victim.later(readAll(l.t, l.FS))
 }
 
-// lastTable writes the table that waits, when there is no next one.
+// lastTable writes the waiting table if there is no next one.
 func (l *layout) lastTable() {
 	l.t.Helper()
 	l.enter()
 	l.victim.later(readAll(l.t, l.FS))
 }
 
-// lays say in which tables and logs the steps come to lie.
+// lays map each name to the steps that produce its tables and logs.
 var lays = map[string]func(*layout){
 	"in three logs": func(l *layout) {
 		l.step()
@@ -157,7 +156,7 @@ func layouts(t *testing.T) []*victim {
 	return all
 }
 
-// startedAgain is what is left of a victim that was started and killed once more.
+// startedAgain returns the remains of a victim that was started and killed once more.
 func startedAgain(t *testing.T, of *victim) *victim {
 	t.Helper()
 	v := &victim{name: of.name + ", started again", older: make(map[string]string)}
@@ -171,13 +170,12 @@ func startedAgain(t *testing.T, of *victim) *victim {
 	return v
 }
 
-// newLogReader reads a log or a manifest by the type that Pebble gives a log's number and
-// hides.
+// newLogReader reads a log or a manifest. Pebble hides N, the type of a log's number.
 func newLogReader[N ~uint64](of func(io.Reader, N) *record.Reader, r io.Reader, number uint64) *record.Reader {
 	return of(r, N(number))
 }
 
-// boundaries are where the records of a log or a manifest begin, and where the last one
+// boundaries returns the offsets where the records of a log or a manifest begin, and where the last one
 // ends.
 func boundaries(name, text string) (at []int) {
 	var number uint64
@@ -197,17 +195,17 @@ func boundaries(name, text string) (at []int) {
 
 const (
 	page        = 4096
-	chunkHeader = 19 // the longest that a record begins with
-	logNumberAt = 7  // where in it the log's number is
+	chunkHeader = 19 // the maximum size of a record's header
+	logNumberAt = 7  // the offset of the log's number in it
 )
 
-// faults are damages that whole pages or records suffer, and the bits of the headers of
-// records: all of them if every is set, else those that make a log's number another one.
+// faults returns damage to whole pages and records, and to single bits of record headers: all bits if
+// every is set, otherwise those that change a log's number.
 func (v *victim) faults(every bool) []damage {
 	var all []damage
 	for name, text := range v.files {
 		for other, its := range v.files {
-			// Of two tables of one length, Pebble takes either for the other.
+			// Pebble cannot tell two tables of the same length apart.
 			if other != name && kindOf(other) == kindOf(name) && (kindOf(name) != ".sst" || len(its) != len(text)) {
 				all = append(all, damage{what: "swapped", file: name, text: its})
 			}
@@ -248,8 +246,8 @@ func kindOf(name string) string {
 	return strings.TrimRight(name, "-0123456789")
 }
 
-// contract 4: whatever happens to any one file, however the records lie in tables and
-// logs, the journal is as it was or says that it is not.
+// contract 4: after damage to any one file, with any layout of tables and logs, the journal is as
+// before or reports the damage.
 func TestEveryFaultOfALayoutIsNoticed(t *testing.T) {
 	for _, v := range append(layouts(t), victims(t)...) {
 		t.Run(v.name, func(t *testing.T) {

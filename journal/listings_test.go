@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 9: what a complete listing did not hold, and no write since has made, is absent as
-// of then, also after a crash.
+// contract 9: an entry that a complete listing lacks, and that no write has made since, is absent as of
+// that listing, even after a crash.
 func TestAbsenceByListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -36,14 +36,14 @@ func TestAbsenceByListing(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		at = time.Now()
-		no(t, j.BeginListing("ns").Commit(rows("b"), true)) // changes nothing on the disk
+		no(t, j.BeginListing("ns").Commit(rows("b"), true)) // it changes nothing on disk
 		if state := expect(t, j, a, journal.Absent, ""); !state.ConfirmedAt.Equal(at.Round(0)) {
 			t.Errorf("confirmed at %v, want %v", state.ConfirmedAt, at)
 		}
 	})
 }
 
-// A write, and what becomes of it, ends an absence, also where no copy is kept.
+// A write and its outcome end an absence, even if no copy is kept.
 func TestAbsenceEndsWithAWrite(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	no(t, j.BeginListing("ns").Commit(nil, true))
@@ -68,7 +68,7 @@ func TestAbsenceEndsWithAWrite(t *testing.T) {
 	expect(t, j, key("other"), journal.Unknown, "")
 }
 
-// contract 8: a write that settles while upstream is asked for a listing is no absence in it.
+// contract 8: a write that settles while upstream makes a listing is not absent in it.
 func TestWriteOvertakesAnAbsence(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a, b := key("a"), key("b")
@@ -85,7 +85,7 @@ func TestWriteOvertakesAnAbsence(t *testing.T) {
 	expect(t, j, a, journal.Unknown, "")
 }
 
-// Nobody knows that upstream does not hold an entry in doubt, during the doubt and after it.
+// An entry in doubt never counts as absent, neither during the doubt nor after it.
 func TestNoAbsenceInDoubt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -99,7 +99,7 @@ func TestNoAbsenceInDoubt(t *testing.T) {
 		}
 		expect(t, j, b, journal.Absent, "")
 	}
-	no(t, j.BeginListing("ns").Commit(nil, true)) // it may land after that
+	no(t, j.BeginListing("ns").Commit(nil, true)) // the write may land after that
 	expect(t, j, a, journal.Unknown, "")
 	under := j.BeginListing("ns")
 	no(t, j.WriteThrough.EndDoubt(a))
@@ -111,7 +111,7 @@ func TestNoAbsenceInDoubt(t *testing.T) {
 	expect(t, j, a, journal.Absent, "")
 }
 
-// A listing lacks the copies that are not there, or not what it shows.
+// Lacks returns keys whose copy is missing or differs from the listing.
 func TestLacks(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	want := func(keys ...string) {
@@ -133,7 +133,7 @@ func TestLacks(t *testing.T) {
 	settle(t, j, key("b"))
 	settle(t, j, key("c"))
 	want()
-	// Upstream has a time of its own for c, and another value of a.
+	// Upstream has another time for c, and another value for a.
 	no(t, j.BeginListing("ns").Commit([]journal.Row{{Key: "a", ListBytes: 1, UpdatedAt: 40}, {Key: "c", ListBytes: 1, UpdatedAt: 50}}, true))
 	want("a")
 	no(t, j.DropCopies())

@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Nobody holds a namespace's copies lock while a sync is under way: not for a change, not
-// for an answer that changes nothing, and not for a refusal.
+// No caller holds a namespace's copies lock during a sync: not for a change, an answer that changes
+// nothing, or a refusal.
 func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 	never := func() bool { return false }
 	for name, call := range map[string]func(*journal.Journal, journal.Write) func() error{
@@ -81,8 +81,8 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 	}
 }
 
-// Of two who retry a dead letter at the same time, the second one is refused, and holds up
-// nobody while it waits for the first one's sync.
+// If two callers retry a dead letter at the same time, the second one is refused, and blocks nobody
+// while it waits for the first one's sync.
 func TestRefusedRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()
@@ -113,8 +113,8 @@ func TestRefusedRetry(t *testing.T) {
 	})
 }
 
-// While a namespace is walked over, its entries can be written: a walk holds the lock for
-// some hundreds of entries at a time.
+// Entries can be written during a walk of their namespace: a walk holds the lock for some hundreds of
+// entries at a time.
 func TestWalkLetsWritersIn(t *testing.T) {
 	const entries, atOnce = 3000, 1024
 	j := open(t, vfs.NewMem())

@@ -13,6 +13,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(journal.AloneEnv) != "" {
 		os.Exit(m.Run())
 	}
-	// Pebble does not stop its watch over slow disks when it cannot open a store.
+	// Pebble does not stop its monitor of slow disks if it cannot open a store.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"))
 }

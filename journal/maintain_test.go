@@ -24,7 +24,7 @@ func maintain(t *testing.T, j *journal.Journal, d time.Duration) {
 	no(t, j.Maintain(ctx))
 }
 
-// size is what the files of a directory take.
+// size returns the total size of a directory's files.
 func size(t *testing.T, fs vfs.FS) (bytes int64) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -37,7 +37,7 @@ func size(t *testing.T, fs vfs.FS) (bytes int64) {
 	return bytes
 }
 
-// noise is text that no compression makes small.
+// noise returns text that does not compress.
 func noise(n int) string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -47,7 +47,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-// reserve is the free space below which a disk is nearly full for manyWrites' journal.
+// reserve is DiskReserve for manyWrites' journal.
 const reserve = 1 << 20
 
 // manyWrites opens a journal with n pending writes of 100 KiB, on a disk with room.
@@ -63,11 +63,11 @@ func manyWrites(t *testing.T, n int) (d *disk, j *journal.Journal, writes []jour
 	return d, j, writes
 }
 
-// Writes that are deleted upstream and pending no more give their room back.
+// The space of settled or dead-lettered writes is freed.
 func TestDrainedJournalShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, j, writes := manyWrites(t, 100)
-		// The following changes stay in memory, and the tables as they are.
+		// The following changes stay in memory, and the tables stay unchanged.
 		for _, w := range writes {
 			no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}))
 			no(t, j.Discard(w.Seq))
@@ -79,7 +79,7 @@ func TestDrainedJournalShrinks(t *testing.T) {
 	})
 }
 
-// A journal that has room for many records in memory, and has nothing to do, leaves the disk alone.
+// An idle journal with many records in memory writes nothing to the disk.
 func TestIdleJournalWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int64
@@ -102,8 +102,8 @@ func TestIdleJournalWritesNothing(t *testing.T) {
 	})
 }
 
-// contract 3: writes that were still pending when the disk became full give their room back
-// once they are drained, though no write has come since.
+// contract 3: writes that were still pending when the disk became full free their space once they are
+// drained, even without a new write.
 func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, j, writes := manyWrites(t, 200)
@@ -125,7 +125,7 @@ func TestFullDiskGivesBackWhatIsDrained(t *testing.T) {
 	})
 }
 
-// contract 3: while the disk is nearly full, settled copies give way to writes.
+// contract 3: while the disk is nearly full, settled copies are removed to make room for writes.
 func TestFullDiskGivesUpCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, j, writes := manyWrites(t, 200)

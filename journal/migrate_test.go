@@ -16,7 +16,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// ofFormat is a file system with the golden directory of a format, and what it holds.
+// ofFormat returns a file system with the golden directory of a format, and its contents.
 func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
 	t.Helper()
 	mem = vfs.NewCrashableMem()
@@ -33,16 +33,16 @@ func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
 	return mem, string(text)
 }
 
-// sampledMoments is the step between the moments of which a test starts a journal. It is
-// odd: of the two moments of each change, the power cut keeps everything at the second.
+// sampledMoments is the step between the moments that a test checks. It is odd because each change has
+// two moments, and at the second the power cut keeps everything.
 const sampledMoments = fewer | 1
 
-// atChanges calls do with what a power cut leaves at the changes that use makes to the file
-// system: at one in step of two moments for each change.
+// atChanges cuts the power at the changes that use makes to the file system, at every step-th of two
+// moments for each change, and calls do with the remains.
 func atChanges(t *testing.T, mem *vfs.MemFS, step int, use func(vfs.FS), do func(i int, fs *vfs.MemFS)) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
-	var mu sync.Mutex // Pebble changes files in the background too
+	var mu sync.Mutex // Pebble also changes files in the background
 	var clones []*vfs.MemFS
 	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -66,8 +66,8 @@ func atChanges(t *testing.T, mem *vfs.MemFS, step int, use func(vfs.FS), do func
 	}
 }
 
-// contract 21: a migration that is cut off anywhere leaves a directory that starts with
-// all it held, and in the end no checkpoint.
+// contract 21: after a migration that is cut off anywhere, the directory starts with all its contents,
+// and in the end no checkpoint is left.
 func TestMigrationCutOff(t *testing.T) {
 	mem, want := ofFormat(t, 1)
 	migrate := func(fs vfs.FS) {
@@ -93,8 +93,8 @@ func TestMigrationCutOff(t *testing.T) {
 	})
 }
 
-// contract 21: from before the format changes until the migrated store is in use, all
-// of the older one is kept beside it, and would survive a power cut.
+// contract 21: from before the format changes until the migrated store is in use, a complete copy of
+// the old store exists, and would survive a power cut.
 func TestMigrationKeepsACheckpoint(t *testing.T) {
 	mem, want := ofFormat(t, 1)
 	migrate := func(fs vfs.FS) {
@@ -126,7 +126,7 @@ func TestMigrationKeepsACheckpoint(t *testing.T) {
 	}
 }
 
-// A store that cannot be checked is not migrated: the directory keeps its format.
+// A store that fails its checks is not migrated: the directory keeps its format.
 func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 	mem, _ := ofFormat(t, 1)
 	files := readAll(t, mem)

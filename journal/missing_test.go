@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 7: what a person decides counts.
+// contract 7: a person's decision counts.
 func TestForgettingBelievesUpstream(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs, limits)
@@ -34,7 +34,8 @@ func TestForgettingBelievesUpstream(t *testing.T) {
 	}
 }
 
-// An incomplete listing says nothing of what it lacks, but for keys that it would have.
+// An incomplete listing says nothing about the entries that it lacks, except those new enough to be
+// listed.
 func TestIncompleteListingsAndSuspects(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	rows := confirmed(t, j, "ns", 40)
@@ -55,7 +56,7 @@ func TestIncompleteListingsAndSuspects(t *testing.T) {
 	wantKept(t, j, "ns", 40, 10, false)
 }
 
-// The last copies of what upstream has lost are not given up for want of room.
+// The last copies of entries that upstream has lost are not removed to make room.
 func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
 	for name, giveUp := range map[string]func(*journal.Journal) error{
 		"budget":    func(j *journal.Journal) error { return j.Evict(1) },
@@ -73,7 +74,7 @@ func TestCopiesOfASuspectNamespaceAreKept(t *testing.T) {
 	}
 }
 
-// A fence that shows an older state moves no reader back either: the write that has lost ends.
+// Even if the fence shows an older state, readers do not go back: the write that has lost ends.
 func TestAnOlderStateBeatsNoCopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	answered(t, j, shown("2", 200), "2", journal.NotRejected)
@@ -90,8 +91,8 @@ func TestAnOlderStateBeatsNoCopy(t *testing.T) {
 	expect(t, j, key("a"), journal.Settled, "3")
 }
 
-// Where no listing was kept when upstream lost a namespace, its empty list is no proof that it
-// never held an entry (contract 9).
+// If no listing was kept when upstream lost a namespace, its empty list does not prove that it never
+// held an entry (contract 9).
 func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs, limits)
@@ -106,8 +107,8 @@ func TestASuspectNamespaceProvesNoAbsence(t *testing.T) {
 	}
 }
 
-// Upstream that has lost its writes is not believed about one entry, be the limits as they may. What
-// a write has made since upstream was asked counts, and an empty namespace is no suspect.
+// If upstream has lost writes, the journal rejects even the absence of one entry, regardless of the
+// limits. Writes made since upstream was asked count, and an empty namespace is not suspect.
 func TestDistrustKeepsEverything(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs, limits)

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// model is what a journal should hold, said simply.
+// model is a simple model of a journal's contents.
 type model struct {
 	pending map[journal.ID]journal.Write
 	settled map[journal.ID]string
@@ -35,7 +35,7 @@ type play struct {
 	log   []string
 }
 
-// Any sequence of operations and power cuts leaves what the model says.
+// After any sequence of operations and power cuts, the journal matches the model.
 func TestRandomOperations(t *testing.T) {
 	for seed := range uint64(40 / fewer) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -102,7 +102,7 @@ func (p *play) settle(id journal.ID) {
 		p.model.sent[id] = true
 	}
 	if p.rng.IntN(4) == 0 {
-		return // unanswered
+		return // there is no answer
 	}
 	overtaken := p.rng.IntN(3) == 0
 	if overtaken {
@@ -115,7 +115,7 @@ func (p *play) settle(id journal.ID) {
 	p.settled(w)
 }
 
-// settled is what a confirmed write leaves.
+// settled updates the model after a confirmed write.
 func (p *play) settled(w journal.Write) {
 	p.row(w.Key, w.Op == journal.Put)
 	if w.Op == journal.Delete {
@@ -125,7 +125,7 @@ func (p *play) settled(w journal.Write) {
 	p.model.settled[w.ID] = w.Value
 }
 
-// row is what becomes of the listing when an entry's state is known.
+// row updates the listing when an entry's state becomes known.
 func (p *play) row(key string, present bool) {
 	if i := slices.Index(p.model.listing, key); i >= 0 {
 		p.model.listing = slices.Delete(p.model.listing, i, i+1)
@@ -146,7 +146,7 @@ func (p *play) bury(id journal.ID) {
 	delete(p.model.sent, id)
 }
 
-// lose has another host's state beat an entry's write, or the one before.
+// lose makes another host's state beat an entry's write, or the one before.
 func (p *play) lose(id journal.ID) {
 	w, ok := p.model.pending[id]
 	if !ok {
@@ -159,7 +159,7 @@ func (p *play) lose(id journal.ID) {
 	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20+float64(len(p.log))), "later"))
 	delete(p.model.sent, id)
 	if overtaken {
-		return // the newer write is compared with upstream by itself
+		return // the newer write is compared with upstream separately
 	}
 	delete(p.model.pending, id)
 	p.model.dead[w.Seq] = w
@@ -214,7 +214,7 @@ func (p *play) list() {
 	}
 }
 
-// decide retries or discards a dead letter, or one that is not there.
+// decide retries or discards a dead letter, or one that does not exist.
 func (p *play) decide() {
 	seq := uint64(1_000_000)
 	for s := range p.model.dead {

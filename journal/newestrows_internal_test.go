@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inListOrder sorts rows as a LIST shows them: an own write has no older time than those before
-// it, and the newest time comes first.
+// inListOrder sorts rows as a LIST shows them: the newest time comes first, and no own write has an
+// older time than the own writes before it.
 func inListOrder(rows []Row) []Row {
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.Origin.Seq, b.Origin.Seq) })
 	newest := 0.0
@@ -27,7 +27,7 @@ func inListOrder(rows []Row) []Row {
 	return rows
 }
 
-// A bounded listing begins as the whole one does, and knows whether it is whole.
+// A bounded listing is a prefix of the whole one, and knows if it is whole.
 func TestNewestRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Row
@@ -36,7 +36,7 @@ func TestNewestRows(t *testing.T) {
 			if rapid.Bool().Draw(t, "written here") {
 				row.Origin.Seq = uint64(rapid.IntRange(0, 100).Draw(t, "seq")*100 + i + 1)
 			} else {
-				row.UpdatedAt += float64(i) / 100 // of equal times, any row may come first
+				row.UpdatedAt += float64(i) / 100 // with equal times, any row may come first
 			}
 			all = append(all, row)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// together runs f n times at once.
+// together runs f n times concurrently.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -21,8 +21,8 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// contract 5 and 6: of all writes to an entry the one with the highest sequence number
-// stays, and a caller reads its own write or one that came after it.
+// contract 5 and 6: of all writes to an entry the one with the highest sequence number stays. A caller
+// reads its own write or a later one.
 func TestConcurrentWritesHaveOneOrder(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -56,8 +56,8 @@ func TestConcurrentWritesHaveOneOrder(t *testing.T) {
 	expect(t, open(t, crash(fs)), a, journal.Value, values[16*50])
 }
 
-// Writers race with a flusher that settles, buries and retries: reads never go back,
-// the totals hold at every moment, and nothing stays behind.
+// Writers race with a flusher that settles, dead-letters and retries. Reads never go back, the totals
+// are always right, and nothing is left over.
 func TestWritersRaceWithSettling(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -115,8 +115,8 @@ func TestWritersRaceWithSettling(t *testing.T) {
 	}
 }
 
-// carry settles and buries an entry's writes as a flusher does, one at a time, until
-// stopped and done.
+// carry settles and dead-letters an entry's writes like a flusher, one at a time, until it is stopped
+// and done.
 func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) {
 	stopped := false
 	for n := 0; ; n++ {
@@ -138,7 +138,7 @@ func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) 
 			if err = j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}); err == nil {
 				_, err = j.Retry(w.Seq, journal.AnyWrite)
 				if errors.Is(err, journal.ErrNoDeadLetter) {
-					err = nil // a newer write was waiting
+					err = nil // a newer write was pending
 				}
 			}
 		default:
@@ -151,7 +151,7 @@ func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) 
 	}
 }
 
-// Two fills and a write of one entry race, and leave nobody waiting.
+// Two fills and a write of one entry race, and no caller waits forever.
 func TestConcurrentFills(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")
@@ -181,7 +181,7 @@ func TestConcurrentFills(t *testing.T) {
 	}
 }
 
-// Compare-and-set between callers: of the callers that saw the same state, one wins.
+// Compare-and-set: of the callers that saw the same state, exactly one wins.
 func TestConditionalWritesExclude(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")
@@ -211,7 +211,7 @@ func TestConditionalWritesExclude(t *testing.T) {
 	}
 }
 
-// Calls under way when the journal is closed are finished; later ones are refused.
+// Calls in flight when the journal is closed are finished; later ones are refused.
 func TestCloseWaitsForCalls(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// wantOrigin expects the listing to say that the row of an entry is a write's, or (with 0)
-// another writer's.
+// wantOrigin checks that the listing attributes an entry's row to a write, or (with 0) to another
+// writer.
 func wantOrigin(t *testing.T, j *journal.Journal, name string, seq uint64) {
 	t.Helper()
 	l, ok, err := j.Listing("ns", allRows)
@@ -28,7 +28,7 @@ func wantOrigin(t *testing.T, j *journal.Journal, name string, seq uint64) {
 	t.Errorf("%s is not listed (%v)", name, ok)
 }
 
-// upstream's row of an entry, as it lists it at a time.
+// upstreamRow returns the row of a write as upstream lists it with a time.
 func upstreamRow(w journal.Write, at float64) journal.Row {
 	return journal.Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: at}
 }
@@ -38,8 +38,8 @@ func anew(t *testing.T, j *journal.Journal, rows ...journal.Row) {
 	no(t, j.BeginListing("ns").Commit(rows, true))
 }
 
-// contract 10: a listing knows which of its rows are this journal's writes for as long as
-// upstream holds them, also of a namespace that was not listed before, and after a restart.
+// contract 10: a listing knows which rows are this journal's writes for as long as upstream holds them,
+// even in a namespace that was not listed before, and after a restart.
 func TestAListingKnowsItsWrites(t *testing.T) {
 	for name, shown := range map[string]func(t *testing.T, j *journal.Journal, w journal.Write){
 		"by no listing yet": func(*testing.T, *journal.Journal, journal.Write) {},
@@ -64,15 +64,15 @@ func TestAListingKnowsItsWrites(t *testing.T) {
 			j = open(t, crash(fs))
 			anew(t, j, upstreamRow(w, 30))
 			wantOrigin(t, j, "a", w.Seq)
-			anew(t, j, upstreamRow(w, 31)) // another writer's of the same size
+			anew(t, j, upstreamRow(w, 31)) // another writer's row of the same size
 			wantOrigin(t, j, "a", 0)
-			anew(t, j, upstreamRow(w, 30)) // nor does it come back
+			anew(t, j, upstreamRow(w, 30)) // the origin does not come back
 			wantOrigin(t, j, "a", 0)
 		})
 	}
 }
 
-// What another writer has put in a write's place is not taken for the write.
+// Another writer's value that replaces a write does not count as the write.
 func TestAnotherWritersValueIsNotTheJournals(t *testing.T) {
 	other := &journal.Observation{Value: "2", ListBytes: 1, CreatedAt: 30, UpdatedAt: 30}
 	for name, shown := range map[string]func(t *testing.T, j *journal.Journal){
@@ -94,7 +94,8 @@ func TestAnotherWritersValueIsNotTheJournals(t *testing.T) {
 	}
 }
 
-// contract 10: writes that reach upstream in another order than theirs get times in theirs.
+// contract 10: writes that reach upstream in another order are listed with times in the order of the
+// writes.
 func TestListedTimesAreInTheOrderOfTheWrites(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a, b, c := put(t, j, key("a"), "1"), put(t, j, key("b"), "2"), put(t, j, key("c"), "3")
@@ -113,7 +114,7 @@ func TestListedTimesAreInTheOrderOfTheWrites(t *testing.T) {
 	}
 }
 
-// contract 19: nor does a listing show an older time than its entries' copies.
+// contract 19: a listing never shows an older time than its entries' copies.
 func TestTheFirstListingIsNotOlderThanItsCopies(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "1")

@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Whatever has become of other writes, a short list is the beginning of all pending writes.
+// A short list is a prefix of all pending writes, regardless of what happened to other writes.
 func TestPendingListOfRandomStates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	fs := vfs.NewMem()

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// modes remembers how directories are made.
+// modes records how directories are made.
 type modes struct {
 	vfs.FS
 	made map[os.FileMode]int
@@ -24,8 +24,8 @@ func (m *modes) MkdirAll(dir string, perm os.FileMode) error {
 	return m.FS.MkdirAll(dir, perm)
 }
 
-// Other users may not look into the journal, the checkpoint of a migration, or the copy that a
-// recovery keeps.
+// Other users cannot read the journal, the checkpoint of a migration, or the copy that a recovery
+// keeps.
 func TestEveryDirectoryIsMadePrivate(t *testing.T) {
 	for name, use := range map[string]func(vfs.FS) error{
 		"migration": func(fs vfs.FS) error {
@@ -52,7 +52,7 @@ func TestEveryDirectoryIsMadePrivate(t *testing.T) {
 	}
 }
 
-// A directory that was there before becomes private with the first use of it.
+// The first use makes an existing directory private.
 func TestDirectoryBecomesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean something else there")

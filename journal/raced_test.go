@@ -2,7 +2,6 @@
 
 package journal_test
 
-// fewer divides the numbers of damages, of power cuts, and of random lives that are tried. The race detector
-// makes the life of a journal after them ten times as long. It looks for races and not for
-// outcomes: a few lives have them all.
+// fewer divides the numbers of damages, power cuts and random lives to try. The race detector makes
+// each of them ten times as slow. It looks for races, not outcomes, so a few are enough.
 const fewer = 8

@@ -14,8 +14,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While the index is rebuilt all calls give right answers, and afterwards it is what a
-// model says.
+// During the rebuild of the index all calls answer correctly, and afterwards the index matches a model.
 func TestRebuildWhileServing(t *testing.T) {
 	const entries, spaces = 6000, 3
 	fs := vfs.NewCrashableMem()
@@ -61,7 +60,7 @@ func TestRebuildWhileServing(t *testing.T) {
 	compare(t, j, entries, id, old)
 }
 
-// act does one of several things to an entry, by its number.
+// act does one of several things to an entry, chosen by its number.
 func act(t *testing.T, j *journal.Journal, id journal.ID, i int) {
 	switch i % 4 {
 	case 0:
@@ -105,8 +104,8 @@ func compare(t *testing.T, j *journal.Journal, entries int, id func(int) journal
 	}
 }
 
-// An entry that is written and settled before the rebuild is looked up first, so that
-// its older records are known to be old.
+// An entry that is written and settled before the rebuild is looked up first, so that its older records
+// are known to be old.
 func TestWorkBeforeTheRebuild(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -129,10 +128,10 @@ func TestWorkBeforeTheRebuild(t *testing.T) {
 	}
 }
 
-// slowReads is a disk on which one read of a table waits, once it is told to.
+// slowReads is a disk on which one chosen read of a table waits.
 type slowReads struct {
 	vfs.FS
-	countdown atomic.Int64 // how many more reads there are up to the one that waits
+	countdown atomic.Int64 // number of reads before the one that waits
 	reached   chan struct{}
 	goOn      chan struct{}
 }
@@ -149,8 +148,8 @@ func newSlowReads(fs vfs.FS) *slowReads {
 	return s
 }
 
-// An entry that another caller looks up, and that settles, while its record is on its way
-// from the disk into the index, is not pending again.
+// An entry that another caller looks up and settles, while its record is being read into the index,
+// does not become pending again.
 func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 	for name, read := range map[string]func(*journal.Journal) error{
 		"rebuild":   func(j *journal.Journal) error { return j.Rebuild(t.Context()) },
@@ -189,8 +188,8 @@ func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 	}
 }
 
-// Records that were superseded, and not yet removed when the journal was closed, are
-// garbage at the next start, wherever the rebuild makes a pause.
+// Records that were superseded but not removed when the journal was closed become garbage at the next
+// start, wherever the rebuild pauses.
 func TestSupersededRecordsAtTheStart(t *testing.T) {
 	const entries = 300
 	disk := newStalling()
@@ -228,7 +227,7 @@ func TestSupersededRecordsAtTheStart(t *testing.T) {
 	check(t, j)
 }
 
-// A superseded record does not stay on the disk.
+// A superseded record is removed from the disk.
 func TestSupersededRecordsAreRemoved(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	for range 100 {

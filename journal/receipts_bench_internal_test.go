@@ -12,12 +12,12 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// BenchmarkReceipt measures what a receipt adds to the batch with which a write leaves the pending set,
-// beside the settled copy that goes into the same batch.
+// BenchmarkReceipt measures the cost of a receipt in the batch that removes a write from the pending
+// set, in addition to the settled copy in the same batch.
 func BenchmarkReceipt(b *testing.B) {
 	for _, leaves := range []bool{false, true} {
 		b.Run(fmt.Sprintf("leaves=%t", leaves), func(b *testing.B) {
-			j, err := Open(Options{Dir: "/journal", FS: vfs.NewMem()}) // the disk of a machine is another matter
+			j, err := Open(Options{Dir: "/journal", FS: vfs.NewMem()}) // in memory, to leave out the machine's disk
 			if err != nil {
 				b.Fatal(err)
 			}

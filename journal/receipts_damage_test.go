@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A start that meets damage among the receipts still finds those in sound tables.
+// A start that meets damaged receipts still finds those in intact tables.
 func TestReceiptsBesideDamagedOnes(t *testing.T) {
 	few := func(o *journal.Options) { journal.KeepReceipts(o, 32) } // a generation is one receipt
 	fs := vfs.NewMem()

@@ -13,16 +13,16 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// KeepReceipts is o with another bound of receipts.
+// KeepReceipts sets the maximum number of receipts.
 func KeepReceipts(o *Options, most uint64) { o.receiptsKept = most }
 
-// ReceiptKey is the key of a receipt's record in the first generation.
+// ReceiptKey returns the key of a receipt's record in the first generation.
 func ReceiptKey(seq uint64) string { return string(record.ReceiptKey(0, seq)) }
 
 // MaintainReceipts does what Maintain does for receipts once a second.
 func (j *Journal) MaintainReceipts() error { return j.pending.receipts.maintain(context.Background()) }
 
-// PeriodBegan makes the present period one that has begun at a time by the wall clock.
+// PeriodBegan sets the start of the present period by the wall clock.
 func (j *Journal) PeriodBegan(at time.Time) error {
 	g := j.pending.receipts
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
@@ -31,16 +31,16 @@ func (j *Journal) PeriodBegan(at time.Time) error {
 	}))
 }
 
-// Watchers is how many entries are watched.
+// Watchers returns how many entries are watched.
 func (j *Journal) Watchers() int {
 	j.pending.readers.RLock()
 	defer j.pending.readers.RUnlock()
 	return len(j.pending.readers.watchers)
 }
 
-// CheckReceipts checks, at one moment, that every write there ever was is either pending or
-// has a receipt, and that the receipts agree with each other and with the dead letters. Letters of
-// other hosts' states have numbers too; noWrites are those of letters that are gone.
+// CheckReceipts checks, at one moment, that every write ever made is either pending or has a receipt,
+// and that the receipts agree with each other and with the dead letters. Dead letters of other hosts'
+// states have numbers too; noWrites are the numbers of those that are gone.
 func (j *Journal) CheckReceipts(noWrites ...uint64) error {
 	var found error
 	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
@@ -87,7 +87,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 	if err != nil {
 		return err
 	}
-	if counted := j.pending.receipts.kept(); counted < records { // one that is written again counts twice
+	if counted := j.pending.receipts.kept(); counted < records { // a receipt that is written again counts twice
 		return fmt.Errorf("%d receipts are kept, and %d counted", records, counted)
 	}
 	for seq := uint64(1); seq <= last; seq++ {
@@ -120,7 +120,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 	})
 }
 
-// writesIn are the writes in the store, each with its entry, and those of them that are pending.
+// writesIn returns the writes in the store, each with its entry, and those that are pending.
 func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
 	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
 	var last retired

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// receipt is a receipt of which the times are right.
+// receipt returns a write's receipt, and checks its times.
 func receipt(t testing.TB, j *journal.Journal, w journal.Write) journal.Receipt {
 	t.Helper()
 	r, err := j.Receipts.Read(t.Context(), w.Seq)
@@ -41,7 +41,7 @@ func expectNoReceipt(t testing.TB, j *journal.Journal, seq uint64, want error) {
 	}
 }
 
-// contract 13: every write says what has become of it, also after a power cut.
+// contract 13: every write has a receipt with its outcome, even after a power cut.
 func TestReceipts(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -58,7 +58,7 @@ func TestReceipts(t *testing.T) {
 		expectReceipt(t, j, w, journal.ReceiptPending, none, "")
 	}
 	no(t, j.Settle(settled))
-	no(t, j.Settle(gone)) // upstream has it, and a later write has taken its place here
+	no(t, j.Settle(gone)) // upstream has it, and a later write has replaced it here
 	no(t, j.DeadLetter(dead, journal.Failure{Status: 413, Reason: "too big"}))
 	no(t, j.DeadLetter(dropped, journal.Failure{Kind: journal.Dropped, Reason: "by hand"}))
 	no(t, j.DeadLetter(beaten, journal.Failure{Kind: journal.Superseded, Reason: "another host"}))
@@ -100,7 +100,7 @@ func TestReceiptAmongMany(t *testing.T) {
 	}
 }
 
-// Until the index knows all pending writes, a receipt is not known, and not denied.
+// Until the index knows all pending writes, a receipt is neither known nor denied.
 func TestReceiptBeforeTheIndexIsRebuilt(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	w := put(t, open(t, fs), key("a"), "1")
@@ -110,8 +110,8 @@ func TestReceiptBeforeTheIndexIsRebuilt(t *testing.T) {
 	expectReceipt(t, j, w, journal.ReceiptPending, journal.Write{}, "")
 }
 
-// A caller that waits for the end of a write gets its receipt then, and the pending one when it
-// gives up.
+// A caller that waits for the end of a write gets its receipt then. If it gives up, it gets the pending
+// one.
 func TestAwaitReceipt(t *testing.T) {
 	for name, end := range map[string]func(j *journal.Journal, w journal.Write) error{
 		"settled": func(j *journal.Journal, w journal.Write) error { return j.Settle(w) },
@@ -141,7 +141,7 @@ func TestAwaitReceipt(t *testing.T) {
 				}
 				synctest.Wait()
 				put(t, j, key("b"), "1")
-				no(t, second(j.Fill(w.ID, observed("upstream's"), always))) // changes the entry, and not the write
+				no(t, second(j.Fill(w.ID, observed("upstream's"), always))) // this changes the entry, not the write
 				synctest.Wait()
 				select {
 				case r := <-got:
@@ -176,7 +176,7 @@ func age(t *testing.T, j *journal.Journal, d time.Duration) {
 	}
 }
 
-// A receipt is kept for a day after its write ended, and not much longer, also over restarts.
+// A receipt is kept for a day after its write ended, and not much longer, even over restarts.
 func TestReceiptIsKeptForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -206,12 +206,12 @@ func TestReceiptIsKeptForADay(t *testing.T) {
 	})
 }
 
-// However the clock was set while the daemon did not run, a receipt ages by an hour at each
-// start at the most. A daemon that never runs for an hour does not keep receipts for ever.
+// Regardless of how the clock was set while the daemon was down, a receipt ages by an hour at most at
+// each start. A daemon that never runs for an hour does not keep receipts forever.
 func TestReceiptsAgeOverRestarts(t *testing.T) {
 	for name, c := range map[string]struct {
-		passed time.Duration // at each restart, by the clock
-		starts int           // after which the receipt is gone
+		passed time.Duration // by the clock, at each restart
+		starts int           // number of starts after which the receipt is gone
 	}{
 		"clock a year ahead":  {365 * 24 * time.Hour, 25},
 		"an hour has passed":  {time.Hour, 25},
@@ -241,14 +241,14 @@ func TestReceiptsAgeOverRestarts(t *testing.T) {
 	}
 }
 
-// Of more receipts than are kept, those of the writes that ended first go first, on the disk
-// too. The count survives restarts.
+// When there are too many receipts, those of the writes that ended first are removed first, from the
+// disk too. The count survives restarts.
 func TestReceiptsAreBounded(t *testing.T) {
 	const most = 320
 	fs := vfs.NewCrashableMem()
 	bounded := func(o *journal.Options) { journal.KeepReceipts(o, most) }
 	j := open(t, fs, bounded)
-	first := put(t, j, key("first"), "1") // ends last
+	first := put(t, j, key("first"), "1") // it ends last
 	for i := range 3 * most {
 		put(t, j, key("%d", i%7), fmt.Sprint(i))
 		if i%400 == 350 {
@@ -276,13 +276,13 @@ func TestReceiptsAreBounded(t *testing.T) {
 			t.Fatalf("write %d, after %d that are known: %v", seq, kept, err)
 		}
 	}
-	if want := st.Receipts - 1 + 7; kept != want { // without the first, and with what is pending
+	if want := st.Receipts - 1 + 7; kept != want { // without the first, and with the pending ones
 		t.Errorf("%d receipts can be read, want %d", kept, want)
 	}
 }
 
-// contract 3: on a nearly full disk, receipts give way, after the copies. A write that ends
-// later has a receipt again.
+// contract 3: on a nearly full disk, receipts are removed after the copies. A write that ends later has
+// a receipt again.
 func TestFullDiskGivesUpReceipts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{FS: vfs.NewMem()}
@@ -320,8 +320,8 @@ func TestFullDiskGivesUpReceipts(t *testing.T) {
 	})
 }
 
-// A damaged table takes receipts with it, and nothing else: what became of their writes is not
-// known any more, and never wrong.
+// A damaged table loses receipts and nothing else: the outcomes of their writes are unknown, but never
+// wrong.
 func TestDamagedReceipts(t *testing.T) {
 	fs := vfs.NewMem()
 	j := open(t, fs)
@@ -360,7 +360,7 @@ func TestDamagedReceipts(t *testing.T) {
 	}
 }
 
-// A write that a recovery has brought back is pending, whatever its receipt says.
+// A write that a recovery has brought back is pending, regardless of its receipt.
 func TestReceiptOfAWriteThatIsBack(t *testing.T) {
 	fs := vfs.NewMem()
 	j := open(t, fs)

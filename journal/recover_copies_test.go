@@ -13,8 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 7: a recovery that has lost the newest copy of an entry does not bring back an
-// older one.
+// contract 7: a recovery that has lost the newest copy of an entry does not bring back an older one.
 func TestRecoveryBringsBackNoOldCopy(t *testing.T) {
 	for name, test := range map[string]struct{ flushed, written bool }{
 		"in a log":                        {false, true},
@@ -62,8 +61,8 @@ func TestRecoveryBringsBackNoOldCopy(t *testing.T) {
 	}
 }
 
-// The report of a recovery is not lost with the process: it is in a file beside the copy
-// before the new journal takes the old one's place.
+// The report of a recovery survives the process: it is in a file next to the copy before the new
+// journal replaces the old one.
 func TestReportOutlivesTheRecovery(t *testing.T) {
 	v, d := cutVictim(t)
 	mem := v.onDisk(t, d)
@@ -80,8 +79,8 @@ func TestReportOutlivesTheRecovery(t *testing.T) {
 	}
 }
 
-// A directory whose format file is lost or garbled is refused with a line that names the
-// recovery, which mends it. For a directory of a newer version, the line does not name it.
+// A directory whose format file is lost or garbled is refused with a line that names the recovery,
+// which repairs it. For a directory of a newer version, the line does not name the recovery.
 func TestLostFormatNamesTheRecovery(t *testing.T) {
 	v := victims(t)[0]
 	for name, d := range map[string]damage{

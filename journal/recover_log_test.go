@@ -12,13 +12,13 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 4: a damaged byte in a log loses the write that it is in and no other: neither one
-// whose record goes on in the next block, nor one that shared a batch with the damaged one.
+// contract 4: a damaged byte in a log loses only the write that contains it: neither one whose record
+// continues in the next block, nor one in the same batch.
 func TestADamagedByteInALogLosesOneWrite(t *testing.T) {
 	tags := func(i int) []string { return []string{fmt.Sprintf("<<%d>>", i), fmt.Sprintf(">>%d<<", i)} }
 	for name, test := range map[string]struct {
 		writes, callers int
-		damaged         int // how many of them in turn: Pebble takes long over a large damaged chunk
+		damaged         int // how many of them to damage in turn: Pebble is slow with a large damaged chunk
 		size            func(i int) int
 	}{
 		"small ones":             {60, 1, 6, func(int) int { return 200 }},
@@ -59,8 +59,8 @@ func TestADamagedByteInALogLosesOneWrite(t *testing.T) {
 	}
 }
 
-// loses damages the byte where a tag is, and checks that the recovery loses one write of
-// those wanted. It returns 0 if the tag is not there as a whole, as at the end of a block.
+// loses damages the byte at a tag, and checks that the recovery loses exactly one of the wanted writes.
+// It returns 0 if the tag is not there in one piece, as at the end of a block.
 func loses(t *testing.T, v *victim, tag string, want map[string]bool, lost string) int {
 	t.Helper()
 	for file, text := range v.files {
@@ -94,9 +94,9 @@ func mustPending(t *testing.T, mem *vfs.MemFS) []journal.Pending {
 	return open(t, mem).PendingList("", 1000)
 }
 
-// contract 4: damage to what was synced stops the start, though the mark does not know of
-// it yet: what was written behind it does. Pebble counts what was synced too low by what
-// was left of each block, so the last writes in a long log do not know enough.
+// contract 4: damage to synced data stops the start even if the mark does not cover it yet, because
+// later data in the log shows that it was synced. Pebble's count of the synced bytes omits the unused
+// end of each block, so in a long log the last writes do not show enough.
 func TestDamageYoungerThanTheMarkIsNoticed(t *testing.T) {
 	const writes, hole = 60, 64
 	for name, test := range map[string]struct{ size, unnoticed int }{

@@ -10,18 +10,18 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A recovery takes no more memory for more writes, and says how far it is.
+// A recovery takes no more memory for more writes, and reports its progress.
 func TestRecoveryIsBounded(t *testing.T) {
 	const few, many = 16, 6 * 16 // MiB of writes
 	small, large := recoverWrites(t, few), recoverWrites(t, many)
 	t.Logf("%d MiB are held for %d MiB of writes, %d MiB for %d", small>>20, few, large>>20, many)
-	// What Pebble is writing in the background counts too, and is more or less at each look.
+	// Pebble's background writes count too, and vary from one measurement to the next.
 	if large > small+(many-few)<<20/2 {
 		t.Errorf("%d MiB are held for %d MiB of writes, and %d MiB for %d", small>>20, few, large>>20, many)
 	}
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes of heap are in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -29,8 +29,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// recoverWrites recovers a journal with so many MiB of pending writes, and returns the most that
-// it took in memory meanwhile.
+// recoverWrites recovers a journal with this many MiB of pending writes, and returns the maximum memory
+// that it took.
 func recoverWrites(t *testing.T, mebibytes int) (held int64) {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "journal")
@@ -49,7 +49,7 @@ func recoverWrites(t *testing.T, mebibytes int) (held int64) {
 	manifests, err := filepath.Glob(filepath.Join(at, "MANIFEST-*"))
 	no(t, err)
 	for _, name := range manifests {
-		no(t, os.Remove(name)) // so that Pebble shows nothing of it
+		no(t, os.Remove(name)) // so that Pebble shows none of it
 	}
 	before := heap()
 	var last journal.Progress

@@ -24,7 +24,7 @@ func recoverAll(fs vfs.FS) (*journal.Recovery, error) {
 	return journal.Recover(journal.RecoverOptions{Dir: dir, FS: fs, Now: recoveredAt})
 }
 
-// held are the pending writes and the dead letters of a journal.
+// held returns the pending writes and the dead letters of a journal.
 func held(t testing.TB, j *journal.Journal) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -43,11 +43,10 @@ func held(t testing.TB, j *journal.Journal) map[string]string {
 	return all
 }
 
-// contract 4: whatever happens to any one file, a recovery of a journal that does not start
-// keeps only records that are right, reports the missing ones, and copies the directory as it
-// was.
+// contract 4: after damage to any one file, a recovery of a journal that does not start keeps only
+// correct records, reports the missing ones, and copies the original directory.
 func TestEveryDamageIsRecoveredFrom(t *testing.T) {
-	seen := make(map[string]int) // of all directories: what a damage does depends on Pebble's timing
+	seen := make(map[string]int) // for all directories, because the effect of damage depends on Pebble's timing
 	for _, v := range victims(t) {
 		t.Run(v.name, func(t *testing.T) {
 			whole := v.onDisk(t, damage{})
@@ -151,7 +150,7 @@ func filesIn(t testing.TB, fs vfs.FS, at string) map[string]string {
 	return readAll(t, moved)
 }
 
-// cutVictim is a directory whose log lost its end.
+// cutVictim returns a directory whose log has lost its end.
 func cutVictim(t *testing.T) (*victim, damage) {
 	t.Helper()
 	v := victims(t)[1]
@@ -164,8 +163,8 @@ func cutVictim(t *testing.T) (*victim, damage) {
 	return v, damage{file: last, text: v.files[last][:100]}
 }
 
-// Whatever cuts a recovery off, the journal is never taken for a new one, and the next
-// recovery does what the first would have done.
+// If a recovery is cut off anywhere, the journal never passes for a new one, and the next recovery
+// gives the same result.
 func TestRecoveryCutOff(t *testing.T) {
 	v, d := cutVictim(t)
 	synced := func() *vfs.MemFS {
@@ -252,8 +251,7 @@ func TestRecoverRefuses(t *testing.T) {
 	}
 }
 
-// Copies that were given up do not come back, and a recovery does not take their absence for
-// damage.
+// Copies that were dropped do not come back, and a recovery does not take their absence for damage.
 func TestRecoveryLeavesWhatWasGivenUp(t *testing.T) {
 	for name, flush := range map[string]func(j *journal.Journal) error{
 		"in a log":  func(*journal.Journal) error { return nil },
@@ -276,7 +274,7 @@ func TestRecoveryLeavesWhatWasGivenUp(t *testing.T) {
 			no(t, err)
 			for _, name := range names {
 				if strings.HasPrefix(name, "MANIFEST") {
-					no(t, crashed.Remove(crashed.PathJoin(dir, name))) // so that Pebble shows nothing of it
+					no(t, crashed.Remove(crashed.PathJoin(dir, name))) // so that Pebble shows none of it
 				}
 			}
 			report, err := recoverAll(crashed)

@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 3: a journal that takes no writes says so, since when and why, and logs when that
-// begins and when it is over, and nothing in between.
+// contract 3: a journal that takes no writes says since when and why. It logs when that begins and when
+// it is over, and nothing in between.
 func TestRefusalIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const reserve = 1 << 20
@@ -49,7 +49,7 @@ func TestRefusalIsTold(t *testing.T) {
 		}
 		wants(at, 1, 0)
 
-		// Room for a moment, again and again, is neither an end nor a beginning for the log.
+		// If there is room for a moment repeatedly, the log reports neither an end nor a beginning.
 		for range 5 {
 			d.free.Store(10 * reserve)
 			maintain(t, j, 2*time.Second)
@@ -71,7 +71,7 @@ func TestRefusalIsTold(t *testing.T) {
 	})
 }
 
-// A journal with room for small writes only tells of the large ones that it refuses.
+// A journal with room only for small writes reports the large ones that it refuses.
 func TestRefusalOfALargeWriteIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem(), budget(4*one))

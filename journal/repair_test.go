@@ -17,8 +17,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// flawless makes the directory of a killed process: in one table there are pending writes, a
-// dead letter and copies.
+// flawless makes the directory of a killed process. One table has pending writes, a dead letter and
+// copies.
 func flawless(t *testing.T) map[string]string {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -35,7 +35,7 @@ func flawless(t *testing.T) map[string]string {
 	return readAll(t, mem)
 }
 
-// flawed is the same directory with a damaged block, of the copies or of the writes.
+// flawed returns the same directory with a damaged block, of the copies or of the writes.
 func flawed(t *testing.T, of string) map[string]string {
 	t.Helper()
 	files := flawless(t)
@@ -44,7 +44,7 @@ func flawed(t *testing.T, of string) map[string]string {
 	return files
 }
 
-// largest names the table that holds most.
+// largest names the largest table.
 func largest(files map[string]string) (name string) {
 	for n, text := range files {
 		if strings.HasSuffix(n, ".sst") && (name == "" || len(text) > len(files[name])) {
@@ -54,7 +54,7 @@ func largest(files map[string]string) (name string) {
 	return name
 }
 
-// flip changes a byte of a table: in the middle block of the copies or of the writes.
+// flip changes a byte of a table, in the middle block of the copies or of the writes.
 func flip(t *testing.T, text, of string) string {
 	t.Helper()
 	mem := diskWith(t, map[string]string{"000001.sst": text})
@@ -73,7 +73,7 @@ func flip(t *testing.T, text, of string) string {
 	return string(flipped)
 }
 
-// overwrite damages a table under an open journal.
+// overwrite damages a table of an open journal.
 func overwrite(t *testing.T, mem vfs.FS, name, text string) {
 	t.Helper()
 	f, err := mem.OpenReadWrite(mem.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
@@ -82,7 +82,7 @@ func overwrite(t *testing.T, mem vfs.FS, name, text string) {
 	no(t, f.Close())
 }
 
-// damageCopies damages the largest table, where its copies are, under an open journal.
+// damageCopies damages the copies in the largest table of an open journal.
 func damageCopies(t *testing.T, mem vfs.FS) {
 	t.Helper()
 	files := readAll(t, mem)
@@ -90,8 +90,8 @@ func damageCopies(t *testing.T, mem vfs.FS) {
 	overwrite(t, mem, name, flip(t, files[name], "s/ns/copy"))
 }
 
-// holds checks that the directory starts with all that was acknowledged in it, and reports
-// how many copies it has.
+// holds checks that the directory starts with all acknowledged writes, and returns its number of
+// copies.
 func holds(t *testing.T, fs vfs.FS, more ...string) (copies int) {
 	t.Helper()
 	j := open(t, fs)
@@ -121,8 +121,8 @@ func holds(t *testing.T, fs vfs.FS, more ...string) (copies int) {
 	return copies
 }
 
-// contract 4: copies that are damaged in a table that holds pending writes too stop nobody:
-// the table is replaced at the start, and the writes are in its place.
+// contract 4: damaged copies in a table that also has pending writes do not stop the start. The start
+// replaces the table and keeps the writes.
 func TestDamagedCopiesBesideWrites(t *testing.T) {
 	mem := diskWith(t, flawed(t, "s/ns/copy"))
 	if n := holds(t, mem); n != 0 {
@@ -133,7 +133,7 @@ func TestDamagedCopiesBesideWrites(t *testing.T) {
 	}
 }
 
-// contract 4: a pending write that is damaged stops the start. A recovery has the others.
+// contract 4: a damaged pending write stops the start. A recovery keeps the others.
 func TestDamagedWriteStopsTheStart(t *testing.T) {
 	mem := diskWith(t, flawed(t, "p/ns/pending"))
 	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
@@ -147,8 +147,8 @@ func TestDamagedWriteStopsTheStart(t *testing.T) {
 	}
 }
 
-// A reader meets damage that comes while the journal is open, and a repair mends it. Writes
-// before and after that are there, though the process is killed.
+// A reader meets damage that occurs while the journal is open, and a repair fixes it. Earlier and later
+// writes survive, even if the process is killed.
 func TestDamageWhileOpen(t *testing.T) {
 	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
@@ -176,15 +176,15 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A repair amid readers and writers: everybody gets right answers before, during and after.
+// During a repair under load, all callers get correct answers before, during and after.
 func TestRepairUnderLoad(t *testing.T) {
 	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
 	damageCopies(t, mem)
 	together(6, func(g int) {
 		for i := range 150 {
-			// In a namespace of its own: a complete listing amid damage gives up all copies of its
-			// namespace.
+			// In a separate namespace, because a complete listing drops all copies of its namespace if
+			// some are damaged.
 			switch id := (journal.ID{Namespace: "other", Key: fmt.Sprint("load", g)}); g {
 			case 0:
 				for j.Stats().DamagedTables == 0 {
@@ -219,10 +219,10 @@ func TestRepairUnderLoad(t *testing.T) {
 	}
 }
 
-// noises are made once: fillUnknown needs them thousands of times.
+// noises is computed once, because fillUnknown needs it thousands of times.
 var noises = noise(8 << 10)
 
-// fillUnknown reads a copy, and takes upstream's if there is none.
+// fillUnknown reads a copy, and fills in upstream's if there is none.
 func fillUnknown(t *testing.T, j *journal.Journal, i int) {
 	t.Helper()
 	id, value := key("copy%02d", i), fmt.Sprint(i)+noises
@@ -234,7 +234,7 @@ func fillUnknown(t *testing.T, j *journal.Journal, i int) {
 	}
 }
 
-// upstreamRows are all that upstream holds there.
+// upstreamRows returns all rows that upstream holds.
 func upstreamRows() []journal.Row {
 	var keys []string
 	for i := range 40 {
@@ -243,8 +243,7 @@ func upstreamRows() []journal.Row {
 	return rows(keys...)
 }
 
-// contract 2: a read that fails is no write that fails. A block that the disk cannot read is
-// as a damaged one.
+// contract 2: a failed read is not a failed write. A block that the disk cannot read counts as damaged.
 func TestUnreadableBlock(t *testing.T) {
 	mem := diskWith(t, flawless(t))
 	var lost atomic.Pointer[string]
@@ -267,7 +266,7 @@ func TestUnreadableBlock(t *testing.T) {
 	if unknown == 0 || unknown == 40 {
 		t.Errorf("%d copies are unknown", unknown)
 	}
-	_ = j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false) // whatever it says, the journal goes on
+	_ = j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false) // the journal goes on, even if this fails
 	no(t, j.MaintainOnce())
 	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
 	for i := range 5 {
@@ -277,7 +276,7 @@ func TestUnreadableBlock(t *testing.T) {
 	check(t, j)
 }
 
-// Whatever cuts a repair off, the journal starts with all that was acknowledged.
+// If a repair is cut off anywhere, the journal starts with all acknowledged writes.
 func TestRepairCutOff(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	no(t, (&victim{files: flawed(t, "s/ns/copy")}).write(mem, damage{}))
@@ -296,8 +295,8 @@ func TestRepairCutOff(t *testing.T) {
 	})
 }
 
-// A complete listing drops the copies of what upstream no longer holds, though it cannot
-// read all of them.
+// A complete listing drops the copies that upstream no longer holds, even if it cannot read all of
+// them.
 func TestListingOverDamagedCopies(t *testing.T) {
 	mem := diskWith(t, flawless(t))
 	j := open(t, mem)
@@ -312,8 +311,8 @@ func TestListingOverDamagedCopies(t *testing.T) {
 	check(t, j)
 }
 
-// A listing of which a repair gives up some rows is given up whole: else it would deny the
-// entries of the others.
+// If a repair drops some rows of a listing, it drops the whole listing. Otherwise the listing would
+// deny the other rows' entries.
 func TestRepairedListingIsWhole(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)
@@ -339,7 +338,7 @@ func TestRepairedListingIsWhole(t *testing.T) {
 	}
 }
 
-// tableFrom names the youngest table that begins with such a record.
+// tableFrom names the newest table that begins with a record of this kind.
 func tableFrom(t *testing.T, j *journal.Journal, kind string) (name string) {
 	t.Helper()
 	levels, err := j.DB().SSTables()
@@ -357,9 +356,8 @@ func tableFrom(t *testing.T, j *journal.Journal, kind string) (name string) {
 	return name
 }
 
-// Pebble cuts a table that a repair needs a part of, and takes a block that it cannot read
-// for one without records. So the repair reads such a table first: the pending writes in it
-// stay, though it is damaged too.
+// If a repair needs only a part of a table, Pebble cuts it, and treats a block that it cannot read as
+// empty. So the repair reads such a table first: its pending writes survive even if it is damaged too.
 func TestRepairReadsWhatItCuts(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)
@@ -377,7 +375,7 @@ func TestRepairReadsWhatItCuts(t *testing.T) {
 	damaged := []byte(files[upper])
 	text := func(h block.Handle) string { return files[upper][h.Offset : h.Offset+h.Length] }
 	blocks := layoutOf(t, mem, upper)["data"]
-	for i, h := range blocks { // all of copies but the first, which Pebble reads to end a pass over the writes
+	for i, h := range blocks { // all have copies except the first, which Pebble reads to end a pass over the writes
 		if i > 0 && strings.Contains(text(blocks[i-1]), "s/ns/copy") {
 			damaged[h.Offset+h.Length/2] ^= 1
 		}
@@ -385,8 +383,8 @@ func TestRepairReadsWhatItCuts(t *testing.T) {
 	overwrite(t, mem, upper, string(damaged))
 	overwrite(t, mem, lower, flip(t, files[lower], "s/ns/copy"))
 	for i := 55; i < 100; i++ {
-		// Copies that the upper table has not. Its filter may let Pebble look for one of
-		// them all the same, so the first that is damaged is enough.
+		// Copies that the upper table lacks. Its filter may still let Pebble search for one of them, so
+		// the first damaged one is enough.
 		if i%3 != 0 && j.Stats().DamagedTables == 0 {
 			lookup(t, j, key("copy%d", i))
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 14: after a crash it is known what was sent, each content once, also of an entry whose write
-// has become a dead letter meanwhile.
+// contract 14: after a crash the sent contents are known, each once, even for an entry whose write has
+// become a dead letter meanwhile.
 func TestSentMarksSayWhatWasSent(t *testing.T) {
 	content := func(value string) journal.Content { return journal.ContentOf(journal.Put, value) }
 	gone := journal.ContentOf(journal.Delete, "")

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// What it costs a write that its namespace has a limit: of new entries, and of entries that
-// upstream is known to hold.
+// The cost of a namespace limit for a write: to new entries, and to entries that upstream is known to
+// hold.
 func BenchmarkAppendWithinALimit(b *testing.B) {
 	for _, limited := range []bool{false, true} {
 		for _, known := range []string{"new", "copies", "rows"} {
@@ -28,7 +28,7 @@ func BenchmarkAppendWithinALimit(b *testing.B) {
 const benchKeys = 20_000
 
 func appendWithin(b *testing.B, isLimited bool, known string, writers int) {
-	opts := journal.Options{Dir: dir, FS: vfs.NewMem()} // the disk of a machine is another matter
+	opts := journal.Options{Dir: dir, FS: vfs.NewMem()} // in memory, to leave out the machine's disk
 	if isLimited {
 		opts.Sizes, _ = limited(1 << 40)
 	}

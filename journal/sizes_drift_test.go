@@ -12,7 +12,7 @@ func row(key string, bytes int) journal.Row {
 	return journal.Row{Key: key, ListBytes: bytes, UpdatedAt: 1}
 }
 
-// In a full namespace, a delete makes room before it settles, also of an entry that only the listing shows.
+// In a full namespace, a delete makes room before it settles, even if only the listing shows its entry.
 func TestAPendingDeleteMakesRoom(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -25,7 +25,8 @@ func TestAPendingDeleteMakesRoom(t *testing.T) {
 	sized(t, sizes, 700)
 }
 
-// What pending writes replace counts once, also if a listing shows it only after they were made.
+// The bytes that pending writes replace count once, even if a listing shows them only after the writes
+// were made.
 func TestAListingShowsWhatPendingWritesReplace(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -42,8 +43,8 @@ func TestAListingShowsWhatPendingWritesReplace(t *testing.T) {
 	}
 }
 
-// Entries that others write and this host deletes do not draw the count below what is there, in a namespace that
-// upstream cannot list whole.
+// In a namespace that upstream cannot list completely, the count does not drift too low when this host
+// deletes entries of other hosts.
 func TestDeletesOfOthersEntriesDoNotDrawTheCountDown(t *testing.T) {
 	sizes, with := limited(2000)
 	j := open(t, vfs.NewMem(), with)
@@ -61,12 +62,12 @@ func TestDeletesOfOthersEntriesDoNotDrawTheCountDown(t *testing.T) {
 	refusedAsFull(t, tryPut(j, key("new"), 1001))
 }
 
-// After upstream's refusal, deletes make as much room as they free, though the count knows too little.
+// After upstream's refusal, deletes make as much room as they free, even if the count is too low.
 func TestDeletesMakeRoomAfterUpstreamsRefusal(t *testing.T) {
 	sizes, with := limited(0)
 	j := open(t, vfs.NewMem(), with)
 	list(t, j, false, row("a", 100), row("b", 100))
-	for i := range 5 { // others' entries, which upstream did not list before
+	for i := range 5 { // entries of others, which upstream did not list before
 		show(t, j, key("%d", i), 100)
 	}
 	for _, name := range []string{"a", "b", "0", "1"} {
@@ -81,7 +82,8 @@ func TestDeletesMakeRoomAfterUpstreamsRefusal(t *testing.T) {
 	no(t, tryPut(j, key("new"), 100))
 }
 
-// A refusal of upstream's that comes before the disk is counted is a limit with what is on the disk.
+// If upstream refuses a write before the disk is counted, the learned limit includes the entries on
+// disk.
 func TestUpstreamsRefusalBeforeTheDiskIsCounted(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	_, with := limited(0)

@@ -2,10 +2,10 @@ package journal
 
 import "unsafe"
 
-// SizeOfSizes is what a namespace takes in memory, with its places in two maps.
+// SizeOfSizes returns a namespace's memory, including its places in two maps.
 func SizeOfSizes() int { return int(unsafe.Sizeof(size{})) + 2*2*24 }
 
-// Namespaces is how many namespaces are counted.
+// Namespaces returns how many namespaces are counted.
 func (s *Sizes) Namespaces() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

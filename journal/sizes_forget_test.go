@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A write that upstream holds and the journal had no room for takes the place of what is known
-// here. Its entry goes on counting, and counts once when it is seen again.
+// A write that upstream holds, but that the journal had no room for, makes its entry unknown here. The
+// entry still counts, and counts once when it is seen again.
 func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	sizes, with := limited(1 << 40)
 	j := open(t, vfs.NewMem(), with)
@@ -27,10 +27,10 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	no(t, err)
 	no(t, j.WriteThrough.Supersede(key("copied"), w.Seq-1)) // there is a newer one
 	settle(t, j, key("copied"))
-	sized(t, sizes, 810) // nothing is known of the entry any more
+	sized(t, sizes, 810) // the entry is no longer known
 	remove(t, j, key("listed"))
 	settle(t, j, key("listed"))
-	sized(t, sizes, 500) // nobody knows of how many
+	sized(t, sizes, 500) // the delete may be of any unknown entry
 }
 
 // While the disk has no room for copies, entries count by their rows in the listing.
@@ -56,8 +56,8 @@ func TestRowsCountWithoutCopies(t *testing.T) {
 	})
 }
 
-// Entries whose copies, or listing, were removed go on counting, and count once when upstream shows them
-// again. A write to one of which nothing is known counts as new.
+// Entries whose copies or listing were removed still count, and count once when upstream shows them
+// again. A write to an unknown entry counts as new.
 func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
 	for name, learn := range map[string]func(t *testing.T, j *journal.Journal){
 		"copies": func(t *testing.T, j *journal.Journal) {
@@ -111,7 +111,7 @@ func TestEntriesThatWereRemovedCountOnce(t *testing.T) {
 	}
 }
 
-// The copies that new entries push out make no room for more entries: the limit is reached.
+// Removing copies for new entries makes no room for more entries: the limit is reached.
 func TestNewEntriesReachTheLimitThoughCopiesAreRemoved(t *testing.T) {
 	sizes, with := limited(2000)
 	j := open(t, vfs.NewMem(), with)
@@ -126,13 +126,13 @@ func TestNewEntriesReachTheLimitThoughCopiesAreRemoved(t *testing.T) {
 	}
 	sized(t, sizes, 2000)
 	refusedAsFull(t, tryPut(j, key("more"), 100))
-	refusedAsFull(t, tryPut(j, key("before0"), 100)) // it is not known either
+	refusedAsFull(t, tryPut(j, key("before0"), 100)) // this entry is unknown too
 	show(t, j, key("before0"), 100)
-	no(t, tryPut(j, key("before0"), 100)) // now it is
+	no(t, tryPut(j, key("before0"), 100)) // now it is known
 	sized(t, sizes, 2000)
 }
 
-// Writes to entries whose copies were removed take nothing off the count, settled or refused.
+// Writes to entries whose copies were removed subtract nothing from the count, settled or refused.
 func TestWritesToRemovedEntriesTakeNothingOff(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -154,7 +154,8 @@ func TestWritesToRemovedEntriesTakeNothingOff(t *testing.T) {
 	}
 }
 
-// What is taken off for a pending write comes back as it was, though its entry's size was seen to change.
+// The bytes subtracted for a pending write come back unchanged, even if the entry's size changes
+// meanwhile.
 func TestWhatIsTakenOffComesBack(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -162,7 +163,7 @@ func TestWhatIsTakenOffComesBack(t *testing.T) {
 		show(t, j, key("%s", name), 400)
 	}
 	for _, name := range []string{"a", "b"} {
-		no(t, tryPut(j, key("%s", name), 400)) // would cross the limit if it were new
+		no(t, tryPut(j, key("%s", name), 400)) // if it were new, it would cross the limit
 	}
 	sized(t, sizes, 800)
 	list(t, j, false, journal.Row{Key: "a", ListBytes: 700, UpdatedAt: 2})
@@ -178,7 +179,8 @@ func TestWhatIsTakenOffComesBack(t *testing.T) {
 	sized(t, sizes, 900)
 }
 
-// A write behind one that settles replaces just that: a hot key of a namespace that is nearly full goes on being written.
+// A write behind one that settles replaces exactly that one: a hot key in a nearly full namespace can
+// still be written.
 func TestAWriteReplacesTheOneThatSettledBeforeIt(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -193,7 +195,7 @@ func TestAWriteReplacesTheOneThatSettledBeforeIt(t *testing.T) {
 	}
 }
 
-// Writes that seem not to fit, as pending ones count as new, are measured before one is refused.
+// If writes seem not to fit because pending ones count as new, they are measured before one is refused.
 func TestWritesAreMeasuredBeforeOneIsRefused(t *testing.T) {
 	_, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -205,7 +207,7 @@ func TestWritesAreMeasuredBeforeOneIsRefused(t *testing.T) {
 			no(t, tryPut(j, key("%s", name), 210))
 		}
 	}
-	// Writes that nobody has looked at, as there was room, do not keep another out.
+	// Writes that were not looked up, because there was room, do not keep others out.
 	_, with = limited(1000)
 	j = open(t, vfs.NewMem(), with)
 	for _, name := range []string{"a", "b", "c", "d"} {

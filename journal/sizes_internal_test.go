@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Others may fill the namespace between a write's look at the limit and its place in the order. Then
-// the write is judged by its place, and one that makes the namespace no larger is taken.
+// Other writes may fill the namespace between a write's size check and its place in the order. Then the
+// write is checked again in order; it is accepted if it does not make the namespace larger.
 func TestAWriteIsJudgedInTheOrder(t *testing.T) {
 	for key, taken := range map[string]bool{"new": false, "known": true} {
 		sizes := NewSizes(SizesOptions{Limit: func(string) int64 { return 100 }, Logger: slog.New(slog.DiscardHandler)})

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// brute is what the namespace holds, by everything that can be read of it.
+// brute returns the size of the namespace by reading all entries.
 func brute(t testing.TB, j *journal.Journal, keys []journal.ID) (sum int64) {
 	t.Helper()
 	pending := make(map[string]int)
@@ -49,7 +49,7 @@ type upstreamEntry struct {
 	updatedAt float64
 }
 
-// sizedWorld is a journal of one namespace with a limit, and what upstream truly holds.
+// sizedWorld is a journal of one namespace with a limit, and the true contents of upstream.
 type sizedWorld struct {
 	*testing.T
 	random   *rand.Rand
@@ -71,7 +71,7 @@ func (w *sizedWorld) open() {
 	w.journal = j
 }
 
-// truth is what the namespace will hold upstream once everything pending is flushed.
+// truth returns the size of the namespace upstream once everything pending is flushed.
 func (w *sizedWorld) truth() (sum int64) {
 	all := make(map[string]int)
 	for k, h := range w.upstream {
@@ -84,7 +84,7 @@ func (w *sizedWorld) truth() (sum int64) {
 	return sum
 }
 
-// settle has upstream take an entry's pending write.
+// settle makes upstream accept an entry's pending write.
 func (w *sizedWorld) settle(id journal.ID) {
 	p, ok, err := w.journal.Newest(id)
 	no(w, err)
@@ -98,7 +98,7 @@ func (w *sizedWorld) settle(id journal.ID) {
 	}
 }
 
-// list has upstream list its newest keys.
+// list makes upstream list its newest keys.
 func (w *sizedWorld) list(most int) {
 	keys := slices.SortedFunc(maps.Keys(w.upstream), func(a, b string) int {
 		return cmp.Compare(w.upstream[b].updatedAt, w.upstream[a].updatedAt)
@@ -111,7 +111,7 @@ func (w *sizedWorld) list(most int) {
 	list(w, w.journal, len(keys) <= most, rows...)
 }
 
-// answer has upstream answer a GET.
+// answer makes upstream answer a GET.
 func (w *sizedWorld) answer(id journal.ID) {
 	if _, waits, err := w.journal.Newest(id); err != nil || waits {
 		no(w, err)
@@ -124,7 +124,8 @@ func (w *sizedWorld) answer(id journal.ID) {
 	no(w, second(w.journal.Fill(id, o, always)))
 }
 
-// put is judged by what the namespace truly holds: see [TestTheLimitIsKeptAbout].
+// put checks the decision on a write against the true size of the namespace: see
+// [TestTheLimitIsKeptAbout].
 func (w *sizedWorld) put(id journal.ID, bytes int) {
 	before, seen := w.truth(), w.sizes.Of("ns").Bytes
 	err := tryPut(w.journal, id, bytes)
@@ -141,8 +142,8 @@ func (w *sizedWorld) put(id journal.ID, bytes int) {
 	}
 }
 
-// most is about what the namespace may hold: more if copies are removed, as a delete of an entry of which
-// nothing is known takes off as much as the largest.
+// most returns about the maximum size of the namespace. It is larger if copies are removed, because a
+// delete of an unknown entry subtracts the size of the largest one.
 func (w *sizedWorld) most() int64 {
 	if w.evicts {
 		return worldLimit * 130 / 100
@@ -150,10 +151,10 @@ func (w *sizedWorld) most() int64 {
 	return worldLimit * 120 / 100
 }
 
-// Whatever happens to entries, the journal takes no write that makes the namespace much larger than its
-// limit. While the copies are kept, it refuses none while the namespace holds less than 80 % of it; else
-// it may, as a write to an entry of which nothing is known counts as new. The count is exact again once
-// everything has settled and a complete listing has come.
+// In any case, the journal accepts no write that makes the namespace much larger than its limit. While
+// the copies are kept, it refuses none while the namespace holds less than 80 % of its limit; otherwise
+// it may, because a write to an unknown entry counts as new. The count is exact again once everything
+// has settled and a complete listing has come.
 func TestTheLimitIsKeptAbout(t *testing.T) {
 	for seed := range uint64(16 / fewer) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -210,7 +211,7 @@ func (w *sizedWorld) once(ids []journal.ID) {
 			no(w, w.journal.Evict(1))
 		}
 	case 24:
-		if !w.evicts { // what was removed counts until the process ends
+		if !w.evicts { // removed entries count until the process ends
 			no(w, w.journal.Close())
 			w.open()
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// keepCopies keeps forty copies, in a table of their own.
+// keepCopies keeps forty copies, in a separate table.
 func keepCopies(t *testing.T, j *journal.Journal) {
 	t.Helper()
 	for i := range 40 {
@@ -18,8 +18,8 @@ func keepCopies(t *testing.T, j *journal.Journal) {
 	no(t, j.FlushTables())
 }
 
-// A repair gives up copies. Their entries go on counting, and once each: what upstream shows of one
-// of them takes the place of what it counted.
+// A repair drops copies. Their entries still count, and only once: an entry that upstream shows again
+// replaces its former share.
 func TestARepairKeepsTheSizes(t *testing.T) {
 	mem := vfs.NewMem()
 	sizes, with := limited(1 << 40)
@@ -28,7 +28,7 @@ func TestARepairKeepsTheSizes(t *testing.T) {
 	before := sizes.Of("ns").Bytes
 	damageCopies(t, mem)
 	for i := range 40 {
-		lookup(t, j, key("copy%02d", i)) // meets the damage
+		lookup(t, j, key("copy%02d", i)) // this meets the damage
 	}
 	no(t, j.MaintainOnce())
 	expect(t, j, key("copy00"), journal.Unknown, "")
@@ -40,7 +40,7 @@ func TestARepairKeepsTheSizes(t *testing.T) {
 	sized(t, sizes, before)
 }
 
-// Damage that the count meets ends it early. The bytes counted before it go on counting after the repair.
+// Damage ends the count early. The bytes counted before it still count after the repair.
 func TestDamageEndsTheCountEarly(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)
@@ -52,7 +52,7 @@ func TestDamageEndsTheCountEarly(t *testing.T) {
 	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false)) // into several tables
 	j.MarkNow()
 	files := readAll(t, mem)
-	last, _ := newest(t, files, "", ".sst") // in which there are only copies
+	last, _ := newest(t, files, "", ".sst") // it has only copies
 	files[last] = flip(t, files[last], "s/ns/copy")
 
 	sizes, with := limited(1 << 40)

@@ -26,7 +26,7 @@ func limitedBy(limit func(string) int64, logger *slog.Logger) (*journal.Sizes, f
 	return sizes, func(o *journal.Options) { o.Sizes = sizes }
 }
 
-// sized is the size of the namespace that [key] is of.
+// sized checks the size of the namespace of [key].
 func sized(t testing.TB, s *journal.Sizes, want int64) {
 	t.Helper()
 	if got := s.Of("ns").Bytes; got != want {
@@ -53,7 +53,7 @@ func list(t testing.TB, j *journal.Journal, complete bool, rows ...journal.Row) 
 	no(t, j.BeginListing("ns").Commit(rows, complete))
 }
 
-// show has upstream show an entry with so many bytes, or with -1 that it holds none.
+// show makes upstream show an entry with this many bytes, or with -1 an absence.
 func show(t testing.TB, j *journal.Journal, id journal.ID, bytes int) {
 	t.Helper()
 	var o *journal.Observation
@@ -64,8 +64,8 @@ func show(t testing.TB, j *journal.Journal, id journal.ID, bytes int) {
 	no(t, err)
 }
 
-// The journal refuses a write that would cross the limit, and writes nothing of it. It takes every
-// delete, and a write that does not make the namespace larger, over the limit too.
+// The journal refuses a write that would cross the limit, and writes nothing. Even over the limit, it
+// accepts every delete, and a write that does not make the namespace larger.
 func TestAWriteThatWouldCrossTheLimitIsRefused(t *testing.T) {
 	limit := int64(1000)
 	sizes, with := limitedBy(func(string) int64 { return limit }, slog.New(slog.DiscardHandler))
@@ -94,7 +94,7 @@ func TestAWriteThatWouldCrossTheLimitIsRefused(t *testing.T) {
 	check(t, j)
 }
 
-// Of writes that come at once, no more are taken than fit.
+// Of concurrent writes, no more are accepted than fit.
 func TestConcurrentWritesShareWhatFits(t *testing.T) {
 	sizes, with := limited(1050)
 	j := open(t, vfs.NewMem(), with)
@@ -113,7 +113,7 @@ func TestConcurrentWritesShareWhatFits(t *testing.T) {
 	sized(t, sizes, 1000)
 }
 
-// A write that settles counts the difference, though others come to its entry at that moment.
+// A write that settles counts the difference, even if others to its entry arrive at that moment.
 func TestSettlingDuringWritesIsCounted(t *testing.T) {
 	sizes, with := limited(1 << 40)
 	j := open(t, vfs.NewMem(), with)
@@ -144,8 +144,7 @@ func TestSettlingDuringWritesIsCounted(t *testing.T) {
 	sized(t, sizes, brute(t, j, keys))
 }
 
-// What another host has written, or deleted, counts as soon as a listing or an answer shows
-// it.
+// Another host's writes and deletes count as soon as a listing or an answer shows them.
 func TestWhatOthersWriteCountsOnceItIsSeen(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -154,7 +153,7 @@ func TestWhatOthersWriteCountsOnceItIsSeen(t *testing.T) {
 	list(t, j, true, journal.Row{Key: "mine", ListBytes: 100, UpdatedAt: 1}, journal.Row{Key: "theirs", ListBytes: 850, UpdatedAt: 2})
 	sized(t, sizes, 950)
 	refusedAsFull(t, tryPut(j, key("more"), 51))
-	no(t, tryPut(j, key("theirs"), 900)) // replaces theirs
+	no(t, tryPut(j, key("theirs"), 900)) // it replaces theirs
 	no(t, j.MaintainOnce())
 	sized(t, sizes, 1000)
 	settle(t, j, key("theirs"))
@@ -166,8 +165,7 @@ func TestWhatOthersWriteCountsOnceItIsSeen(t *testing.T) {
 	sized(t, sizes, 0)
 }
 
-// A write that upstream refuses counts no more, and comes back with a retry, which a person
-// has decided on.
+// A write that upstream refuses no longer counts. It counts again when a person retries it.
 func TestDeadLettersDoNotCount(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -183,7 +181,7 @@ func TestDeadLettersDoNotCount(t *testing.T) {
 	sized(t, sizes, 1600)
 }
 
-// A restart counts the same again, and a start without a look at the disk too little.
+// After a restart the count is the same. Before the disk is counted, it is too low.
 func TestSizesOutliveTheProcess(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	sizes, with := limited(1000)
@@ -198,15 +196,15 @@ func TestSizesOutliveTheProcess(t *testing.T) {
 	again, with := limited(1000)
 	j = reopen(t, crash(fs), with)
 	no(t, tryPut(j, key("both"), 450))
-	sized(t, again, 450) // too little: what is on the disk is not counted yet
+	sized(t, again, 450) // too low: the disk is not counted yet
 	no(t, j.Run(t.Context()))
 	sized(t, again, 950) // the entry with both counts once
 	refusedAsFull(t, tryPut(j, key("more"), 51))
 	no(t, tryPut(j, key("more"), 50))
 }
 
-// Entries whose copies were removed to make room go on counting. A write to an entry of which nothing
-// is known counts as new, until upstream has shown the entry.
+// Entries whose copies were removed to make room still count. A write to an unknown entry counts as
+// new, until upstream has shown the entry.
 func TestRemovedCopiesGoOnCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sizes, with := limited(100 * copySize)
@@ -231,7 +229,7 @@ func TestRemovedCopiesGoOnCounting(t *testing.T) {
 		remove(t, j, key("copy01"))
 		settle(t, j, key("copy01"))
 		sized(t, sizes, 99*copySize)
-		learn(t, j, key("copy02")) // which was counted
+		learn(t, j, key("copy02")) // it still counts
 		sized(t, sizes, 99*copySize)
 		settle(t, j, key("copy00"))
 		no(t, tryPut(j, key("new"), copySize))
@@ -240,8 +238,8 @@ func TestRemovedCopiesGoOnCounting(t *testing.T) {
 	})
 }
 
-// Upstream's refusal makes the present size the limit, until an hour has passed, upstream takes
-// more, or an entry is deleted that was not known.
+// Upstream's refusal makes the present size the limit, until an hour has passed, upstream accepts a
+// growing write, or an unknown entry is deleted.
 func TestUpstreamsRefusalIsALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sizes, with := limited(0)
@@ -260,7 +258,7 @@ func TestUpstreamsRefusalIsALimit(t *testing.T) {
 		}
 		no(t, tryPut(j, key("a"), 90))
 		no(t, tryPut(j, key("c"), 10))
-		settle(t, j, key("c")) // taken, and so there is room
+		settle(t, j, key("c")) // upstream takes it, so there is room
 		no(t, tryPut(j, key("d"), 10))
 
 		sizes.Learn("ns")
@@ -279,7 +277,7 @@ func TestUpstreamsRefusalIsALimit(t *testing.T) {
 	})
 }
 
-// The log says once that a namespace is nearly full, and once that it is full, until it has
+// The log says once that a namespace is nearly full, and once that it is full, until the namespace has
 // been well below.
 func TestTheLogSaysWhenANamespaceIsNearlyFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -323,13 +321,13 @@ func TestTheLogSaysWhenANamespaceIsNearlyFull(t *testing.T) {
 		says(2, 1)
 		no(t, tryPut(j, key("a"), 600))
 		time.Sleep(time.Minute)
-		no(t, tryPut(j, key("a"), 750)) // well below all the while
+		no(t, tryPut(j, key("a"), 750)) // well below the whole time
 		says(3, 1)
 	})
 }
 
-// The journal takes off what the pending writes of a namespace replace before it calls the namespace
-// nearly full.
+// The journal subtracts the bytes that a namespace's pending writes replace before it calls the
+// namespace nearly full.
 func TestPendingWritesCountOnceNearTheLimit(t *testing.T) {
 	var log bytes.Buffer
 	sizes, with := limitedBy(func(string) int64 { return 1000 }, slog.New(slog.NewTextHandler(&log, nil)))
@@ -338,7 +336,7 @@ func TestPendingWritesCountOnceNearTheLimit(t *testing.T) {
 	list(t, j, true, journal.Row{Key: "copied", ListBytes: 300, UpdatedAt: 1}, journal.Row{Key: "listed", ListBytes: 200, UpdatedAt: 1})
 	no(t, tryPut(j, key("copied"), 310))
 	no(t, tryPut(j, key("listed"), 200))
-	sized(t, sizes, 510) // the second one seemed to cross the limit, and so both were measured
+	sized(t, sizes, 510) // the second one seemed to cross the limit, so both were measured
 	no(t, tryPut(j, key("copied"), 300))
 	no(t, j.MaintainOnce())
 	sized(t, sizes, 500)
@@ -353,8 +351,8 @@ func TestPendingWritesCountOnceNearTheLimit(t *testing.T) {
 	}
 }
 
-// Far from the limit, a put counts beside what it replaces, which the journal does not look up, until it
-// settles.
+// Far from the limit, the journal does not look up what a put replaces. Until the put settles, both
+// count.
 func TestAPutCountsAsNewFarFromTheLimit(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
@@ -362,7 +360,7 @@ func TestAPutCountsAsNewFarFromTheLimit(t *testing.T) {
 	show(t, j, key("b"), 50)
 	no(t, tryPut(j, key("a"), 90))
 	sized(t, sizes, 240)
-	no(t, tryPut(j, key("b"), 40)) // holds a quarter with that
+	no(t, tryPut(j, key("b"), 40)) // with that, it holds a quarter
 	sized(t, sizes, 230)
 	settle(t, j, key("a"))
 	sized(t, sizes, 130)
@@ -370,7 +368,7 @@ func TestAPutCountsAsNewFarFromTheLimit(t *testing.T) {
 	sized(t, sizes, 130)
 }
 
-// The count is right in the end, though writes come and settle at the same time.
+// The count is right in the end, even if writes arrive and settle at the same time.
 func TestSizesUnderLoad(t *testing.T) {
 	sizes, with := limited(20_000)
 	j := open(t, vfs.NewMem(), with)
@@ -413,7 +411,7 @@ func TestSizesUnderLoad(t *testing.T) {
 	sized(t, sizes, brute(t, j, keys))
 }
 
-// Namespaces cost little memory each, and one that holds nothing costs none.
+// Each namespace costs little memory, and an empty one costs none.
 func TestSizesOfManyNamespacesTakeLittleMemory(t *testing.T) {
 	const namespaces = 10_000
 	fs := vfs.NewMem()

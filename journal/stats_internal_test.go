@@ -7,8 +7,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// A search for the oldest of very many entries holds the readers' lock for some of them at
-// a time: others get it meanwhile.
+// A search for the oldest of very many entries holds the readers' lock for a chunk at a time, so other
+// callers get it in between.
 func TestSearchLetsReadersIn(t *testing.T) {
 	p := newPendingSet(&readersLock{}, 0, 0)
 	id := func(i int) ID { return ID{Namespace: "ns", Key: fmt.Sprint(i)} }

@@ -13,7 +13,8 @@ import (
 
 func id(n int) record.ID { return record.ID{Namespace: "ns", Key: fmt.Sprint("key", n)} }
 
-// oldestOf is since when the oldest entry of a namespace waits, found the slow way.
+// oldestOf returns since when the oldest entry of a namespace has been waiting, by checking all
+// entries.
 func oldestOf(s *pending.Space) float64 {
 	oldest := math.Inf(1)
 	s.Walk(0, math.MaxInt, func(e *pending.Entry) {
@@ -23,8 +24,8 @@ func oldestOf(s *pending.Space) float64 {
 	return oldest
 }
 
-// The oldest entry is known or said to be unknown, and a search finds it, whatever comes
-// and leaves while it is under way.
+// Oldest is exact or says that it is not, and a search finds the oldest entry even if entries come and
+// leave meanwhile.
 func TestOldest(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -66,7 +67,7 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// A step of a search is short, however many entries there are.
+// A step of a search is short, regardless of the number of entries.
 func TestSearchIsMadeOfSteps(t *testing.T) {
 	const entries, atOnce = 10_000, 100
 	x := pending.New()
@@ -82,8 +83,8 @@ func TestSearchIsMadeOfSteps(t *testing.T) {
 	}
 }
 
-// A namespace of which no write is visible for a moment has no oldest one. The next write that
-// becomes visible is the oldest.
+// A namespace that has no visible write for a moment has no oldest one. The next write that becomes
+// visible is the oldest.
 func TestOldestAfterNone(t *testing.T) {
 	x := pending.New()
 	x.Restore(id(1), record.Version{Seq: 1, Since: 5, UpdatedAt: 5, CreatedAt: 5, Op: record.Put})
@@ -99,7 +100,7 @@ func TestOldestAfterNone(t *testing.T) {
 	}
 }
 
-// A write in flight is the latest at once, and visible when it is shown.
+// A write in flight is the latest at once, and becomes visible with Show.
 func TestWritesOnTheirWay(t *testing.T) {
 	x := pending.New()
 	a := id(1)

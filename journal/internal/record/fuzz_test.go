@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// body is a sealed record without its checksum.
+// body returns a sealed record without its checksum.
 func body(t *testing.T, key, sealed []byte) []byte {
 	t.Helper()
 	b, err := record.Unseal(key, sealed)
@@ -19,8 +19,8 @@ func body(t *testing.T, key, sealed []byte) []byte {
 	return b
 }
 
-// decoded checks what holds for all decoders: they fail with ErrCorrupt, and what they
-// take is what was encoded.
+// decoded checks that a decoder fails only with ErrCorrupt, and that encoding the result gives the body
+// again.
 func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 	t.Helper()
 	if err != nil {
@@ -30,12 +30,12 @@ func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 		return
 	}
 	again := encode()
-	if len(again) > len(body) { // a varint can be longer than need be, never shorter
+	if len(again) > len(body) { // a varint can be longer than necessary, never shorter
 		t.Errorf("%x was encoded anew as %x", body, again)
 	}
 }
 
-// pendingBody is the body of a pending write's record.
+// pendingBody returns the body of a pending write's record.
 func pendingBody(v *record.Version, value string) []byte {
 	return append(record.AppendPendingFields(nil, v), value...)
 }
@@ -59,8 +59,7 @@ func FuzzPendingRecord(f *testing.F) {
 	})
 }
 
-// The record of a pending write is where its key says, with the checksum that the version
-// keeps.
+// The record of a pending write is stored under its key, with the checksum that the version keeps.
 func TestPendingRecord(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
 	v := record.Version{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
@@ -114,13 +113,13 @@ func sameWinner(a, b *record.Winner) bool {
 	return a.Present == b.Present && a.Value == b.Value && a.Seq == b.Seq
 }
 
-// deadOfFormat3 is the body of a dead letter as format 3 has it.
+// deadOfFormat3 returns the body of a dead letter in format 3.
 func deadOfFormat3() []byte {
 	return []byte("\x02ns\x03key\xa6\x03\x03bad\x00\x00\x00\x00\x00\x00\x08\x40" +
 		string(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1}, "value")))
 }
 
-// A dead letter of format 3 is one that upstream has refused.
+// A dead letter of format 3 was refused by upstream.
 func TestDeadLetterOfFormat3(t *testing.T) {
 	l, err := record.DecodeDead(7, deadOfFormat3())
 	if err != nil || l.Kind != record.Refused || l.SupersededBy != 0 || l.Status != 422 || l.Error != "bad" || l.RefusedAt != 3 || l.Value != "value" {
@@ -226,7 +225,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// What is written is what is read.
+// Decoding returns what was encoded.
 func TestRecordsOfFormat5(t *testing.T) {
 	key := []byte("key")
 	for _, origin := range []record.Origin{{}, {Seq: 1}, {At: 2}, {Seq: 1, At: 2}, {Seq: 1, After: 2}, {After: 2}} {
@@ -248,8 +247,8 @@ func TestRecordsOfFormat5(t *testing.T) {
 	}
 }
 
-// contract 17: an origin is lost when upstream shows another state, and no older time takes the place of
-// what is known.
+// contract 17: an origin is lost when upstream shows another state, and an older time never replaces a
+// known one.
 func TestShown(t *testing.T) {
 	for _, row := range []struct {
 		origin record.Origin

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The newest version of each key comes out, in the order of keys, however many runs there
-// are; and as often as it is asked for.
+// The sorter returns the newest version of each key, in key order, for any number of runs, and each
+// time it is asked.
 func TestSorter(t *testing.T) {
 	for _, n := range []int{0, 10, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestSorter(t *testing.T) {
 			newest := make(map[string]version)
 			most := 0
 			for i := range n {
-				// A zero in a key must not change its place.
+				// A zero byte in a key must not change its position.
 				key := fmt.Sprintf("%c%d", rng.IntN(2), rng.IntN(n/2))
 				v := version{order: uint64(rng.IntN(50)), deleted: rng.IntN(5) == 0, value: fmt.Append(nil, i)}
 				if err := s.add([]byte(key), v.value, v.order, v.deleted); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The store keeps room for a disk that other programs fill, and gives it up in time: while
-// it runs, and before it opens (contract 3).
+// The store keeps a ballast in case other programs fill the disk, and removes it in time: while the
+// store runs, and before it opens (contract 3).
 func TestBallast(t *testing.T) {
 	const reserve = 1 << 20
 	const size = reserve * 3 / 4
@@ -58,7 +58,7 @@ func TestBallast(t *testing.T) {
 	no(t, s.Close())
 }
 
-// A disk that has no room for a ballast keeps no part of one.
+// A ballast that does not fit leaves no partial file.
 func TestBallastThatDoesNotFit(t *testing.T) {
 	d := &slowDisk{FS: vfs.Default}
 	d.free.Store(1 << 62)

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// chunk is a chunk of log 7, of the kind without the offset up to which the log was synced.
+// chunk returns a chunk of log 7. Its kind decides if it has the offset up to which the log was synced.
 func chunk(kind byte, size int, synced uint64) []byte {
 	c := make([]byte, size)
 	binary.LittleEndian.PutUint16(c[4:], uint16(size-syncedHeader))
@@ -20,13 +20,13 @@ func chunk(kind byte, size int, synced uint64) []byte {
 	return c
 }
 
-// contract 4: an end that a power cut has torn is no damage, though a part of the torn batch
-// had been synced together with the batch before it.
+// contract 4: an end torn by a power cut is not damage, even if a part of the torn batch was synced
+// together with the batch before it.
 func TestSyncedBehind(t *testing.T) {
 	const firstChunk, size, end = wholeChunk + 1, 100, 100
 	for name, test := range map[string]struct {
-		torn   int    // the number of the chunk
-		synced uint64 // as the last chunk says
+		torn   int    // the number of the torn chunk
+		synced uint64 // the offset in the last chunk
 		want   bool
 	}{
 		"a torn end":                        {2, 2 * size, false},
@@ -55,7 +55,7 @@ func TestSyncedBehind(t *testing.T) {
 	}
 }
 
-// No chunk begins in the last bytes of a block: they are not damaged.
+// No chunk begins in the last bytes of a block: they do not count as damaged.
 func TestSyncedBehindTheEndOfABlock(t *testing.T) {
 	const end = LogBlock - syncedHeader + 1
 	log := make([]byte, LogBlock, 2*LogBlock)

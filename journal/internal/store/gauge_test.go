@@ -9,12 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// slowDisk is a file system whose free space can be set, and whose answer can be held up.
+// slowDisk is a file system with settable free space. Its answers can be delayed.
 type slowDisk struct {
 	vfs.FS
 	free  atomic.Int64
 	looks atomic.Int64
-	hold  chan struct{} // nil, or an answer waits for it
+	hold  chan struct{} // if not nil, an answer waits for it
 }
 
 func (d *slowDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
@@ -27,7 +27,7 @@ func (d *slowDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 func newGauge(d *slowDisk) *gauge { return &gauge{fs: d, reserve: 1000, epoch: time.Now()} }
 
-// One look is believed for a moment and no longer, less what was written since.
+// A measurement counts only for a moment, minus the bytes written since.
 func TestGaugeIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &slowDisk{}
@@ -56,7 +56,7 @@ func TestGaugeIsFresh(t *testing.T) {
 	})
 }
 
-// While a look takes long, other callers wait for it: none goes by an old one.
+// During a long measurement, other callers wait for it: none uses an old one.
 func TestGaugeOnASlowDisk(t *testing.T) {
 	d := &slowDisk{}
 	d.free.Store(1 << 30)

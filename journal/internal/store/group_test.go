@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Changes that gather are applied when they are as much as a batch may hold.
+// Gathered changes are applied when they reach the size limit of a batch.
 func TestBatchesAreBounded(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	before := s.Totals().Batches
@@ -44,7 +44,7 @@ type early struct {
 
 func (e early) Applied() { e.applied() }
 
-// An early change finds in the store what gathered before it, and waits for the same sync.
+// An early change finds the earlier gathered changes in the store, and waits for the same sync.
 func TestEarlyChangeBetweenOthers(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	end := held(s)
@@ -76,8 +76,8 @@ func TestEarlyChangeBetweenOthers(t *testing.T) {
 	addsUp(t, s)
 }
 
-// An early change is applied and shown under one hold of the readers' lock: a reader never
-// sees one without the other.
+// An early change is applied and shown under one hold of the readers' lock: a reader never sees one
+// without the other.
 func TestEarlyChangeIsAppliedUnderTheReadersLock(t *testing.T) {
 	readers, armed := new(sync.Mutex), false
 	locked := func() bool {
@@ -111,8 +111,8 @@ func TestEarlyChangeIsAppliedUnderTheReadersLock(t *testing.T) {
 	}
 }
 
-// A change that is refused leaves nothing, takes no other with it, and is answered when
-// everything is durable that it may have been refused for.
+// A refused change leaves nothing in the store and does not affect other changes. Its caller gets the
+// answer when everything that may have caused the refusal is durable.
 func TestRefusedChange(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	broken := errors.New("broken")
@@ -134,8 +134,8 @@ func TestRefusedChange(t *testing.T) {
 	addsUp(t, s)
 }
 
-// A refused change leaves no group behind that somebody would wait for, and one that
-// changes nothing makes no batch.
+// A refused change leaves no group that somebody would wait for. A change without records makes no
+// batch.
 func TestNothingToSync(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	before := s.Totals().Batches
@@ -152,7 +152,7 @@ func TestNothingToSync(t *testing.T) {
 	addsUp(t, s)
 }
 
-// A change that nobody waits for becomes durable with the next one that somebody does.
+// A change made with Later becomes durable with the next Update.
 func TestLater(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	s := openStore(t, mem)
@@ -170,8 +170,8 @@ type panicking struct{ ChangeFunc }
 
 func (panicking) Durable() { panic("no") }
 
-// Nobody is told that anything is durable when filling a batch panics, or making it
-// visible, and nobody waits for ever (contract 2).
+// If filling a batch or making it visible panics, no caller gets a success, and none waits forever
+// (contract 2).
 func TestPanicInAGroup(t *testing.T) {
 	for name, mad := range map[string]Change{
 		"filling":    ChangeFunc(func(tx *Tx) error { _ = put("b", "1")(tx); panic("no") }),
@@ -203,7 +203,7 @@ func TestPanicInAGroup(t *testing.T) {
 	}
 }
 
-// A leader waits for as many writes as it expects, or for as long as a sync took.
+// A leader waits until the expected number of writes has joined, or as long as a sync took.
 func TestCommitDelay(t *testing.T) {
 	const atMost = time.Minute
 	for _, come := range []int{0, 1, 3, 5} {
@@ -217,7 +217,7 @@ func TestCommitDelay(t *testing.T) {
 						defer s.order.Unlock()
 						s.gather().writes++
 						s.join(ChangeFunc(nil))
-						s.join(ChangeFunc(nil)) // the delay is not for changes that journal no write
+						s.join(ChangeFunc(nil)) // changes that journal no write do not end the delay
 					})
 				}
 				s.delayCommit(3, atMost)
@@ -248,7 +248,7 @@ func TestCommitDelay(t *testing.T) {
 	}
 }
 
-// Nobody leads when nobody has come: the next caller then leads itself.
+// If no caller has joined, no goroutine leads: the next caller leads itself.
 func TestLeadEnds(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	end := held(s)
@@ -267,14 +267,14 @@ func TestLeadEnds(t *testing.T) {
 	}
 }
 
-// A write whose own sync goes well is not acknowledged once another has failed: the
-// disk is not trusted any more (contract 2).
+// A write whose own sync succeeds is not acknowledged after another sync has failed, because the disk
+// is no longer trusted (contract 2).
 func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	end := held(s)
 	tickets, errs := enqueued(s, put("a", "1"))
 	no(t, errs[0])
-	g := s.next() // applied
+	g := s.next() // it is applied
 	s.fail(errors.New("elsewhere"))
 	s.finish(g)
 	if err := s.await(tickets[0]); !errors.Is(err, ErrFailed) {
@@ -283,8 +283,8 @@ func TestNothingIsAcknowledgedBesideAFailure(t *testing.T) {
 	end()
 }
 
-// Changes that had gathered when the disk failed are not handed to Pebble any more, which
-// may be about to panic (contract 2).
+// After the disk has failed, gathered changes are not passed to Pebble, which may be about to panic
+// (contract 2).
 func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	end := held(s)
@@ -300,8 +300,8 @@ func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
 	}
 }
 
-// contract 2: a table that cannot be written while the store is being closed loses
-// nothing, but the process must not end as if the disk were well.
+// contract 2: a table that cannot be written during Close loses nothing, but Close must return the
+// failure.
 func TestTableThatFailsWhileClosing(t *testing.T) {
 	begun, fail := make(chan struct{}), make(chan struct{})
 	var once sync.Once

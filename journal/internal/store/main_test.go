@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// openStore makes a store on a file system and opens it.
+// openStore makes and opens a store on a file system.
 func openStore(t *testing.T, fs vfs.FS, change ...func(*Options)) *Store {
 	t.Helper()
 	opts := Options{
@@ -53,8 +53,8 @@ func put(key, value string) ChangeFunc {
 	}
 }
 
-// held is as if a sync were under way until the returned function is called: the changes
-// that come meanwhile gather.
+// held pretends that a sync is in progress until the returned function is called. Changes gather
+// meanwhile.
 func held(s *Store) (end func()) {
 	s.order.Lock()
 	defer s.order.Unlock()
@@ -62,7 +62,7 @@ func held(s *Store) (end func()) {
 	return func() { s.lead(s.next()) }
 }
 
-// enqueued enqueues changes, of which nobody waits for the sync.
+// enqueued enqueues changes without waiting for their sync.
 func enqueued(s *Store, changes ...Change) (tickets []ticket, errs []error) {
 	for _, c := range changes {
 		t, err := s.enqueue(c)
@@ -71,8 +71,7 @@ func enqueued(s *Store, changes ...Change) (tickets []ticket, errs []error) {
 	return tickets, errs
 }
 
-// addsUp compares what is in the store with its state record: a power cut may leave it
-// as it is now.
+// addsUp compares the store with its state record: a power cut may leave the store as it is now.
 func addsUp(t *testing.T, s *Store) {
 	t.Helper()
 	snapshot := s.Snapshot()

@@ -24,8 +24,8 @@ func (h *heldTables) Create(name string, category vfs.DiskWriteCategory) (vfs.Fi
 	return h.FS.Create(name, category)
 }
 
-// Pebble takes the memtables off the room for blocks. While one memtable is being written to a table and the next
-// is in use, the same block is not read from the disk again and again.
+// Pebble subtracts the memtables from the room for blocks. While one memtable is being written to a
+// table and the next is in use, the same block is not read from the disk repeatedly.
 func TestBlocksStayInMemoryBesideMemtables(t *testing.T) {
 	fs := &heldTables{FS: vfs.NewMem()}
 	s := openStore(t, fs)
@@ -55,10 +55,10 @@ func TestBlocksStayInMemoryBesideMemtables(t *testing.T) {
 	}
 }
 
-// Pebble does not rewrite the settled copies again and again for the tombstones that pending records leave.
+// Pebble does not keep rewriting the settled copies because of the tombstones of pending records.
 func TestMergesForTombstonesAreFew(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
-	random := rand.NewChaCha8([32]byte{}) // Pebble cannot pack its bytes
+	random := rand.NewChaCha8([32]byte{}) // Pebble cannot compress its bytes
 	const entries, together = 120_000, 50
 	for first := 0; first < entries; first += together {
 		id := func(i int) record.ID { return record.ID{Namespace: "ns", Key: fmt.Sprint(i * 7919 % entries)} }

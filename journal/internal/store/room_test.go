@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A store whose log does not fit as tables is not opened: whoever opens it learns how much
-// room that needs, may give up, and goes on as soon as there is room (contract 3).
+// A store is not opened if its log does not fit as tables. The caller learns how much room that needs,
+// may give up, and continues as soon as there is room (contract 3).
 func TestRoomToOpen(t *testing.T) {
 	const reserve, size, writes = 64 << 10, 60_000, 80
 	d := &slowDisk{FS: vfs.NewCrashableMem()}
@@ -27,7 +27,7 @@ func TestRoomToOpen(t *testing.T) {
 	no(t, s.Close())
 	before := listing(t, crashed)
 
-	const least = size * writes // what the table holds, at least
+	const least = size * writes // minimum size of the table
 	crashed.free.Store(least - 1)
 	given := errors.New("given up")
 	var asked []int64
@@ -66,7 +66,7 @@ func TestRoomToOpen(t *testing.T) {
 	}
 }
 
-// A ballast makes room before anybody is asked for it.
+// The store removes its ballast to make room before it calls AwaitRoom with missing bytes.
 func TestBallastMakesRoomToOpen(t *testing.T) {
 	const reserve = 1 << 20
 	d := &slowDisk{FS: vfs.Default}
@@ -75,7 +75,7 @@ func TestBallastMakesRoomToOpen(t *testing.T) {
 	s := openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, reserve })
 	no(t, s.Ballast())
 	no(t, s.Close())
-	d.free.Store(reserve / 2) // more than what is critical
+	d.free.Store(reserve / 2) // above the critical level
 	asked := 0
 	no(t, openStore(t, d, func(o *Options) {
 		o.Dir, o.DiskReserve = dir, reserve
