@@ -63,7 +63,7 @@ func manyWrites(t *testing.T, n int) (d *disk, j *journal.Journal, writes []jour
 	return d, j, writes
 }
 
-// The space of settled or dead-lettered writes is freed.
+// The space of writes that were dead-lettered and discarded is freed.
 func TestDrainedJournalShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, j, writes := manyWrites(t, 100)
@@ -79,7 +79,7 @@ func TestDrainedJournalShrinks(t *testing.T) {
 	})
 }
 
-// An idle journal with many records in memory writes nothing to the disk.
+// An idle journal that has room for many records in memory writes nothing to the disk.
 func TestIdleJournalWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes atomic.Int64

@@ -30,7 +30,7 @@ func TestAnEntryThatIsOvertakenCountsOnce(t *testing.T) {
 	sized(t, sizes, 810) // the entry is no longer known
 	remove(t, j, key("listed"))
 	settle(t, j, key("listed"))
-	sized(t, sizes, 500) // the delete may be of any unknown entry
+	sized(t, sizes, 500) // the entry's size is unknown, so the largest is subtracted
 }
 
 // While the disk has no room for copies, entries count by their rows in the listing.

@@ -8,7 +8,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// chunk returns a chunk of log 7. Its kind decides if it has the offset up to which the log was synced.
+// chunk returns a chunk of log 7 with the offset up to which the log was synced. kind is the matching
+// kind without that offset.
 func chunk(kind byte, size int, synced uint64) []byte {
 	c := make([]byte, size)
 	binary.LittleEndian.PutUint16(c[4:], uint16(size-syncedHeader))
