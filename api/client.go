@@ -196,6 +196,7 @@ func IsRefused(err error, status int) bool {
 	return ok && refused.Status == status
 }
 
+// Do makes a request and returns the answer.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

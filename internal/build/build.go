@@ -1,4 +1,4 @@
-// Package build says which program this is: its version, and what it was built from.
+// Package build identifies the program: its version, and what it was built from.
 package build
 
 import (
@@ -17,12 +17,12 @@ type Info struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Revision string `json:"revision"` // the commit; "" if it was not built from a repository
-	Date     string `json:"date"`     // the commit's, by RFC 3339; "" likewise
+	Revision string `json:"revision"` // the commit; "" if unknown
+	Date     string `json:"date"`     // the commit's, in RFC 3339; "" if unknown
 	Modified bool   `json:"modified"` // built with uncommitted changes
 }
 
-// This reads what the linker recorded.
+// This returns the information that the linker recorded.
 func This() Info {
 	b := Info{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -48,12 +48,12 @@ func This() Info {
 	return b
 }
 
-// String is one line for a person.
+// String returns one line for people.
 func (b Info) String() string {
 	return fmt.Sprintf("botwired %s %s %s revision %s", b.Version, b.Go, b.Platform, b.commit())
 }
 
-// commit is the commit, and whether the program is that.
+// commit returns the commit, and says if the program was modified.
 func (b Info) commit() string {
 	if b.Modified {
 		return b.Revision + ", modified"
@@ -61,12 +61,12 @@ func (b Info) commit() string {
 	return cmp.Or(b.Revision, "unknown")
 }
 
-// Write writes all that the program knows of itself, for a person.
+// Write prints all of it for people.
 func (b Info) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "botwired %s\ncommit   %s\ndate     %s\nGo       %s\nplatform %s\n",
 		b.Version, b.commit(), cmp.Or(b.Date, "unknown"), b.Go, b.Platform)
 	return err
 }
 
-// Version is the version that the daemon gives as its own.
+// Version returns the version that the daemon reports.
 func Version() string { return This().Version }

@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// startLimit bounds how long a daemon may take to listen. It ends a hang: a busy machine
-	// is slow.
+	// startLimit limits how long a daemon may take to listen. It only catches hangs: a busy machine may
+	// be slow.
 	startLimit = 4 * time.Minute
 	tailLines  = 30
 )
 
-// Process is a daemon. Its methods may be called concurrently.
+// Process is a running daemon. It is safe for concurrent use.
 type Process struct {
 	cmd     *exec.Cmd
 	address string
 
-	exited   chan struct{} // closed once exitedAt and the exit code are known
+	exited   chan struct{} // closed when exitedAt and the exit code are known
 	exitedAt time.Time
 
 	mu     sync.Mutex
 	stderr []string
 }
 
-// Start runs a command that is or becomes the daemon, with a JSON log, and waits until the
-// daemon listens. The process finds nothing of this machine's configuration, only a home
-// folder. On Linux it dies with this process.
+// Start runs a command that is or becomes the daemon, with a JSON log, and waits until the daemon
+// listens. The process sees nothing of this machine's configuration, only a home directory. On Linux it
+// dies with this process.
 //
-// The error has the end of the daemon's log, and no process is left behind it.
+// On an error, no process is left, and the error contains the end of the daemon's log.
 func Start(ctx context.Context, home string, command ...string) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) //nolint:gosec // the daemon that the caller built
@@ -67,14 +67,14 @@ func Start(ctx context.Context, home string, command ...string) (*Process, error
 	}
 }
 
-// attend collects stderr, reports the address when the daemon logs it, and reaps the process.
-// It closes listening last.
+// attend collects stderr, reports the address when the daemon logs it, and reaps the process. It closes
+// listening last.
 func (p *Process) attend(pipe io.Reader, listening chan<- string) {
 	defer close(listening)
 	defer close(p.exited)
 	from := bufio.NewReader(pipe)
 	for {
-		line, err := from.ReadString('\n') // of any length: the daemon waits until it is read
+		line, err := from.ReadString('\n') // of any length: the daemon blocks until it is read
 		if line == "" && err != nil {
 			break
 		}
@@ -91,29 +91,29 @@ func (p *Process) attend(pipe io.Reader, listening chan<- string) {
 	_ = p.cmd.Wait() // its error repeats the exit code
 }
 
-// URL returns the daemon's address, as a URL without a path.
+// URL returns the daemon's URL, without a path.
 func (p *Process) URL() string { return "http://" + p.address }
 
-// Address returns where the daemon listens: host and port.
+// Address returns the host and port where the daemon listens.
 func (p *Process) Address() string { return p.address }
 
-// Pid returns the number of the process.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Lines returns all that the daemon has written to stderr.
+// Lines returns everything that the daemon has written to stderr.
 func (p *Process) Lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr[:len(p.stderr):len(p.stderr)]
 }
 
-// Tail returns the end of what the daemon has written to stderr.
+// Tail returns the last lines that the daemon has written to stderr.
 func (p *Process) Tail() string {
 	lines := p.Lines()
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
 }
 
-// Signal sends a signal to the process. It is an error if the process has ended.
+// Signal sends a signal to the process. It fails if the process has ended.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Alive returns an error, with the end of the log, if the process has ended.
@@ -126,17 +126,17 @@ func (p *Process) Alive() error {
 	}
 }
 
-// Exited is closed at the end of the process.
+// Exited returns a channel that is closed when the process ends.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Code returns the exit code of a process that has ended, -1 if a signal ended it.
+// Code returns the exit code of a process that has ended, or -1 if a signal ended it.
 func (p *Process) Code() int { return p.cmd.ProcessState.ExitCode() }
 
-// ExitedAt returns when this process noticed the end of the child.
+// ExitedAt returns when the end of the child was noticed.
 func (p *Process) ExitedAt() time.Time { return p.exitedAt }
 
-// Kill ends the process as a crash does, even a stopped one, and waits for its end. It is no
-// error if the process has ended already.
+// Kill ends the process like a crash, even a stopped one, and waits for its end. It does not fail if
+// the process has already ended.
 func (p *Process) Kill() error {
 	err := p.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {

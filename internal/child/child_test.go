@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script starts a script in the place of a daemon.
+// script starts a script instead of a daemon.
 func script(t *testing.T, text string) (*child.Process, error) {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
@@ -42,7 +42,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A line of any length holds the daemon up no more than others do.
+// A very long line does not block the daemon.
 func TestALongLine(t *testing.T) {
 	p, err := script(t, listens+`head -c 3000000 /dev/zero | tr '\0' x >&2; echo >&2; echo "and goes on" >&2; printf "to the end" >&2`)
 	if err != nil {

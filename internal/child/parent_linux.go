@@ -2,5 +2,5 @@ package child
 
 import "syscall"
 
-// diesWithParent ends a child when this process ends.
+// diesWithParent makes a child end when this process ends.
 func diesWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

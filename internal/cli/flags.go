@@ -49,6 +49,7 @@ func (f *Settings) makeClients(cmd *cobra.Command) {
 	}
 }
 
+// AllSettings returns the names of all settings.
 func AllSettings() []string {
 	var names []string
 	for _, s := range config.Settings() {

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// agentURL checks that a program started in this shell would find the daemon.
+// agentURL checks that a program started in this shell would use the daemon.
 func (e *examination) agentURL(ctx context.Context) Finding {
 	const name = "BOTWIRE_URL"
 	c := &e.loaded.Config
@@ -54,16 +54,16 @@ func (e *examination) agentURL(ctx context.Context) Finding {
 	return good(name, "%s is the daemon's address", shown)
 }
 
-// exportURL is the line for a shell whose agents shall use the daemon.
+// exportURL returns the shell command that points agents at the daemon.
 func (e *examination) exportURL() string {
 	token, err := e.loaded.Config.Token()
 	if err != nil {
-		token = "" // the check of the token's file says so
+		token = "" // the check of the token file reports this
 	}
 	return attach.ExportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
 }
 
-// leadsToDaemon reports whether a URL has the address of the daemon's listener.
+// leadsToDaemon reports whether a URL leads to the daemon's listener.
 func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, error) {
 	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
 	if err != nil || listen.PortOf(u) != port {
@@ -83,7 +83,7 @@ func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, erro
 	}), err
 }
 
-// lookUp returns the addresses of a host, which may be one itself.
+// lookUp returns the addresses of a host name or address.
 func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address}, nil
@@ -93,8 +93,8 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// agentProxy checks that a program started in this shell would not ask a proxy for the daemon.
-// Python's clients do, unless NO_PROXY has the very host.
+// agentProxy checks that a program started in this shell would not send requests for the daemon to a
+// proxy. Python's clients do, unless NO_PROXY contains exactly this host.
 func (e *examination) agentProxy(context.Context) Finding {
 	const name = "proxy"
 	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
@@ -123,10 +123,10 @@ func (e *examination) agentProxy(context.Context) Finding {
 	return good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
 }
 
-// callersRecent is how old a request may be that shows an agent at work.
+// callersRecent is how old the last request may be before doctor warns.
 const callersRecent = time.Hour
 
-// callers checks that agents use the memory API. The commands of botwired are none.
+// callers checks that agents use the memory API. botwired's own commands do not count.
 func (e *examination) callers(s *api.Status) Finding {
 	const name = "callers"
 	agents := slices.DeleteFunc(slices.Clone(s.Callers), func(c api.Caller) bool { return strings.HasPrefix(c.Agent, attach.AgentPrefix) })

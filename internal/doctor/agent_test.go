@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An agent of this shell goes through the daemon only if BOTWIRE_URL leads to it.
+// An agent of this shell uses the daemon only if BOTWIRE_URL leads to it.
 func TestDoctorOfBotwireURL(t *testing.T) {
 	const right = "export BOTWIRE_URL=http://127.0.0.1:2689"
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestDoctorOfBotwireURL(t *testing.T) {
 	}
 }
 
-// Of a token, doctor shows the file.
+// doctor shows a token's file, not the token.
 func TestDoctorOfTheTokenInBotwireURL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
@@ -53,7 +53,7 @@ func TestDoctorOfTheTokenInBotwireURL(t *testing.T) {
 	}
 }
 
-// A proxy of this shell must not get the requests for loopback.
+// Requests to loopback must not go to this shell's proxy.
 func TestDoctorOfProxies(t *testing.T) {
 	for _, c := range []struct {
 		environ []string

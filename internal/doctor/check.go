@@ -12,7 +12,7 @@ import (
 // Result is the outcome of a check.
 type Result string
 
-// The results, from the best to the worst.
+// The results, from best to worst.
 const (
 	NotApplicable Result = "not applicable"
 	OK            Result = "ok"
@@ -28,16 +28,16 @@ type Finding struct {
 	Remedy string `json:"remedy"` // a command or a setting to copy; "" if there is nothing to do
 }
 
-// check looks at one thing, or at several that depend on each other.
+// check examines one thing, or several that depend on each other.
 type check struct {
 	name string
-	// run returns what it finds. It should return when ctx ends. It may still be running when runAll
-	// has returned: nothing interrupts a call to a disk that hangs.
+	// run returns the findings. It should return when ctx ends, but may still run after runAll has
+	// returned: nothing interrupts a call to a disk that hangs.
 	run func(ctx context.Context) []Finding
 }
 
-// runAll runs the checks concurrently, each for no longer than limit, and returns their findings in the
-// order of the checks.
+// runAll runs the checks concurrently, each for at most limit, and returns their findings in the order
+// of the checks.
 func runAll(ctx context.Context, checks []check, limit time.Duration) []Finding {
 	found := make([][]Finding, len(checks))
 	var all sync.WaitGroup
@@ -48,7 +48,7 @@ func runAll(ctx context.Context, checks []check, limit time.Duration) []Finding 
 	return slices.Concat(found...)
 }
 
-// within runs the check for no longer than limit. A check that returns nothing by then has failed.
+// within runs the check for at most limit. A check without a result by then has failed.
 func (c *check) within(ctx context.Context, limit time.Duration) []Finding {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -59,7 +59,7 @@ func (c *check) within(ctx context.Context, limit time.Duration) []Finding {
 		return out
 	case <-bounded.Done():
 	}
-	select { // the check may have noticed the end of ctx
+	select { // the check may have noticed that ctx ended
 	case out := <-found:
 		return out
 	case <-time.After(endGrace):
@@ -71,10 +71,10 @@ func (c *check) within(ctx context.Context, limit time.Duration) []Finding {
 	return []Finding{{Name: c.name, Result: Failed, Text: text}}
 }
 
-// endGrace is how long a check may take to return after its limit, with what it has found.
+// endGrace is how long a check may take to return its findings after its limit.
 const endGrace = 500 * time.Millisecond
 
-// Worst returns the worst result of some findings.
+// Worst returns the worst result of the findings.
 func Worst(findings []Finding) Result {
 	worst := NotApplicable
 	for _, f := range findings {
@@ -87,22 +87,22 @@ func Worst(findings []Finding) Result {
 
 var rank = map[Result]int{NotApplicable: 0, OK: 1, Warning: 2, Failed: 3}
 
-// good returns a finding that asks for nothing.
+// good returns a finding that needs no action.
 func good(name, format string, args ...any) Finding {
 	return Finding{Name: name, Result: OK, Text: fmt.Sprintf(format, args...)}
 }
 
-// none returns the finding of a check that does not apply, and why.
+// none returns the finding of a check that does not apply. The text says why.
 func none(name, format string, args ...any) Finding {
 	return Finding{Name: name, Result: NotApplicable, Text: fmt.Sprintf(format, args...)}
 }
 
-// warn returns a finding that a person should look at. The remedy is one line.
+// warn returns a finding that a user should look at. The remedy is one line.
 func warn(name, remedy, format string, args ...any) Finding {
 	return Finding{Name: name, Result: Warning, Text: fmt.Sprintf(format, args...), Remedy: strings.TrimSpace(remedy)}
 }
 
-// fail returns a finding that keeps botwired from doing its work. The remedy is one line.
+// fail returns a finding that keeps botwired from working. The remedy is one line.
 func fail(name, remedy, format string, args ...any) Finding {
 	return Finding{Name: name, Result: Failed, Text: fmt.Sprintf(format, args...), Remedy: strings.TrimSpace(remedy)}
 }

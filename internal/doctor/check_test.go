@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Checks run side by side, and are shown in their order. A check that hangs has failed, and holds
-// up nobody for longer than the limit.
+// Checks run concurrently, and are shown in their order. A check that hangs fails at the limit, and
+// delays nothing longer.
 func TestRunAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

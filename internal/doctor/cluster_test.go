@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// examinedBucket is a bucket with which all is well.
+// examinedBucket returns a healthy bucket.
 func examinedBucket() *natskv.Examination {
 	now := time.Now()
 	return &natskv.Examination{
@@ -19,7 +19,7 @@ func examinedBucket() *natskv.Examination {
 	}
 }
 
-// judged are all findings about a bucket.
+// judged returns all findings about a bucket.
 func judged(x *natskv.Examination, n *config.NATS) []Finding {
 	return []Finding{serverFinding(x, []string{"nats://10.0.0.1:4222"}, false), bucketFinding(x, n), tripFinding(x.Trips), serversClock(x)}
 }
@@ -36,7 +36,7 @@ func TestDoctorOfAHealthyBucket(t *testing.T) {
 	wantFinding(t, all, "bucket", OK, "", "on 3 servers")
 }
 
-// Each thing that endangers the memory is found, with what to do.
+// Everything that endangers the memory is found, with a remedy.
 func TestDoctorOfABucket(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*natskv.Examination)
@@ -67,14 +67,14 @@ func TestDoctorOfABucket(t *testing.T) {
 	}
 }
 
-// Where no server is, doctor says so within its time, and names the first of them.
+// Without any server, doctor says so in time, and names the first one.
 func TestDoctorWithoutServers(t *testing.T) {
 	address := closedAddress(t)
 	all := newPatient(t, map[string]string{"upstream.url": "nats://" + address}).upstream(t.Context())
 	wantFinding(t, all, "upstream", Failed, "nats --server nats://"+address+" rtt", "no server of nats://"+address)
 }
 
-// The servers of a daemon with another upstream than this shell's get none of this shell's credentials.
+// The servers of a daemon with another upstream do not get this shell's credentials.
 func TestDoctorKeepsItsCredentials(t *testing.T) {
 	mine := natskv.Access{User: "me", Password: "s3cret"}
 	for stranger, want := range map[bool]natskv.Access{true: {}, false: mine} {

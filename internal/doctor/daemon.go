@@ -18,10 +18,10 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// askLimit leaves the checks that go by the daemon's answer half of their time, if none comes.
+// askLimit leaves half of their time to the checks that wait for the daemon's answer, if none comes.
 const askLimit = checkLimit / 2
 
-// ask asks for the status of the daemon that the configuration names, once for all checks.
+// ask requests the status of the configured daemon, once for all checks.
 func (e *examination) ask(ctx context.Context) (*api.Status, error) {
 	e.asked.Do(func() {
 		if e.statusErr = e.tokenError; e.statusErr == nil {
@@ -33,12 +33,12 @@ func (e *examination) ask(ctx context.Context) (*api.Status, error) {
 	return e.status, e.statusErr
 }
 
-// nobodyListens reports whether an error says that no program listens at the daemon's address.
+// nobodyListens reports whether the error means that no program listens at the daemon's address.
 func nobodyListens(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// daemon checks that a daemon answers to this command, or that one could listen.
+// daemon checks that a daemon answers this command, or that one could listen.
 func (e *examination) daemon(ctx context.Context) Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
@@ -68,7 +68,8 @@ func (e *examination) daemon(ctx context.Context) Finding {
 	return fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
 }
 
-// cannotListen says why no daemon could listen at the address; nil if one could, or if it is a socket.
+// cannotListen returns why no daemon could listen at the address. It returns nil if one could, or for a
+// socket.
 func (e *examination) cannotListen(ctx context.Context) error {
 	c := &e.loaded.Config
 	if _, ok := c.Socket(); ok {
@@ -89,7 +90,7 @@ func hostOf(address string) string {
 	return host
 }
 
-// otherAddress returns an address beside the one that the daemon cannot have.
+// otherAddress returns another address, for when the configured one cannot be used.
 func (e *examination) otherAddress() string {
 	const usual = 2700
 	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
@@ -103,8 +104,8 @@ func (e *examination) otherAddress() string {
 	return net.JoinHostPort(host, strconv.Itoa(other))
 }
 
-// examined returns the configuration that the checks go by: this shell's, with the data directory and the
-// upstream of the daemon if one answers.
+// examined returns the configuration to check: this shell's, with the daemon's data directory and
+// upstream if a daemon answers.
 func (e *examination) examined(ctx context.Context) (c *config.Config, answers bool) {
 	s, err := e.ask(ctx)
 	if err != nil {
@@ -113,8 +114,8 @@ func (e *examination) examined(ctx context.Context) (c *config.Config, answers b
 	return e.usedBy(s), true
 }
 
-// usedBy returns this shell's configuration with what a daemon uses in its place. Another
-// upstream than this shell's does not get this shell's headers and credentials: they are secrets.
+// usedBy returns this shell's configuration with the settings that a daemon uses. If the daemon has
+// another upstream, that does not get this shell's headers and credentials: they are secrets.
 func (e *examination) usedBy(s *api.Status) *config.Config {
 	c := e.loaded.Config
 	if s.DataDir != "" {
@@ -128,7 +129,7 @@ func (e *examination) usedBy(s *api.Status) *config.Config {
 		return &c
 	}
 	if servers != c.Upstream.URL {
-		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster leaves out what is in the context
+		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster drops the context's credentials
 	}
 	if watch := s.Upstream.Watch; watch != nil && watch.Bucket != "" {
 		c.Upstream.NATS.Bucket = watch.Bucket
@@ -136,7 +137,7 @@ func (e *examination) usedBy(s *api.Status) *config.Config {
 	return &c
 }
 
-// summarized passes on the daemon's own word on how it does.
+// summarized returns the daemon's own summary as a finding.
 func summarized(s *api.Status) Finding {
 	const name = "status"
 	switch s.Summary.Level {

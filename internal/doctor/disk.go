@@ -17,14 +17,14 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// ownPrefix is the prefix of the file with which doctor tests a directory. It marks the file as one of
-// botwired's own.
+// ownPrefix is the prefix of the file with which doctor tests a directory. It marks the file as
+// botwired's.
 const ownPrefix = "run.doctor-"
 
-// nearReserve is the multiple of journal.disk_reserve below which doctor warns about the room.
+// nearReserve is the multiple of journal.disk_reserve below which doctor warns about free space.
 const nearReserve = 4
 
-// nearestTo returns a data directory, or the nearest directory above it that exists.
+// nearestTo returns the directory, or its nearest existing ancestor.
 func nearestTo(dir string) string {
 	for {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -66,16 +66,16 @@ func (e *examination) dataDir(c *config.Config) Finding {
 	return good(name, "%s, for this user only", dir)
 }
 
-// remedyOfUnwritable returns the remedy if [canWrite] fails. A new owner helps only if permission was
-// denied.
+// remedyOfUnwritable returns the remedy if [canWrite] fails. A change of owner only helps if permission
+// was denied.
 func remedyOfUnwritable(dir string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "sudo chown -R $(id -un) " + attach.ShellWord(dir)
 	}
-	return "df -h " + attach.ShellWord(dir) // no room, or a file system that is read-only
+	return "df -h " + attach.ShellWord(dir) // no space, or a read-only file system
 }
 
-// canWrite makes a file and removes it again.
+// canWrite creates a file and removes it.
 func canWrite(dir string) error {
 	f, err := os.CreateTemp(dir, ownPrefix+"*")
 	if err != nil {
@@ -84,7 +84,7 @@ func canWrite(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// outOfReach says why this command cannot examine the directory of a daemon; "" if it can.
+// outOfReach returns why this command cannot examine a daemon's directory, or "" if it can.
 func outOfReach(dir string) string {
 	switch err := canWrite(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -95,7 +95,7 @@ func outOfReach(dir string) string {
 	return ""
 }
 
-// tokenFile checks that only the daemon's user can read the token; config has read it.
+// tokenFile checks that only the daemon's user can read the token.
 func (e *examination) tokenFile(context.Context) Finding {
 	const name = "token file"
 	file := e.loaded.Config.Auth.TokenFile
@@ -113,8 +113,8 @@ func (e *examination) tokenFile(context.Context) Finding {
 	return good(name, "%s", file)
 }
 
-// disk checks the file system of the data directory, and that there is room for the pending writes of
-// an outage.
+// disk checks the file system of the data directory, and that it has room for an outage's pending
+// writes.
 func (e *examination) disk(c *config.Config) Finding {
 	const name = "disk"
 	dir := nearestTo(c.DataDir)
@@ -144,7 +144,7 @@ func (e *examination) disk(c *config.Config) Finding {
 
 func sizeOf(bytes uint64) string { return term.Size(int64(bytes)) }
 
-// shortly shows a duration to about three digits.
+// shortly formats a duration to about three digits.
 func shortly(d time.Duration) string {
 	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= unit {

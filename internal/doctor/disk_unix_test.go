@@ -86,7 +86,7 @@ func TestDoctorOfTheTokenFile(t *testing.T) {
 	wantFinding(t, examine(t, e), "token file", Warning, "chmod 600 "+file, "0644")
 }
 
-// A program at the address that is no daemon is found, and an address that no daemon could have.
+// doctor finds another program at the address, and an address where no daemon could listen.
 func TestDoctorOfTheAddress(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	no(t, err)
@@ -106,7 +106,7 @@ func TestDoctorOfTheAddress(t *testing.T) {
 	wantFinding(t, examine(t, e), "daemon", Failed, "export BOTWIRED_LISTEN="+e.otherAddress(), "closed before the answer came")
 	listener.Close()
 	<-served
-	const elsewhere = "192.0.2.1:2689" // of nobody (RFC 5737)
+	const elsewhere = "192.0.2.1:2689" // an unused address (RFC 5737)
 	e = newPatient(t, map[string]string{"listen": elsewhere, "auth.token_file": tokenIn(t)})
 	e.asked.Do(func() { e.statusErr = syscall.ECONNREFUSED })
 	wantFinding(t, []Finding{e.daemon(t.Context())}, "daemon", Failed, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not have that address")
@@ -119,10 +119,10 @@ func tokenIn(t *testing.T) (file string) {
 	return file
 }
 
-// inDir puts a directory into a text.
+// inDir inserts a directory into a text.
 func inDir(text, dir string) string { return strings.ReplaceAll(text, "<dir>", dir) }
 
-// A daemon that does not answer has the address: another address for it is no remedy.
+// A daemon that does not answer uses the address, so the remedy is not another address.
 func TestDoctorLooksForADaemonThatHangs(t *testing.T) {
 	e := newPatient(t, nil)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())

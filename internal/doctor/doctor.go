@@ -1,7 +1,7 @@
-// Package doctor examines all that is around a daemon, whether or not one runs: the shell of its agents,
-// the configuration, the address, the data directory and its disk, the way to upstream, the clock and the
-// quota. Each finding says what was found and what to do. It writes nothing upstream, and shows neither
-// values nor tokens.
+// Package doctor examines everything around a daemon, whether or not one runs: the shell of its agents,
+// the configuration, the address, the data directory and its disk, the way to upstream, the clock and
+// the quota. Each finding says what was found and what to do. The package writes nothing upstream, and
+// shows neither values nor tokens.
 package doctor
 
 import (
@@ -20,28 +20,28 @@ import (
 
 // Options says what to examine.
 type Options struct {
-	// Sources make the configuration that is examined.
+	// Sources are the sources of the configuration to examine.
 	Sources config.Sources
-	// Reader decides how a finding says a time: see [term.Moment].
+	// Reader decides how findings format times: see [term.Moment].
 	Reader io.Writer
 }
 
-// checkLimit bounds each check; they run side by side.
+// checkLimit limits each check; the checks run concurrently.
 const checkLimit = 15 * time.Second
 
-// Examine returns what the checks find. If a daemon answers, they examine its data directory and its
-// upstream, whatever the configuration says.
+// Examine returns the findings of all checks. If a daemon answers, they examine its data directory and
+// upstream instead of the configured ones.
 func Examine(ctx context.Context, o Options) []Finding {
 	return runAll(ctx, newExamination(o).checks(), checkLimit)
 }
 
-// examination has what the checks go by. Its functions reach the outside world.
+// examination holds the input of the checks. Its functions access the outside world.
 type examination struct {
 	loaded *config.Loaded
 	faults []*config.Error
 	env    func(name string) string
 	reader io.Writer
-	// client asks the daemon. It is nil if the token cannot be read, and tokenError says why.
+	// client is the daemon's client. It is nil if the token cannot be read, and tokenError says why.
 	client     *attach.Client
 	tokenError error
 
@@ -68,7 +68,7 @@ func newExamination(o Options) *examination {
 	return e
 }
 
-// checks returns all checks, in the order in which people read what they find.
+// checks returns all checks, in the order in which their findings are shown.
 func (e *examination) checks() []check {
 	if faults := e.configuration(); Worst(faults) == Failed {
 		return []check{{"configuration", func(context.Context) []Finding {
@@ -95,7 +95,7 @@ func one(name string, find func(context.Context) Finding) check {
 	return check{name, func(ctx context.Context) []Finding { return []Finding{find(ctx)} }}
 }
 
-// ofData returns a check of the data directory that the daemon uses, or would use.
+// ofData returns a check of the data directory that the daemon uses or would use.
 func (e *examination) ofData(name string, judge func(*config.Config) Finding) check {
 	return one(name, func(ctx context.Context) Finding {
 		c, answers := e.examined(ctx)
@@ -108,7 +108,7 @@ func (e *examination) ofData(name string, judge func(*config.Config) Finding) ch
 	})
 }
 
-// ofDaemon returns a check of what the daemon's status says.
+// ofDaemon returns a check of the daemon's status.
 func (e *examination) ofDaemon(name string, judge func(*api.Status) Finding) check {
 	return one(name, func(ctx context.Context) Finding {
 		s, err := e.ask(ctx)
@@ -119,7 +119,7 @@ func (e *examination) ofDaemon(name string, judge func(*api.Status) Finding) che
 	})
 }
 
-// configuration has a finding for each mistake.
+// configuration returns a finding for each error.
 func (e *examination) configuration() (found []Finding) {
 	const name = "configuration"
 	validate, from := "botwired config validate", "no file"

@@ -20,8 +20,8 @@ import (
 	"github.com/botwired/botwired/proof/loopback"
 )
 
-// newPatient returns an examination of a world in which all is well: nothing runs, and the disk is good.
-// settings are flags, by setting name; one without a value has its default.
+// newPatient returns an examination of a healthy world: nothing runs, and the disk is good. settings
+// are flags, by setting name; settings with the value "" have their defaults.
 func newPatient(t *testing.T, settings map[string]string, environ ...string) *examination {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -43,19 +43,19 @@ func newPatient(t *testing.T, settings map[string]string, environ ...string) *ex
 	return e
 }
 
-// healthy is the status of a daemon with which all is well.
+// healthy is the status of a healthy daemon.
 const healthy = `{"version":"VERSION","data_dir":"<dir>","upstream":{"url":"embedded","state":"up"},"pending":0,
 	"summary":{"level":"ok","text":"All is well","remedy":null},
 	"callers":[{"agent":"python-requests/2.31","requests":3,"last_at":"2026-11-22T10:00:00Z"}],
 	"namespaces":[{"namespace":"chats","pending":0,"quota":{"limit":1000,"left":900,"resets_at":"2026-11-23T00:00:00Z"}}]}`
 
-// withDaemon has a daemon answer the patient, whose status is the healthy one with a part replaced.
+// withDaemon adds a daemon whose status is healthy with parts replaced.
 func withDaemon(t *testing.T, replace ...string) *examination {
 	t.Helper()
 	return withDaemonAnd(t, nil, nil, replace...)
 }
 
-// withDaemonAnd gives the patient's shell further settings and variables.
+// withDaemonAnd also sets settings and variables of the patient's shell.
 func withDaemonAnd(t *testing.T, settings map[string]string, environ []string, replace ...string) *examination {
 	t.Helper()
 	answer := http.HandlerFunc(http.NotFound)
@@ -78,7 +78,7 @@ func newDaemon(t *testing.T, answer http.HandlerFunc) (address string) {
 	return server.Listener.Addr().String()
 }
 
-// closedAddress is a loopback address where nothing listens.
+// closedAddress returns a loopback address where nothing listens.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	address, err := loopback.FreeAddress(t.Context())
@@ -99,7 +99,7 @@ func examine(t *testing.T, e *examination) []Finding {
 	return runAll(t.Context(), e.checks(), time.Minute)
 }
 
-// finding returns the only one of a name.
+// finding returns the only finding with a name.
 func finding(t *testing.T, all []Finding, name string) Finding {
 	t.Helper()
 	var found []Finding
@@ -114,7 +114,7 @@ func finding(t *testing.T, all []Finding, name string) Finding {
 	return found[0]
 }
 
-// wantFinding checks a finding, and that no other is as bad if only is set.
+// wantFinding checks a finding.
 func wantFinding(t *testing.T, all []Finding, name string, result Result, remedy string, parts ...string) {
 	t.Helper()
 	f := finding(t, all, name)
@@ -155,7 +155,7 @@ func TestDoctorWithoutADaemon(t *testing.T) {
 	}
 }
 
-// Each of these breaks one thing on purpose, of what the daemon's status says.
+// Each case breaks one thing in the daemon's status.
 func TestDoctorReadsTheStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		replace []string
@@ -181,7 +181,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 	}
 }
 
-// A person reads how long ago a time was, or how far ahead it is.
+// People see times as relative.
 func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
 	e := &examination{now: func() time.Time { return now }, reader: &term.Screen{Writer: io.Discard, Columns: 80, Now: func() time.Time { return now }}}
@@ -197,7 +197,7 @@ func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	}
 }
 
-// Another program at the address is told from a daemon, and from nobody.
+// Another program at the address is not reported as a daemon, nor as nothing.
 func TestDoctorOfAnotherProgram(t *testing.T) {
 	for name, page := range map[string]http.HandlerFunc{
 		"a page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) },
@@ -226,7 +226,7 @@ func TestDoctorNeedsTheToken(t *testing.T) {
 	wantFinding(t, all, "daemon", Failed, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "a token is needed")
 }
 
-// With a configuration that is not valid, doctor says so and nothing that would go by it.
+// If the configuration is invalid, doctor reports only that.
 func TestDoctorOfAFaultyConfiguration(t *testing.T) {
 	all := examine(t, newPatient(t, map[string]string{"flush.linger": "soon", "cache.disk": "1"}))
 	if len(all) != 3 || all[0].Result != Failed || !strings.Contains(all[0].Text+all[1].Text, "flush.linger") ||
@@ -235,7 +235,7 @@ func TestDoctorOfAFaultyConfiguration(t *testing.T) {
 	}
 }
 
-// A new owner helps only where this one may not write.
+// A change of owner helps only if permission was denied.
 func TestDoctorOfADirectoryThatTakesNoFile(t *testing.T) {
 	for number, want := range map[syscall.Errno]string{
 		syscall.EACCES: "sudo chown -R $(id -un) /data", syscall.ENOSPC: "df -h /data", syscall.EROFS: "df -h /data",

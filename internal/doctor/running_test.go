@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A daemon that flags have told what to use is examined as it is: nothing asks this shell's
-// upstream, nor looks at its data directory.
+// A daemon with other settings is examined with its own: nothing asks this shell's upstream, nor checks
+// its data directory.
 func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
 	dir := t.TempDir()
 	no(t, os.Chmod(dir, 0o700))
@@ -35,8 +35,8 @@ func TestDoctorExaminesWhatTheDaemonUses(t *testing.T) {
 	}
 }
 
-// The headers of this shell's upstream are for that one, and a refusal of a request without the
-// daemon's is no fault.
+// This shell's headers are only for its own upstream. If the daemon's upstream refuses a request
+// without the daemon's headers, that is not a failure.
 func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 	asked := make(chan http.Header, mostProbes)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,8 +62,8 @@ func TestDoctorKeepsHeadersFromTheDaemonsUpstream(t *testing.T) {
 	}
 }
 
-// The data directory of a daemon in a container is not here: no check judges another one, nor
-// advises to make it.
+// If the data directory of a daemon in a container is not here, no check examines another one, or
+// advises creating it.
 func TestDoctorOfADataDirectoryElsewhere(t *testing.T) {
 	elsewhere := filepath.ToSlash(filepath.Join(t.TempDir(), "data"))
 	all := examine(t, withDaemon(t, "<dir>", elsewhere))

@@ -23,33 +23,33 @@ import (
 )
 
 const (
-	// probeTimeout bounds each request of the probe; a shorter upstream.timeout counts.
+	// probeTimeout limits each request of the probe. A shorter upstream.timeout takes precedence.
 	probeTimeout = 8 * time.Second
-	// mostProbes is how many requests the probe makes, within probesWithin: reads, which cost
-	// no quota.
+	// mostProbes is how many requests the probe makes, within probesWithin: only reads, which use no
+	// quota.
 	mostProbes   = 5
 	probesWithin = 5 * time.Second
-	// slowTrip is a round trip that is slow for a memory service.
+	// slowTrip is the round trip above which doctor warns.
 	slowTrip = time.Second
-	// farClock is how far the clocks may be apart. The fence estimates the difference; expiry
-	// dates and people do not. In front of servers of NATS, writes of hosts whose clocks are apart
-	// win and lose by them, and farServers is how far they may be.
+	// farClock is how much the clocks may differ. The fence corrects for the difference; expiry dates
+	// and people do not. With NATS, conflicts between hosts are decided by their clocks, and farServers
+	// is how much those may differ.
 	farClock   = 5 * time.Second
 	farServers = time.Second
-	// dateTick is how far upstream's clock may be ahead of the Date of its answer: the second
-	// that the header leaves out, and another one, as some servers make it once a second.
+	// dateTick is how far upstream's clock may be ahead of the Date in its answer: the header drops up
+	// to a second, and some servers update it only once a second.
 	dateTick = 2250 * time.Millisecond
-	// enoughReplicas is on how many servers a bucket has to lie so that one may be lost.
+	// enoughReplicas is how many servers a bucket needs to survive the loss of one.
 	enoughReplicas = 3
 )
 
 // probeID is an entry that nobody writes.
 var probeID = journal.ID{Namespace: "botwired-doctor", Key: "probe"}
 
-// answered is one answer of upstream's: its Date, and when its request left and it arrived.
+// answered is one answer of upstream: its Date, and when the request was sent and the answer received.
 type answered struct{ date, sent, received time.Time }
 
-// upstream checks the way to upstream as the daemon's requests go it.
+// upstream checks upstream in the same way as the daemon sends its requests.
 func (e *examination) upstream(ctx context.Context) []Finding {
 	c, _ := e.examined(ctx)
 	if c.Upstream.URL == config.Embedded {
@@ -71,7 +71,7 @@ func (e *examination) upstream(ctx context.Context) []Finding {
 	return []Finding{reachFinding(u, err, stranger), tripFinding(trips), dateFinding(answers)}
 }
 
-// probe asks upstream for an entry that is not there. A nil error is an answer in BotWire's words.
+// probe requests an entry that does not exist. err is nil if upstream answers as BotWire does.
 func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answered, err error) {
 	opts := engines.BotWire(c)
 	opts.URL, opts.Timeout = u, min(opts.Timeout, probeTimeout)
@@ -85,7 +85,7 @@ func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answere
 	return answers, err
 }
 
-// reachFinding judges upstream's answer: its own, or somebody's in its place.
+// reachFinding judges the answer: upstream's own, or that of something in its place.
 func reachFinding(u *url.URL, err error, stranger bool) Finding {
 	const name = "upstream"
 	look := "curl -i " + attach.ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
@@ -111,7 +111,7 @@ func reachFinding(u *url.URL, err error, stranger bool) Finding {
 	return fail(name, look, "something else answers in BotWire's place, such as a network's login page, or upstream.url is wrong (%s); see its answer with", failed.Reason)
 }
 
-// tripFinding shows the median of some round trips.
+// tripFinding returns the median of the round trips.
 func tripFinding(trips []time.Duration) Finding {
 	const name = "round trip"
 	if len(trips) == 0 {
@@ -126,8 +126,8 @@ func tripFinding(trips []time.Duration) Finding {
 	return good(name, "%s", text)
 }
 
-// dateFinding bounds how far this machine's clock is from upstream's: each Date lies between
-// the moments at which its request left and its answer arrived.
+// dateFinding estimates the least difference between this machine's clock and upstream's: each Date
+// lies between the sending of its request and the arrival of its answer.
 func dateFinding(answers []answered) Finding {
 	ahead, behind, known := time.Duration(0), time.Duration(0), false
 	for _, a := range answers {
@@ -154,7 +154,7 @@ func clockFinding(ahead, behind, far time.Duration) Finding {
 	return good(name, "within %s of upstream's", shortly(far))
 }
 
-// setClock is the command that sets this machine's clock by the network.
+// setClock returns the command that sets this machine's clock from the network.
 func setClock() string {
 	switch runtime.GOOS {
 	case "windows":
@@ -180,8 +180,8 @@ func examineCluster(ctx context.Context, c *config.Config, servers []string, str
 	return found
 }
 
-// asDoctor changes a daemon's options for doctor. The servers of a stranger, a daemon with another upstream
-// than this shell's, do not get this shell's credentials.
+// asDoctor changes a daemon's options for doctor. If stranger is set, the daemon has another upstream
+// than this shell, and its servers do not get this shell's credentials.
 func asDoctor(opts *natskv.Options, stranger bool) {
 	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
 	if !stranger {
@@ -231,8 +231,8 @@ func bucketFinding(x *natskv.Examination, n *config.NATS) Finding {
 	return good(name, "%s is on %d servers", n.Bucket, x.Replicas)
 }
 
-// serversClock bounds how far this machine's clock is from the servers': the later write wins, by
-// the clock of who made it.
+// serversClock estimates the least difference between this machine's clock and the servers': the later
+// write wins, by its writer's clock.
 func serversClock(x *natskv.Examination) Finding {
 	if x.ServerTime.IsZero() {
 		return none("clock", "no answer of the servers says what time it is")

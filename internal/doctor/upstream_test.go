@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// absent is BotWire's answer about an entry that it does not hold.
+// absent answers as BotWire does for a missing entry.
 func absent(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
 	w.WriteHeader(http.StatusNotFound)
 	fmt.Fprintf(w, `{"detail":"Key not found: %s/%s"}`, parts[2], parts[3])
 }
 
-// upstreamFindings examines an upstream, and sees that nothing was asked but reads.
+// upstreamFindings examines an upstream, and checks that it only gets reads.
 func upstreamFindings(t *testing.T, answer http.HandlerFunc) []Finding {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func TestDoctorOfAHealthyUpstream(t *testing.T) {
 	wantFinding(t, all, "clock", OK, "", "within ")
 }
 
-// An answer that is not BotWire's, or a refusal, is told from an upstream that is well.
+// An answer that is not BotWire's, and a refusal, are not reported as a healthy upstream.
 func TestDoctorOfUpstreamsAnswers(t *testing.T) {
 	const key = `export BOTWIRED_UPSTREAM_HEADERS='{"Authorization": {"file": "/path/of/secret"}}'`
 	answer := func(status int, body string) http.HandlerFunc {
@@ -95,7 +95,7 @@ func TestDoctorOfNoUpstream(t *testing.T) {
 	wantFinding(t, all, "clock", NotApplicable, "")
 }
 
-// A certificate that is not trusted is told from an upstream that is away.
+// An untrusted certificate is not reported as an upstream that is down.
 func TestDoctorOfTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(absent))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

@@ -1,24 +1,24 @@
 package doctor
 
-// Kind classifies a file system by how well data lasts on it.
+// Kind classifies a file system by how durable data is on it.
 type Kind string
 
 // The kinds of file systems.
 const (
 	Local   Kind = "local"
-	Network Kind = "network" // on another machine, or on the host of a virtual one
-	Memory  Kind = "memory"  // gone at the next start of the machine
-	Layer   Kind = "layer"   // of a container, and gone with it
+	Network Kind = "network" // on another machine, or on a virtual machine's host
+	Memory  Kind = "memory"  // lost when the machine restarts
+	Layer   Kind = "layer"   // a container's layer, lost with the container
 )
 
 // Volume is the file system that a directory is on.
 type Volume struct {
-	Type string // as mount names it, or a number
+	Type string // as in mount, or a number
 	Kind Kind
-	Free uint64 // bytes that this user may take
+	Free uint64 // bytes that this user can use
 }
 
-// kindOf tells the kind of a file system by its type.
+// kindOf returns the kind of a file system type.
 func kindOf(name string) Kind {
 	switch name {
 	case "nfs", "smbfs", "smb2", "cifs", "afs", "afpfs", "ceph", "coda", "9p", "fuse", "virtiofs", "webdav", "lustre", "gpfs":

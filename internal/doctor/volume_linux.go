@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// magics are the numbers by which Linux tells file systems apart (statfs(2)).
+// magics are Linux's numbers of file system types (statfs(2)).
 var magics = map[uint32]string{
 	0x6969: "nfs", 0x517b: "smbfs", 0xfe534d42: "smb2", 0xff534d42: "cifs", 0x5346414f: "afs",
 	0x00c36400: "ceph", 0x73757245: "coda", 0x01021997: "9p", 0x65735546: "fuse",

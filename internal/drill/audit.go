@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// Latency is how long callers waited, in milliseconds.
+// Latency says how long callers waited, in milliseconds.
 type Latency struct {
 	P50 float64 `json:"p50_ms"`
 	P99 float64 `json:"p99_ms"`
@@ -23,25 +23,25 @@ type Phase struct {
 
 	Acknowledged int     `json:"acknowledged"` // writes
 	Refused      int     `json:"refused"`      // reads and writes
-	Unanswered   int     `json:"unanswered"`   // requests, as the daemon was killed
+	Unanswered   int     `json:"unanswered"`   // requests cut off when the daemon was killed
 	Reads        int     `json:"reads"`        // each was checked
 	Writes       Latency `json:"write_latency"`
 	ReadLatency  Latency `json:"read_latency"`
 
-	// Pending is how many acknowledged writes waited for upstream at the end of the phase,
-	// and OldestPending for how long the oldest did.
+	// Pending is how many acknowledged writes were pending at the end of the phase, and OldestPending
+	// is the age of the oldest.
 	Pending       int     `json:"pending"`
 	OldestPending float64 `json:"oldest_pending_seconds"`
-	// Recovery is how long it took, once upstream was well again, until it had the first
-	// of them; nil if it had not in that time, or if none waited.
+	// Recovery is how long after the end of the fault upstream had the first of them; nil if it took
+	// too long, or if none was pending.
 	Recovery *float64 `json:"recovery_seconds"`
-	// Down is for how long the daemon was away; nil if it was not killed.
+	// Down is how long the daemon was down; nil if it was not killed.
 	Down *float64 `json:"down_seconds"`
 
 	writes, reads []time.Duration
 }
 
-// Books counts what became of the acknowledged writes.
+// Books counts the acknowledged writes by outcome.
 type Books struct {
 	Acknowledged int `json:"acknowledged"`
 	Settled      int `json:"settled"`
@@ -50,7 +50,7 @@ type Books struct {
 	Dead         int `json:"dead"`
 	// Unaccounted writes have no receipt.
 	Unaccounted int `json:"unaccounted"`
-	// Unanswered writes are not among the acknowledged: they may have been made or not.
+	// Unanswered writes do not count as acknowledged: they may or may not have been made.
 	Unanswered int `json:"unanswered"`
 }
 
@@ -61,34 +61,34 @@ func (b *Books) Balanced() bool {
 
 // Finding is something that must not happen.
 type Finding struct {
-	// Contract is the point of the contract that is broken.
+	// Contract is the broken point of the contract.
 	Contract  int    `json:"contract"`
 	Phase     string `json:"phase"`
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
 	Text      string `json:"text"`
-	// Receipts has the receipts of the last acknowledged writes to the entry, the oldest first.
+	// Receipts are those of the last acknowledged writes to the entry, oldest first.
 	Receipts []api.Receipt `json:"receipts"`
 }
 
-// Audit is the outcome of a drill.
+// Audit is the result of a drill.
 type Audit struct {
 	Seed    uint64  `json:"seed"`
 	Seconds float64 `json:"seconds"`
 	Phases  []Phase `json:"phases"`
-	// Settling is how long it took, once all was well, until nothing was pending.
+	// Settling is how long it took, after the last fault, until nothing was pending.
 	Settling float64 `json:"settling_seconds"`
 	Books    Books   `json:"books"`
 	Balanced bool    `json:"balanced"`
-	// Compared is the number of entries that were compared upstream with the last
-	// acknowledged write, and Different those that were another.
+	// Compared is how many entries were compared upstream with their last acknowledged write, and
+	// Different is how many of them differed.
 	Compared  int       `json:"compared"`
 	Different int       `json:"different"`
 	Findings  []Finding `json:"findings"`
-	// More is how many findings there were beyond those.
+	// More is how many more findings there were.
 	More int  `json:"more_findings"`
 	OK   bool `json:"ok"`
-	// Verdict says it in a sentence.
+	// Verdict is the result in one sentence.
 	Verdict string `json:"verdict"`
 }
 
@@ -105,7 +105,7 @@ func latencyOf(took []time.Duration) Latency {
 
 func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
-// conclude says what the audit comes to.
+// conclude sets the verdict.
 func (a *Audit) conclude() {
 	b := &a.Books
 	a.Balanced = b.Balanced()

@@ -24,18 +24,18 @@ const (
 )
 
 const (
-	// storyLength bounds the receipts of a finding.
+	// storyLength limits the receipts of a finding.
 	storyLength = 8
-	// chainLength bounds how many writes may have superseded each other, one after another.
+	// chainLength limits how many writes may have superseded each other in a row.
 	chainLength = 10_000
-	// looksAtOnce bounds the receipts that are asked for at a time.
+	// looksAtOnce limits how many receipts are requested in parallel.
 	looksAtOnce = 8
-	// waitSlice bounds one wait for a receipt: the daemon waits no longer than a minute.
+	// waitSlice limits one wait for a receipt: the daemon waits at most a minute.
 	waitSlice = 20 * time.Second
 )
 
-// receipt asks for one; nil means that there is none. With a wait, the daemon answers once
-// the write is not pending any more.
+// receipt requests a receipt, and returns nil if there is none. With a wait, the daemon answers when
+// the write is no longer pending.
 func (d *drill) receipt(ctx context.Context, seq uint64, wait time.Duration) (*api.Receipt, error) {
 	r := api.Request{Path: api.Surface("receipts", strconv.FormatUint(seq, 10))}
 	if wait > 0 {
@@ -62,11 +62,11 @@ func (d *drill) receipt(ctx context.Context, seq uint64, wait time.Duration) (*a
 	}
 }
 
-// isPending reports whether the write's receipt says so.
+// isPending reports whether the write's receipt says that it is pending.
 func (a *ack) isPending() bool { return a.receipt != nil && a.receipt.State == statePending }
 
-// lookAtAll asks for the receipts of the acknowledged writes that have not ended yet, some at
-// a time: each waits for the disk.
+// lookAtAll requests the receipts of the acknowledged writes that were still pending, a few in
+// parallel: each reads the disk.
 func (d *drill) lookAtAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(looksAtOnce)
@@ -84,9 +84,8 @@ func (d *drill) lookAtAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// survey looks at the receipts of all acknowledged writes while nobody writes, and returns
-// those that are pending, the oldest first. Upstream must hold the writes that a receipt calls
-// settled.
+// survey requests the receipts of all acknowledged writes while there are no new ones. It returns the
+// pending ones, oldest first. It checks that upstream holds the writes whose receipts say settled.
 func (d *drill) survey(ctx context.Context) (waiting []*ack, err error) {
 	if err := d.lookAtAll(ctx); err != nil {
 		return nil, err
@@ -110,8 +109,8 @@ func (d *drill) survey(ctx context.Context) (waiting []*ack, err error) {
 	return waiting, nil
 }
 
-// upstreamHolds compares what upstream holds with the last acknowledged write of an entry.
-// The text of the finding takes the arguments, and why upstream's state is wrong.
+// upstreamHolds compares upstream with the last acknowledged write of an entry. The finding's text is
+// formatted with args and the difference.
 func (d *drill) upstreamHolds(ctx context.Context, e *entry, contract int, text string, args ...any) (holds bool, err error) {
 	last := e.acks[len(e.acks)-1]
 	value, found, err := d.opts.Rig.Read(ctx, e.Namespace, e.Key)
@@ -125,8 +124,8 @@ func (d *drill) upstreamHolds(ctx context.Context, e *entry, contract int, text 
 	return true, nil
 }
 
-// recovery is how long it takes, from now on, until upstream has the first of the writes
-// that wait; nil if it takes too long, or if none waits.
+// recovery returns how long it takes until upstream has the first of the pending writes. It returns nil
+// if it takes too long, or if none is pending.
 func (d *drill) recovery(ctx context.Context, waiting []*ack) (*float64, error) {
 	if len(waiting) == 0 {
 		return nil, nil
@@ -136,7 +135,7 @@ func (d *drill) recovery(ctx context.Context, waiting []*ack) (*float64, error) 
 	defer cancel()
 	first := make(chan float64, len(waiting))
 	var group sync.WaitGroup
-	// Of the writes to one entry only the last is sent.
+	// Only the last write to an entry is sent.
 	for _, e := range d.entries {
 		if len(e.acks) == 0 || !e.acks[len(e.acks)-1].isPending() {
 			continue
@@ -161,7 +160,7 @@ func (d *drill) recovery(ctx context.Context, waiting []*ack) (*float64, error) 
 	}
 }
 
-// settle waits until no last write of an entry is pending, as nothing fails any more.
+// settle waits until every entry's last write is no longer pending. There are no more faults.
 func (d *drill) settle(ctx context.Context) error {
 	d.tell("upstream is well again, and the drill waits for what is pending")
 	began := time.Now()
@@ -182,7 +181,7 @@ func (d *drill) settle(ctx context.Context) error {
 	return nil
 }
 
-// closeBooks asks what has become of every acknowledged write.
+// closeBooks determines the outcome of every acknowledged write.
 func (d *drill) closeBooks(ctx context.Context) error {
 	if _, err := d.survey(ctx); err != nil {
 		return err
@@ -221,7 +220,7 @@ func (d *drill) closeBooks(ctx context.Context) error {
 	return nil
 }
 
-// followed checks that a later write to the entry has taken a superseded one's place.
+// followed checks that a later write to the entry replaced a superseded one.
 func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 	r := a.receipt
 	for range chainLength {
@@ -242,7 +241,7 @@ func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 			return nil
 		}
 		if next.State != stateSuperseded {
-			return nil // counted in its own right, or an unanswered one
+			return nil // it is counted itself, or was unanswered
 		}
 		r = next
 	}
@@ -250,7 +249,7 @@ func (d *drill) followed(ctx context.Context, e *entry, a *ack) error {
 	return nil
 }
 
-// compare compares upstream, and the daemon, with the last acknowledged writes.
+// compare compares upstream and the daemon with the last acknowledged writes.
 func (d *drill) compare(ctx context.Context) error {
 	for _, e := range d.entries {
 		if len(e.acks) == 0 {
@@ -271,7 +270,7 @@ func (d *drill) compare(ctx context.Context) error {
 	return nil
 }
 
-// story returns the receipts of the last writes to an entry, as far as the daemon tells.
+// story returns the receipts of the last writes to an entry, as far as the daemon answers.
 func (d *drill) story(ctx context.Context, e *entry) []api.Receipt {
 	d.mu.Lock()
 	acks := slices.Clone(e.acks[max(0, len(e.acks)-storyLength):])

@@ -13,30 +13,30 @@ import (
 	"github.com/botwired/botwired/internal/numbered"
 )
 
-// Of a hundred operations of a client, so many put and so many delete. The rest read.
+// The percentage of a client's operations that put and delete. The rest are reads.
 const (
 	putsPercent    = 55
 	deletesPercent = 15
 )
 
-// A value has from smallest to smallest+spread bytes.
+// A value has smallestValue bytes and up to valueSpread more.
 const (
 	smallestValue = 20
 	valueSpread   = 400
 )
 
-// triesAtMost bounds how often a read is made again that a kill has cut off. Connections from
-// before the kill may fail once each.
+// triesAtMost limits how often a read is tried that a kill cut off. Each connection from before the
+// kill may fail once.
 const triesAtMost = 5
 
-// client writes to entries of its own, and reads everybody's.
+// client writes to its own entries, and reads all clients' entries.
 type client struct {
 	drill *drill
 	rng   *rand.Rand
 	own   []*entry
 }
 
-// operate does one operation. A write is read back.
+// operate does one operation. It reads back what it writes.
 func (c *client) operate(ctx context.Context) error {
 	d := c.drill
 	e, kind := c.own[c.rng.IntN(len(c.own))], c.rng.IntN(100)
@@ -59,11 +59,11 @@ func (c *client) operate(ctx context.Context) error {
 	return d.read(ctx, e, kind < putsPercent+deletesPercent)
 }
 
-// errNoAnswer says that the daemon was killed before it answered.
+// errNoAnswer is the error of a write that the daemon did not answer before it was killed.
 var errNoAnswer = errors.New("the daemon was killed")
 
-// ask makes a request by do. If the daemon is killed before it answers, ask returns once it is
-// there again: with the error errNoAnswer for a write, and for a read with another try's answer.
+// ask makes a request with do. If the daemon is killed before it answers, ask waits until it is back.
+// Then it returns errNoAnswer for a write, and tries a read again.
 func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -91,7 +91,7 @@ func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	}
 }
 
-// refusalIn returns the refusal that an error is, or nil.
+// refusalIn returns the refusal in an error, or nil.
 func refusalIn(err error) *api.Refused {
 	refused, _ := errors.AsType[*api.Refused](err)
 	return refused
@@ -110,7 +110,7 @@ func (d *drill) delete(ctx context.Context, e *entry) error {
 	})
 }
 
-// write makes a write that has begun, and enters its outcome in the books.
+// write makes a write that has begun, and records its outcome.
 func (d *drill) write(ctx context.Context, e *entry, n int, op string, do func() (seq uint64, err error)) error {
 	oldest, began := e.Oldest(), time.Now()
 	var seq uint64
@@ -152,7 +152,7 @@ func (d *drill) write(ctx context.Context, e *entry, n int, op string, do func()
 	return nil
 }
 
-// get returns the daemon's answer to a read. An error that is a refusal is one of its answers.
+// get returns the daemon's answer to a read. A refusal is an answer, too, and is returned as an error.
 func (d *drill) get(ctx context.Context, e *entry) (value string, err error) {
 	err = d.ask(ctx, false, func() error {
 		v, err := d.opts.Daemon.Get(ctx, e.Namespace, e.Key)
@@ -162,7 +162,7 @@ func (d *drill) get(ctx context.Context, e *entry) (value string, err error) {
 	return value, err
 }
 
-// read reads an entry, and judges the answer; own says that its reader has just written it.
+// read reads an entry and checks the answer; own says that the same client has just written it.
 func (d *drill) read(ctx context.Context, e *entry, own bool) error {
 	contract := 7
 	if own {
@@ -171,7 +171,7 @@ func (d *drill) read(ctx context.Context, e *entry, own bool) error {
 	return d.readFor(ctx, e, contract)
 }
 
-// readFor is read for a promise of the contract. After a kill, that is durability.
+// readFor reads an entry and checks a point of the contract. After a kill, it checks durability.
 func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 	oldest, began := e.Oldest(), time.Now()
 	there, known, _ := e.Certain()
@@ -184,7 +184,7 @@ func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 	d.mu.Lock()
 	if d.phase != nil {
 		if d.phase.Down != nil {
-			contract = 1 // what was acknowledged has outlived the kill
+			contract = 1 // acknowledged writes survive the kill
 		}
 		d.phase.Reads++
 		d.phase.reads = append(d.phase.reads, took)
@@ -204,14 +204,14 @@ func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
 	return nil
 }
 
-// judge compares what a reader was shown with what may be true.
+// judge checks an answer against the values that are possible.
 func (d *drill) judge(ctx context.Context, e *entry, oldest int, value string, found bool, contract int) {
 	if err := e.Show(oldest, value, found); err != nil {
 		d.found(ctx, contract, e, "a read through the daemon %v", err)
 	}
 }
 
-// readAll reads every entry after a crash: what was acknowledged is there.
+// readAll reads every entry after a crash: acknowledged writes must be there.
 func (d *drill) readAll(ctx context.Context) error {
 	for _, e := range d.entries {
 		if err := d.read(ctx, e, false); err != nil {
@@ -221,8 +221,8 @@ func (d *drill) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readStranger reads an entry that the daemon cannot know while upstream fails. The daemon may
-// tell its value, or that it does not know; it must not say that there is none.
+// readStranger reads an entry that the daemon cannot know while upstream fails. The daemon may return
+// its value, or refuse; it must not say that there is no entry.
 func (d *drill) readStranger(ctx context.Context, namespace string) error {
 	e := newEntry(namespace, strangersKey)
 	value, err := d.get(ctx, e)
@@ -239,14 +239,14 @@ func (d *drill) readStranger(ctx context.Context, namespace string) error {
 	switch {
 	case err == nil && value == strangersValue:
 	case refused != nil && refused.Status == http.StatusServiceUnavailable && refused.Header.Get("Retry-After") != "":
-	case refused != nil && refused.Status == http.StatusTooManyRequests: // upstream's own word
+	case refused != nil && refused.Status == http.StatusTooManyRequests: // passed on from upstream
 	default:
 		d.found(ctx, 9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %.100q (%v)", value, err)
 	}
 	return nil
 }
 
-// list compares a listing with the entries; nobody writes meanwhile.
+// list compares a listing with the entries. There are no writes meanwhile.
 func (d *drill) list(ctx context.Context) error {
 	var listing api.Listing
 	err := d.ask(ctx, false, func() error {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// findingsKept bounds the findings of an audit.
+	// findingsKept limits the findings of an audit.
 	findingsKept = 20
-	// recoveryLimit bounds the wait, after each phase, for upstream to have the first write
-	// that is pending. A longer recovery goes on in the next phases.
+	// recoveryLimit limits the wait, after each phase, until upstream has the first pending write. A
+	// longer recovery goes on during the next phases.
 	recoveryLimit = 5 * time.Second
 )
 
@@ -32,16 +32,16 @@ type drill struct {
 	audit   Audit
 
 	mu         sync.Mutex    // guards the fields below, the audit and the entries' acks
-	phase      *Phase        // nil after the last
-	restarting chan struct{} // closed when the daemon is there again; nil if it is there
-	failed     error         // of the restart
+	phase      *Phase        // nil after the last phase
+	restarting chan struct{} // closed when the daemon is back; nil unless it restarts
+	failed     error         // the restart's error
 
-	operations atomic.Int64 // in the present phase
-	killAt     int64        // the operation after which the daemon is killed; 0 is none
+	operations atomic.Int64 // in the current phase
+	killAt     int64        // the operation after which the daemon is killed; 0 means never
 }
 
-// A stranger is an entry that upstream holds and the daemon does not know. The daemon is
-// asked for one in each phase in which upstream fails: each is in a namespace of its own.
+// A stranger is an entry that upstream holds and the daemon does not know. In each phase with a fault,
+// the drill reads one, in its own namespace.
 const (
 	strangersKey   = "known-upstream-only"
 	strangersValue = "planted"
@@ -49,7 +49,7 @@ const (
 
 func stranger(step int) (namespace string) { return fmt.Sprintf("stranger-%d", step+1) }
 
-// entry is one of the drill's, and the acknowledged writes to it.
+// entry is an entry of the drill, with its acknowledged writes.
 type entry struct {
 	*numbered.Entry
 	acks []*ack
@@ -60,15 +60,15 @@ func newEntry(namespace, key string) *entry { return &entry{Entry: numbered.NewE
 // ack is an acknowledged write.
 type ack struct {
 	seq     uint64
-	number  int // of the entry's write
+	number  int // the number of the entry's write
 	op      string
 	at      time.Time
 	phase   string
-	receipt *api.Receipt // the last that was asked for; nil if there is none
+	receipt *api.Receipt // the latest one; nil if there is none
 }
 
-// Run drills a daemon. It returns an error if the drill itself could not go on: the daemon
-// does not answer, or ctx has ended. Whatever the outcome, upstream is healthy then.
+// Run drills a daemon. It returns an error if the drill could not go on: the daemon does not answer, or
+// ctx ended. In every case it leaves upstream healthy.
 func Run(ctx context.Context, opts Options) (_ *Audit, err error) {
 	began := time.Now()
 	d := &drill{opts: opts, audit: Audit{Seed: opts.Seed, Findings: []Finding{}}}
@@ -109,8 +109,7 @@ func (d *drill) run(ctx context.Context) error {
 	return d.compare(ctx)
 }
 
-// step goes through one phase: the fault, the clients at work, a look at the books, and
-// upstream's return.
+// step runs one phase: set the fault, let the clients work, check the books, and end the fault.
 func (d *drill) step(ctx context.Context, n int) error {
 	s, began := &steps[n], time.Now()
 	p := &Phase{Name: s.name, Upstream: s.says}
@@ -161,14 +160,14 @@ func (d *drill) setPhase(p *Phase) {
 	d.phase = p
 }
 
-// tell tells a person what happens.
+// tell reports progress to the user.
 func (d *drill) tell(format string, args ...any) {
 	if d.opts.Progress != nil {
 		d.opts.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// work lets the clients work for the length of a phase.
+// work runs the clients for the length of a phase.
 func (d *drill) work(ctx context.Context, kills bool) error {
 	d.operations.Store(0)
 	d.killAt = 0
@@ -197,7 +196,7 @@ func (d *drill) work(ctx context.Context, kills bool) error {
 	return pause(ctx, time.Until(began.Add(lasts)))
 }
 
-// pause returns ctx's error.
+// pause waits, and returns ctx's error.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(0, d))
 	defer timer.Stop()
@@ -209,7 +208,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// operated counts an operation, and kills the daemon after the one that is chosen.
+// operated counts an operation, and kills the daemon after the chosen one.
 func (d *drill) operated(ctx context.Context) error {
 	if d.operations.Add(1) != d.killAt {
 		return nil
@@ -228,8 +227,7 @@ func (d *drill) operated(ctx context.Context) error {
 	return err
 }
 
-// awaitRestart waits until a daemon that was killed is there again. It returns false if it
-// was not killed.
+// awaitRestart waits until a killed daemon is back. It returns false if the daemon was not killed.
 func (d *drill) awaitRestart(ctx context.Context) (killed bool, err error) {
 	d.mu.Lock()
 	there, killed := d.restarting, d.phase != nil && d.phase.Down != nil
@@ -247,7 +245,7 @@ func (d *drill) awaitRestart(ctx context.Context) (killed bool, err error) {
 	return true, d.failed
 }
 
-// found notes what must not happen to an entry. Its receipts tell its story.
+// found records a finding about an entry, with the entry's receipts.
 func (d *drill) found(ctx context.Context, contract int, e *entry, format string, args ...any) {
 	f := Finding{Contract: contract, Phase: "the end", Namespace: e.Namespace, Key: e.Key, Text: fmt.Sprintf(format, args...), Receipts: []api.Receipt{}}
 	d.mu.Lock()

@@ -26,14 +26,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// daemon is one without a disk, in front of an upstream that has everything at once while it
-// is healthy. It has one defect at most.
+// daemon is a daemon without a disk. Its upstream gets everything at once while it is healthy. The
+// daemon has at most one defect.
 type daemon struct {
 	defect string
 
 	mu       sync.Mutex
 	values   map[string]string // by path
-	first    map[string]string // the first of each
+	first    map[string]string // the first value of each
 	upstream map[string]string
 	waiting  map[string]uint64 // the newest write to each path that upstream lacks
 	receipts map[uint64]*api.Receipt
@@ -165,7 +165,7 @@ func (d *daemon) write(method, path string, body []byte) *http.Response {
 	return a
 }
 
-// settle carries the newest write to a path upstream. A liar's upstream gets nothing.
+// settle sends the newest write to a path upstream, unless the defect is to lie about it.
 func (d *daemon) settle(path string) {
 	seq := d.waiting[path]
 	delete(d.waiting, path)
@@ -250,7 +250,7 @@ func TestSoundDaemon(t *testing.T) {
 	})
 }
 
-// The drill finds each defect, and says which promise it breaks.
+// The drill finds each defect, and names the broken point of the contract.
 func TestDefects(t *testing.T) {
 	for defect, contract := range map[string]int{
 		"forgets in an outage": 6, "goes back": 6, "lists nothing": 10, "makes an absence up": 9, "refuses in an outage": 1,
@@ -273,7 +273,7 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// The same seed has the clients do the same.
+// With the same seed, the clients do the same.
 func TestSeed(t *testing.T) {
 	var first drill.Books
 	for i := range 2 {
@@ -289,7 +289,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// A drill that cannot go on, or that nobody waits for any more, leaves upstream well.
+// A drill that fails or is canceled leaves upstream healthy.
 func TestDrillThatEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDaemon("")

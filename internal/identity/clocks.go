@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Reason is why a daemon doubts what it knows.
+// Reason says why a daemon doubts what it knows.
 type Reason string
 
-// The reasons beside the kinds of a start.
+// The reasons, besides the kinds of a start.
 const (
 	Suspended  Reason = "suspended"
 	Stopped    Reason = "stopped"
@@ -17,14 +17,14 @@ const (
 	Moved      Reason = "moved"
 )
 
-// reading holds the times of the clocks at one moment.
+// reading holds the clocks' times at one moment.
 type reading struct {
 	wall time.Time // without a monotonic reading
 	mono time.Duration
-	boot time.Duration // the clock that goes on during a suspension; 0 if it was not asked
+	boot time.Duration // the clock that runs during a suspension; 0 if it was not read
 }
 
-// clocks read the process's clocks.
+// clocks reads the process's clocks.
 type clocks struct{ epoch time.Time }
 
 func (c clocks) now() reading {
@@ -33,18 +33,18 @@ func (c clocks) now() reading {
 }
 
 const (
-	// interval is how often [Watch.Run] looks at the clocks.
+	// interval is how often [Watch.Run] reads the clocks.
 	interval = time.Second
-	// stillFor is the time without a look after which the process counts as stopped: a busy
-	// machine keeps it waiting for less.
+	// stillFor is the time between two readings from which the process counts as stopped: a busy
+	// machine delays it for less.
 	stillFor = 5 * time.Second
-	// jump is how far the wall clock has to move against the monotonic one between two
-	// looks. Corrections of the clock move it by less.
+	// jump is how far the wall clock must move against the monotonic one between two readings. Clock
+	// corrections move it by less.
 	jump = 2 * time.Second
 )
 
-// since returns what has happened after an earlier reading, and for how long. The reason is empty if
-// nothing has.
+// since returns what happened since an earlier reading, and how long it lasted. The reason is "" if
+// nothing happened.
 func (now reading) since(past reading) (Reason, time.Duration) {
 	passed := now.mono - past.mono
 	moved := now.wall.Sub(past.wall) - passed
@@ -62,7 +62,7 @@ func (now reading) since(past reading) (Reason, time.Duration) {
 	return "", 0
 }
 
-// text describes a reason to people.
+// text describes a reason for people.
 func (r Reason) text(by time.Duration) string {
 	by = by.Round(time.Millisecond)
 	switch r {

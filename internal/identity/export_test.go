@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// At has a watch find itself at a place, with clocks of a test's own.
+// At sets the place and the clocks of a watch.
 func (o Options) At(place func() Place, clocks *Clocks) Options {
 	if place != nil {
 		o.place = place
@@ -26,14 +26,14 @@ func (o Options) At(place func() Place, clocks *Clocks) Options {
 	return o
 }
 
-// Clocks are what a test says that the time is.
+// Clocks are a test's own clocks.
 type Clocks struct {
-	sync.Mutex // for a test in which others look at them meanwhile
+	sync.Mutex // for tests with concurrent readers
 	Wall       time.Time
 	Mono, Boot time.Duration
 }
 
-// Pass has time pass on all clocks.
+// Pass advances all clocks.
 func (c *Clocks) Pass(d time.Duration) {
 	c.Wall = c.Wall.Add(d)
 	c.Mono += d
@@ -42,12 +42,12 @@ func (c *Clocks) Pass(d time.Duration) {
 	}
 }
 
-// PlaceOf is the place of a data directory on this machine.
+// PlaceOf returns the place of a data directory on this machine.
 func PlaceOf(dir string, files ...string) Place {
 	return places{dir, append([]string{directory}, files...)}.now()
 }
 
-// Tick is what Run does every second.
+// Tick does what Run does every second.
 func (w *Watch) Tick() {
 	w.compareClocks(true)
 	if w.dirty.Load() {
@@ -55,11 +55,11 @@ func (w *Watch) Tick() {
 	}
 }
 
-// LookAround is what Run does every few seconds.
+// LookAround does what Run does every few seconds.
 func (w *Watch) LookAround() { w.comparePlaces() }
 
-// Restamp has the record say that it was written at a time, and gives its file that time, as
-// cp -a does with a file that is there.
+// Restamp sets the record's stamp and its file's modification time, as if cp -a had copied an existing
+// file.
 func Restamp(dir string, at time.Time) error {
 	r, _, err := read(dir)
 	if err != nil {

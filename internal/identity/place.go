@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// directory is the name of the data directory among the files of a [Place].
+// directory is the data directory's name among the files of a [Place].
 const directory = "."
 
-// Place identifies the machine and the files. A field is empty if the platform does not tell.
+// Place identifies the machine and the files. A field is empty if the platform does not say.
 type Place struct {
-	Machine string          `json:"machine,omitempty"` // a hash: the id itself is nobody's business
+	Machine string          `json:"machine,omitempty"` // a hash, to keep the id itself private
 	Boot    string          `json:"boot,omitempty"`
 	Files   map[string]File `json:"files,omitempty"` // by name, relative to the data directory
 }
 
-// File tells a file from its copies. A field is 0 if the platform does not say.
+// File distinguishes a file from its copies. A field is 0 if the platform does not say.
 type File struct {
 	Device uint64 `json:"device,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
@@ -30,18 +30,18 @@ type File struct {
 	modified, changed time.Time // changed is zero if the platform does not say
 }
 
-// otherThan reports whether a file is certainly not the one that was recorded. The number
-// of a device may be another after a boot.
+// otherThan reports whether a file is certainly not the recorded one. A device's number may change at a
+// boot.
 func (f File) otherThan(past File, sameBoot bool) bool {
 	differ := func(now, then uint64) bool { return now != then && now != 0 && then != 0 }
 	return differ(f.Inode, past.Inode) || differ(uint64(f.Born), uint64(past.Born)) ||
 		sameBoot && differ(f.Device, past.Device)
 }
 
-// places finds the present place of a data directory.
+// places finds the current place of a data directory.
 type places struct {
 	dir   string
-	names []string // the files of Place
+	names []string // the files in Place
 }
 
 func (p places) now() Place {
@@ -63,7 +63,7 @@ func machine() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// lookAt identifies the file that has a name now.
+// lookAt identifies the file that currently has a name.
 func lookAt(name string) (File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -72,14 +72,14 @@ func lookAt(name string) (File, error) {
 	return fileOf(info), nil
 }
 
-// stampSlack is how far a file's times may lie from the one that it was given: file systems
-// round. changeSlack is how long after that the file may get its name, on a slow disk.
+// stampSlack is how much a file's modification time may differ from the one that was set: file systems
+// round. changeSlack is how much later the file may be renamed, on a slow disk.
 const (
 	stampSlack  = 2 * time.Second
 	changeSlack = time.Minute
 )
 
-// written reports whether a file's times fit a file that was written, and stamped, at a time. A copy
+// written reports whether a file's times match a file that was written and stamped at stamp. A copy
 // keeps the stamp, but not the time of the last change.
 func (f File) written(stamp time.Time) bool {
 	if f.modified.Sub(stamp).Abs() > stampSlack {
@@ -88,10 +88,10 @@ func (f File) written(stamp time.Time) bool {
 	return f.changed.IsZero() || f.changed.Sub(stamp) <= changeSlack // guard 19.24
 }
 
-// fileLimit bounds how much is read of the file, in bytes.
+// fileLimit limits how much of the file is read, in bytes.
 const fileLimit = 64 << 10
 
-// readText reads a file that botwired may have written, and refuses any other.
+// readText reads a file that botwired may have written, and rejects any other.
 func readText(name string) (text []byte, _ File, err error) {
 	info, err := os.Stat(name)
 	if err != nil {

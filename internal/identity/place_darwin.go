@@ -27,5 +27,6 @@ func fileOf(info os.FileInfo) File {
 	return f
 }
 
-// sinceBoot is not needed: the wall clock goes on while the monotonic one stands still.
+// sinceBoot is not needed here: the wall clock runs during a suspension, and the monotonic one does
+// not.
 func sinceBoot() (time.Duration, bool) { return 0, false }

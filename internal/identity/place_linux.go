@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// machineID returns the id that systemd or D-Bus has drawn for the machine. A container often has none, or its
-// image's.
+// machineID returns the id that systemd or D-Bus generated for the machine. A container often has none,
+// or its image's.
 func machineID() string {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if text, err := os.ReadFile(name); err == nil && len(bytes.TrimSpace(text)) >= 32 {
@@ -36,7 +36,7 @@ func fileOf(info os.FileInfo) File {
 	return f
 }
 
-// clockBoottime is the clock that goes on while the machine is suspended.
+// clockBoottime is the clock that also runs while the machine is suspended.
 const clockBoottime = 7
 
 func sinceBoot() (time.Duration, bool) {

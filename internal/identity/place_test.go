@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/internal/identity"
 )
 
-// A start says what has happened to its data directory since the last one (contract 19).
+// A start reports what happened to its data directory since the last one (contract 19).
 func TestStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(t *testing.T, d *directory)
@@ -77,8 +77,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A backup that is put over the directory in place, inode for inode, has the stamp of its
-// file but not its time of the last change.
+// A backup restored over the directory in place, with the same inodes, has its file's stamp but not its
+// time of the last change.
 func TestBackupInPlace(t *testing.T) {
 	d := newDirectory(t)
 	d.open().Close(true)

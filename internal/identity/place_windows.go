@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// machineID and bootID are not known: a copy is told by the times of its files.
+// machineID and bootID are unknown here: a copy is detected by the times of its files.
 func machineID() string { return "" }
 
 func bootID() string { return "" }

@@ -10,42 +10,42 @@ import (
 	"time"
 )
 
-// FileName is the file of the data directory that holds the record.
+// FileName is the data directory's file that holds the record.
 const FileName = "journal.identity"
 
-// record is the content of the file, in JSON.
+// record is the content of the file, as JSON.
 type record struct {
-	// Token is drawn at each start. A different one in the file, while the daemon runs, means that
-	// another program has replaced the file.
+	// Token is a random text for each start. If it changes in the file while the daemon runs, another
+	// program has replaced the file.
 	Token string `json:"token"`
 	Place
-	// Self is the file itself, and Stamp when it was written.
+	// Self identifies the file itself, and Stamp is when it was written.
 	Self  File      `json:"self"`
 	Stamp time.Time `json:"stamp"`
-	// Seq was the journal's highest sequence number: a journal that ends earlier is an old one.
+	// Seq was the journal's highest sequence number: a journal that ends before it is an old one.
 	Seq uint64 `json:"seq"`
-	// Barrier is a time in Unix microseconds: nothing that was confirmed earlier is fresh. 0 means no barrier.
+	// Barrier is a time in Unix microseconds: nothing confirmed before it is fresh. 0 means no barrier.
 	Barrier int64 `json:"barrier,omitempty"`
-	// Fence says that writes from before the barrier may be pending, and must be compared with
+	// Fence means that writes from before the barrier may be pending, and must be compared with
 	// upstream.
 	Fence bool `json:"fence,omitempty"`
 }
 
-// Kind is the finding of a start about the data directory.
+// Kind is what a start finds out about the data directory.
 type Kind string
 
 // The kinds of starts.
 const (
 	New      Kind = "new"      // the data directory was never used
 	Same     Kind = "same"     // it is where the last daemon left it
-	Rebooted Kind = "rebooted" // and the machine was started since
-	Copied   Kind = "copied"   // it was made elsewhere
-	Restored Kind = "restored" // it holds files from elsewhere, or old ones
+	Rebooted Kind = "rebooted" // as Same, but the machine has restarted
+	Copied   Kind = "copied"   // it was created elsewhere
+	Restored Kind = "restored" // it holds old files, or files from elsewhere
 	Unknown  Kind = "unknown"  // it has no record
 )
 
-// compare returns what has happened to the directory since the record was written, and what shows it.
-// own is the record's file.
+// compare returns what happened to the directory since the record was written, and the evidence. own is
+// the record's file.
 func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 	sameBoot := r.Boot == now.Boot
 	if r.Machine != "" && now.Machine != "" && r.Machine != now.Machine {
@@ -71,7 +71,7 @@ func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 	return Same, ""
 }
 
-// read returns the record of a data directory and the file that it is in.
+// read returns a data directory's record and the file that it is in.
 func read(dir string) (*record, File, error) {
 	text, own, err := readText(filepath.Join(dir, FileName))
 	if err != nil {
@@ -87,8 +87,8 @@ func read(dir string) (*record, File, error) {
 	return r, own, nil
 }
 
-// write replaces the file durably: after a power cut, the file is the old one or the new one. It sets
-// Self and Stamp.
+// write replaces the file durably: after a power cut, it is the old or the new one. It sets Self and
+// Stamp.
 func (r *record) write(dir string) (err error) {
 	name := filepath.Join(dir, FileName)
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -113,7 +113,7 @@ func (r *record) write(dir string) (err error) {
 	return SyncDirectory(dir)
 }
 
-// SyncDirectory makes the names in a directory durable, where the platform can.
+// SyncDirectory makes the names in a directory durable, if the platform can.
 func SyncDirectory(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/botwired/botwired/internal/identity"
 )
 
-// life is one life of a daemon, as far as it knows itself.
+// life is a daemon from start to end, as far as its identity goes.
 type life struct {
 	*identity.Watch
 	clocks *identity.Clocks
-	fenced int // how often everything pending had to be compared with upstream
+	fenced int // how often all pending writes had to be compared with upstream
 }
 
 // directory is a data directory with a journal in it.
@@ -49,14 +49,14 @@ func (d *directory) place() identity.Place {
 	return p
 }
 
-// open begins a life.
+// open starts a life.
 func (d *directory) open() *life {
 	l := &life{clocks: &identity.Clocks{Wall: time.Now(), Mono: time.Minute}}
 	l.Watch = identity.Open(d.options(&l.fenced).At(d.place, l.clocks))
 	return l
 }
 
-// copyTo copies the directory as cp -a does, over what is there.
+// copyTo copies the directory as cp -a does, over existing files.
 func (d *directory) copyTo(to string) {
 	d.t.Helper()
 	no(d.t, filepath.WalkDir(d.path, func(path string, e os.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func (l *life) wants(t *testing.T, kind identity.Kind) {
 	}
 }
 
-// A directory that was never used gives no occasion to be careful.
+// A new directory causes no doubt.
 func TestFirstStart(t *testing.T) {
 	newDirectory(t).open().wants(t, identity.New)
 	d := newDirectory(t)
@@ -99,8 +99,8 @@ func TestFirstStart(t *testing.T) {
 	d.open().wants(t, identity.Unknown)
 }
 
-// What a start has found outlives it: a crash before anything was sent or asked leaves the
-// next start as careful, and what is confirmed after a doubt stands for good.
+// A start's doubt survives a crash: if nothing was sent or asked since, the next start is just as
+// careful. Copies confirmed after a doubt stay fresh.
 func TestDoubtOutlivesTheProcess(t *testing.T) {
 	d := newDirectory(t)
 	d.open().Close(true)
@@ -122,7 +122,7 @@ func TestDoubtOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// Copies that come from a machine whose clock is ahead do not stand either.
+// Copies from a machine whose clock is ahead are not fresh either.
 func TestCopyOfAMachineThatIsAhead(t *testing.T) {
 	d := newDirectory(t)
 	d.open().Close(true)
@@ -138,7 +138,7 @@ func TestCopyOfAMachineThatIsAhead(t *testing.T) {
 	}
 }
 
-// A directory that cannot be written is used all the same, and carefully each time.
+// A directory that cannot be written is used all the same, and every start is careful.
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	d := newDirectory(t)
 	d.used = true
@@ -147,7 +147,7 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 	d.open().wants(t, identity.Unknown)
 }
 
-// The ids of this machine are not in the file.
+// The file does not contain this machine's id.
 func TestTheMachinesIDIsNobodysBusiness(t *testing.T) {
 	d := newDirectory(t)
 	id, known := "", false

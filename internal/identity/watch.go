@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Doubt is one occasion to be careful.
+// Doubt is a reason to be careful, at a time.
 type Doubt struct {
 	Reason Reason
 	Detail string // for people
@@ -22,18 +22,18 @@ type Doubt struct {
 type Options struct {
 	// Dir is the data directory. The caller has locked it.
 	Dir string
-	// Files names files in Dir that live as long as the journal. A write to the journal replaces none of them.
+	// Files names files in Dir that are never replaced as long as the journal exists.
 	Files []string
 	// Seq returns the journal's highest sequence number.
 	Seq func() uint64
 	// Unused reports whether the journal has never held anything.
 	Unused func() (bool, error)
-	// InFlight is how long a request upstream may be under way. An answer to one that was
-	// sent before a doubt is no newer than the doubt.
+	// InFlight is how long a request may be in flight upstream. The answer to a request sent before a
+	// doubt is no newer than the doubt.
 	InFlight time.Duration
-	// OnDoubt is called with every doubt before anybody can act on what is known, and at the
-	// start for what an earlier process has left undone: everything that is pending then has
-	// to be compared with upstream before it is sent. It must not call the watch.
+	// OnDoubt is called at every doubt, before anybody can use what is known, and at the start if an
+	// earlier process left its fence unfinished. All pending writes must then be compared with upstream
+	// before they are sent. It must not call the watch.
 	OnDoubt func()
 	// Logger must not be nil.
 	Logger *slog.Logger
@@ -56,16 +56,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Watch is a daemon's view of its own identity. Its methods may be called concurrently.
+// Watch is a daemon's view of its own identity. It is safe for concurrent use.
 type Watch struct {
 	opts    Options
 	barrier atomic.Int64            // Unix microseconds
 	epoch   atomic.Uint64           // the number of doubts
-	last    atomic.Pointer[reading] // the last look at the clocks
-	dirty   atomic.Bool             // the file does not have all that is known
-	wake    chan struct{}           // holds one token: there is something to save
+	last    atomic.Pointer[reading] // the last reading of the clocks
+	dirty   atomic.Bool             // the file is out of date
+	wake    chan struct{}           // holds one token when there is something to save
 
-	// mu guards the fields below, and a doubt is raised under it: a caller that finds the clocks right
+	// mu guards the fields below. A doubt is raised under it, so a caller that finds the clocks right
 	// after a doubt also finds the barrier.
 	mu      sync.Mutex
 	place   Place
@@ -74,24 +74,24 @@ type Watch struct {
 	newest  *Doubt
 	recheck time.Duration // monotonic: when requests from before the newest doubt have ended; 0 if they have
 	fence   bool
-	gone    bool // the file is not ours any more
+	gone    bool // the file is no longer ours
 
-	// saving guards the file and unsaved.
+	// saving guards the file and the fields below.
 	saving  sync.Mutex
 	token   string
-	unsaved bool // the log has said that the file cannot be written
+	unsaved bool // the log already says that the file cannot be written
 }
 
 // State describes a daemon's identity.
 type State struct {
 	Start  Kind
-	Doubts map[Reason]int // since the start, and because of it
+	Doubts map[Reason]int // since the start, including those of the start itself
 	Newest *Doubt         // nil if there was none
 }
 
-// Open compares the place with the recorded one, and records the present one. It begins no
-// background work, and refuses nothing: what cannot be read or written makes the daemon
-// careful, now or at its next start.
+// Open compares the place with the recorded one, and records the current one. It starts no background
+// work, and refuses nothing: a file that cannot be read or written only makes the daemon careful, now
+// or at its next start.
 func Open(opts Options) *Watch {
 	opts = opts.withDefaults()
 	w := &Watch{
@@ -138,12 +138,11 @@ func (w *Watch) look() reading {
 	return now
 }
 
-// maxAhead bounds how far a barrier may lie in the future: until then, everything is asked
-// of upstream.
+// maxAhead limits how far a barrier may lie in the future: until the barrier, every read asks upstream.
 const maxAhead = time.Hour
 
-// newestTime returns the latest time at which something in the directory can have been confirmed,
-// judged by its files: they may come from a machine whose clock is ahead.
+// newestTime returns the latest time at which anything in the directory can have been confirmed,
+// according to its files: they may be from a machine whose clock is ahead.
 func (w *Watch) newestTime(now time.Time) time.Time {
 	newest := now
 	for name, f := range w.place.Files {
@@ -154,8 +153,8 @@ func (w *Watch) newestTime(now time.Time) time.Time {
 	return newest
 }
 
-// Stands reports whether something that upstream confirmed at a time may still be called
-// fresh: there was no doubt since. It looks at the clocks first.
+// Stands reports whether a copy that upstream confirmed at confirmedAt may still count as fresh: there
+// was no doubt since. It checks the clocks first.
 func (w *Watch) Stands(confirmedAt time.Time) bool {
 	w.Check()
 	return w.stands(confirmedAt)
@@ -166,15 +165,14 @@ func (w *Watch) stands(confirmedAt time.Time) bool {
 	return barrier == 0 || confirmedAt.UnixMicro() >= barrier
 }
 
-// Epoch looks at the clocks, and returns a number that every doubt changes: an answer to a
-// request that was sent in an earlier epoch is no newer than the doubt.
+// Epoch checks the clocks, and returns a number that changes with every doubt. The answer to a request
+// from an earlier epoch is no newer than the doubt.
 func (w *Watch) Epoch() uint64 {
 	w.Check()
 	return w.epoch.Load()
 }
 
-// Check looks at the clocks, and raises a doubt before it returns if time has passed without
-// the daemon.
+// Check checks the clocks. If the daemon was stopped, it raises a doubt before it returns.
 func (w *Watch) Check() {
 	now := w.opts.clock()
 	if reason, _ := now.since(*w.last.Load()); reason != "" { // guard 19.25
@@ -182,8 +180,8 @@ func (w *Watch) Check() {
 	}
 }
 
-// CheckDurably is Check for a caller that is about to send a write. It returns once the doubts are on
-// the disk too, if the disk takes them.
+// CheckDurably is Check for a caller that is about to send a write. It returns when the doubts are also
+// on the disk, if the disk can be written.
 func (w *Watch) CheckDurably() {
 	w.Check()
 	if w.dirty.Load() { // guard 19.27
@@ -191,8 +189,8 @@ func (w *Watch) CheckDurably() {
 	}
 }
 
-// compareClocks compares the clocks with the last look, under the lock. A regular look also asks the
-// boot clock.
+// compareClocks compares the clocks with the last reading, under the lock. A regular call also reads
+// the boot clock.
 func (w *Watch) compareClocks(regular bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,23 +202,23 @@ func (w *Watch) compareClocks(regular bool) {
 	reason, by := now.since(past)
 	// guard 19.26
 	if reason == "" && !regular {
-		return // another caller has seen to it
+		return // another caller has already raised the doubt
 	}
 	if !regular {
 		now = w.look()
 	}
 	if reason != "" {
-		before := past.wall.Add(now.mono - past.mono) // what the clock would say, had nobody set it
+		before := past.wall.Add(now.mono - past.mono) // the time if nobody had set the clock
 		w.raise(reason, reason.text(by), now.wall, before)
 		w.recheck = now.mono + w.opts.InFlight // guard 19.28
 	} else if w.recheck != 0 && now.mono >= w.recheck {
 		w.recheck = 0
 		w.setBarrier(now.wall)
 	}
-	w.last.Store(&now) // last: a caller that finds nothing to doubt relies on what is set above
+	w.last.Store(&now) // last: callers who find no reason for a doubt rely on the fields set above
 }
 
-// raise raises a doubt. latest is the latest time that an earlier confirmation can carry, if that is
+// raise raises a doubt. latest is the latest time that an earlier confirmation can have, if that is
 // after now. The caller holds mu.
 func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 	if latest.Before(now) || latest.Sub(now) > maxAhead {
@@ -241,9 +239,9 @@ func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 		"reason", string(reason), "because", detail, "data_dir", w.opts.Dir)
 }
 
-// setBarrier ends the freshness of everything that was confirmed before a time. It drops a barrier from
-// before the clock was set back, which may lie far in the future: what that clock confirmed counts as
-// very old. The caller holds mu.
+// setBarrier ends the freshness of everything confirmed before a time. It drops a barrier from before
+// the clock was set back, which may lie far in the future: copies confirmed by that clock count as very
+// old. The caller holds mu.
 func (w *Watch) setBarrier(at time.Time) {
 	past := w.barrier.Load()
 	if past > at.Add(maxAhead).UnixMicro() {
@@ -257,10 +255,10 @@ func (w *Watch) setBarrier(at time.Time) {
 	}
 }
 
-// placeEvery is the number of looks at the clocks for each look at the place.
+// placeEvery is the number of clock readings per check of the place.
 const placeEvery = 10
 
-// Run looks at the clocks and at the place until ctx ends, and saves what has changed.
+// Run checks the clocks and the place until ctx ends, and saves changes.
 func (w *Watch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -281,8 +279,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// comparePlaces notices that the machine under the process, or the directory under its name,
-// has become another one.
+// comparePlaces raises a doubt if the process is on another machine, or another directory has taken the
+// data directory's name.
 func (w *Watch) comparePlaces() {
 	now := w.opts.place()
 	past, _, err := read(w.opts.Dir)
@@ -305,9 +303,9 @@ func (w *Watch) comparePlaces() {
 	}
 }
 
-// save writes the file. A failure is logged once, and the next doubt tries again: a start that finds no
-// file, or an old one, is careful. A file that another program has put there stays: the next start has
-// to see it.
+// save writes the file. A failure is logged once, and the next doubt tries again: a start without the
+// file, or with an old one, is careful. If another program has put a file there, save leaves it: the
+// next start must see it.
 func (w *Watch) save() {
 	w.saving.Lock()
 	defer w.saving.Unlock()
@@ -329,7 +327,7 @@ func (w *Watch) save() {
 }
 
 // Close records the state in which the daemon leaves the directory. settled means that nothing is
-// pending, so that no write from before the last doubt is left.
+// pending, so no write from before the last doubt is left.
 func (w *Watch) Close(settled bool) {
 	w.mu.Lock()
 	w.fence = w.fence && !settled
@@ -337,7 +335,7 @@ func (w *Watch) Close(settled bool) {
 	w.save()
 }
 
-// State returns the present state.
+// State returns the current state.
 func (w *Watch) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()

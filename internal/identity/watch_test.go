@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/internal/identity"
 )
 
-// opened is a life that has nothing to doubt.
+// opened returns a life without doubts.
 func opened(t *testing.T) (*directory, *life) {
 	t.Helper()
 	d := newDirectory(t)
@@ -22,9 +22,8 @@ func opened(t *testing.T) (*directory, *life) {
 	return d, l
 }
 
-// Who uses what is known after the machine or the process stood still, or after the clock was
-// set, learns of it first, whatever he asks and whether or not somebody has looked since
-// (contract 19).
+// After a stop of the machine or the process, or a change of the clock, callers get the doubt before
+// they use a copy, whichever method they call first (contract 19).
 func TestClocksAreComparedBeforeAnythingIsUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*identity.Clocks)
@@ -70,7 +69,7 @@ func TestClocksAreComparedBeforeAnythingIsUsed(t *testing.T) {
 	}
 }
 
-// The clock of the boot tells a suspension that nobody's wall clock shows.
+// The boot clock shows a suspension that the wall clock does not show.
 func TestSuspensionByTheBootsClock(t *testing.T) {
 	d := newDirectory(t)
 	l := &life{clocks: &identity.Clocks{Wall: time.Now(), Mono: time.Minute, Boot: time.Hour}}
@@ -87,8 +86,8 @@ func TestSuspensionByTheBootsClock(t *testing.T) {
 	}
 }
 
-// Looks that come every second find nothing, however much time passes, and whatever a slow
-// correction of the clock adds up to.
+// Readings every second find nothing, however much time passes, and however much a slow clock
+// correction adds up to.
 func TestTimePasses(t *testing.T) {
 	_, l := opened(t)
 	for range 10_000 {
@@ -102,8 +101,7 @@ func TestTimePasses(t *testing.T) {
 	}
 }
 
-// An answer to a request that was under way at a doubt may be as old as the doubt: what it
-// confirms does not stand once it must have come.
+// The answer to a request in flight at a doubt may be as old as the doubt: it must not confirm a copy.
 func TestRequestsUnderWayAtADoubt(t *testing.T) {
 	_, l := opened(t)
 	l.clocks.Pass(20 * time.Second)
@@ -128,7 +126,7 @@ func TestRequestsUnderWayAtADoubt(t *testing.T) {
 	}
 }
 
-// A clock that is set back by years does not have upstream asked for years.
+// After a clock is set back by years, upstream is not asked for years.
 func TestClockSetBackByYears(t *testing.T) {
 	_, l := opened(t)
 	confirmed := l.clocks.Wall
@@ -139,8 +137,7 @@ func TestClockSetBackByYears(t *testing.T) {
 	}
 }
 
-// A barrier from before the clock was set back does not keep everything in doubt until the clock
-// has caught up.
+// A barrier from before the clock was set back does not last until the clock has caught up.
 func TestClockSetBackBehindABarrier(t *testing.T) {
 	_, l := opened(t)
 	l.clocks.Pass(20 * time.Second)
@@ -152,8 +149,8 @@ func TestClockSetBackBehindABarrier(t *testing.T) {
 	}
 }
 
-// Of many callers at once after a stop, none goes on before what is pending is fenced, and
-// the stop is one doubt.
+// If many callers come after a stop, none continues before the pending writes are fenced, and there is
+// only one doubt.
 func TestManyCallersAfterAStop(t *testing.T) {
 	d := newDirectory(t)
 	clocks := &identity.Clocks{Wall: time.Now(), Mono: time.Minute}
@@ -182,7 +179,7 @@ func TestManyCallersAfterAStop(t *testing.T) {
 	callers.Wait()
 }
 
-// CheckDurably returns when a crash would forget nothing.
+// When CheckDurably returns, a crash forgets no doubt.
 func TestADoubtIsDurableBeforeAWriteIsSent(t *testing.T) {
 	d, l := opened(t)
 	before := l.clocks.Wall
@@ -194,8 +191,8 @@ func TestADoubtIsDurableBeforeAWriteIsSent(t *testing.T) {
 	}
 }
 
-// While the daemon runs, it notices that the machine, or the directory under its name, has
-// become another one, once. It leaves a file that somebody has put there to the next start.
+// While the daemon runs, it notices once that the machine or the directory is another one. It keeps a
+// file that somebody else wrote, for the next start.
 func TestThePlaceChanges(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, d *directory){
 		"another machine": func(_ *testing.T, d *directory) { d.machine = "other" },
@@ -241,7 +238,7 @@ func TestThePlaceChanges(t *testing.T) {
 	}
 }
 
-// Run looks at the clocks by itself, saves what it has found, and ends with its context.
+// Run checks the clocks by itself, saves doubts, and ends with its context.
 func TestRun(t *testing.T) {
 	d := newDirectory(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +267,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A check costs next to nothing: it is made for every read.
+// A check must be cheap: every read makes one.
 func BenchmarkStands(b *testing.B) {
 	fenced := 0
 	w := identity.Open(identity.Options{

@@ -1,4 +1,4 @@
-// Package listen opens the listener that the setting listen names, and knows which addresses lead to it.
+// Package listen opens the listener of the setting listen, and determines which addresses lead to it.
 package listen
 
 import (
@@ -18,11 +18,11 @@ import (
 const (
 	// socketMode lets only the daemon's own user connect to its socket.
 	socketMode = 0o600
-	// staleCheck bounds the attempt to connect to a socket that may be stale.
+	// staleCheck limits the attempt to connect to a socket that may be stale.
 	staleCheck = time.Second
 )
 
-// On opens the listener that the setting listen names.
+// On opens the listener of the setting listen.
 func On(ctx context.Context, c *config.Config) (net.Listener, error) {
 	listener, err := listenOn(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -50,8 +50,8 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	return &lockedListener{listener, lock}, nil
 }
 
-// Network keeps a listener on an IPv4 address, such as 0.0.0.0, off IPv6: Go would listen
-// on all addresses of both.
+// Network returns "tcp4" for an IPv4 address such as 0.0.0.0: with "tcp", Go would listen on IPv6 as
+// well.
 func Network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.To4() != nil {
@@ -60,8 +60,8 @@ func Network(address string) string {
 	return "tcp"
 }
 
-// takeSocket listens on a socket. It removes one that a killed process left behind. The
-// caller holds the lock on the name.
+// takeSocket listens on a socket, and first removes one that a killed process left behind. The caller
+// holds the lock on the name.
 func takeSocket(ctx context.Context, path string) (net.Listener, error) {
 	listener, err := listenOnSocket(ctx, path)
 	if errors.Is(err, syscall.EADDRINUSE) && isStale(ctx, path) {
@@ -79,20 +79,20 @@ type lockedListener struct {
 	lock *os.File
 }
 
-// Close removes the socket before another may take its name.
+// Close removes the socket before it unlocks the name.
 func (l *lockedListener) Close() error {
 	return errors.Join(l.Listener.Close(), unlock(l.lock))
 }
 
 func unlock(lock *os.File) error {
 	if lock == nil {
-		return nil // where there are no locks
+		return nil // the platform has no locks
 	}
 	return lock.Close()
 }
 
-// listenOnSocket creates the socket with its mode from the start: another user could
-// connect before a later chmod.
+// listenOnSocket creates the socket with its final mode: another user could connect before a later
+// chmod.
 func listenOnSocket(ctx context.Context, path string) (listener net.Listener, err error) {
 	withUmask(0o777&^socketMode, func() {
 		listener, err = new(net.ListenConfig).Listen(ctx, "unix", path)
@@ -100,7 +100,7 @@ func listenOnSocket(ctx context.Context, path string) (listener net.Listener, er
 	return listener, err
 }
 
-// isStale reports whether a killed process left a socket behind: nobody accepts on it.
+// isStale reports whether a killed process left the socket behind, so that nobody accepts on it.
 func isStale(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {
@@ -108,13 +108,13 @@ func isStale(ctx context.Context, path string) bool {
 	}
 	conn, err := (&net.Dialer{Timeout: staleCheck}).DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = conn.Close() // somebody answers, and that was the question
+		_ = conn.Close() // somebody answers: it is not stale
 		return false
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Why says why the daemon cannot listen.
+// Why explains why the daemon cannot listen.
 func Why(err error) error {
 	text := ""
 	switch {

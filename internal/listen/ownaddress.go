@@ -11,17 +11,17 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// ResolveTimeout bounds how long the start waits for the addresses of upstream's name.
+// ResolveTimeout limits how long the start waits for the addresses of upstream's host name.
 const ResolveTimeout = 2 * time.Second
 
-// RefuseOwnAddress fails if upstream.url leads to the daemon's own listener: the daemon would
-// confirm its own writes. The daemon notices later, by its own requests (package via), what the
-// addresses do not show; so a name that cannot be resolved now is no error.
+// RefuseOwnAddress fails if upstream.url leads to the daemon's own listener: the daemon would confirm
+// its own writes. A name that cannot be resolved now is no error: what the addresses do not show, the
+// daemon's own requests show later (package via).
 func RefuseOwnAddress(ctx context.Context, c *config.Config, listener net.Listener) error {
 	own, ok := listener.Addr().(*net.TCPAddr)
 	upstream, err := url.Parse(c.Upstream.URL)
 	if !ok || err != nil || PortOf(upstream) != fmt.Sprint(own.Port) {
-		return nil // another port, no port at all, or the embedded upstream
+		return nil // another port, no TCP listener, or the embedded upstream
 	}
 	ctx, cancel := context.WithTimeout(ctx, ResolveTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func RefuseOwnAddress(ctx context.Context, c *config.Config, listener net.Listen
 	return nil
 }
 
-// PortOf returns the port of a URL, which its scheme may imply.
+// PortOf returns the port of a URL, or its scheme's default port.
 func PortOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -47,8 +47,8 @@ func PortOf(u *url.URL) string {
 	return "80"
 }
 
-// Reaches reports whether a connection to an address is one to a listener on another, on a
-// machine with such interfaces. To connect to 0.0.0.0 or :: is to connect to loopback.
+// Reaches reports whether a connection to address reaches a listener on listener, on a machine with
+// these interfaces. A connection to 0.0.0.0 or :: goes to loopback.
 func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 	address, listener = Plain(address), Plain(listener)
 	if address.IsUnspecified() {
@@ -58,7 +58,7 @@ func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 		return address == listener
 	}
 	if listener.Is4() && !address.Is4() {
-		return false // 0.0.0.0 is every IPv4 address, and :: every address
+		return false // 0.0.0.0 means every IPv4 address, and :: every address
 	}
 	if address.IsLoopback() {
 		return true
@@ -79,10 +79,10 @@ func loopbackLike(a netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// Plain returns the address without a zone; one of IPv4 that is written as IPv6 becomes IPv4.
+// Plain returns the address without a zone, and an IPv4 address in IPv6 notation as IPv4.
 func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// InterfaceAddresses returns the addresses of this machine; none if the system does not say.
+// InterfaceAddresses returns this machine's addresses, or none if the system does not say.
 func InterfaceAddresses() (list []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {

@@ -4,8 +4,8 @@ package listen
 
 import "os"
 
-// lockSocket does nothing: this platform has no such locks.
+// lockSocket does nothing: this platform lacks such locks.
 func lockSocket(string) (*os.File, error) { return nil, nil }
 
-// withUmask just runs f: this platform has no umask.
+// withUmask only runs f: this platform has no umask.
 func withUmask(_ int, f func()) { f() }

@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// lockSocket locks the name of a socket until the returned file is closed or the process
-// ends. Of two processes that find the same stale socket, only the one with the lock may
-// remove it. The lock file itself stays. If another process has the lock, the error is
-// EADDRINUSE.
+// lockSocket locks a socket's name until the returned file is closed or the process ends. If two
+// processes find the same stale socket, only the one with the lock may remove it. The lock file itself
+// stays. If another process holds the lock, the error is EADDRINUSE.
 func lockSocket(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -27,8 +26,8 @@ func lockSocket(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// withUmask runs f under another umask, which the whole process then creates files with:
-// nothing else may create files meanwhile.
+// withUmask runs f with another umask. The umask applies to the whole process: nothing else may create
+// files meanwhile.
 func withUmask(mask int, f func()) {
 	defer syscall.Umask(syscall.Umask(mask))
 	f()

@@ -13,10 +13,10 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// The process that listens on a socket keeps its name, though another may find the path
-// free for a moment, or find a stale socket there.
+// A process that listens on a socket keeps its name, even if another one finds the path free for a
+// moment, or finds a stale socket there.
 func TestSocketIsOfOne(t *testing.T) {
-	home, err := os.MkdirTemp("", "botwired") // a socket's path has to be short
+	home, err := os.MkdirTemp("", "botwired") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestSocketIsOfOne(t *testing.T) {
 	}
 }
 
-// leaveBehind makes a socket on which nobody accepts.
+// leaveBehind creates a socket on which nobody accepts.
 func leaveBehind(t *testing.T, socket string) {
 	t.Helper()
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})

@@ -7,24 +7,22 @@ import (
 	"sync"
 )
 
-// Mutex is a mutex whose holder may log: the lines go to the log when the holder has
-// released the mutex. A log whose reader stalls thus holds up the goroutine that logs, and
-// not all those that want the mutex.
+// Mutex is a mutex whose holder may log: the lines are logged after the holder has released it. So a
+// log whose reader stalls only delays the logging goroutine, and not everybody who waits for the mutex.
 type Mutex struct {
 	sync.Mutex
 	Logger *slog.Logger
-	lines  []logLine // of the present holder
+	lines  []logLine // of the current holder
 }
 
-// logLine is a line of the log. It holds what the log is to say, and no references to what
-// the mutex guards.
+// logLine is a line of the log. It must not refer to anything that the mutex guards.
 type logLine struct {
 	level slog.Level
 	text  string
 	args  []any
 }
 
-// Log has a line logged when the mutex is released. The caller holds the mutex.
+// Log logs a line when the mutex is released. The caller holds the mutex.
 func (m *Mutex) Log(level slog.Level, text string, args ...any) {
 	m.lines = append(m.lines, logLine{level, text, args})
 }

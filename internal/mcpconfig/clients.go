@@ -6,14 +6,14 @@ import (
 	"runtime"
 )
 
-// The ways to make a client read its file again.
+// How to make a client read its file again.
 const (
 	restart    = "restart it"
 	newSession = "start a new session"
 	byItself   = "it reads the file by itself"
 )
 
-// clients lists the known clients, according to each one's own documentation.
+// clients lists the known clients, according to their own documentation.
 var clients = []*Client{
 	{
 		// https://modelcontextprotocol.io/docs/develop/connect-local-servers
@@ -73,7 +73,7 @@ var clients = []*Client{
 		Name: "vscode", Title: "VS Code", After: "start the server in its list \"MCP: List Servers\"",
 		user:    below(true, "Code", "User", "mcp.json"),
 		project: ".vscode/mcp.json",
-		key:     "servers", fields: map[string]any{"type": "stdio"}, // code --add-mcp removes none
+		key:     "servers", fields: map[string]any{"type": "stdio"}, // code --add-mcp cannot remove a server
 	},
 	{
 		// https://docs.windsurf.com/windsurf/cascade/mcp
@@ -90,8 +90,8 @@ var clients = []*Client{
 	},
 }
 
-// below finds a file below the user's home directory, or below the directory in which the platform
-// keeps configuration.
+// below returns the path of a file in the user's home directory, or with configured in the platform's
+// configuration directory.
 func below(configured bool, names ...string) func(home, config string) string {
 	return func(home, config string) string {
 		if configured {
@@ -101,8 +101,8 @@ func below(configured bool, names ...string) func(home, config string) string {
 	}
 }
 
-// moved finds a file in a directory of the home, or in the directory that an environment variable
-// names.
+// moved returns the path of a file in a directory of the home, or in the directory that an environment
+// variable names.
 func moved(variable, dir, name string) func(home, config string) string {
 	return func(home, _ string) string {
 		if at := os.Getenv(variable); filepath.IsAbs(at) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// edit returns a JSON file's text with the server, or without it. If there is nothing to change, it returns
-// the text itself.
+// edit returns the text of a JSON file with the server added or removed. If nothing changes, it returns
+// the same text.
 func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, err error) {
 	root, err := parse(text)
 	if err != nil {
@@ -46,14 +46,14 @@ func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, err error
 		return nil, err
 	}
 	out = root.Pack()
-	// Of two members of one name, the client takes the last, and a patch the first.
+	// If a member occurs twice, the client uses the last one, but a patch changes the first.
 	if again, err := parse(out); err != nil || holds(&again, entry, members) == remove {
 		return nil, errors.New("the server stands there in a way that botwired does not edit")
 	}
 	return out, nil
 }
 
-// indent is the indentation of a new member, in each object.
+// indent is the indentation of a new member, relative to its object.
 const indent = "  "
 
 func parse(text []byte) (root hujson.Value, err error) {
@@ -66,7 +66,8 @@ func parse(text []byte) (root hujson.Value, err error) {
 	return root, nil
 }
 
-// holds reports whether an entry of two names has the members, as the client reads it.
+// holds reports whether an entry has the members, as the client reads it. The entry is a path of two
+// names.
 func holds(root *hujson.Value, entry string, members map[string]any) bool {
 	standard := root.Clone()
 	standard.Standardize()
@@ -78,7 +79,7 @@ func holds(root *hujson.Value, entry string, members map[string]any) bool {
 		got = in[name]
 	}
 	in, _ := got.(map[string]any)
-	for name, value := range want.(map[string]any) { // members are an object
+	for name, value := range want.(map[string]any) { // members are always an object
 		if !reflect.DeepEqual(in[name], value) {
 			return false
 		}
@@ -86,7 +87,7 @@ func holds(root *hujson.Value, entry string, members map[string]any) bool {
 	return err == nil
 }
 
-// put puts a value at a place below an object that is there. A new member gets a line of its own.
+// put sets a value at a path whose object exists. A new member gets its own line.
 func put(root *hujson.Value, place string, value any) error {
 	above, name := place[:strings.LastIndexByte(place, '/')], place[strings.LastIndexByte(place, '/')+1:]
 	outer := strings.Repeat(indent, strings.Count(above, "/"))

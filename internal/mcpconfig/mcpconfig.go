@@ -1,9 +1,10 @@
-// Package mcpconfig has MCP clients start a server, by a change of the client's configuration file. The file
-// of Codex, which is TOML, is changed by Codex' own command. The package imports nothing of the project.
+// Package mcpconfig makes MCP clients start a server, by changing the client's configuration file.
+// Codex' file, which is TOML, is changed with Codex' own command. The package imports nothing of the
+// project.
 //
 // A change adds, replaces or removes the members of one server. Comments, order and everything else in
-// the file stay, and a copy of the file before the last change stays beside it. A file that is not
-// valid, or not a regular file, stays as it is.
+// the file stay, and a copy of the previous file is kept beside it. A file that is invalid, or not a
+// regular file, is not changed.
 package mcpconfig
 
 import (
@@ -20,34 +21,33 @@ import (
 	"strings"
 )
 
-// Server is an MCP server that a client starts and talks to over stdin and stdout. Its name has no
-// other characters than a-z, A-Z, 0-9, _ and -.
+// Server is an MCP server that a client starts and uses over stdin and stdout. Its name may only
+// contain a-z, A-Z, 0-9, _ and -.
 type Server struct {
-	Name    string   // by which the client shows it
+	Name    string   // its name in the client
 	Program string   // an absolute path
-	Args    []string // of the program
+	Args    []string // the program's arguments
 }
 
 // Client is a program that uses MCP servers.
 type Client struct {
-	Name  string // on a command line
+	Name  string // on the command line
 	Title string // as its makers write it
-	// After says what makes the client read its configuration again.
+	// After says how to make the client read its configuration again.
 	After string
-	// AfterProject says what else the client needs before it uses a project's file; "" if nothing.
+	// AfterProject says what else the client needs before it uses a project's file, or is "".
 	AfterProject string
 
 	user    func(home, config string) string // the path of the user's file
 	project string                           // below the project's directory; "" if the client has no such file
-	key     string                           // of the servers in the file
-	fields  map[string]any                   // of a server, besides the program and its arguments
-	// own is the client's command by which alone its file changes: the file is TOML. "" if botwired edits
+	key     string                           // the servers' key in the file
+	fields  map[string]any                   // a server's other fields
+	// own is the client's command that changes its file, if that is TOML. It is "" if botwired edits
 	// the file, which is JSON.
 	own string
 }
 
-// File is the path of the user's file, or of the one in the working directory if it is for a
-// project.
+// File returns the path of the user's file, or with project, of the file in the working directory.
 func (c *Client) File(project bool) (string, error) {
 	if project {
 		if c.project == "" {
@@ -63,12 +63,12 @@ func (c *Client) File(project bool) (string, error) {
 	return c.user(home, config), err
 }
 
-// Entry is the part of the client's file about a server.
+// Entry returns the server's part of the client's file.
 func (c *Client) Entry(s Server) string {
 	if c.own != "" {
 		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
 	}
-	text, _ := c.edit(nil, s, false) // an empty file takes it
+	text, _ := c.edit(nil, s, false) // an edit of an empty file cannot fail
 	return string(text)
 }
 
@@ -80,8 +80,8 @@ func (c *Client) members(s Server) map[string]any {
 	return out
 }
 
-// Own returns the client's own command that adds or removes a server; nil if botwired edits the file, or if
-// the command is not in PATH.
+// Own returns the client's own command that adds or removes a server. It returns nil if botwired edits
+// the file, or if the command is not in PATH.
 func (c *Client) Own(s Server, remove bool) (words []string) {
 	if c.own == "" {
 		return nil
@@ -95,10 +95,10 @@ func (c *Client) Own(s Server, remove bool) (words []string) {
 	return append([]string{c.own, "mcp", "add", s.Name, "--", s.Program}, s.Args...)
 }
 
-// Change says what has become of a client's file.
+// Change says what happened to a client's file.
 type Change struct {
 	File    string
-	Backup  string // of the file as it was; "" if there was none, or if nothing has changed
+	Backup  string // the previous file; "" if there was none, or if nothing changed
 	Changed bool
 }
 
@@ -149,7 +149,8 @@ func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (do
 	return done, err
 }
 
-// runOwn runs the client's own command, and then checks the file: a command may succeed and change nothing.
+// runOwn runs the client's own command, and then checks the file: a command may succeed without
+// changing anything.
 func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server, remove bool) error {
 	output, err := exec.CommandContext(ctx, own[0], own[1:]...).CombinedOutput() //nolint:gosec // the words are the table's, and the server's
 	if err != nil {
@@ -169,7 +170,7 @@ func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server
 	return nil
 }
 
-// read returns a file's text, which is empty if the file does not exist.
+// read returns a file's text, or nothing if the file does not exist.
 func read(file string) ([]byte, error) {
 	info, err := os.Lstat(file)
 	switch {
@@ -177,15 +178,15 @@ func read(file string) ([]byte, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case info.Mode()&fs.ModeSymlink != 0: // a rename would put a file in the link's place
+	case info.Mode()&fs.ModeSymlink != 0: // a rename would replace the link by a file
 		return nil, fmt.Errorf("%s is unchanged: it is a symbolic link", file)
-	case !info.Mode().IsRegular(): // to open a pipe would wait for its writer
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its writer
 		return nil, fmt.Errorf("%s is unchanged: it is no regular file", file)
 	}
 	return os.ReadFile(file)
 }
 
-// save writes a file's text into a temporary file beside it; name is empty if the file does not exist.
+// save writes a file's text to a temporary file beside it. name is "" if the file does not exist.
 func save(file string, text []byte) (name string, err error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +198,7 @@ func save(file string, text []byte) (name string, err error) {
 	return writeBeside(file, text, info.Mode().Perm())
 }
 
-// writeBeside writes a text into a new file in the directory of a file.
+// writeBeside writes a text to a new file in the same directory as file.
 func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), ".botwired-*")
 	if err != nil {
@@ -210,12 +211,12 @@ func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err e
 	return f.Name(), nil
 }
 
-// replace replaces a file by its new text, all at once, and keeps its mode. It fails if the
-// client has changed the file since it was read.
+// replace replaces a file's text atomically, and keeps its mode. It fails if the client has changed the
+// file since it was read.
 func replace(file string, before, after []byte, project bool) error {
 	mode := fs.FileMode(0o600)
 	if project {
-		mode = 0o644 // it may go to others
+		mode = 0o644 // others may read it
 	}
 	if info, err := os.Stat(file); err == nil {
 		mode = info.Mode().Perm()
@@ -238,7 +239,7 @@ func replace(file string, before, after []byte, project bool) error {
 	return err
 }
 
-// Find returns the client of a name.
+// Find returns the client with a name.
 func Find(name string) (*Client, bool) {
 	for _, c := range clients {
 		if c.Name == name {
@@ -248,10 +249,10 @@ func Find(name string) (*Client, bool) {
 	return nil, false
 }
 
-// Clients returns the clients that this package knows, by name.
+// Clients returns the known clients.
 func Clients() []*Client { return slices.Clone(clients) }
 
-// compact is a value in JSON. A string, or a list of strings, is the same in TOML.
+// compact returns a value as JSON. For a string or a list of strings, TOML is the same.
 func compact(value any) string {
 	out, _ := json.Marshal(value) //nolint:errchkjson // strings do not fail
 	return string(out)

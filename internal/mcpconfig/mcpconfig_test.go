@@ -17,7 +17,7 @@ var server = mcpconfig.Server{Name: "botwired", Program: "/opt/bot wired", Args:
 
 func lines(text ...string) string { return strings.Join(text, "\n") + "\n" }
 
-// project changes into a project with no client in PATH, and returns the path of Cursor's file there.
+// project changes into a project without clients in PATH, and returns the path of Cursor's file there.
 func project(t *testing.T, text string) (file string) {
 	t.Helper()
 	t.Setenv("PATH", t.TempDir())
@@ -25,7 +25,7 @@ func project(t *testing.T, text string) (file string) {
 	if err := os.Mkdir(".cursor", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.Getwd() // behind symbolic links
+	dir, err := os.Getwd() // with symbolic links resolved
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func text(t *testing.T, file string) string {
 	return string(out)
 }
 
-// The entries before and after, and when the server is out again.
+// The file's text before, after, and after the server is removed again.
 var changes = []struct{ name, before, after, back string }{
 	{
 		"a new file", "",
@@ -85,7 +85,7 @@ var changes = []struct{ name, before, after, back string }{
 	},
 }
 
-// A change keeps everything else in a file, its mode, and a copy of the file before beside it.
+// A change keeps everything else in the file, its mode, and a copy of the previous file beside it.
 func TestChangeOfAFile(t *testing.T) {
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestChangeOfAFile(t *testing.T) {
 	}
 }
 
-// A file that botwired cannot change stays as it is.
+// A file that botwired cannot change stays unchanged.
 func TestRefusedFiles(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"half a file", `{"mcpServers": {`, "not valid JSON: line 1, column 17"},
@@ -145,7 +145,7 @@ func TestRefusedFiles(t *testing.T) {
 	t.Run("a link", func(t *testing.T) {
 		file := project(t, "")
 		if err := os.Symlink(filepath.Join(t.TempDir(), "x"), file); err != nil {
-			t.Skip(err) // only administrators may on Windows
+			t.Skip(err) // on Windows only administrators may
 		}
 		if _, err := change(t, "cursor", false); err == nil || !strings.Contains(err.Error(), file+" is unchanged: it is a symbolic link") {
 			t.Error(err)
@@ -162,7 +162,7 @@ func TestRefusedFiles(t *testing.T) {
 	})
 }
 
-// Codex' own command changes its file, and the file before is kept.
+// Codex' own command changes its file, and the previous file is kept.
 func TestOwnCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the clients here are shell scripts")
@@ -188,7 +188,7 @@ func TestOwnCommand(t *testing.T) {
 	if _, err := codex.Change(t.Context(), server, false, false); err == nil || !strings.Contains(err.Error(), "codex mcp add botwired -- ") {
 		t.Error(err)
 	}
-	// What a command leaves of the file when it fails may be anything.
+	// A command that fails may leave anything in the file.
 	file := filepath.Join(os.Getenv("CODEX_HOME"), "config.toml")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestOwnCommand(t *testing.T) {
 	}
 }
 
-// Codex' command may succeed and do nothing. Then botwired says what to do.
+// Codex' command may succeed without any change. Then botwired says what to do.
 func TestOwnCommandThatDoesNothing(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the clients here are shell scripts")

@@ -1,4 +1,5 @@
-// Package serverlog is the log of a server. Nobody waits for its reader, who may go away or stop reading.
+// Package serverlog writes a server's log. The server never waits for the log's reader, which may go
+// away or stop reading.
 package serverlog
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// Open returns the logger of a server, which writes text or else JSON, and its writer, whose end the process
-// waits for.
+// Open returns a server's logger, which writes text or JSON, and its writer. Before it ends, the
+// process waits for [Writer.End].
 func Open(out io.Writer, text bool, level slog.Leveler) (*slog.Logger, *Writer) {
 	w := newLogWriter(out, func(dropped int) []byte {
 		var line bytes.Buffer
@@ -21,8 +22,7 @@ func Open(out io.Writer, text bool, level slog.Leveler) (*slog.Logger, *Writer) 
 	return newLogger(text, level, w), w // guard 22.18
 }
 
-// New returns a logger that writes text or else JSON, from a level on that may
-// change.
+// newLogger returns a logger that writes text or JSON, with a level that may change.
 func newLogger(text bool, level slog.Leveler, out io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	if text {
@@ -31,14 +31,14 @@ func newLogger(text bool, level slog.Leveler, out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
-// LevelOf returns the level of the configuration.
+// LevelOf returns the configured level.
 func LevelOf(c config.Log) (level slog.Level) {
-	_ = level.UnmarshalText([]byte(c.Level)) // config accepts only what slog does
+	_ = level.UnmarshalText([]byte(c.Level)) // config only accepts slog's levels
 	return level
 }
 
-// readable writes times and durations as people do: to the millisecond, and "30s" in place
-// of a number of nanoseconds.
+// readable formats times and durations for people: with milliseconds, and as "30s" instead of a number
+// of nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:

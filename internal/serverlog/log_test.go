@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// A person reads the log: no nanoseconds.
+// People read the log: it has no nanoseconds.
 func TestLogIsReadable(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer

@@ -8,31 +8,30 @@ import (
 )
 
 const (
-	// logBacklog is the most, in bytes, that may wait for the log's reader. A burst of 10,000 lines
-	// fits.
+	// logBacklog is how many bytes may wait for the log's reader. A burst of 10,000 lines fits.
 	logBacklog = 4 << 20
-	// LogDrain is how long a process that ends waits for its log's reader.
+	// LogDrain is how long an ending process waits for its log's reader.
 	LogDrain = time.Second
-	// FatalDrain is how long a process waits for its log's reader when its disk has failed (contract 2).
+	// FatalDrain is how long a process whose disk has failed waits for its log's reader (contract 2).
 	FatalDrain = 500 * time.Millisecond
 )
 
-// Writer stands between a server and its log, so that nobody waits for the log's reader: a pipe whose
-// reader has stopped blocks for ever. It keeps the order of the lines, and writes each whole. If there
-// is no room for a line, Writer drops it, and writes one line in place of the dropped ones that says
-// how many they are. Each call of Write is one line. All methods may be called concurrently.
+// Writer decouples a server from its log, so that nobody waits for the log's reader: a pipe whose
+// reader has stopped blocks forever. It keeps the order of the lines, and writes each in one piece. If
+// there is no room for a line, Writer drops it. One line replaces the dropped ones and says how many
+// they were. Each call of Write is one line. It is safe for concurrent use.
 type Writer struct {
 	out    io.Writer
-	notice func(dropped int) []byte // the line that stands for those that were dropped
-	torn   bool                     // the last write ended within a line; of the goroutine
+	notice func(dropped int) []byte // the line that replaces dropped ones
+	torn   bool                     // the last write ended within a line; only the goroutine uses it
 	done   chan struct{}            // closed when the goroutine has ended
 
 	mu      sync.Mutex // guards the fields below; never held during a write to out
 	wake    sync.Cond  // backlog or ending has changed
 	backlog []byte     // whole lines
-	dropped int        // lines that came after the backlog
+	dropped int        // lines dropped after the backlog
 	ending  bool
-	ended   bool // the goroutine writes nothing more
+	ended   bool // the goroutine no longer writes
 }
 
 func newLogWriter(out io.Writer, notice func(dropped int) []byte) *Writer {
@@ -42,12 +41,12 @@ func newLogWriter(out io.Writer, notice func(dropped int) []byte) *Writer {
 	return w
 }
 
-// Write takes a line and never fails.
+// Write queues a line and never fails.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Once a line was dropped, so are all behind it, until the backlog goes out: the
-	// notice stands in the place of one run of lines.
+	// After one dropped line, all further lines are dropped until the backlog is written: one notice
+	// replaces one run of lines.
 	if len(w.backlog) > 0 && (w.dropped > 0 || len(w.backlog)+len(line) > logBacklog) {
 		w.dropped++ // guard 22.19
 		return len(line), nil
@@ -57,13 +56,13 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Last takes a line that says why the process ends. There is always room for it, even when the log has
-// ended.
+// Last queues a line that says why the process ends. There is always room for it. After End, it is
+// written directly.
 func (w *Writer) Last(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
-		_, _ = io.WriteString(w.out, line) // nobody is left to hear of its failure
+		_, _ = io.WriteString(w.out, line) // nobody is left to report an error to
 		return
 	}
 	if w.dropped > 0 {
@@ -74,8 +73,8 @@ func (w *Writer) Last(line string) {
 	w.wake.Signal()
 }
 
-// End returns when all lines are written, or after the limit: the goroutine of a log whose
-// reader has stopped ends with the process.
+// End returns when all lines are written, or after the limit: if the log's reader has stopped, the
+// goroutine ends with the process.
 func (w *Writer) End(limit time.Duration) {
 	w.mu.Lock()
 	w.ending = true
@@ -91,13 +90,13 @@ func (w *Writer) End(limit time.Duration) {
 
 func (w *Writer) run() {
 	defer close(w.done)
-	missing := 0 // lines that could not be written since the last one that could
+	missing := 0 // lines lost since the last successful write
 	for {
 		lines, dropped := w.take()
 		if len(lines) == 0 {
 			return
 		}
-		for line := range bytes.Lines(lines) { // each in one piece: no other writer to a pipe tears it
+		for line := range bytes.Lines(lines) { // each in one write, so that other writers to a pipe cannot split it
 			missing = w.write(line, missing)
 		}
 		if dropped > 0 {
@@ -106,7 +105,7 @@ func (w *Writer) run() {
 	}
 }
 
-// take waits for lines and takes all that there are. After the end it returns none.
+// take waits for lines and returns all of them. After the end it returns none.
 func (w *Writer) take() (lines []byte, dropped int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,8 +118,8 @@ func (w *Writer) take() (lines []byte, dropped int) {
 	return lines, dropped
 }
 
-// write writes a line, after a notice of those that are missing before it. It returns how
-// many are missing now: a file on a full disk, say, takes none for a while.
+// write writes a line, after a notice of the lines missing before it. It returns how many are missing
+// now: a file on a full disk, for example, accepts none for a while.
 func (w *Writer) write(line []byte, missing int) int {
 	var text []byte
 	if w.torn {

@@ -14,7 +14,7 @@ import (
 
 func noticeOf(dropped int) []byte { return fmt.Appendf(nil, "%d dropped\n", dropped) }
 
-// reader is a log's reader that takes what it gets while it reads.
+// reader is a log's reader that only reads while reads is closed.
 type reader struct {
 	bytes.Buffer
 	reads chan struct{} // closed while it reads
@@ -50,8 +50,8 @@ func TestLogOfAReaderThatKeepsUp(t *testing.T) {
 	}
 }
 
-// A reader that has stopped holds nobody up. When it is back, it learns how many lines it
-// has missed, where they were.
+// A reader that has stopped blocks nobody. When it reads again, it gets a notice with the number of
+// missing lines, in their place.
 func TestLogOfAReaderThatStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &reader{reads: make(chan struct{})}
@@ -85,9 +85,8 @@ func TestLogOfAReaderThatStops(t *testing.T) {
 	})
 }
 
-// A process that ends waits for a log's reader that has stopped, and no longer than logDrain.
-// The reader gets the line that says why the process ends, if it is back by then, however many
-// lines were dropped.
+// An ending process waits at most LogDrain for a log's reader that has stopped. If the reader is back
+// by then, it gets the line that says why the process ends, however many lines were dropped.
 func TestEndOfALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &reader{reads: make(chan struct{})}
@@ -114,7 +113,7 @@ func TestEndOfALog(t *testing.T) {
 	})
 }
 
-// partial takes so many bytes more, and then none.
+// partial accepts room more bytes, and then none.
 type partial struct {
 	bytes.Buffer
 	room int
@@ -129,7 +128,7 @@ func (p *partial) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// A file on a full disk may take a part of a line. The next one begins on a line of its own.
+// A file on a full disk may accept a part of a line. The next line then begins on a new line.
 func TestLogThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &partial{room: 8}

@@ -67,7 +67,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// A manager that is not there, or does not read, holds up nobody for long.
+// A manager that is gone, or does not read, delays nobody for long.
 func TestManagersThatDoNotListen(t *testing.T) {
 	dir := t.TempDir()
 	for name, prepare := range map[string]func(t *testing.T){
@@ -100,7 +100,7 @@ func TestManagersThatDoNotListen(t *testing.T) {
 	}
 }
 
-// Variables that make no sense, or are for another process, are none.
+// Variables that are invalid, or for another process, are ignored.
 func TestVariablesForOthers(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"another process's": {"LISTEN_PID": "1", "LISTEN_FDS": "1", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"},

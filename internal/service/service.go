@@ -1,10 +1,10 @@
-// Package service is a daemon's side of the service manager that runs it, as systemd defines it:
-// the notifications of sd_notify(3), the watchdog of sd_watchdog_enabled(3) and the sockets of
+// Package service implements a daemon's side of its service manager, as systemd defines it: the
+// notifications of sd_notify(3), the watchdog of sd_watchdog_enabled(3) and the sockets of
 // sd_listen_fds(3).
 //
-// Nothing here needs systemd: without the variables that it sets, [Inherit] returns the zero
-// [Inherited], and everything else does nothing. A manager that does not read holds up a notification for a
-// second at most, and no request. The package imports nothing of the project.
+// It does not need systemd: without systemd's variables, [Inherit] returns the zero [Inherited], and
+// everything else does nothing. A manager that does not read delays a notification by at most a second,
+// and no request. The package imports nothing of the project.
 package service
 
 import (
@@ -17,29 +17,27 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Inherited holds what the service manager has given to this process. The zero Inherited is for a process that
-// nobody supervises.
+// Inherited holds what the service manager passed to this process. It is zero without a manager.
 type Inherited struct {
-	// Sockets are those that the manager has opened, in its order.
+	// Sockets are the sockets that the manager opened, in its order.
 	Sockets []*Socket
 	// Watchdog is how long the manager waits for a sign of life; 0 if it does not.
 	Watchdog time.Duration
-	// Complaint is about a variable that makes no sense. The process goes on without it.
+	// Complaint is an error about an invalid variable. The process goes on without it.
 	Complaint error
 
 	notify string // NOTIFY_SOCKET
 }
 
-// The variables of the service manager. The ones about sockets begin with LISTEN_.
+// The service manager's variables. Those about sockets begin with LISTEN_.
 const (
 	envNotify   = "NOTIFY_SOCKET"
 	envWatchdog = "WATCHDOG_"
 	envListen   = "LISTEN_"
 )
 
-// Inherit takes what the manager has given to this process. It unsets the LISTEN_ variables, so that
-// no child takes the sockets for its own, and no child inherits them. The caller calls it once, before
-// it starts or opens anything.
+// Inherit returns what the manager passed to this process. It unsets the LISTEN_ variables and keeps
+// the sockets from children. The caller calls it once, before it starts or opens anything.
 func Inherit() Inherited {
 	var in Inherited
 	for _, f := range activation.Files(true) {
@@ -50,8 +48,8 @@ func Inherit() Inherited {
 	return in
 }
 
-// Outside returns an environment without the manager's variables, for a process that is not the
-// service and outlives this one.
+// Outside returns an environment without the manager's variables, for a process that is not the service
+// and outlives it.
 func Outside(environ []string) []string {
 	var out []string
 	for _, each := range environ {
@@ -63,7 +61,7 @@ func Outside(environ []string) []string {
 	return out
 }
 
-// Notifier returns a notifier to the manager.
+// Notifier returns a notifier for the manager.
 func (in *Inherited) Notifier(logger *slog.Logger) *Notifier {
 	return &Notifier{socket: in.notify, logger: logger}
 }

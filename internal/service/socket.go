@@ -7,15 +7,16 @@ import (
 	"os"
 )
 
-// Socket is one that the service manager has passed to this process.
+// Socket is a socket that the service manager passed to this process.
 type Socket struct {
 	// Name is the name of the socket's unit.
 	Name string
 	file *os.File
 }
 
-// Listener makes a listener of the socket, and closes the socket. Closing the listener does not
-// remove the name of a Unix socket, which is the manager's. Its errors say what the socket is instead.
+// Listener returns a listener on the socket, and closes the socket. Closing the listener does not
+// remove a Unix socket's name, which belongs to the manager. An error says what is wrong with the
+// socket.
 func (s *Socket) Listener() (net.Listener, error) {
 	defer s.Close()
 	is, err := listens(s.file)
@@ -32,5 +33,5 @@ func (s *Socket) Listener() (net.Listener, error) {
 	return l, nil
 }
 
-// Close closes a socket that is not used.
+// Close closes an unused socket.
 func (s *Socket) Close() { _ = s.file.Close() } // nothing was written to it

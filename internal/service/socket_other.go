@@ -4,5 +4,5 @@ package service
 
 import "os"
 
-// listens returns false: no service manager of this platform passes sockets.
+// listens returns false: this platform has no service manager that passes sockets.
 func listens(*os.File) (bool, error) { return false, nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// listens reports whether a file is a stream socket that takes connections.
+// listens reports whether a file is a listening stream socket.
 func listens(f *os.File) (bool, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// perWatchdog is how many checks Watch makes within the time after which the manager restarts
-	// the service.
+	// perWatchdog is how many checks Watch makes within the watchdog timeout.
 	perWatchdog = 2
-	// perRetry is how many times Watch could repeat a failed check within that time.
+	// perRetry is how many retries of a failed check fit in the watchdog timeout.
 	perRetry = 8
 )
 
-// Watch calls alive at half of the time within which the manager waits for a sign of life, as long
-// as check returns nil. It repeats a check that has failed sooner than that, and calls failed with the
-// first error of a row. check must end with its context, which ends after a quarter of that time.
-// Watch returns when ctx ends, and at once where nobody waits for signs of life.
+// Watch calls check twice within the watchdog timeout, and calls alive each time that check returns
+// nil. It retries a failed check sooner, and calls failed with the first error in a row. check must end
+// with its context, which ends after a quarter of the timeout. Watch returns when ctx ends, or at once
+// if there is no timeout.
 func Watch(ctx context.Context, within time.Duration, check func(context.Context) error, alive func(), failed func(error)) {
 	if within <= 0 {
 		return

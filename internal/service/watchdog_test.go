@@ -12,7 +12,8 @@ import (
 	"github.com/botwired/botwired/internal/service"
 )
 
-// Signs of life come at half the time, not while a check fails or hangs, and again soon after.
+// Watch calls alive every half of the timeout, not while a check fails or hangs, and again soon after
+// that.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const within = 16 * time.Second

@@ -22,6 +22,7 @@ type Terminal struct {
 	Now            func() time.Time
 }
 
+// Own returns the terminal of this process.
 func Own(stdout, stderr io.Writer) Terminal {
 	return Terminal{
 		Environ: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,

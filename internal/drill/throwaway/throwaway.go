@@ -1,4 +1,4 @@
-// Package throwaway drills a daemon of its own in a child process, with an upstream in this one.
+// Package throwaway drills its own daemon in a child process, with an upstream in this process.
 package throwaway
 
 import (
@@ -23,38 +23,37 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// The drill of a throwaway daemon.
 const (
 	// throwawayGap is the pause between two operations of a client.
 	throwawayGap = 40 * time.Millisecond
-	// throwawayEnd is the part of its time in which upstream recovers and everything settles.
+	// throwawayEnd is the share of the time in which upstream recovers and everything settles.
 	throwawayEnd = 3 // tenths
-	// throwawayTimeout is the daemon's upstream.timeout, and throwawayDelay bounds the delay of
-	// what upstream carries out late: within twice the delay. throwawayWindow is the daemon's
-	// upstream.late_window. The rest of it is for a busy machine.
+	// throwawayTimeout is the daemon's upstream.timeout. throwawayDelay limits the delay of requests
+	// that upstream carries out late: at most twice as long. throwawayWindow is the daemon's
+	// upstream.late_window, with some reserve for a busy machine.
 	throwawayTimeout = time.Second
 	throwawayDelay   = time.Second
 	throwawayWindow  = 6 * time.Second
-	// throwawaySettle bounds the wait for everything to be upstream. It ends a hang.
+	// throwawaySettle limits the wait until upstream has everything. It only catches hangs.
 	throwawaySettle = 2 * time.Minute
 )
 
-// throwaway is a daemon in a child process, and an upstream in this one, in a temporary
-// folder. It implements [drill.Rig].
+// throwaway is a daemon in a child process, and an upstream in this one, in a temporary directory. It
+// implements [drill.Rig].
 type throwaway struct {
 	program  string
 	dir      string
 	memory   *selfhost.Server
-	direct   *botwire.Client // reaches the memory without the faults
-	unserve  func() error    // stops the server that direct reaches
+	direct   *botwire.Client // reaches the memory without faults
+	unserve  func() error    // stops the server behind direct
 	front    *faulty.Server
-	upstream string // the address of front
+	upstream string // front's address
 
 	daemon  *childprocess.Process
 	address atomic.Pointer[string] // where the daemon listens
 }
 
-// Run drills a daemon of its own, and leaves nothing behind.
+// Run drills its own daemon, and leaves nothing behind.
 func Run(ctx context.Context, seed uint64, lasts time.Duration, progress func(line string)) (audit *drill.Audit, err error) {
 	t := &throwaway{}
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -98,8 +97,8 @@ func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
 	return err
 }
 
-// start starts the daemon on its directory, at a free port and with short timeouts, so that the drill
-// is short.
+// start starts the daemon on its directory and a free port, with short timeouts to keep the drill
+// short.
 func (t *throwaway) start(ctx context.Context) (err error) {
 	t.daemon, err = childprocess.Start(ctx, t.dir, t.program,
 		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.dir, "data"), "--upstream-url", "http://"+t.upstream,
@@ -114,7 +113,7 @@ func (t *throwaway) start(ctx context.Context) (err error) {
 	return err
 }
 
-// Restart kills the daemon, and starts another on its directory.
+// Restart kills the daemon, and starts another one on its directory.
 func (t *throwaway) Restart(ctx context.Context) error {
 	if err := t.daemon.Kill(); err != nil {
 		return err
