@@ -328,7 +328,7 @@ func TestArrivingInPieces(t *testing.T) {
 }
 
 // The guard is asked once for each caller in a row on a connection, on each connection
-// anew, and of everybody after Readmit.
+// again, and about everybody after Readmit.
 func TestTheGuardIsAsked(t *testing.T) {
 	w := start(t, nil)
 	quick := request("GET", "/memory/quick/k", "")

@@ -55,8 +55,8 @@ func fromBrowser(r *http.Request) bool {
 	return false
 }
 
-// isPreflight reports whether a request that passed crossSite is a CORS preflight, which the handler
-// does not get.
+// isPreflight reports whether a request that passed crossSite is a CORS preflight, which [Guard] answers
+// itself.
 func isPreflight(from provenance, r *http.Request) bool {
 	return from != unstated && r.Method == http.MethodOptions &&
 		len(r.Header.Values("Access-Control-Request-Method")) > 0

@@ -14,8 +14,7 @@ func Count(n int, what string) string { return Number(int64(n)) + " " + noun(n, 
 // Plural does the same as Count without commas, as commands print numbers.
 func Plural(n int, what string) string { return strconv.Itoa(n) + " " + noun(n, what) }
 
-// noun returns the plural of what: with s, or with ies in place of y after an r. It leaves a single one
-// alone.
+// noun returns what for one, and else its plural: with an s, or with ies in place of a y after an r.
 func noun(n int, what string) string {
 	if n == 1 {
 		return what

@@ -22,8 +22,8 @@ const (
 	changesKept = 10_000
 )
 
-// changeQueue holds the entries that other hosts have changed, as the watch reports, and fetches those with a
-// local copy, so that their readers need not wait.
+// changeQueue holds the entries that other hosts have changed, as the watch reports. It fetches those with a
+// local copy or in a prefetched namespace, so that their readers need not wait.
 type changeQueue struct {
 	m          *Memory
 	prefetches func(namespace string) bool
@@ -102,8 +102,9 @@ func (n *changeQueue) work(ctx context.Context) error {
 	}
 }
 
-// follow drops the local copy of an entry that is deleted in the view. It fetches the entry if the local
-// state is outdated for another reason. It leaves a pending write to the fence.
+// follow drops the local copy of an entry that is deleted in the view. Otherwise it fetches the entry if the
+// copy is outdated, or if there is none and the namespace is prefetched. It leaves a pending write to the
+// fence.
 func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
 	if n.m.view.hasDataLoss(id.Namespace) {
 		return nil

@@ -167,7 +167,7 @@ func (l *listKeeper) beginDue(ctx context.Context, looks *sync.WaitGroup) time.D
 func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running >= listersAtOnce { // do not forget any before callers can look: new ones keep coming
+	if l.running >= listersAtOnce { // all slots are busy: look at none yet, although callers keep bringing new namespaces
 		return "", nil, 0
 	}
 	used := *l.used.Load()

@@ -122,8 +122,8 @@ func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
 	return unchanged, err
 }
 
-// look refuses the write if the entry does not meet the conditions. It begins the write-through only if the
-// entry has not changed since.
+// look refuses the write if the entry does not meet the conditions. If the entry changes while look begins
+// the write-through, the error is errOvertaken: look again.
 func (p *throughWrite) look() (unchanged func(newest uint64) bool, err error) {
 	p.release()
 	p.lease = p.m.cache.Lease(entryKey(p.write.ID))
@@ -177,8 +177,9 @@ func (p *throughWrite) absent() error {
 	return wire.NotFound(p.write.Namespace, p.write.Key)
 }
 
-// carriesThrough returns true if upstream carries a write out before it is acknowledged: because of the
-// namespace's settings, or because its caller waits for a condition to hold there. applied is that wait, else negative.
+// carriesThrough reports whether upstream carries a write out before it is acknowledged: because of the
+// namespace's settings, or because its caller waits for a condition to hold there. applied is that wait;
+// negative if there is none.
 func (m *Memory) carriesThrough(namespace string, q *Request, wanted Conditions) (applied time.Duration, through bool) {
 	if m.writesThrough(namespace) {
 		return -1, true

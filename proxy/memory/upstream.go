@@ -61,7 +61,7 @@ type Identity interface {
 	Stands(confirmedAt time.Time) bool
 	// Epoch returns a number that changes when earlier requests may have old answers.
 	Epoch() uint64
-	// State returns the identity's state for people.
+	// State describes the identity.
 	State() identity.State
 }
 
