@@ -45,7 +45,7 @@ func TestLogWithRoomLeft(t *testing.T) {
 	}
 	killed := copied(t, from) // as after a kill
 	check(killed)
-	check(killed) // what the first start made of it
+	check(killed) // the files after the first start
 	recovered := copied(t, from)
 	no(t, os.Remove(filepath.Join(recovered, "MARK")))
 	report, err := journal.Recover(journal.RecoverOptions{Dir: recovered, Now: time.Now()})

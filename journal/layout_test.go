@@ -52,7 +52,7 @@ func (l *layout) step() {
 	l.victim.later(readAll(l.t, l.FS))
 }
 
-// other makes a change that replaces no earlier record.
+// other makes a change that hides none of the checked records.
 func (l *layout) other() { l.learn("other", "other") }
 
 // nextLog begins a log. The previous log's table waits.

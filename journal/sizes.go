@@ -335,7 +335,7 @@ func (s *Sizes) followed(e *pending.Entry, w *Write) {
 	})
 }
 
-// base is an entry's size upstream, as far as it is known.
+// base is an entry's size upstream, as far as known.
 type base struct {
 	bytes int64
 	known bool
@@ -427,8 +427,8 @@ func (s *Sizes) counted(namespace string, bytes, replaced int64) {
 	})
 }
 
-// allCounted records that the entries on disk are counted. Limits learned before did not include them,
-// so allCounted sets these anew.
+// allCounted records that the entries on disk are counted. It recomputes limits learned before, because
+// they did not include these entries.
 func (s *Sizes) allCounted() {
 	s.mu.Lock()
 	s.read = true

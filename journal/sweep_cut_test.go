@@ -20,20 +20,19 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// cut is what a power cut at one operation left.
+// cut is the result of a power cut at one operation.
 type cut struct {
 	n     int
-	kept  int // percent of what was not synced
+	kept  int // percentage of the unsynced data that is kept
 	fs    *vfs.MemFS
-	whole *vfs.MemFS // what there was at that moment, where entries of a directory are drawn
+	whole *vfs.MemFS // everything at that moment, as the source of directory entries
 	known *ledger
 }
 
-// A power cut right before any change of a file takes nothing that was acknowledged and
-// leaves nothing half done, whatever of the unsynced data it keeps (contract 1, 4, 13).
+// A power cut right before any change of a file loses nothing that was acknowledged and leaves nothing
+// half done, regardless of how much unsynced data survives (contract 1, 4, 13).
 //
-// It runs in a process of its own: Pebble leaves a goroutine behind where it refuses to
-// start.
+// The test runs in a separate process, because Pebble leaks a goroutine when it refuses to start.
 func TestPowerCutSweep(t *testing.T) {
 	if os.Getenv(journal.AloneEnv) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPowerCutSweep$", "-test.v", "-test.timeout=5m")
@@ -49,7 +48,7 @@ func TestPowerCutSweep(t *testing.T) {
 	counts := make(map[string]int)
 	var mu sync.Mutex
 	var examiners sync.WaitGroup
-	for range 4 * runtime.GOMAXPROCS(0) { // to start and to end a store is mostly waiting
+	for range 4 * runtime.GOMAXPROCS(0) { // starting and ending a store is mostly waiting
 		examiners.Go(func() {
 			for c := range cuts {
 				how, err := c.examine()
@@ -88,8 +87,8 @@ func TestPowerCutSweep(t *testing.T) {
 	t.Logf("power cuts at %d operations: %v", n, counts)
 }
 
-// cutsNow are the power cuts at this moment. Other callers may go on meanwhile: a clone
-// is of use only if what is known did not change while it was made.
+// cutsNow returns the power cuts at this moment. Other callers may continue meanwhile: a clone is
+// useful only if the known state did not change while it was made.
 func (v *voyage) cutsNow(mem *calmFS, n int) []cut {
 	rng := rand.New(rand.NewPCG(sweepSeed, uint64(n)))
 	for {
@@ -104,10 +103,10 @@ func (v *voyage) cutsNow(mem *calmFS, n int) []cut {
 	}
 }
 
-// examine opens what is left. A cut that kept the entry of a marker without that of the
-// manifest which it names, and which was made and synced before it, is none that a file
-// system with ordered metadata (ext4, XFS, APFS) leaves: the start refuses it, and with
-// the entry in its place it must be whole.
+// examine opens the remains. A cut may keep a marker's directory entry without the entry of the
+// manifest that it names, which was made and synced earlier. A file system with ordered metadata (ext4,
+// XFS, APFS) never leaves that. The start refuses it, and with the manifest's entry restored the
+// journal must be complete.
 func (c cut) examine() (how string, _ error) {
 	before := c.fs.CrashClone(vfs.CrashCloneCfg{})
 	err := c.known.opensWith(c.fs)
@@ -124,8 +123,7 @@ func (c cut) examine() (how string, _ error) {
 	return " (refused, a manifest's entry out of order)", c.known.opensWith(before)
 }
 
-// missingManifest is the path of the manifest that the newest marker names, if it is
-// not there.
+// missingManifest returns the path of the manifest that the newest marker names, if it is missing.
 func missingManifest(mem *vfs.MemFS) (path string, missing bool) {
 	names, err := mem.List(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// CompactTables has Pebble merge all its tables.
+// CompactTables makes Pebble merge all its tables.
 func (j *Journal) CompactTables(ctx context.Context) error {
 	if err := j.RotateLog(); err != nil {
 		return err

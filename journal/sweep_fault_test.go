@@ -13,19 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// fullFor is how many operations in a row find the disk full when it is full for a
-// while.
+// fullFor is how many operations in a row fail while the disk is temporarily full.
 const fullFor = 25
 
-// ailment is a way in which a disk fails: which operations are counted, and what
-// happens from the Nth on.
+// ailment is a way in which a disk fails: the operations to count, and the effect from the Nth on.
 type ailment struct {
 	name   string
 	counts func(errorfs.Op) bool
 	fails  func(n, now int) error // now is at least n
-	spoils func(errorfs.Op) bool  // besides those counted, from the Nth on; nil: none
-	torn   bool                   // half of what is written arrives
-	sample bool                   // only some N unless all are asked for
+	spoils func(errorfs.Op) bool  // other operations that also fail from the Nth on; nil means none
+	torn   bool                   // only half of each write arrives
+	sample bool                   // only some N, unless all are requested
 }
 
 var ailments = []ailment{
@@ -66,8 +64,8 @@ func during(err error, length int) func(n, now int) error {
 
 func ever(err error) func(n, now int) error { return func(int, int) error { return err } }
 
-// sickDisk is a file system with an ailment from its Nth operation on; n 0 is a healthy
-// one that counts.
+// sickDisk is a file system with an ailment from its Nth operation on. With n 0, it is healthy and only
+// counts.
 type sickDisk struct {
 	ailment
 	n   int
@@ -78,9 +76,9 @@ type sickDisk struct {
 	now    int
 	hit    *errorfs.Op // the first operation that failed
 	failed string      // a file whose sync failed in this process
-	again  bool        // it was synced once more
-	left   bool        // the process is ending by itself: it needs no other end
-	serves bool        // the first failure was of a change that the store relies on, amid service
+	again  bool        // it was synced again
+	left   bool        // the process is ending by itself: do not end it again
+	serves bool        // the first failure was of a change that the store relies on, while it was in service
 }
 
 func newSickDisk(a ailment, n int) *sickDisk {
@@ -93,7 +91,7 @@ func newSickDisk(a ailment, n int) *sickDisk {
 	return d
 }
 
-// meet counts an operation and says how it ends.
+// meet counts an operation and returns its outcome.
 func (d *sickDisk) meet(op errorfs.Op) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,8 +111,8 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 	if err != nil && d.hit == nil {
 		d.hit = &op
 		d.serves = !d.left && (isSync(op) || writes(op) || op.Kind == errorfs.OpCreate)
-		// Pebble makes a table that found the disk full anew, and syncs the new entry of its
-		// directory. It must not try again to sync a log or a manifest.
+		// If a table found the disk full, Pebble makes it again, and syncs its new directory entry.
+		// Pebble must not retry the sync of a log or a manifest.
 		if isSync(op) && (errors.Is(err, syscall.EIO) || fileKind(op.Path) != "directory") {
 			d.failed = op.Path
 		}
@@ -122,21 +120,21 @@ func (d *sickDisk) meet(op errorfs.Op) error {
 	return err
 }
 
-// restart forgets what was of concern to one process only.
+// restart resets the state that concerns only one process.
 func (d *sickDisk) restart() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed, d.left = "", false
 }
 
-// leave is told that the process is ending by itself.
+// leave records that the process is ending by itself.
 func (d *sickDisk) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = true
 }
 
-// what names the first operation that failed.
+// what describes the first operation that failed.
 func (d *sickDisk) what() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,9 +176,9 @@ func fileKind(path string) string {
 	return "directory"
 }
 
-// calmFS is a crashable file system on which a clone can be made at any moment. In
-// MemFS, ReuseForWrite takes a lock for reading twice, one within the other: a clone that
-// comes in between waits for it, and it for the clone, for ever.
+// calmFS is a crashable file system that can be cloned at any moment. In MemFS, ReuseForWrite takes a
+// read lock twice, nested. A clone that comes in between waits for it, and it waits for the clone: a
+// deadlock.
 type calmFS struct {
 	*vfs.MemFS
 	mu sync.Mutex
@@ -200,7 +198,7 @@ func (c *calmFS) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
 	return c.MemFS.CrashClone(cfg)
 }
 
-// tornFS is a file system whose writes arrive by half.
+// tornFS is a file system on which only half of each write arrives.
 type tornFS struct {
 	vfs.FS
 	disk *sickDisk

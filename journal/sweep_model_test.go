@@ -14,16 +14,16 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// account is what a journal holds of an entry or, with an empty key, of a listing.
+// account is a journal's state of an entry or, with an empty key, of a listing.
 type account struct {
-	op     journal.Op // of the pending write, 0 if there is none
-	value  string     // likewise
+	op     journal.Op // of the pending write; 0 if there is none
+	value  string     // of the pending write
 	copied bool       // there is a settled copy
 	copy   string
-	dead   uint64 // the entry's dead letter, 0 if it has none
+	dead   uint64 // the entry's dead letter; 0 if there is none
 	theirs string // another host's state that is kept as a dead letter
 	sent   bool
-	unsure bool   // the sent mark was taken back, which need not survive
+	unsure bool   // the sent mark was removed, which need not survive
 	row    string // of the settled listing
 }
 
@@ -43,17 +43,17 @@ func (a account) shows(got account) bool {
 	return a.seen() == got
 }
 
-// accounts are those of a whole journal; what is not there is the zero account.
+// accounts holds the state of a whole journal. A missing entry means the zero account.
 type accounts map[journal.ID]account
 
-// ledger is what the callers of a journal know: what was acknowledged, and what is
-// under way and may or may not be there, each as a whole.
+// ledger holds the knowledge of a journal's callers: the acknowledged changes, and those in flight,
+// each of which may be there completely or not at all.
 type ledger struct {
 	mu         sync.Mutex
 	acked      accounts
-	flight     map[int]accounts // what each call under way leaves behind
-	calls      int              // begun and ended, to tell two moments apart
-	last       uint64           // highest sequence number acknowledged
+	flight     map[int]accounts // the result of each call in flight
+	calls      int              // calls begun and ended, to distinguish two moments
+	last       uint64           // the highest acknowledged sequence number
 	fatal      []error
 	said       chan struct{} // closed at the first call of Fatal
 	violations []string
@@ -63,7 +63,7 @@ func newLedger() *ledger {
 	return &ledger{acked: make(accounts), flight: make(map[int]accounts), said: make(chan struct{})}
 }
 
-// now is a copy of what is known, and the moment.
+// now returns a copy of the ledger, and the moment.
 func (l *ledger) now() (*ledger, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *ledger) of(id journal.ID) account {
 	return l.acked[id]
 }
 
-// ended records the call of Fatal and takes its caller out of the world for good: a
-// process that has ended runs no further, whatever locks it held.
+// ended records the call of Fatal and stops its caller for good: a process that has ended does not
+// continue, regardless of the locks it held.
 func (l *ledger) ended(err error) {
 	l.mu.Lock()
 	if l.fatal = append(l.fatal, err); len(l.fatal) == 1 {
@@ -99,8 +99,8 @@ func (l *ledger) hasEnded() bool {
 	return len(l.fatal) > 0
 }
 
-// do makes one call that, if it is acknowledged, leaves the accounts behind. A call that is
-// refused while the process lives leaves nothing (contract 2, 3).
+// do makes one call that results in the accounts if it is acknowledged. A call that is refused while
+// the process lives changes nothing (contract 2, 3).
 func (l *ledger) do(after accounts, call func() error) error {
 	l.mu.Lock()
 	late := len(l.fatal) > 0
@@ -118,10 +118,10 @@ func (l *ledger) do(after accounts, call func() error) error {
 	defer l.mu.Unlock()
 	l.calls++
 	switch {
-	case late && err == nil && !l.acked.holds(after): // to learn nothing new is no write
+	case late && err == nil && !l.acked.holds(after): // noting an unchanged answer is not a write
 		l.violations = append(l.violations, fmt.Sprintf("acknowledged after Fatal: %v", after.names()))
 	case late, err != nil && len(l.fatal) > 0:
-		// It may be there or not: the process was ended amid it.
+		// It may be there or not: the process was ended during it.
 	case err == nil:
 		maps.Copy(l.acked, after)
 		delete(l.flight, me)
@@ -138,8 +138,8 @@ func (a accounts) names() (names []string) {
 	return names
 }
 
-// opensWith opens the journal of a file system and compares it with what is known; it
-// then writes to it. The file system is changed.
+// opensWith opens the journal of a file system, compares it with the ledger, and then writes to it.
+// This changes the file system.
 func (l *ledger) opensWith(fs vfs.FS) (err error) {
 	var said error
 	j, err := journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: fs, Fatal: func(err error) { said = err }}))
@@ -167,7 +167,7 @@ func (l *ledger) opensWith(fs vfs.FS) (err error) {
 	return nil
 }
 
-// ids are the entries and listings of which anything is known.
+// ids returns the known entries and listings.
 func (l *ledger) ids() accounts {
 	ids := maps.Clone(l.acked)
 	for _, after := range l.flight {
@@ -176,7 +176,7 @@ func (l *ledger) ids() accounts {
 	return ids
 }
 
-// compare holds what was observed against what is known.
+// compare checks the observed accounts against the ledger.
 func (l *ledger) compare(got accounts) error {
 	free := make(accounts)
 	for _, after := range l.flight {
@@ -193,7 +193,7 @@ func (l *ledger) compare(got accounts) error {
 	return nil
 }
 
-// pick are the accounts of the entries that are in those.
+// pick returns the accounts of the entries in those.
 func (a accounts) pick(those accounts) accounts {
 	out := make(accounts, len(those))
 	for id := range those {
@@ -230,7 +230,7 @@ func short(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// observe reads all that a journal shows.
+// observe reads everything that a journal shows.
 func observe(j *journal.Journal, ids accounts) (accounts, error) {
 	got := make(accounts)
 	for id := range ids {

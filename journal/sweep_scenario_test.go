@@ -14,21 +14,21 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// listedSpace is the namespace of the sweeps that has a settled listing.
+// listedSpace is the namespace with a settled listing.
 const listedSpace = "listedSpace"
 
-// voyage is one run of the scenario that the sweeps repeat: every call that a journal
-// takes, over several lives, with logs and tables that come and go.
+// voyage is one run of the scenario that the sweeps repeat. It makes every call of a journal, over
+// several lives, while logs and tables come and go.
 type voyage struct {
 	*ledger
 	fs      vfs.FS
 	j       *journal.Journal
-	stop    error  // why it did not reach the end: a start or an end that failed
-	leave   func() // told when the process is about to end by itself; may be nil
-	restart func() // told when one process has ended well and the next is to start; may be nil
+	stop    error  // the failed start or end that stopped the scenario early
+	leave   func() // called before the process ends by itself; may be nil
+	restart func() // called after one process has ended well, before the next starts; may be nil
 }
 
-// sail runs the scenario. It ends its goroutine early when the daemon would end.
+// sail runs the scenario. It ends its goroutine early if the daemon would end.
 func (v *voyage) sail() {
 	a, b, c, d := key("a"), key("b"), key("c"), key("d")
 	v.start()
@@ -86,7 +86,7 @@ func (v *voyage) sail() {
 
 func row(k string) journal.ID { return journal.ID{Namespace: listedSpace, Key: k} }
 
-// end ends the scenario: the daemon would exit.
+// end ends the scenario, where the daemon would exit.
 func (v *voyage) end(err error) {
 	v.stop = err
 	runtime.Goexit()
@@ -122,7 +122,7 @@ func (v *voyage) close() {
 	}
 }
 
-// Callers do not learn how Pebble writes and merges its tables.
+// Callers do not learn about errors when Pebble writes and merges its tables.
 func (v *voyage) flushTables()   { _ = v.j.RotateLog() }
 func (v *voyage) compactTables() { _ = v.j.CompactTables(context.Background()) }
 
@@ -136,7 +136,7 @@ func (v *voyage) append(w journal.NewWrite) {
 	})
 }
 
-// gave notes an acknowledged sequence number.
+// gave records an acknowledged sequence number.
 func (v *voyage) gave(seq uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,7 +149,7 @@ func (v *voyage) put(id journal.ID, value string) {
 
 func (v *voyage) remove(id journal.ID) { v.append(journal.NewWrite{ID: id, Op: journal.Delete}) }
 
-// burst is several writers at once, whose writes share a sync.
+// burst runs several writers at once, whose writes share a sync.
 func (v *voyage) burst(name string, size int) {
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -192,7 +192,7 @@ func (v *voyage) unmark(id journal.ID) {
 	_ = v.do(accounts{id: now}, func() error { return v.j.UnmarkSent(id) })
 }
 
-// bury has a write to the entry refused and returns its number, 0 if it is not dead.
+// bury dead-letters a write to the entry and returns its number; 0 if it is not dead.
 func (v *voyage) bury(id journal.ID) uint64 {
 	v.put(id, "refused")
 	w, ok, err := v.j.Newest(id)
@@ -207,7 +207,7 @@ func (v *voyage) bury(id journal.ID) uint64 {
 	return w.Seq
 }
 
-// buryInDoubt is bury of an entry with a copy and a row, which go.
+// buryInDoubt does the same in doubt, for an entry with a copy and a row, which are removed.
 func (v *voyage) buryInDoubt(id journal.ID) {
 	v.put(id, "refused")
 	w, ok, err := v.j.Newest(id)

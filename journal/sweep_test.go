@@ -33,16 +33,15 @@ var (
 
 const (
 	sweepPerProcess = 60 // stores abandoned by one process; each keeps its memory
-	sweepSample     = 60 // of the operations of a kind that is sampled
+	sweepSample     = 60 // number of operations of a sampled kind
 	sweepSeed       = 11
-	// A case that takes longer hangs. It is far from what a slow machine needs.
+	// A case that takes longer hangs. This is far more than a slow machine needs.
 	sweepPatience = 2 * time.Minute
 )
 
-// Whatever operation of a disk fails, and however, nothing acknowledged is lost or
-// changed, nothing hangs, and either work goes on or the process is ended (contract 1,
-// 2 and 3). Processes of their own run the cases: one that was ended by the journal
-// leaves a store behind that nobody can close.
+// If any operation of a disk fails in any way, nothing acknowledged is lost or changed, nothing hangs,
+// and either work continues or the process ends (contract 1, 2 and 3). Separate processes run the
+// cases, because a process that the journal ends leaves a store that cannot be closed.
 func TestSweep(t *testing.T) {
 	if *sweepCases != "" {
 		runCases(*sweepCases)
@@ -106,9 +105,9 @@ func numbersOf(a ailment, total int) []int {
 	return numbers
 }
 
-// sweepBatch runs cases in a process of their own, and in further ones those behind a case in
-// which Pebble has crashed it: that is an end of the process, too. TestPowerCutSweep looks at
-// the remains of a power cut or a kill at such a moment.
+// sweepBatch runs cases in a separate process. If Pebble crashes that process in a case, sweepBatch
+// runs the following cases in another one: a crash also counts as an end. TestPowerCutSweep checks the
+// remains of a power cut or a kill at such a moment.
 func sweepBatch(t *testing.T, name string, numbers []int) (results []string) {
 	for len(numbers) > 0 {
 		var list []string
@@ -142,7 +141,7 @@ func sweepBatch(t *testing.T, name string, numbers []int) (results []string) {
 	return results
 }
 
-// crashedBy is Pebble's panic over a failed operation, if that is how the process ended.
+// crashedBy returns Pebble's panic over a failed operation, if that ended the process.
 func crashedBy(out []byte) (what string, ok bool) {
 	_, text, ok := strings.Cut(string(out), "\npanic: ")
 	if !ok {
@@ -160,11 +159,12 @@ func crashedBy(out []byte) (what string, ok bool) {
 			break
 		}
 	}
-	// On a caller's goroutine, net/http would swallow it: there the journal has to.
+	// On a caller's goroutine, net/http would swallow the panic, so there the journal must end the
+	// process.
 	return what, ok && strings.Contains(stack, "\ncreated by "+pebble)
 }
 
-// runCases runs cases one after the other and prints how each ended.
+// runCases runs cases one after the other and prints their outcomes.
 func runCases(cases string) {
 	name, list, _ := strings.Cut(cases, ":")
 	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.name == name })
@@ -188,8 +188,8 @@ func runCases(cases string) {
 	}
 }
 
-// runCase runs the scenario on a sick disk until its end, or the process's, and looks
-// at what a power cut and a kill then leave.
+// runCase runs the scenario on a sick disk until it ends or the process would end, and checks what a
+// power cut and a kill then leave.
 func runCase(a ailment, n int) (outcome string, violations []string) {
 	d := newSickDisk(a, n)
 	v := &voyage{ledger: newLedger(), fs: d.fs, leave: d.leave, restart: d.restart}

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A sync that hangs can be seen while all writers wait for it, and only then.
+// SyncUnderWay shows a sync that hangs while all writers wait for it, and only then.
 func TestSyncUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newStalling()

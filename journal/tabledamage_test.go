@@ -20,7 +20,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// worn is a directory whose tables are going to be damaged, and what a journal says of it.
+// worn is a directory whose tables will be damaged, and what a journal reports about it.
 type worn struct {
 	victim
 	states  map[journal.ID]journal.State
@@ -28,10 +28,10 @@ type worn struct {
 	listing []journal.Row
 }
 
-// contract 4: whatever happens to a block of a table, a journal that starts serves readers
-// and writers, merges its tables and starts again: it answers what it held, and knows
-// nothing of a damaged copy, which a healthy upstream then replaces. A journal that does not
-// start is mended by a recovery, which does not call it sound.
+// contract 4: after damage to a block of a table, a journal that starts serves readers and writers,
+// merges its tables and starts again. It gives its former answers, and does not know a damaged copy,
+// which a healthy upstream then replaces. If a journal does not start, a recovery repairs it, and
+// reports the damage.
 func TestDamagedTablesInUse(t *testing.T) {
 	seen := make(map[string]int)
 	directories, ran := wornDirectories(t), 0
@@ -83,8 +83,8 @@ func TestDamagedTablesInUse(t *testing.T) {
 	}
 }
 
-// wornDirectories are those of killed processes: one that has just begun, one with a bit of
-// everything in one table, and one with tables of copies only.
+// wornDirectories returns directories of killed processes: one that has just begun, one with some of
+// everything in one table, and one with tables of only copies.
 func wornDirectories(t *testing.T) []*worn {
 	t.Helper()
 	var all []*worn
@@ -147,15 +147,15 @@ func manyCopies(t *testing.T, j *journal.Journal, from int) {
 	no(t, j.BeginListing("ns").Commit(append(listing, rows("filled", "settled1", "settled2", "settled3", "settled4", "settled5", "pending7")...), false))
 }
 
-// badBit is a bit of a table that is going to be flipped; the zero badBit flips nothing.
+// badBit is a bit of a table to flip; the zero badBit flips nothing.
 type badBit struct {
 	what string // the kind of block
 	file string
 	at   uint64
-	turn int // counts the bad bits of a directory
+	turn int // number among the bad bits of a directory
 }
 
-// damage is the table with the bit flipped.
+// damage returns the table with the bit flipped.
 func (w *worn) damage(f badBit) damage {
 	if f.file == "" {
 		return damage{}
@@ -165,7 +165,7 @@ func (w *worn) damage(f badBit) damage {
 	return damage{what: f.what, file: f.file, text: string(text)}
 }
 
-// blocks are bad bits, one in each block of each table and in its footer.
+// blocks returns one bad bit in each block of each table and in its footer.
 func (w *worn) blocks(t *testing.T) []badBit {
 	t.Helper()
 	mem := w.onDisk(t, damage{})
@@ -212,8 +212,8 @@ func layoutOf(t *testing.T, mem vfs.FS, name string) map[string][]block.Handle {
 	return handles
 }
 
-// live opens the damaged directory, works on it and starts it again. It returns the outcome,
-// with a colon in it if the outcome is wrong.
+// live opens the damaged directory, works on it and starts it again. It returns the outcome, which
+// contains a colon if it is wrong.
 func (w *worn) live(f badBit) (outcome string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -261,8 +261,8 @@ type use struct {
 	fs        *vfs.MemFS
 	j         *journal.Journal
 	recovered bool
-	lacking   bool // the recovery has said that writes are missing
-	asked     int  // copies of which upstream was asked
+	lacking   bool // the recovery has reported missing writes
+	asked     int  // copies requested from upstream
 	listing   []journal.Row
 	killed    bool // the process ends without closing the journal
 
@@ -270,7 +270,7 @@ type use struct {
 	fatal error
 }
 
-// start opens the journal and returns how it was refused.
+// start opens the journal and returns the error with which it was refused.
 func (u *use) start() (refusal string) {
 	var err error
 	u.j, err = journal.Open(journal.WithoutPause(journal.Options{Dir: dir, FS: u.fs, CopiesBytes: 64 << 20, Fatal: func(err error) {
@@ -295,7 +295,7 @@ func (u *use) start() (refusal string) {
 	return "corrupt"
 }
 
-// ended says how the journal has ended the process.
+// ended returns the reason for which the journal has ended the process.
 func (u *use) ended() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -317,7 +317,7 @@ func (u *use) work() error {
 	if err := u.j.Settle(fresh); err != nil {
 		return err
 	}
-	_ = u.j.DB().Compact(context.Background(), []byte("a"), []byte("z"), false) // whatever it says, the journal goes on
+	_ = u.j.DB().Compact(context.Background(), []byte("a"), []byte("z"), false) // the journal goes on, even if this fails
 	for range 2 {
 		if err := u.j.MaintainOnce(); err != nil {
 			return fmt.Errorf("maintaining: %w", err)
@@ -357,7 +357,7 @@ func (u *use) readAll() error {
 	return u.list()
 }
 
-// read looks an entry up. If nothing is known of it, read fills in upstream's answer.
+// read looks up an entry. If the entry is unknown, read fills in upstream's answer.
 func (u *use) read(id journal.ID, want journal.State) error {
 	got, err := u.j.Lookup(id)
 	if err != nil {
@@ -380,8 +380,8 @@ func (u *use) read(id journal.ID, want journal.State) error {
 	return nil
 }
 
-// keptKind is a state's kind: an entry of which nothing is kept is absent only as long as the
-// listing is.
+// keptKind returns a state's kind as far as records show it: an entry without records is absent only as
+// long as the listing exists.
 func keptKind(s journal.State) journal.Kind {
 	if s.Kind == journal.Absent {
 		return journal.Unknown
@@ -389,7 +389,7 @@ func keptKind(s journal.State) journal.Kind {
 	return s.Kind
 }
 
-// list reads the listing, and takes a new one of what upstream holds.
+// list reads the listing, and takes a new one from upstream.
 func (u *use) list() error {
 	l, ok, err := u.j.Listing("ns", allRows)
 	if err != nil {
@@ -409,7 +409,7 @@ func (u *use) list() error {
 	return u.j.BeginListing("ns").Commit(held, true)
 }
 
-// again ends the process and starts another one: nothing of the damage is left.
+// again ends the process and starts another one: the damage must be gone.
 func (u *use) again() error {
 	if _, err := u.j.Append(journal.NewWrite{ID: key("late"), Op: journal.Put, Value: "late"}); err != nil {
 		return err

@@ -81,7 +81,7 @@ func TestPutAfterDeleteBeginsAnew(t *testing.T) {
 	}
 }
 
-// A delete that settles while the put after it waits leaves the put what it was.
+// If a delete settles while the put after it is pending, the put does not change.
 func TestDeleteSettlesBeforeThePutAfterIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())
@@ -105,8 +105,8 @@ func TestDeleteSettlesBeforeThePutAfterIt(t *testing.T) {
 	})
 }
 
-// Upstream's clock, or this one before it was set back, may be ahead: no answer shows
-// an entry older than the one before did.
+// Upstream's clock, or this host's before it was set back, may be ahead. No answer shows an entry with
+// an older time than an earlier answer did.
 func TestUpdatedAtNeverDecreases(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())

@@ -7,9 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Of a namespace with more keys than upstream lists, each write that settles adds a row to the
-// kept listing, and the next listing takes those away that upstream does not show. The
-// copies of their entries stay.
+// In a namespace with more keys than upstream lists, each write that settles adds a row to the kept
+// listing. The next listing removes those that upstream does not show. Their entries' copies stay.
 func TestAnIncompleteListingTrimsTheKeptOne(t *testing.T) {
 	const entries, shows = 3000, 100
 	fs := vfs.NewCrashableMem()
@@ -46,7 +45,7 @@ func TestAnIncompleteListingTrimsTheKeptOne(t *testing.T) {
 	}
 }
 
-// When a power cut comes amid the trimming, what is left of the listing says that it lacks keys.
+// If a power cut interrupts the trimming, the remaining listing is marked incomplete.
 func TestTrimmingIsCutOff(t *testing.T) {
 	const entries = 3000
 	fs := vfs.NewCrashableMem()

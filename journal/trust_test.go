@@ -15,12 +15,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// shown is an entry as upstream shows it.
+// shown returns an entry as upstream shows it.
 func shown(value string, at float64) *journal.Observation {
 	return &journal.Observation{Value: value, ListBytes: len(value), CreatedAt: 10, UpdatedAt: at}
 }
 
-// answered takes an answer in, and fails the test unless it leaves the value, believed or not.
+// answered fills in an answer, and fails the test unless the value and the rejection are as expected.
 func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value string, why journal.Rejection) journal.State {
 	t.Helper()
 	state, err := j.Fill(key("a"), o, always)
@@ -34,8 +34,7 @@ func answered(t *testing.T, j *journal.Journal, o *journal.Observation, value st
 	return state
 }
 
-// contract 7: a replica that lags behind moves no reader back, also after a restart, and
-// confirms nothing.
+// contract 7: a lagging replica moves no reader back, even after a restart, and confirms nothing.
 func TestOlderAnswersDoNotCount(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -51,13 +50,13 @@ func TestOlderAnswersDoNotCount(t *testing.T) {
 			t.Errorf("%d older answers", n)
 		}
 	}
-	answered(t, j, shown("2", 100), "2", journal.NotRejected)   // the same value is no older state
-	answered(t, j, shown("1", 199), "2", journal.OlderAnswer)   // and its time was none either
-	answered(t, j, shown("2'", 200), "2'", journal.NotRejected) // of one moment: the later answer
+	answered(t, j, shown("2", 100), "2", journal.NotRejected)   // the same value is not an older state
+	answered(t, j, shown("1", 199), "2", journal.OlderAnswer)   // its time did not count either
+	answered(t, j, shown("2'", 200), "2'", journal.NotRejected) // with equal times, the later answer counts
 	answered(t, j, shown("3", 201), "3", journal.NotRejected)
 }
 
-// Of a write that has settled, upstream has shown no time yet. A state from before it is older.
+// Upstream has shown no time yet for a write that has settled. A state from before the write is older.
 func TestAnswersFromBeforeAWriteDoNotCount(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	answered(t, j, shown("1", 100), "1", journal.NotRejected)
@@ -70,7 +69,7 @@ func TestAnswersFromBeforeAWriteDoNotCount(t *testing.T) {
 	answered(t, j, shown("theirs", 151), "theirs", journal.NotRejected)
 }
 
-// contract 8: an older answer that a write has overtaken is no answer, and is not counted.
+// contract 8: an older answer that a write has overtaken is dropped, and not counted.
 func TestOvertakenOlderAnswerIsDropped(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	answered(t, j, shown("2", 200), "2", journal.NotRejected)
@@ -83,7 +82,7 @@ func TestOvertakenOlderAnswerIsDropped(t *testing.T) {
 	}
 }
 
-// Of a run of older answers the log has one line, also when newer answers come in between.
+// A run of older answers gets one log line, even if newer answers come in between.
 func TestOlderAnswersAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -104,8 +103,8 @@ func TestOlderAnswersAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// An older row of a listing does not replace the kept one, nor does an older answer replace the
-// row that a listing has shown.
+// An older row of a listing does not replace the kept one. An older answer does not replace the row
+// that a listing has shown.
 func TestOlderRowsDoNotCount(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	row := func() journal.Row {
@@ -124,7 +123,7 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 	if n := j.Trust.OlderAnswers()["ns"]; n != 1 {
 		t.Errorf("%d older answers", n)
 	}
-	answered(t, j, shown("1", 100), "1", journal.NotRejected) // nobody has read another value
+	answered(t, j, shown("1", 100), "1", journal.NotRejected) // no reader has seen another value
 	if r := row(); r.ListBytes != 2 || r.UpdatedAt != 200 {
 		t.Errorf("the row is %+v", r)
 	}
@@ -146,12 +145,12 @@ func TestOlderRowsDoNotCount(t *testing.T) {
 	}
 }
 
-// limits are those of the defaults.
+// limits sets the default limits.
 func limits(o *journal.Options) {
 	o.LossLimit = journal.UsualLossLimit
 }
 
-// confirmed is a journal that knows some entries of a namespace as settled.
+// confirmed makes a journal know n settled entries of a namespace.
 func confirmed(t *testing.T, j *journal.Journal, namespace string, n int) (rows []journal.Row) {
 	t.Helper()
 	for i := range n {
@@ -187,8 +186,8 @@ func wantKept(t *testing.T, j *journal.Journal, namespace string, copies, rows i
 	}
 }
 
-// A listing that lacks few entries shows that another host has deleted them. A listing that
-// lacks many makes the namespace suspect.
+// A listing that lacks few entries shows that another host has deleted them. One that lacks many makes
+// the namespace suspect.
 func TestWhichAbsencesAreBelieved(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -226,8 +225,8 @@ func TestWhichAbsencesAreBelieved(t *testing.T) {
 	}
 }
 
-// While a namespace is suspect, no 404 drops a copy. Upstream's values count, own deletes go on,
-// and a delete of another host's is believed of what upstream has confirmed since.
+// While a namespace is suspect, no 404 drops a copy. Upstream's values count, and own deletes go on.
+// Another host's delete is accepted for entries that upstream has confirmed since then.
 func TestASuspectNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -274,7 +273,7 @@ func TestASuspectNamespace(t *testing.T) {
 	})
 }
 
-// Of an entry whose copy was given up, the row stays; but not when a caller has it deleted.
+// In a suspect namespace, the row of an entry without a copy stays, unless a caller deletes the entry.
 func TestARowInASuspectNamespace(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	var rows []journal.Row
@@ -295,8 +294,7 @@ func TestARowInASuspectNamespace(t *testing.T) {
 	wantKept(t, j, "ns", 0, 19, true)
 }
 
-// Deletes of this daemon's that upstream has carried out, and not answered yet, are no sign of
-// anything.
+// Deletes of this daemon that upstream has carried out but not answered yet do not count as missing.
 func TestOwnDeletesUnderWayAreNotMissing(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	commit(t, j, "ns", true, confirmed(t, j, "ns", 20)...)
@@ -309,7 +307,7 @@ func TestOwnDeletesUnderWayAreNotMissing(t *testing.T) {
 	}
 }
 
-// A wrong URL shows in many small namespaces, none of which is large enough by itself.
+// A wrong URL shows in many small namespaces, of which each is too small on its own.
 func TestManySmallNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -318,7 +316,7 @@ func TestManySmallNamespaces(t *testing.T) {
 		for i := range 12 {
 			commit(t, j, name(i), true, confirmed(t, j, name(i), 3)...)
 		}
-		for i := range 2 { // a day apart, they are other hosts' deletes
+		for i := range 2 { // a day apart, they count as other hosts' deletes
 			commit(t, j, name(i), true)
 			time.Sleep(24 * time.Hour)
 			wantKept(t, j, name(i), 0, 0, false)
@@ -332,14 +330,14 @@ func TestManySmallNamespaces(t *testing.T) {
 				wantKept(t, j, name(i), 3, 3, true)
 			}
 		}
-		time.Sleep(24 * time.Hour) // as long as one is suspect, no other is believed
+		time.Sleep(24 * time.Hour) // as long as one is suspect, no other loss is accepted
 		j = open(t, crash(fs), limits)
 		commit(t, j, name(10), true)
 		wantKept(t, j, name(10), 3, 3, true)
 	})
 }
 
-// Small namespaces that lose most of their entries, but not all, are none that upstream has lost.
+// If small namespaces lose most but not all of their entries, the losses are accepted.
 func TestSmallNamespacesThatShrink(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	for i := range 8 {
@@ -351,7 +349,7 @@ func TestSmallNamespacesThatShrink(t *testing.T) {
 	}
 }
 
-// The rows of what upstream has lost do not make a listing longer than upstream's may be.
+// The rows that upstream has lost do not make a listing longer than upstream's maximum.
 func TestASuspectNamespaceOfManyRows(t *testing.T) {
 	j := open(t, vfs.NewMem(), limits)
 	commit(t, j, "ns", true, confirmed(t, j, "ns", 20)...)
@@ -367,7 +365,7 @@ func TestASuspectNamespaceOfManyRows(t *testing.T) {
 	}
 }
 
-// The copies of a suspect namespace that can be read stay, also when others are damaged.
+// In a suspect namespace, the readable copies stay even if others are damaged.
 func TestASuspectNamespaceWithDamagedCopies(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem, limits)

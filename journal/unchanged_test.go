@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// counted is a file system that counts what is written to it, and synced.
+// counted returns a file system that counts writes and syncs.
 func counted() (fs vfs.FS, changes *atomic.Int64) {
 	changes = new(atomic.Int64)
 	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -23,8 +23,8 @@ func counted() (fs vfs.FS, changes *atomic.Int64) {
 	})), changes
 }
 
-// An answer of upstream's that changes nothing writes nothing to the disk, for entries,
-// absences and listings, and is remembered all the same.
+// An answer from upstream that changes nothing is not written to disk, but is remembered. This goes for
+// entries, absences and listings.
 func TestUnchangedAnswerIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs, changes := counted()
@@ -37,7 +37,7 @@ func TestUnchangedAnswerIsNotWritten(t *testing.T) {
 		listed := observed("2")
 		listed.UpdatedAt = 20
 		no(t, second(j.Fill(key("b"), listed, always)))
-		time.Sleep(10 * time.Second) // the mark is written
+		time.Sleep(10 * time.Second) // until the mark is written
 		before, toldBefore := changes.Load(), told
 		var last time.Time
 		for range 300 {
@@ -73,8 +73,7 @@ func TestUnchangedAnswerIsNotWritten(t *testing.T) {
 	})
 }
 
-// An unchanged answer is no older than the copy says, and forgets nothing: after a restart
-// the copy is as old as on the disk.
+// An unchanged answer is never older than the copy says. After a restart the copy is as old as on disk.
 func TestUnchangedAnswerAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -90,9 +89,9 @@ func TestUnchangedAnswerAfterARestart(t *testing.T) {
 	})
 }
 
-// After the clock was set back, copies and listings are of the future. Once upstream has
-// confirmed them they are of now, though they are unchanged: they would be of no use until
-// the clock has caught up (contract 19).
+// After the clock was set back, copies and listings have times in the future. Once upstream has
+// confirmed them, they get the present time although they are unchanged. Otherwise they would be
+// useless until the clock has caught up (contract 19).
 func TestUnchangedAnswerAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())

@@ -2,5 +2,5 @@
 
 package journal_test
 
-// fewer divides the numbers of damages, of power cuts, and of random lives that are tried.
+// fewer divides the numbers of damages, power cuts and random lives to try.
 const fewer = 1

@@ -15,12 +15,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// flushes is a disk on which tables are written when the test says so: those of logs
-// one at a time, others not at all.
+// flushes is a disk on which the test controls when tables are written: tables of logs one at a time,
+// other tables never.
 type flushes struct {
 	vfs.FS
 	on      atomic.Bool
-	waiting chan struct{} // has one when a log's table is about to be written
+	waiting chan struct{} // gets a value when a log's table is about to be written
 	allow   chan struct{}
 	end     chan struct{}
 }
@@ -58,13 +58,13 @@ func holdTables(t *testing.T) *heldTables {
 	return h
 }
 
-// learn takes a copy of an entry into the log. Copies are counted nowhere.
+// learn writes a copy of an entry to the log. The state record does not count copies.
 func (h *heldTables) learn(name, value string) {
 	h.t.Helper()
 	no(h.t, second(h.j.Fill(key("%s", name), observed(value), always)))
 }
 
-// enter writes the table that waits, and returns when the manifest names it.
+// enter writes the waiting table, and returns when the manifest names it.
 func (h *heldTables) enter() {
 	h.t.Helper()
 	name, before := newest(h.t, readAll(h.t, h.FS), "MANIFEST-", "")
@@ -80,7 +80,7 @@ func (h *heldTables) rotate() {
 	no(h.t, h.j.RotateLog())
 }
 
-// newest is the last name that begins and ends so, and its text.
+// newest returns the last file name with this prefix and suffix, and the file's text.
 func newest(t *testing.T, files map[string]string, prefix, suffix string) (name, text string) {
 	t.Helper()
 	for n := range files {
@@ -94,15 +94,15 @@ func newest(t *testing.T, files map[string]string, prefix, suffix string) (name,
 	return name, files[name]
 }
 
-// reads opens what is left of the files and expects the copy to be there.
+// reads opens the remaining files and expects the copy to be there.
 func reads(t *testing.T, files map[string]string, value string) {
 	t.Helper()
 	mem := diskWith(t, files)
 	expect(t, open(t, mem), key("k"), journal.Settled, value)
 }
 
-// refuses opens the files with one damaged: no check but the one that is asked for sees
-// that a newer copy is missing, and a reader would be given an older one (contract 7).
+// refuses opens the files with one damaged. Only the wanted check sees that a newer copy is missing;
+// without it, a reader would get an older one (contract 7).
 func refuses(t *testing.T, files map[string]string, d damage, what string) {
 	t.Helper()
 	mem := (&victim{files: files}).onDisk(t, d)
@@ -119,8 +119,8 @@ func refuses(t *testing.T, files map[string]string, d damage, what string) {
 	}
 }
 
-// threeLogs is a journal with three logs of which no record is in tables: an older copy of
-// k in the first, the newer one in the second, and nothing of k in the third.
+// threeLogs returns a journal with three logs, none of them in tables: an older copy of k in the first,
+// the newer one in the second, and nothing of k in the third.
 func threeLogs(t *testing.T) (files map[string]string, logs []string) {
 	t.Helper()
 	h := holdTables(t)
@@ -137,7 +137,7 @@ func threeLogs(t *testing.T) (files map[string]string, logs []string) {
 	return files, logsOf(t, files, 3)
 }
 
-// logsOf are the last n logs.
+// logsOf returns the last n logs.
 func logsOf(t *testing.T, files map[string]string, n int) []string {
 	t.Helper()
 	var logs []string
@@ -153,21 +153,21 @@ func logsOf(t *testing.T, files map[string]string, n int) []string {
 	return logs[len(logs)-n:]
 }
 
-// contract 4: an older log that ends too early is noticed though the newer log is whole, and
-// so are all records that are counted. Only the log's own trailer tells: the record that is
-// missing may be the last before the manifest's number.
+// contract 4: an older log that ends too early is noticed even if the newer log and all counted records
+// are intact. Only the log's own trailer shows it: the missing record may be the last before the
+// manifest's number.
 func TestCutLogIsNoticed(t *testing.T) {
 	files, logs := threeLogs(t)
 	at := boundaries(logs[1], files[logs[1]])
 	lastRecord := at[len(at)-2]
 	cut := damage{file: logs[1], text: files[logs[1]][:lastRecord]}
 	refuses(t, files, cut, logs[1]+" ends too early")
-	cut.text = files[logs[1]][:at[len(at)-1]] // its trailer only
+	cut.text = files[logs[1]][:at[len(at)-1]] // without its trailer
 	refuses(t, files, cut, logs[1]+" ends too early")
 }
 
-// contract 4: Pebble takes a chunk for the end of the log when one byte is damaged, that of
-// the log's number, and happens to be the next number.
+// contract 4: Pebble takes a chunk for the end of the log if a damaged byte changes the chunk's log
+// number to the next number.
 func TestFlippedLogNumberIsNoticed(t *testing.T) {
 	files, logs := threeLogs(t)
 	b := []byte(files[logs[1]])
@@ -175,14 +175,14 @@ func TestFlippedLogNumberIsNoticed(t *testing.T) {
 	refuses(t, files, damage{file: logs[1], text: string(b)}, logs[1]+" ends too early")
 }
 
-// contract 4: a log that is gone from between two others is noticed.
+// contract 4: a missing log between two others is noticed.
 func TestGapBetweenLogsIsNoticed(t *testing.T) {
 	files, logs := threeLogs(t)
 	refuses(t, files, damage{file: logs[1], gone: true}, "records are missing in or before log "+logs[2])
 }
 
-// contract 4: so is the first log that is not in tables, though the manifest was last
-// written when that log had ended, and says so of its records.
+// contract 4: a missing first log that is not in tables is noticed, even if the manifest was last
+// written when that log had ended, and says so about its records.
 func TestMissingFirstLogIsNoticed(t *testing.T) {
 	h := holdTables(t)
 	h.learn("k", "old")
@@ -191,7 +191,7 @@ func TestMissingFirstLogIsNoticed(t *testing.T) {
 	h.learn("k", "new")
 	h.rotate()
 	h.allow <- struct{}{}
-	<-h.waiting // the second log's table; the first's is entered
+	<-h.waiting // the second log's table; the first one's is entered
 	h.learn("other", "1")
 	h.j.MarkNow()
 	files := readAll(t, h.FS)
@@ -200,9 +200,9 @@ func TestMissingFirstLogIsNoticed(t *testing.T) {
 	refuses(t, files, damage{file: log, gone: true}, "log "+strings.TrimSuffix(log, ".log")+" is missing")
 }
 
-// contract 4: a start makes tables of the logs, and enters them in a new manifest. When
-// somebody puts the manifest before it back in its place, only the mark tells: the manifest
-// before was last written when the log had ended of which the table is now missing.
+// contract 4: a start writes the logs into tables, and enters these in a new manifest. If the previous
+// manifest is put back, only the mark shows it: that manifest was last written when the log had ended
+// whose table is now missing.
 func TestOlderManifestIsNoticed(t *testing.T) {
 	h := holdTables(t)
 	h.learn("k", "old")
@@ -226,7 +226,7 @@ func TestOlderManifestIsNoticed(t *testing.T) {
 	refuses(t, files, damage{file: now, text: killed[before]}, "manifest")
 }
 
-// contract 4: the end of the last log is missing, and no write is among it.
+// contract 4: a missing end of the last log is noticed even if it contains no write.
 func TestLostChangesAreNoticed(t *testing.T) {
 	h := holdTables(t)
 	put(t, h.j, key("pending"), "1")
@@ -240,8 +240,8 @@ func TestLostChangesAreNoticed(t *testing.T) {
 	refuses(t, files, damage{file: log, text: before}, "changes are missing")
 }
 
-// contract 4: when Pebble can read nothing of the last log, it takes it for one that was
-// cut off by a kill, and removes it with all the writes behind the damage.
+// contract 4: if Pebble cannot read anything of the last log, it assumes that a kill cut it off, and
+// removes it with all the writes after the damage.
 func TestDamagedLogIsNotRemoved(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)
@@ -277,8 +277,8 @@ func TestDamagedLogIsNotRemoved(t *testing.T) {
 	}
 }
 
-// contract 1: a mark that was made while a write waited for its sync is not ahead of
-// what a power cut leaves, which would then pass for damage.
+// contract 1: a mark made while a write waits for its sync is not ahead of what a power cut leaves.
+// Otherwise the remains would count as damaged.
 func TestMarkWaitsForWhatItMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, release := vfs.NewCrashableMem(), make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// notBefore has the writes of a journal be later than a time.
+// notBefore makes the writes of a journal later than a time.
 func notBefore(at *float64) func(*journal.Options) {
 	return func(o *journal.Options) { o.Exact, o.NotBefore = true, func(journal.ID) float64 { return *at } }
 }
@@ -20,8 +20,8 @@ func micros(seconds float64) int64 { return int64(seconds*1e6 + 0.5) }
 
 func nowSeconds() float64 { return float64(time.Now().UnixMicro()) / 1e6 }
 
-// contract 17: a write is later than what upstream is known to hold, whatever the clock says, and
-// one write is later than the one before it.
+// contract 17: a write is later than the known state upstream, regardless of the clock, and later than
+// the write before it.
 func TestAWriteFollowsWhatIsKnown(t *testing.T) {
 	for name, ahead := range map[string]float64{"the past": -60, "now": 0, "the future": 3600} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAWriteFollowsWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A write that upstream has confirmed has upstream's times, here and in the copy that is left.
+// A write that upstream has confirmed gets upstream's times, here and in the copy that it leaves.
 func TestAWriteWithATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := nowSeconds()
@@ -74,7 +74,8 @@ func TestAWriteWithATime(t *testing.T) {
 	})
 }
 
-// contract 17: while a write is pending, no answer of upstream's replaces what it was made on.
+// contract 17: while a write is pending, no answer from upstream replaces the state that it is based
+// on.
 func TestThePendingWritesBaseStays(t *testing.T) {
 	for name, answer := range map[string]func(*journal.Journal) error{
 		"another host's state": func(j *journal.Journal) error { return second(j.Fill(key("a"), observed("theirs"), always)) },
@@ -97,7 +98,7 @@ func TestThePendingWritesBaseStays(t *testing.T) {
 				}
 			}
 			no(t, j.Fence.Lose(w, foreign("theirs", w.UpdatedAt+1), "later"))
-			no(t, answer(j)) // nothing is pending any more
+			no(t, answer(j)) // nothing is pending now
 			if base, err := j.Fence.Base(key("a")); err != nil || base.Content == journal.ContentOf(journal.Put, "1") {
 				t.Errorf("the base is %+v, %v", base, err)
 			}
@@ -105,7 +106,7 @@ func TestThePendingWritesBaseStays(t *testing.T) {
 	}
 }
 
-// ignoring is nil for one error.
+// ignoring returns nil for one error, and err otherwise.
 func ignoring(that, err error) error {
 	if errors.Is(err, that) {
 		return nil
@@ -113,7 +114,7 @@ func ignoring(that, err error) error {
 	return err
 }
 
-// contract 17: another host's delete beats a put, and readers see that at once.
+// contract 17: another host's delete beats a put, and readers see this at once.
 func TestLoseToDelete(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -136,8 +137,7 @@ func TestLoseToDelete(t *testing.T) {
 	}
 }
 
-// No reader goes back behind a state that is newer than the delete, and a newer write keeps what it
-// was made on.
+// Readers do not go back to before a state that is newer than the delete. A newer write keeps its base.
 func TestLoseToAnOldDelete(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	no(t, second(j.Fill(key("a"), observed("newer"), always)))
@@ -153,7 +153,7 @@ func TestLoseToAnOldDelete(t *testing.T) {
 	}
 }
 
-// contract 17: a delete that is overwritten is kept like a value, and only once.
+// contract 17: a delete about to be overwritten is kept like a value, and only once.
 func TestOverruleDelete(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
@@ -161,7 +161,7 @@ func TestOverruleDelete(t *testing.T) {
 	for range 2 {
 		no(t, j.Fence.KeepOverwrittenDelete(w, 20, "deleted earlier"))
 	}
-	no(t, j.Fence.KeepOverwritten(w, foreign("", 20), "written earlier")) // an empty value is no delete
+	no(t, j.Fence.KeepOverwritten(w, foreign("", 20), "written earlier")) // an empty value is not a delete
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		letters := lettersOf(t, j)
 		if len(letters) != 2 {

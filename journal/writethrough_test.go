@@ -15,7 +15,7 @@ func trial(id journal.ID, bytes int) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("v", bytes), ListBytes: bytes}
 }
 
-// What would be refused is refused before it is sent, and what upstream has is taken.
+// Admits refuses a write before it is sent, and accepts one that upstream holds.
 func TestAdmits(t *testing.T) {
 	sizes, within := limited(100)
 	j := open(t, vfs.NewMem(), within)
@@ -49,8 +49,8 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
-// contract 13: a write that was never acknowledged has no receipt, and one that it took the place
-// of has been superseded.
+// contract 13: a write that was never acknowledged has no receipt, and the write that it replaced has
+// been superseded.
 func TestReceiptsOfWritesThrough(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	sizes, within := limited(1000)

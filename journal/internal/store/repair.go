@@ -191,8 +191,7 @@ func (s *Store) flushSoon(ctx context.Context) error {
 }
 
 // damagedSpan returns a key range that contains every damaged table completely. Pebble cuts the tables
-// that are only partly in the range; these are readable. found is false if no table is damaged any
-// more.
+// that are only partly in the range; these are readable. found is false if no table is damaged now.
 func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	sound := make(map[string]bool)
 	for changed := true; changed; {
