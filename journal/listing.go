@@ -14,8 +14,8 @@ import (
 )
 
 // Listing returns the settled listing of a namespace. ok is false if upstream was never asked for it,
-// or the listing is damaged. The listing contains at most most of the newest rows by this journal's
-// writes, and as many by other writers. Cut says that rows were left out.
+// or the listing is damaged. The listing has only the newest rows: up to most by this journal's writes,
+// and up to most by other writers. Cut says that rows were left out.
 func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Listing{}, false, err

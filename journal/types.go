@@ -215,7 +215,7 @@ var (
 	// ErrFull refuses a write because the budget or the disk is full. Nothing was
 	// written; the same write may be accepted later (contract 3).
 	ErrFull = errors.New("journal full")
-	// ErrChanged says that the condition of an [Journal.Append] no longer held, or that an answer from
+	// ErrChanged says that the condition of a [Journal.Append] no longer held, or that an answer from
 	// upstream is outdated: look up the entry and decide again.
 	ErrChanged = errors.New("entry changed meanwhile")
 	// ErrInUse says that another process has the directory open.

@@ -15,7 +15,7 @@ func trial(id journal.ID, bytes int) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: strings.Repeat("v", bytes), ListBytes: bytes}
 }
 
-// Admits refuses a write before it is sent, and accepts one that upstream holds.
+// Admits refuses a write before it is sent, and Append accepts one that upstream holds.
 func TestAdmits(t *testing.T) {
 	sizes, within := limited(100)
 	j := open(t, vfs.NewMem(), within)
