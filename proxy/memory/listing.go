@@ -37,10 +37,10 @@ func (m *Memory) list(namespace string, limit int, generation cache.Generation) 
 		return m.cache.Generation(cache.Key{Namespace: namespace}) == generation
 	}
 	if m.view.upstream == nil {
-		return list(m.journal, namespace, limit, unchanged)
+		return list(m.journal, m.exact, namespace, limit, unchanged)
 	}
 	from := &viewLister{Journal: m.journal, c: m.view}
-	l, err := list(from, namespace, limit, unchanged)
+	l, err := list(from, m.exact, namespace, limit, unchanged)
 	if l != nil {
 		l.checked = from.checked
 	}

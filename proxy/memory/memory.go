@@ -62,7 +62,7 @@ type Options struct {
 	// caught up, no answer gets old (see upstreamview.go).
 	View View
 	// Exact says that WriteThrough carries out a conditional write only over the state that it is based on,
-	// so its condition holds across all hosts.
+	// so its condition holds across all hosts, and that upstream keeps the writes' own times.
 	Exact bool
 	// Traces keeps the traces of writes until they are sent; nil without tracing.
 	Traces *trace.Writes

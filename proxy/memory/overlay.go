@@ -16,19 +16,20 @@ type lister interface {
 }
 
 // list lays a namespace's pending writes over its settled rows, and returns up to limit items; nil if there
-// is no settled listing.
+// is no settled listing. With timed, the rows have the times of the writes, as an exact upstream keeps them;
+// else the times of arrival.
 //
 // A row may be shown only if the entry's pending write was looked up before the row was read. Otherwise a
 // tombstone that settled in between would be in neither, and a deleted key would come back. So list reads the
 // rows again after the visit, unless nothing has changed since before the first reading. A put that settles
 // meanwhile is in the second reading, or the visit has seen it.
-func list(from lister, namespace string, limit int, unchanged func() bool) (*localListing, error) {
+func list(from lister, timed bool, namespace string, limit int, unchanged func() bool) (*localListing, error) {
 	most := maxListLimit + sparePuts
-	if isTimed(from) {
+	if timed {
 		most = limit + sparePuts
 	}
 	for ; ; most *= 2 {
-		l, cut, err := listNewest(from, namespace, limit, most, unchanged)
+		l, cut, err := listNewest(from, timed, namespace, limit, most, unchanged)
 		if err != nil || l == nil || !cut || len(l.items) >= limit { // guard 10.17
 			return l, err
 		}
@@ -37,7 +38,7 @@ func list(from lister, namespace string, limit int, unchanged func() bool) (*loc
 
 // listNewest does the same as list, but reads only the newest rows, because there may be many. cut says that
 // it left rows out. The listing may then be too short, because pending writes may hide some rows.
-func listNewest(from lister, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
+func listNewest(from lister, timed bool, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok { // guard 9.3
 		return nil, false, err
@@ -52,11 +53,11 @@ func listNewest(from lister, namespace string, limit, most int, unchanged func()
 		}
 		// guard 10.11
 		if pending.lacks(limit) { // too many of its puts have settled and were deleted meanwhile
-			return listNewest(from, namespace, limit, most, unchanged)
+			return listNewest(from, timed, namespace, limit, most, unchanged)
 		}
 	}
 	items := pending.over
-	if isTimed(from) {
+	if timed {
 		items = pending.overTimed
 	}
 	return &localListing{
@@ -223,13 +224,6 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 		lines = append(lines, line{p.Seq, journal.Row{Key: p.Key, ListBytes: p.ListBytes, UpdatedAt: at}})
 	}
 	return newestFirst(lines, limit)
-}
-
-// isTimed reports whether the rows have the times of the writes. Otherwise they have the times of arrival
-// upstream.
-func isTimed(from lister) bool {
-	_, timed := from.(*viewLister)
-	return timed
 }
 
 // overTimed does the same as over for an upstream that orders versions by the times of the writes: a pending

@@ -243,7 +243,7 @@ func TestAListingDuringChanges(t *testing.T) {
 		"the listing goes":       {fakeLister{rows: [][]journal.Row{rows("a"), nil}}, false, nil, 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := list(&test.from, "ns", 10, func() bool { return test.unchanged })
+			l, err := list(&test.from, false, "ns", 10, func() bool { return test.unchanged })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func TestAListingDuringManyDeletes(t *testing.T) {
 	for i := range n - 10 {
 		from.visits = append(from.visits, pendingDelete(fmt.Sprint("k", n-1-i), uint64(n+i+1)))
 	}
-	l, err := list(&from, "ns", 5, func() bool { return true })
+	l, err := list(&from, false, "ns", 5, func() bool { return true })
 	if err != nil || len(l.items) != 5 || l.items[0].Key != "k9" {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -292,7 +292,7 @@ func TestAListingBeforeManyDeletes(t *testing.T) {
 			from.states[key] = journal.State{Kind: journal.Gone, Seq: uint64(n + i)}
 		}
 	}
-	l, err := list(&from, "ns", 5, func() bool { return from.readings > 2 })
+	l, err := list(&from, false, "ns", 5, func() bool { return from.readings > 2 })
 	if err != nil || len(l.items) != 5 || l.items[0].Key != fmt.Sprint("k", kept-1) {
 		t.Errorf("%+v, %v", l, err)
 	}
