@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// An engine that fails without saying how may have carried the request out.
+// After an engine's error of an unknown type, the request may have been carried out.
 func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
 	if got := ErrorOf(errors.New("broken")); got.Verdict != Unanswered || got.Reason != "broken" {
 		t.Errorf("got %+v", got)
@@ -27,7 +27,7 @@ func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
 	}
 }
 
-// unsteady is an engine whose reads do what the test says.
+// unsteady is an engine whose reads are defined by the test.
 type unsteady struct {
 	Engine
 	get func() (Version, error)
@@ -35,8 +35,8 @@ type unsteady struct {
 
 func (u *unsteady) Get(context.Context, journal.ID) (Version, error) { return u.get() }
 
-// A read that panics while it probes hands its probe back: the next one finds upstream well
-// (contract 16).
+// A read that panics while it probes releases its probe: the next one finds upstream healthy (contract
+// 16).
 func TestPanicDuringAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &unsteady{}

@@ -7,7 +7,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// Who expects answers of upstream soon waits less.
+// A short upstream.timeout shortens the waits.
 func TestPatienceAndPausesGoByTheTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration][3]time.Duration{
 		time.Minute:      {5 * time.Second, 200 * time.Millisecond, 30 * time.Second},

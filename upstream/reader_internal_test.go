@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// contract 9: a read that is not made because upstream is down, and then learns that upstream is back,
-// asks it.
+// contract 9: a read that is not made because upstream is down is made when upstream turns out to be
+// back.
 func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "key"}
 	for name, findBack := range map[string]func(*Circuit){

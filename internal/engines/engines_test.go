@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Credentials with a key are for the servers to judge.
+// Only the servers can judge credentials that have a key.
 func TestCredentialsWithAKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "botwired.creds")
 	noError(t, os.WriteFile(file, []byte("-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n\n"+

@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// list asks for a list and decodes its items.
+// list requests a list and decodes its items.
 func list(t *testing.T, s *selfhost.Server, target string) []wire.Item {
 	t.Helper()
 	var body struct {
@@ -38,7 +38,7 @@ func list(t *testing.T, s *selfhost.Server, target string) []wire.Item {
 	return items
 }
 
-// botwireDB is a copy of a database that BotWire's schema and Python's sqlite3 made.
+// botwireDB returns the path of a copy of a database made with BotWire's schema by Python's sqlite3.
 func botwireDB(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/botwire.db")
@@ -52,7 +52,7 @@ func botwireDB(t *testing.T) string {
 	return path
 }
 
-// execute runs statements on a database of the test's own.
+// execute runs statements on a database of the test.
 func execute(t *testing.T, path, statements string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -87,8 +87,8 @@ func TestExistingDatabase(t *testing.T) {
 	}
 }
 
-// A database from an earlier version, without the index, in rollback mode and with a column that rows
-// can do without, is completed and used.
+// A database from an earlier version is completed and used: it lacks the index, is in rollback mode,
+// and has a column that rows can omit.
 func TestDatabaseIsCompleted(t *testing.T) {
 	path := botwireDB(t)
 	execute(t, path, `PRAGMA journal_mode = DELETE; DROP INDEX idx_ns; ALTER TABLE kv ADD COLUMN note TEXT; CREATE TABLE other (x)`)
@@ -115,7 +115,7 @@ func TestDatabaseIsCompleted(t *testing.T) {
 	}
 }
 
-// A new database is laid out to the letter as BotWire's own.
+// A new database has exactly BotWire's own layout.
 func TestNewDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "100% new?.db")
 	if err := open(t, selfhost.Options{Path: path}).Close(); err != nil {
@@ -133,7 +133,7 @@ func TestNewDatabase(t *testing.T) {
 	}
 }
 
-// schemaOf reads the statements that made the database, white space collapsed.
+// schemaOf returns the statements that created the database, with white space collapsed.
 func schemaOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3F").Replace(path))
@@ -157,7 +157,7 @@ func schemaOf(t *testing.T, path string) map[string]string {
 	return schema
 }
 
-// An entry written while the clock was ahead is still overwritten by a newer one.
+// A newer write still overwrites an entry written while the clock was ahead.
 func TestClockBehindTheDatabase(t *testing.T) {
 	path := botwireDB(t)
 	execute(t, path, `UPDATE kv SET updated_at = 4000000000.5 WHERE key = 'user'`)
@@ -193,7 +193,7 @@ func TestNotDatabase(t *testing.T) {
 	checkRefused(t, "text", path, selfhost.ErrNotDatabase, "notes.txt")
 }
 
-// checkRefused opens path, which must fail as told and leave the file as it was.
+// checkRefused opens path, which must fail with want and leave the file unchanged.
 func checkRefused(t *testing.T, name, path string, want error, says string) {
 	t.Helper()
 	before, err := os.ReadFile(path)

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open opens a server that is closed with the test. Without a path it is given a new database.
+// open opens a server that the test's cleanup closes. Without a path it gets a new database.
 func open(t *testing.T, opts selfhost.Options) *selfhost.Server {
 	t.Helper()
 	if opts.Path == "" {
@@ -41,7 +41,7 @@ func open(t *testing.T, opts selfhost.Options) *selfhost.Server {
 	return s
 }
 
-// ask makes one request of the handler, with a body if it is not empty.
+// ask makes one request to the handler, with a body if it is not empty.
 func ask(s *selfhost.Server, method, target, body string) *httptest.ResponseRecorder {
 	return askWith(context.Background(), s, method, target, body)
 }
@@ -119,7 +119,7 @@ func TestRefusedWritesStoreNothing(t *testing.T) {
 	expect(t, ask(s, "GET", "/memory/a", ""), 200, `{"namespace":"a","count":0,"keys":[]}`)
 }
 
-// Writes that many callers make at once still have one order, which the list shows.
+// Concurrent writes still have one order, which the list shows.
 func TestConcurrentWritesAreOrdered(t *testing.T) {
 	s := open(t, selfhost.Options{})
 	var wg sync.WaitGroup
@@ -171,8 +171,8 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// A request cancelled before its operation leaves no trace; cancelled after it, the write stands. In
-// neither case is it answered with a success.
+// A request cancelled before its operation changes nothing; a write cancelled after its operation
+// stands. Neither is answered with a success.
 func TestCancellation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func (c cancelling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A write whose caller leaves when it is about to begin is made all the same.
+// A write is made even if its caller leaves just before it begins.
 func TestWriteOutlivesItsCaller(t *testing.T) {
 	s := open(t, selfhost.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -278,7 +278,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A foreign page gets nothing, not even an answer that it could not read; a program that sends an
+// A foreign page gets nothing, not even an answer that it could not read. A program that sends an
 // Origin is answered.
 func TestForeignOrigin(t *testing.T) {
 	s := open(t, selfhost.Options{})

@@ -43,11 +43,11 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 	}
 }
 
-// A full disk refuses writes and nothing else, is logged without the value, and ends by itself.
+// A full disk refuses only writes, is logged without the value, and the server recovers by itself.
 func TestFullDisk(t *testing.T) {
 	var log bytes.Buffer
 	s := openAlone(t, slog.New(slog.NewTextHandler(&log, nil)))
-	s.store.db.SetMaxOpenConns(1) // the page limit holds for one connection
+	s.store.db.SetMaxOpenConns(1) // the page limit applies to one connection
 	put := func(value string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("PUT", "/memory/a/k", strings.NewReader(`{"value":"`+value+`"}`))
 		r.Host = "localhost"
@@ -78,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Times grow by at least a microsecond, whatever the clock does.
+// Times grow by at least a microsecond, even if the clock goes back.
 func TestTimesGrow(t *testing.T) {
 	s := &store{last: 4_000_000_000_000_000}
 	if got, want := s.now(), 4_000_000_000.000001; got != want {

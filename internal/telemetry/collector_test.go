@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collectorOf returns a collector for an environment, whose requests a function answers.
+// collectorOf returns a collector for an environment; answer answers its requests.
 func collectorOf(t *testing.T, environment map[string]string, answer func(*http.Request) *http.Response) *collector {
 	t.Helper()
 	c, err := newCollector(func(name string) string { return environment[strings.TrimPrefix(name, "OTEL_EXPORTER_OTLP_")] })
@@ -80,7 +80,7 @@ func TestEnvironmentOfNoUse(t *testing.T) {
 	}
 }
 
-// The password in an address is in no error, and no other host gets the headers.
+// No error holds the password in the URL, and no other host gets the headers.
 func TestCollectorKeepsSecrets(t *testing.T) {
 	environment := map[string]string{"ENDPOINT": "http://user:secret@c", "HEADERS": "key=mine"}
 	for _, answer := range []*http.Response{status(http.StatusForbidden), status(http.StatusTemporaryRedirect, "Location", "http://other/")} {
@@ -98,7 +98,7 @@ func TestCollectorKeepsSecrets(t *testing.T) {
 	}
 }
 
-// A busy collector is asked again no sooner than it says; one that refuses is not asked again.
+// A busy collector is retried no sooner than it says; one that refuses is not retried.
 func TestBusyCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0

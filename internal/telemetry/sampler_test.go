@@ -9,12 +9,12 @@ import (
 	"github.com/botwired/botwired/internal/trace"
 )
 
-// The decisions are those of OpenTelemetry's specification of OTEL_TRACES_SAMPLER.
+// Decisions follow OpenTelemetry's specification of OTEL_TRACES_SAMPLER.
 func TestSampler(t *testing.T) {
 	const low, high = "00-4bf92f3577b34da60000000000000001-00f067aa0ba902b7-", "00-4bf92f3577b34da6ffffffffffffffff-00f067aa0ba902b7-"
 	for _, row := range []struct {
 		name, arg string
-		// of a caller without a trace; of one with a low ID that is sampled, and with a high one that is not
+		// for callers without a trace, with a sampled low ID, and with an unsampled high ID
 		none, low, high bool
 	}{
 		{"", "", true, true, false},
@@ -55,7 +55,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// openTo returns a tracer that exports to an address.
+// openTo returns a tracer that exports to the given collector.
 func openTo(tb testing.TB, collector string) *Tracer {
 	tb.Helper()
 	tb.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
@@ -66,7 +66,7 @@ func openTo(tb testing.TB, collector string) *Tracer {
 	return tracer
 }
 
-// Upstream hears that an unsampled request is unsampled, in the caller's trace if it has one.
+// Upstream learns that an unsampled request is unsampled, in the caller's trace if there is one.
 func TestUnsampled(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	tracer := openTo(t, "http://127.0.0.1:1")
@@ -90,7 +90,7 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// A write that goes upstream later has a trace of its own, and is sampled as its caller is.
+// A write that goes upstream later has its own trace, and is sampled if its caller is.
 func TestWaitedWritesAreSampledAsTheirCaller(t *testing.T) {
 	for sampler, caller := range map[string]string{"parentbased_always_off": "01", "parentbased_always_on": "00"} {
 		t.Setenv("OTEL_TRACES_SAMPLER", sampler)
@@ -103,7 +103,7 @@ func TestWaitedWritesAreSampledAsTheirCaller(t *testing.T) {
 	}
 }
 
-// A request that nobody hears of takes no memory for its span.
+// An unsampled request allocates nothing for its span.
 func TestUnsampledAllocatesNothing(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	tracer := openTo(t, "http://127.0.0.1:1")

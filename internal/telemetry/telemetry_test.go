@@ -108,7 +108,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Nobody waits for a collector that does not answer.
+// Nothing waits for a collector that does not answer.
 func TestCollectorThatHangs(t *testing.T) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
 		t.Setenv(name, "3600000") // without an abort, the test hangs

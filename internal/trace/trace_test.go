@@ -17,7 +17,7 @@ func TestParents(t *testing.T) {
 	for text, want := range map[string]bool{
 		parent: true,
 		"cc" + parent[2:] + "-what-the-future-will-be-like": true,
-		parent + "-more":            false, // version 00 has no more
+		parent + "-more":            false, // version 00 has nothing after the flags
 		"cc" + parent[2:] + ".more": false,
 		"ff" + parent[2:]:           false,
 		strings.ToUpper(parent):     false,

@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/internal/via"
 )
 
-// daemon passes what it is sent to the one before it by a request of its own, as often as the
-// test says, and knows how many requests it took.
+// daemon forwards the requests that it receives with requests of its own, as often as the test says,
+// and counts the requests it received.
 type daemon struct {
 	chain    *via.Chain
 	handler  http.Handler
@@ -37,8 +37,8 @@ func (d *daemon) flush() int {
 	return w.Code
 }
 
-// The daemons of a circle of any length notice it, whoever begins, once each has asked its
-// upstream a few times. From then on none takes anything of another.
+// The daemons of a loop of any length detect it, no matter who begins, after each has made a few
+// requests. From then on none accepts another's requests.
 func TestCircles(t *testing.T) {
 	for length := 1; length <= 5; length++ {
 		ring := make([]*daemon, length)
@@ -68,7 +68,7 @@ func TestCircles(t *testing.T) {
 				t.Errorf("circle of %d: %d took %d requests", length, i, d.taken)
 			}
 		}
-		// One of them is given the memory service, and the circle is a row.
+		// One of them gets the memory service as its upstream, which ends the loop.
 		ring[0].upstream = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		for range length {
 			for _, d := range ring {
@@ -83,7 +83,7 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// A request that passes through both of two daemons comes back to the first at once.
+// A request that passes through both of two daemons is refused when it comes back to the first.
 func TestPassedOn(t *testing.T) {
 	a, b := newDaemon(), newDaemon()
 	r := httptest.NewRequest(http.MethodGet, "/channels", nil)
@@ -96,8 +96,7 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// Callers that are no daemons see nothing of this, and a gateway's failure does not hide a
-// circle.
+// Callers that are not daemons see nothing of this, and a gateway's failure does not hide a loop.
 func TestOthers(t *testing.T) {
 	a, b := newDaemon(), newDaemon()
 	for _, value := range []string{"", "1.1 vegur", "HTTP/1.1 nginx, 1.1 google", "botwired-x", "1.1", ",,"} {
@@ -117,7 +116,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// What stands in the header is bounded, whoever sends it.
+// The header is bounded, no matter who sends it.
 func TestBounded(t *testing.T) {
 	d := newDaemon()
 	var many []string

@@ -12,8 +12,8 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// Every answer comes with its Date, when its request left and when it arrived. The Date of an
-// answer that a cache has kept is none.
+// OnAnswer gets the Date of every answer, and when its request was sent and it arrived. For a cached
+// answer the Date is zero.
 func TestTimesOfAnswers(t *testing.T) {
 	const date = "Sun, 06 Nov 1994 08:49:37 GMT"
 	for header, want := range map[string]string{
@@ -58,7 +58,7 @@ func TestTimesOfAnswers(t *testing.T) {
 	}
 }
 
-// slow is scripted after a while.
+// slow answers like scripted after a delay.
 func slow(ctx context.Context, wait time.Duration, response string) (net.Conn, error) {
 	near, err := scripted(ctx, response)
 	return &slowConn{near, wait}, err

@@ -41,7 +41,7 @@ func answering(t testing.TB, response string) *botwire.Client {
 	return clientOf(t, func(ctx context.Context) (net.Conn, error) { return scripted(ctx, response) })
 }
 
-// scripted answers every connection's requests with the same bytes, as they are.
+// scripted answers the requests of a connection with the given bytes, unchanged.
 func scripted(ctx context.Context, response string) (net.Conn, error) {
 	near, far := net.Pipe()
 	go func() {
@@ -103,8 +103,8 @@ func TestListBelievesOnlyBotWire(t *testing.T) {
 	}
 }
 
-// TestUnsentAndUnanswered: a request that never had a connection, or was cut off while it
-// was written, was not sent; upstream may yet carry out a request that was written whole.
+// TestUnsentAndUnanswered: a request that never had a connection, or was cut off while being written,
+// was not sent. Upstream may still carry out a request that was written completely.
 func TestUnsentAndUnanswered(t *testing.T) {
 	for name, row := range map[string]struct {
 		dial func(context.Context) (net.Conn, error)
@@ -129,7 +129,7 @@ func TestUnsentAndUnanswered(t *testing.T) {
 	}
 }
 
-// A person reads the reason: "EOF" says nothing.
+// The reason is for people: "EOF" alone says nothing.
 func TestReasonOfAClosedConnection(t *testing.T) {
 	for _, response := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestReasonOfAClosedConnection(t *testing.T) {
 	}
 }
 
-// TestReasonOfAValidationError: the list that BotWire's framework gives instead of a
-// sentence is put into words without what it quotes of the request.
+// TestReasonOfAValidationError: the list that BotWire's framework gives instead of a sentence becomes
+// text, without the parts of the request that it quotes.
 func TestReasonOfAValidationError(t *testing.T) {
 	item := `{"type":"string_type","loc":["body","value",0],"msg":"Input should be a valid string","input":"secret-value","ctx":{"x":"secret-value"}}`
 	const others = "HTTP 422: an answer that is not BotWire's"
@@ -213,13 +213,13 @@ func put(ctx context.Context, c *botwire.Client, value string) error {
 	return err
 }
 
-// remove deletes it.
+// remove deletes the entry.
 func remove(ctx context.Context, c *botwire.Client) error {
 	_, err := c.Swap(ctx, upstream.Proposal{ID: key("k"), Op: journal.Delete})
 	return err
 }
 
-// wantFailure expects an error, if there is one, to say what it means.
+// wantFailure checks that an error, if there is one, says what it means.
 func wantFailure(t *testing.T, err error) {
 	t.Helper()
 	var failed *upstream.Error
@@ -232,7 +232,7 @@ func wantFailure(t *testing.T, err error) {
 	}
 }
 
-// failureOf is the engine's error; its verdict is Confirmed if there is none.
+// failureOf returns the engine's error; its verdict is Confirmed if there is none.
 func failureOf(err error) (failed upstream.Error) {
 	if e := new(upstream.Error); errors.As(err, &e) {
 		failed = *e
@@ -240,8 +240,8 @@ func failureOf(err error) (failed upstream.Error) {
 	return failed
 }
 
-// mentions reports whether a confirmation can be in the response at all: only an
-// encoding of JSON or of HTTP could hide the words.
+// mentions reports whether the response can contain a confirmation: only an encoding of JSON or of HTTP
+// could hide the words.
 func mentions(response string, words ...string) bool {
 	for _, word := range append(words, `\u`, "chunked", "gzip") {
 		if strings.Contains(strings.ToLower(response), strings.ToLower(word)) {
@@ -251,7 +251,7 @@ func mentions(response string, words ...string) bool {
 	return false
 }
 
-// A request that is a part of a trace says so.
+// A request that belongs to a trace carries its context.
 func TestTraceContextIsSent(t *testing.T) {
 	got := make(chan http.Header, 2)
 	c := clientOf(t, func(ctx context.Context) (net.Conn, error) {
@@ -265,7 +265,7 @@ func TestTraceContextIsSent(t *testing.T) {
 		return near, ctx.Err()
 	})
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	_, _ = c.Get(trace.With(t.Context(), trace.Parse(parent, "a=1")), key("k")) // nobody answers
+	_, _ = c.Get(trace.With(t.Context(), trace.Parse(parent, "a=1")), key("k")) // there is no answer
 	if h := <-got; h.Get("Traceparent") != parent || h.Get("Tracestate") != "a=1" {
 		t.Errorf("sent: %v", h)
 	}

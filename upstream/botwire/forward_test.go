@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// forwarding passes requests on to a handler under a base path.
+// forwarding returns a forwarder to a handler under a base path.
 func forwarding(t *testing.T, base string, dropAuthorization bool, handler http.HandlerFunc) (http.Handler, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -75,8 +75,8 @@ func TestForwardHeaders(t *testing.T) {
 	}
 }
 
-// Upstream may be another botwired, and callers see nothing of that. They see the gateways on
-// the way, as they would without botwired.
+// Upstream may be another botwired, and callers do not see that. They do see the gateways in between,
+// as they would without botwired.
 func TestForwardKeepsTheDaemonsInViaFromCallers(t *testing.T) {
 	for via, want := range map[string]string{
 		"1.1 botwired-a": "",
@@ -92,7 +92,7 @@ func TestForwardKeepsTheDaemonsInViaFromCallers(t *testing.T) {
 	}
 }
 
-// Many servers take X_Own for X-Own: a caller must not be able to send one beside it.
+// Many servers treat X_Own as X-Own: a caller must not be able to send one beside it.
 func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 	var got http.Header
 	h, _ := forwarding(t, "", false, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
@@ -113,8 +113,7 @@ func TestForwardSendsNoHeaderThatPassesForAConfiguredOne(t *testing.T) {
 	}
 }
 
-// An answer that breaks off is logged without what upstream sent: it may be a
-// value.
+// A truncated answer is logged without upstream's bytes: they may be a value.
 func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 	var log bytes.Buffer
 	c := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsecret-value\r\n\r\n")
@@ -128,11 +127,11 @@ func TestForwardLogsAnAnswerThatBreaksOff(t *testing.T) {
 		}
 	}()
 	r := httptest.NewRequest(http.MethodGet, "http://caller.test:2689/x", nil)
-	ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{}) // as a server has it
+	ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{}) // as under a server
 	h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 }
 
-// The reason why there was no answer at all holds nothing of upstream's either.
+// If there was no answer at all, the logged reason holds nothing from upstream either.
 func TestForwardLogsNothingOfAnAnswerThatIsNone(t *testing.T) {
 	for _, response := range []string{"secret-value\r\n\r\n", "HTTP/1.1 secret-value\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret-value\r\n\r\n"} {
 		var log bytes.Buffer
@@ -206,8 +205,8 @@ func TestForwardWhileUpstreamIsDown(t *testing.T) {
 	}
 }
 
-// Headers that change while the daemon runs count for its own requests and for those that it
-// passes on, and so does its wish for the callers' Authorization.
+// Headers that change while the daemon runs apply to its own requests and to forwarded ones. So does
+// dropAuthorization.
 func TestHeadersChange(t *testing.T) {
 	var seen []http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = append(seen, r.Header) }))

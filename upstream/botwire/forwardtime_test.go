@@ -18,7 +18,7 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// passing passes requests on to an upstream, from connections as the daemon has them.
+// passing forwards requests to an upstream, over connections like the daemon's.
 func passing(t *testing.T, upstream func(net.Conn, *http.Request)) net.Conn {
 	c := clientOf(t, func(ctx context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -48,7 +48,7 @@ func passing(t *testing.T, upstream func(net.Conn, *http.Request)) net.Conn {
 	return caller
 }
 
-// A caller that does not send its body, or sends it byte by byte, is given up.
+// A caller that does not send its body, or sends it byte by byte, is cut off.
 func TestForwardGivesUpAStalledBody(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"stalls": 24 * time.Hour, "a byte now and then": 7 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestForwardGivesUpAStalledBody(t *testing.T) {
 	}
 }
 
-// A body that cannot be read is the caller's mistake: trying again is of no use.
+// A malformed body is the caller's fault: retrying is useless.
 func TestForwardRefusesAMalformedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := passing(t, func(_ net.Conn, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
@@ -98,8 +98,8 @@ func TestForwardRefusesAMalformedBody(t *testing.T) {
 	})
 }
 
-// The time that upstream takes does not count against a caller: it may take a body slowly,
-// and answer with a stream for a long time.
+// Time that upstream takes does not count against a caller: upstream may read a body slowly, and stream
+// its answer for a long time.
 func TestForwardWaitsForUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := bytes.Repeat([]byte("x"), 1<<20)
@@ -134,14 +134,14 @@ func TestForwardWaitsForUpstream(t *testing.T) {
 	})
 }
 
-// A caller that does not take its answer is given up, and so is upstream's connection.
+// A caller that does not read its answer is cut off, and so is upstream's connection.
 func TestForwardGivesUpACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
 		began := time.Now()
 		caller := passing(t, func(up net.Conn, _ *http.Request) {
 			_, err := io.WriteString(up, "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
-			time.Sleep(time.Second) // for the head to be passed on by itself
+			time.Sleep(time.Second) // so that the header is passed on by itself
 			for err == nil {
 				_, err = up.Write(make([]byte, 1<<20))
 			}
@@ -159,7 +159,7 @@ func TestForwardGivesUpACallerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// An upstream that takes nothing of a request is given up, and the caller gets an answer.
+// An upstream that does not read a request is cut off, and the caller gets an answer.
 func TestForwardGivesUpAnUpstreamThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stalls := make(chan struct{})
@@ -168,7 +168,7 @@ func TestForwardGivesUpAnUpstreamThatDoesNotRead(t *testing.T) {
 		began := time.Now()
 		go func() {
 			_, _ = fmt.Fprintf(caller, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", 1<<20)
-			_, _ = caller.Write(make([]byte, 1<<20)) // it ends with the connection
+			_, _ = caller.Write(make([]byte, 1<<20)) // ends with the connection
 		}()
 		r, err := http.ReadResponse(bufio.NewReader(caller), nil)
 		if err != nil {

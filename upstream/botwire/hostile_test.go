@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// hostileTimeout is upstream.timeout in front of an upstream whose answers never end.
+	// hostileTimeout is upstream.timeout for an upstream whose answers never end.
 	hostileTimeout = 100 * time.Millisecond
-	// forEver is far longer than any attempt takes on a machine that is busy. It is
-	// upstream.timeout in front of an upstream that answers at once.
+	// forEver is far longer than any attempt takes, even on a busy machine. It is upstream.timeout for
+	// an upstream that answers at once.
 	forEver = time.Minute
 )
 
-// Ways to keep a client waiting on a connection of which the request's header was read.
+// Ways to keep a client waiting on a connection after reading the request's header.
 var (
 	silent = func(net.Conn) {}
 	says   = func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the client may be gone
 	}
-	// repeats says something again and again after a beginning.
+	// repeats sends a beginning, and then the same text again and again.
 	repeats = func(begin, again string) func(net.Conn) {
 		return func(c net.Conn) {
 			_, err := io.WriteString(c, begin)
@@ -46,7 +46,7 @@ var (
 
 const chunkedBegins = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n"
 
-// unheaded are the ways in which the header of an answer never ends.
+// unheaded are ways in which the header of an answer never ends.
 var unheaded = map[string]func(net.Conn){
 	"silence":                            silent,
 	"101":                                says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
@@ -63,7 +63,7 @@ var unheaded = map[string]func(net.Conn){
 	"HTTP/2":                             says("\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
 }
 
-// endless are the ways in which the body of an answer never ends.
+// endless are ways in which the body of an answer never ends.
 var endless = map[string]func(net.Conn){
 	"no body":                    says("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"),
 	"a body that drips":          repeats("HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n", "{"),
@@ -79,8 +79,8 @@ var endless = map[string]func(net.Conn){
 	"a redirect that drips":      repeats("HTTP/1.1 302 No\r\nLocation: /\r\nContent-Length: 50000\r\n\r\n", "{"),
 }
 
-// connections counts those that are open and have had a request. A client whose time is
-// over before it sends one, as on a busy machine, keeps its connection for the next.
+// connections counts the open connections that have had a request. A client whose time ends before it
+// sends one, as on a busy machine, keeps its connection for the next.
 type connections struct {
 	mu   sync.Mutex
 	open int
@@ -102,8 +102,7 @@ func (c *connections) awaitNone() {
 	}
 }
 
-// hostile listens on loopback, and keeps each client waiting. It reads of each request only
-// the header.
+// hostile listens on loopback, and keeps each client waiting. It reads only the header of each request.
 func hostile(t *testing.T, timeout time.Duration, waits func(net.Conn)) (c *botwire.Client, conns *connections) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,14 +140,14 @@ func serveHostile(closing context.Context, conn net.Conn, waits func(net.Conn), 
 	conns.add(1)
 	defer conns.add(-1)
 	waits(conn)
-	for b := make([]byte, 1<<10); ; time.Sleep(time.Millisecond) { // it takes its time over the rest
+	for b := make([]byte, 1<<10); ; time.Sleep(time.Millisecond) { // it reads the rest slowly
 		if _, err := conn.Read(b); err != nil {
 			return
 		}
 	}
 }
 
-// wantEnd expects something to end, and then the connection, too.
+// wantEnd checks that does returns, and that the connection ends then.
 func wantEnd(t *testing.T, what string, conns *connections, does func()) {
 	t.Helper()
 	returned, ended := make(chan struct{}), make(chan struct{})
@@ -193,7 +192,7 @@ func TestEveryRequestEnds(t *testing.T) {
 	}
 }
 
-// Upstream may carry out a write to which it has answered that it switches protocols.
+// Upstream may carry out a write that it answers with a switch of protocols.
 func TestASwitchOfProtocolsIsNoAnswer(t *testing.T) {
 	c, conns := hostile(t, forEver, unheaded["101"])
 	var err error
@@ -203,8 +202,8 @@ func TestASwitchOfProtocolsIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A request that is passed on is answered within upstream.timeout while upstream sends no
-// header; what follows the header may be a stream.
+// A forwarded request is answered within upstream.timeout if upstream sends no header. After the
+// header, the answer may be a stream.
 func TestEveryRequestThatIsPassedOnIsAnswered(t *testing.T) {
 	for name, waits := range unheaded {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +242,8 @@ func wantUnavailable(t *testing.T, server *httptest.Server, method string, heade
 	}
 }
 
-// A tunnel in HTTP/2 could carry writes past the journal: it is not asked for, and not taken
-// where upstream offers it.
+// An HTTP/2 tunnel could bypass the journal with writes: botwired does not ask for one, and refuses one
+// that upstream offers.
 func TestOnlyWebSocketsArePassedOn(t *testing.T) {
 	switches := func(protocol string) func(net.Conn) {
 		return says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n\r\nhello")

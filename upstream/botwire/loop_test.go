@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// contract 13: the answer of this daemon itself, or of one whose upstream it is, confirms
-// nothing, whatever it says. All requests upstream are signed, those that are passed on too.
+// contract 13: an answer from this daemon itself, or from one whose upstream it is, confirms nothing,
+// whatever it says. All requests upstream are signed, including forwarded ones.
 func TestOwnAnswerConfirmsNothing(t *testing.T) {
 	for status, verdict := range map[int]upstream.Verdict{http.StatusLoopDetected: upstream.Unsent, http.StatusOK: upstream.Transient} {
 		var signed []string

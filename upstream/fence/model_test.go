@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// modelHost is a host as far as a fence knows it: one entry, its pending write, and what that was made on.
+// modelHost is a fence's view of a host: one entry, its pending write, and the write's base.
 type modelHost struct {
 	name    string
 	clock   float64
@@ -19,11 +19,11 @@ type modelHost struct {
 	pending *journal.Write
 	base    journal.Base
 	own     []journal.Content
-	seen    upstream.Version // what its watch has shown
+	seen    upstream.Version // delivered by its watch
 	kept    []string
 }
 
-// modelBucket is an entry's versions.
+// modelBucket holds the versions of one entry.
 type modelBucket struct{ versions []upstream.Version }
 
 func (b *modelBucket) last() upstream.Version {
@@ -40,8 +40,8 @@ type modelWrite struct {
 	at          float64
 }
 
-// In any order of writes, reads, requests and lost answers of hosts whose clocks are apart, the latest
-// write by time, host and number is what is left, and no acknowledged one is gone without a trace.
+// Hosts with different clocks make writes, reads, requests and lost answers in any order. In the end
+// the latest write by time, host and number remains, and no acknowledged write is lost without a trace.
 func TestExactFencesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &modelBucket{}
@@ -88,7 +88,7 @@ func (h *modelHost) write(t *rapid.T) modelWrite {
 	return modelWrite{h.name, w.Value, w.Seq, at}
 }
 
-// fill is the journal's: what a pending write was made on stays.
+// fill does what the journal's does: the base of a pending write stays.
 func (h *modelHost) fill(v upstream.Version) {
 	if h.pending != nil {
 		return
@@ -103,7 +103,7 @@ func (h *modelHost) settle(v upstream.Version, seq uint64) {
 	}
 }
 
-// flush is one attempt, which begins with what the host knows.
+// flush is one attempt. It begins with the version that the host knows.
 func (h *modelHost) flush(t *rapid.T, b *modelBucket, now upstream.Version, lost bool) {
 	if h.pending == nil {
 		return

@@ -9,18 +9,17 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// clocks are a host's two clocks and upstream's, in a world in which time passes as the test
-// says. All are in seconds.
+// clocks are a host's two clocks and upstream's. The test lets time pass. All are in seconds.
 type clocks struct {
 	*Offset
 	t         *testing.T
 	now       float64 // true time
-	wall      float64 // ahead of true time by so much
-	mono      float64 // the machine was suspended for so long
-	up        float64 // ahead of true time by so much
+	wall      float64 // minus true time
+	mono      float64 // how long the machine was suspended
+	up        float64 // minus true time
 	hostDrift float64
 	upDrift   float64
-	lag       float64 // upstream makes its Date once in so long
+	lag       float64 // how often upstream makes its Date
 }
 
 func newClocks(t *testing.T, wall, up float64) *clocks {
@@ -36,7 +35,7 @@ func (c *clocks) moment() moment {
 
 func (c *clocks) upstream() float64 { return c.now + c.up + (c.now-1.7e9)*c.upDrift }
 
-// ask makes a request whose answer upstream makes after there seconds, and which arrives after back.
+// ask makes a request. Upstream makes its answer after there seconds, and it arrives after back more.
 func (c *clocks) ask(there, back float64) {
 	sent := c.moment()
 	c.now += there
@@ -48,7 +47,7 @@ func (c *clocks) ask(there, back float64) {
 	c.answered(time.Unix(int64(math.Floor(date)), 0), sent, c.moment())
 }
 
-// write makes one that upstream shows later.
+// write makes a write that upstream shows later.
 func (c *clocks) write(there, back, shown float64) {
 	sent := c.moment()
 	c.now += there
@@ -59,7 +58,7 @@ func (c *clocks) write(there, back, shown float64) {
 	c.showed(at, sent, received, c.moment())
 }
 
-// want checks that the estimate holds the truth, and is no wider.
+// want checks that the estimate contains the true offset, and is no wider than widest.
 func (c *clocks) want(widest float64) {
 	c.t.Helper()
 	c.wantAt(math.MaxUint64, c.upstream()-c.moment().wall, widest)
@@ -81,8 +80,8 @@ func TestOffsetKnowsNothingAtFirst(t *testing.T) {
 	c.want(math.Inf(1))
 }
 
-// One answer is enough for the resolution of Date; more of them narrow the estimate to the
-// round trip and what remains of dateTick.
+// One answer gives the resolution of Date; more narrow the estimate to the round trip and the rest of
+// dateTick.
 func TestOffsetNarrowsWithAnswers(t *testing.T) {
 	for _, up := range []float64{0, 5, -5, 3600, -1e6, 0.3, -0.7} {
 		for _, lag := range []float64{0, 1} {
@@ -99,7 +98,7 @@ func TestOffsetNarrowsWithAnswers(t *testing.T) {
 	}
 }
 
-// The time of a write of one's own bounds the offset to its round trip.
+// The time of this host's own write bounds the offset to its round trip.
 func TestOffsetByAWrite(t *testing.T) {
 	c := newClocks(t, 0, 5.4)
 	c.ask(0.025, 0.025)
@@ -111,8 +110,8 @@ func TestOffsetByAWrite(t *testing.T) {
 	c.want(0.41)
 }
 
-// Whatever the round trips, the drift and the Dates are within their bounds, the truth is within
-// the estimate.
+// With any round trips, and the drift and the Dates within their bounds, the estimate contains the true
+// offset.
 func TestOffsetHoldsTheTruth(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -135,8 +134,8 @@ func TestOffsetHoldsTheTruth(t *testing.T) {
 	}
 }
 
-// After the host's clock was set, by whatever, the next answer counts, and a write from before
-// keeps the offset of its time.
+// After the host's clock was set, the next answer counts, and an earlier write keeps the offset of its
+// time.
 func TestOffsetAfterTheClockWasSet(t *testing.T) {
 	for _, step := range []float64{3600, -3600, 0.5, -0.5, 0.02, 40 * 86400} {
 		c := newClocks(t, 0, 2)
@@ -161,8 +160,8 @@ func TestOffsetAfterTheClockWasSet(t *testing.T) {
 	}
 }
 
-// A suspension sets the monotonic clock back, as seen from the wall clock; what was known by the
-// latter holds for the writes before.
+// A suspension sets the monotonic clock back, relative to the wall clock. The previous estimate then
+// applies to the earlier writes.
 func TestOffsetAfterASuspension(t *testing.T) {
 	c := newClocks(t, 0, 2)
 	c.write(0.025, 0.025, 0)
@@ -175,8 +174,8 @@ func TestOffsetAfterASuspension(t *testing.T) {
 	c.want(dateTick + 0.051)
 }
 
-// What upstream's clock showed at a moment is known within bounds, also after the host's clock was
-// set, or the machine suspended: a write of that moment is not taken for another host's later one.
+// Upstream's clock at an earlier moment is bounded even after the host's clock was set, or the machine
+// suspended: a write of that moment is not taken for another host's later one.
 func TestUpstreamsTimeOfAMomentBefore(t *testing.T) {
 	for name, happens := range map[string]func(*clocks){
 		"the clock was set forward":  func(c *clocks) { c.wall += 1.5 },
@@ -199,7 +198,7 @@ func TestUpstreamsTimeOfAMomentBefore(t *testing.T) {
 	}
 }
 
-// A clock that is set while a request is under way says nothing of the answer.
+// If the clock is set during a request, the answer says nothing.
 func TestOffsetOfARequestDuringWhichTheClockWasSet(t *testing.T) {
 	c := newClocks(t, 0, 2)
 	sent := c.moment()
@@ -230,8 +229,8 @@ func TestOffsetAfterUpstreamsClockWasSet(t *testing.T) {
 	}
 }
 
-// A Date that lies does so until the next honest answer; and where all Dates are somebody else's,
-// the times of the writes count.
+// A wrong Date counts only until the next correct answer. If another clock makes all Dates, the times
+// of the writes count.
 func TestOffsetOfADateThatLies(t *testing.T) {
 	c := newClocks(t, 0, 0)
 	for range 10 {
@@ -246,7 +245,7 @@ func TestOffsetOfADateThatLies(t *testing.T) {
 		c.ask(0.025, 0.025)
 		c.want(dateTick + 0.051)
 	}
-	for range 5 { // a front end with a clock of its own
+	for range 5 { // a front end with its own clock
 		c.now += 1
 		c.answered(time.Unix(int64(c.upstream()+77), 0), c.moment(), c.moment())
 	}
@@ -257,7 +256,7 @@ func TestOffsetOfADateThatLies(t *testing.T) {
 	c.want(0.06)
 }
 
-// Nobody has to remember for ever how often the clock was set.
+// The number of remembered eras is bounded.
 func TestOffsetRemembersSomeEras(t *testing.T) {
 	c := newClocks(t, 0, 0)
 	for range 3 * mostEras {

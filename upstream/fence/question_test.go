@@ -8,13 +8,13 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// judgement is a question, as changes to the first one of its table, and how it is decided.
+// judgement is a question, as changes to the first one of its table, and its outcome.
 type judgement struct {
 	changes []func(*Question)
 	want    Outcome
 }
 
-// The changes of the first question.
+// Changes to the first question.
 var (
 	putOf  = func(value string) journal.Content { return journal.ContentOf(journal.Put, value) }
 	qShows = func(value string, at float64) func(*Question) {
@@ -45,8 +45,8 @@ var (
 	qAll       = func(changes ...func(*Question)) []func(*Question) { return changes }
 )
 
-// The rows differ from the first question by a change or two: a put of "new" at 100 s, on the base
-// "base" of 50 s, to which upstream's clock is between 4 and 6 s ahead.
+// The rows change the first question in one or two ways. It is a put of "new" at 100 s, on the base
+// "base" from 50 s; upstream's clock is between 4 and 6 s ahead.
 var judgements = map[string]judgement{
 	"nobody has changed it":                {qAll(qShows("base", 50)), Unchanged},
 	"a delete, nobody has changed it":      {qAll(qDeletes, qShows("base", 50)), Unchanged},
@@ -123,12 +123,12 @@ func TestFenceJudges(t *testing.T) {
 
 func xAll(changes ...func(*Question)) []func(*Question) { return changes }
 
-// xTheirs is a version of another host's.
+// xTheirs is a version written by another host.
 func xTheirs(value string, at float64) func(*Question) {
 	return xVersion(value, at, upstream.Writer{Host: "z", Seq: 5})
 }
 
-// xOurs is a version of this host's.
+// xOurs is a version written by this host.
 func xOurs(value string, at float64, seq uint64) func(*Question) {
 	return xVersion(value, at, upstream.Writer{Host: "a", Seq: seq})
 }
@@ -154,10 +154,10 @@ func xOwn(value string) func(*Question) {
 }
 
 // The write is "new", number 9 of the host a, made at 90 and journaled at 100. Its base is another
-// host's, of 50. A version from before 20 is old.
+// host's, from 50. A version from before 20 is old.
 var exactJudgements = map[string]judgement{
 	"nothing there":                           {xAll(), Absent},
-	"nothing there, a delete":                 {xAll(xDeletes), Absent}, // an older put is not to come back
+	"nothing there, a delete":                 {xAll(xDeletes), Absent}, // an older put must not come back
 	"nothing there, unfenced":                 {xAll(xUnfenced), Absent},
 	"the base":                                {xAll(xTheirs("base", 50), xNoValue), Unchanged},
 	"the base, a delete":                      {xAll(xDeletes, xTheirs("base", 50), xNoValue), Unchanged},
@@ -235,7 +235,7 @@ func TestExactFenceJudges(t *testing.T) {
 	}
 }
 
-// Times come back from an engine in microseconds, whatever a float64 makes of them.
+// Micros restores the microseconds that an engine stored, despite float64.
 func TestMicros(t *testing.T) {
 	for _, at := range []int64{0, 1, 1_700_000_000_000_001, 1_999_999_999_999_999} {
 		if got := upstream.Micros(float64(at) / 1e6); got != at {
@@ -244,7 +244,7 @@ func TestMicros(t *testing.T) {
 	}
 }
 
-// The rows differ from a write through of "new" by the host a, over another host's version of 99 that
+// The rows change a write through of "new" by the host a, over another host's version from 99 that
 // upstream has shown.
 var throughJudgements = map[string]judgement{
 	"nothing there":                        {xAll(tNothing), Absent},
@@ -279,8 +279,8 @@ var (
 	tProposed = func(q *Question) { q.Exactly.ProposedAt = 100e6 }
 )
 
-// A write through is made now, and is later than what there is. With conditions it takes the place of
-// their base only.
+// A write through is made now, so it is later than what upstream holds. With conditions it replaces
+// only their base.
 func TestWritesThroughAreJudged(t *testing.T) {
 	for name, row := range throughJudgements {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestWritesThroughAreJudged(t *testing.T) {
 	}
 }
 
-// An upstream that does not say what it holds says so to the write, too.
+// An upstream that refuses the fence's read also refuses the write.
 func TestARefusedQuestionIsNoReasonToSettle(t *testing.T) {
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
 		q := &Question{Write: journal.Write{Op: op}, Refused: true, Fenced: true}

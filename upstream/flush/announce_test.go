@@ -17,7 +17,7 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// diary is what a rig announces, in its order.
+// diary records what a rig announces, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -37,7 +37,7 @@ func (d *diary) take() []string {
 	return lines
 }
 
-// announced makes a rig that keeps a diary.
+// announced makes a rig with a diary.
 func announced(t *testing.T, beforeSend func(*rig)) (*rig, *diary) {
 	d := &diary{}
 	r := &rig{fake: newFake(t), t: t, fs: vfs.NewMem()}
@@ -63,7 +63,7 @@ func wantDiary(t *testing.T, d *diary, want ...string) {
 	}
 }
 
-// Every request of a write is announced before its end, and none that is superseded by then.
+// Every request of a write is announced before it ends, unless a newer write has superseded it.
 func TestSendingIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once := sync.OnceFunc(func() {})
@@ -72,7 +72,7 @@ func TestSendingIsAnnounced(t *testing.T) {
 		r.settleWithin(time.Second)
 		wantDiary(t, d, "pending 1", "sent 1", "settled 1")
 
-		// A newer write comes when the older one is about to leave.
+		// A newer write comes when the older one is about to be sent.
 		once = sync.OnceFunc(func() { r.put(key("a"), "3") })
 		r.put(key("a"), "2")
 		r.settleWithin(2 * time.Second)
@@ -81,7 +81,7 @@ func TestSendingIsAnnounced(t *testing.T) {
 			t.Errorf("%d requests, want 3", len(sent))
 		}
 
-		// One that comes while the request is under way does not take it back.
+		// A newer write that comes while the request is in flight does not retract the announcement.
 		r.set(func(f *fake) { f.latency = time.Second })
 		r.put(key("a"), "4")
 		time.Sleep(linger + time.Second/2)
@@ -91,7 +91,7 @@ func TestSendingIsAnnounced(t *testing.T) {
 	})
 }
 
-// Every try is announced.
+// Every attempt is announced.
 func TestSendingAgainIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, d := announced(t, func(*rig) {})

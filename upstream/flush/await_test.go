@@ -66,9 +66,9 @@ func TestFlushWaitsForItsOwnWritesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
 		r.put(key("k"), "1")
-		time.Sleep(linger + 100*time.Millisecond) // under way
+		time.Sleep(linger + 100*time.Millisecond) // in flight
 		r.put(key("k"), "2")
-		go func() { // a busy key does not keep a flush for ever
+		go func() { // a busy key does not block a flush forever
 			for range 100 {
 				time.Sleep(100 * time.Millisecond)
 				r.put(key("k"), "later")
@@ -105,7 +105,7 @@ func TestDrain(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
 					r.down, r.answer = row.down, row.answer
 					if row.down && before == 0 {
-						row.most = 2 * time.Second // it has to be found down first
+						row.most = 2 * time.Second // upstream must first be found down
 					}
 					r.putMany("ns", 20)
 					time.Sleep(before)
@@ -150,8 +150,8 @@ func TestStopsWithMuchToDo(t *testing.T) {
 	})
 }
 
-// TestCrashWhileFlushing cuts the power at many points of a flush, with answers lost
-// and late, and wants upstream to hold the newest state in the end.
+// TestCrashWhileFlushing cuts the power at many points of a flush, with lost and late answers. In the
+// end upstream must hold the newest state.
 func TestCrashWhileFlushing(t *testing.T) {
 	for trial := range 25 {
 		t.Run(fmt.Sprint(trial), func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// mishap is what becomes of a swap. The zero value is nothing.
+// mishap is what happens to a swap. The zero value means nothing.
 type mishap uint8
 
 const (
 	fine     mishap = iota
 	refused         // it is not carried out, and fails with failed
 	lost            // it is carried out, and not answered
-	late            // it is not answered, and carried out a while later, if nobody was faster
-	vanished        // it is not answered, and never carried out
-	crowded         // a conflict of which nobody knows the winner
+	late            // not answered, and carried out a while later unless another write was faster
+	vanished        // not answered, and never carried out
+	crowded         // a conflict without a known winner
 	mishaps
 )
 
@@ -33,14 +33,14 @@ type bucket struct {
 
 	mu       sync.Mutex
 	revision uint64
-	entries  map[journal.ID][]upstream.Version // all that there were, the last one last
+	entries  map[journal.ID][]upstream.Version // all versions, the last one last
 	arrived  map[uint64]time.Time              // by revision
 	swaps    []upstream.Proposal
-	asked    int // how often Version was
-	// mishap decides over a swap; nil is for none. It is called with mu held.
+	asked    int // number of Get requests
+	// mishap decides the fate of a swap; nil: none. It is called with mu held.
 	mishap func(host string, p upstream.Proposal) mishap
-	failed *upstream.Error // of what is refused
-	away   map[string]bool // hosts that do not reach it
+	failed *upstream.Error // the error of refused swaps
+	away   map[string]bool // hosts that cannot reach it
 }
 
 func newBucket(t testing.TB) *bucket {
@@ -57,7 +57,7 @@ func (b *bucket) set(change func(*bucket)) {
 	change(b)
 }
 
-// last is an entry's last version. The caller holds mu.
+// last returns an entry's last version. The caller holds mu.
 func (b *bucket) last(id journal.ID) upstream.Version {
 	all := b.entries[id]
 	if len(all) == 0 {
@@ -72,7 +72,7 @@ func (b *bucket) now(id journal.ID) upstream.Version {
 	return b.last(id)
 }
 
-// carryOut makes a proposal the last version, if it may. The caller holds mu.
+// carryOut makes a proposal the last version, if allowed. The caller holds mu.
 func (b *bucket) carryOut(p upstream.Proposal) (v upstream.Version, conflict bool) {
 	over := b.last(p.ID)
 	if over.Revision != p.Over.Revision {
@@ -94,7 +94,7 @@ func (b *bucket) carryOut(p upstream.Proposal) (v upstream.Version, conflict boo
 	return v, false
 }
 
-// foreign writes as a host that this test does not run.
+// foreign writes as a host that is not part of the test.
 func (b *bucket) foreign(id journal.ID, op journal.Op, value string, at time.Time) upstream.Version {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,8 +105,8 @@ func (b *bucket) foreign(id journal.ID, op journal.Op, value string, at time.Tim
 	return v
 }
 
-// seat is one host's connection to a bucket. Without asking, the host knows the versions that its watch
-// has shown: the watch is behind by lag, and says nothing while it is blind.
+// seat is one host's connection to a bucket. Without a request, the host knows the versions that its
+// watch has delivered: the watch lags behind by lag, and delivers nothing while it is blind.
 type seat struct {
 	*bucket
 	host  string
@@ -114,7 +114,7 @@ type seat struct {
 	blind bool
 }
 
-// view is what the host knows of an entry.
+// view returns the version that the host knows of an entry.
 func (s *seat) view(id journal.ID) (v upstream.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *seat) Known(id journal.ID) (upstream.Version, bool) {
 	return v, !s.blind
 }
 
-// notBefore is the journal's.
+// notBefore is the journal's NotBefore.
 func (s *seat) notBefore(id journal.ID) float64 {
 	if s.blind {
 		return 0
@@ -142,7 +142,7 @@ func (s *seat) notBefore(id journal.ID) float64 {
 	return s.view(id).WrittenAt
 }
 
-// travel is a request's way there, or back.
+// travel waits for one way of a request, there or back.
 func (s *seat) travel(ctx context.Context) error {
 	s.mu.Lock()
 	away := s.away[s.host]
@@ -215,7 +215,7 @@ func (s *seat) Swap(ctx context.Context, p upstream.Proposal) (upstream.Version,
 	return v, nil
 }
 
-// List is not for the flusher.
+// The flusher never calls List.
 func (s *seat) List(context.Context, string) ([]journal.Row, bool, error) { panic("a list") }
 
 // versioned is a rig over a bucket.
@@ -238,14 +238,14 @@ func newVersioned(t testing.TB, s *seat, fs vfs.FS, adjust ...func(*flush.Option
 	return &versioned{r, s}
 }
 
-// reopened stops it and starts it again on the same disk.
+// reopened stops the rig and starts it again on the same disk.
 func (v *versioned) reopened() *versioned {
 	v.t.Helper()
 	v.stop()
 	return newVersioned(v.t, v.seat, v.fs)
 }
 
-// wantNow compares an entry's last version.
+// wantNow checks an entry's last version.
 func (v *versioned) wantNow(id journal.ID, want string, deleted bool) {
 	v.t.Helper()
 	if got := v.seat.now(id); got.Revision == 0 || got.Value != want || got.Deleted != deleted {
@@ -253,7 +253,7 @@ func (v *versioned) wantNow(id journal.ID, want string, deleted bool) {
 	}
 }
 
-// swapped is how many swaps there were since the last time.
+// swapped returns the number of swaps since the last call.
 func (v *versioned) swapped() int {
 	v.seat.mu.Lock()
 	defer v.seat.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While a request is under way, a person waits for its end, and a settled write is not dropped.
+// While a request is in flight, Drop waits for it to end. A write that settles is not dropped.
 func TestByHandBesideARequest(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = 3 * time.Second
@@ -58,7 +58,7 @@ func TestDropByHand(t *testing.T) {
 	})
 }
 
-// A write that may have reached upstream is no less in doubt because it is dropped.
+// Dropping a write that may have reached upstream does not end its doubt.
 func TestDropByHandInDoubt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.put(key("k"), "old")

@@ -91,7 +91,7 @@ func TestConcurrencyIsCapped(t *testing.T) {
 			r.put(journal.ID{Namespace: fmt.Sprintf("ns%d", i%7), Key: fmt.Sprint(i)}, "v")
 		}
 		r.settleWithin(time.Minute)
-		if r.peak < mostWrites || r.peak > mostWrites+1 { // one of a namespace that has none
+		if r.peak < mostWrites || r.peak > mostWrites+1 { // of a namespace that holds none
 			t.Errorf("%d requests at once, want %d or one more", r.peak, mostWrites)
 		}
 	})
@@ -155,8 +155,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	})
 }
 
-// A busy key is sent again and again also where others are written all the time, more than
-// upstream takes. Upstream lists it as the newest, and so it would go after all others.
+// A busy key is sent repeatedly even if other keys are written all the time, faster than upstream can
+// take. Its writes are always the newest, so by that order alone it would always come last.
 func TestABusyKeyIsSentAmidOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = 200 * time.Millisecond

@@ -9,13 +9,13 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A dead letter may follow a write of which nobody knows whether upstream holds it. Readers
-// have seen both, and must not see the older settled copy again (contract 7).
+// A dead letter may follow a write that upstream may or may not hold. Readers have seen both, and must
+// not see the older settled copy again (contract 7).
 func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
 	const confirmed = timeout + 5*time.Second
 	for name, test := range map[string]struct {
 		first reply
-		then  func(*rig) *rig // until the write is put that becomes a dead letter
+		then  func(*rig) *rig // until the write that becomes a dead letter is put
 	}{
 		"unanswered": {reply{hang: true, applied: true}, func(r *rig) *rig { return r }},
 		"after a restart": {reply{hang: true, applied: true}, func(r *rig) *rig {
@@ -65,7 +65,8 @@ func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
 	}
 }
 
-// wantUnlisted expects a listing that leaves k open, and asks for another.
+// wantUnlisted checks that the listings known here do not decide about k, and that another is
+// requested.
 func wantUnlisted(t *testing.T, r *rig) {
 	t.Helper()
 	l, ok, err := r.journal.Listing("ns", 1000)

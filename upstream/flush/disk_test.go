@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk is a file system with as much free space as a test says.
+// disk is a file system whose free space the test sets.
 type disk struct {
 	vfs.FS
 	free atomic.Uint64
@@ -20,8 +20,8 @@ func (d *disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: d.free.Load()}, nil
 }
 
-// contract 3: while the disk may lack the room for the record of an attempt's outcome, the
-// flusher begins none. The wait is no failure, and ends by itself once there is room.
+// contract 3: while the disk may lack room to record an attempt's outcome, the flusher begins none. The
+// wait is not a failure, and ends by itself once there is room.
 func TestFullDiskIsWaitedOutByTheFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{FS: vfs.NewMem()}

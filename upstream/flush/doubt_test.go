@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// step is a request to one entry, as seen from the first one.
+// step is a request to one entry, with its time since the first one.
 type step struct {
 	Method string
 	Value  string
@@ -26,9 +26,8 @@ func stepsOf(calls []call) []step {
 	return out
 }
 
-// contract 14: after a request that was not answered the newest state goes out as soon as
-// upstream answers again. The write stays pending until nothing can land over it any more,
-// and is read back then.
+// contract 14: after an unanswered request, the newest state is sent as soon as upstream answers again.
+// The write stays pending until nothing can land over it any more, and is then read back.
 func TestNewestIsSentAtOnceAndReadBackAfterTheLateWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
@@ -67,8 +66,8 @@ func TestNewestIsSentAtOnceAndReadBackAfterTheLateWindow(t *testing.T) {
 	})
 }
 
-// A service that dies with a request under way, and is back after a while, holds the newest
-// state within five seconds.
+// A service that dies with a request in flight, and comes back after a while, holds the newest state
+// within five seconds.
 func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 	for _, outage := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, 2 * time.Minute, 3 * time.Hour} {
 		for name, gone := range map[string]func(*fake){
@@ -106,8 +105,8 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 	}
 }
 
-// The unanswered request may still land when a newer write has come, although the first
-// confirmed write left the same state.
+// The unanswered request may still land after a newer write has come, although the first confirmed
+// write left the same state.
 func TestTheSameStateMayLandLate(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -128,8 +127,8 @@ func TestTheSameStateMayLandLate(t *testing.T) {
 	})
 }
 
-// TestLateWriteNeverWins is contract 14: the first PUT times out and is carried out
-// after the second, at any time until the late window has passed.
+// TestLateWriteNeverWins is contract 14: the first PUT times out and is carried out after the second,
+// at any time until the late window has passed.
 func TestLateWriteNeverWins(t *testing.T) {
 	timings := []time.Duration{
 		timeout - time.Millisecond, // just before the first times out
@@ -252,8 +251,8 @@ func TestAnotherHostsWriteEndsNoReadBack(t *testing.T) {
 	})
 }
 
-// A delete that is read back also settles when another host has written since. OnSettled is
-// not called with it then, as upstream holds the other host's value.
+// A delete that is read back also settles if another host has written since. OnSettled is not called
+// then, because upstream holds the other host's value.
 func TestOnSettledGetsOnlyWhatUpstreamHolds(t *testing.T) {
 	for name, foreign := range map[string]bool{"alone": false, "another host": true} {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +294,7 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 				}
 				r.put(key("k"), "v")
 				time.Sleep(linger + time.Second)
-				r = r.reopen() // the new process does not know what the unanswered request leaves
+				r = r.reopen() // the new process does not know what the unanswered request would leave
 				r.settleWithin(lateWindow + time.Second)
 				if n := len(r.requests(call.write)); n != 2 {
 					t.Errorf("%d writes", n)
@@ -305,8 +304,7 @@ func TestTwoHostsDoNotRepairEachOtherForEver(t *testing.T) {
 	}
 }
 
-// Another host may write the very value of an unanswered request of ours. The flusher
-// repairs that once.
+// Another host may write exactly the value of our unanswered request. The flusher repairs that once.
 func TestOneRepairIsEnough(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		up := r.fake

@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// landsLate has the requests with one value hang and be carried out later.
+// landsLate makes the requests with one value hang and be carried out later.
 func landsLate(value string, after time.Duration) func(call) reply {
 	return func(c call) reply {
 		switch c.value {
@@ -22,8 +22,8 @@ func landsLate(value string, after time.Duration) func(call) reply {
 	}
 }
 
-// Contract 14: an unanswered write may land after its entry has nothing pending any more, and over
-// a later write. The later one is sent at once, read back and repaired all the same.
+// Contract 14: an unanswered write may land after its entry has nothing pending any more, and over a
+// later write. The later one is still sent at once, read back and repaired.
 func TestDoubtOutlastsThePendingWrite(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, r *rig, w journal.Write){
 		"dropped": func(t *testing.T, r *rig, w journal.Write) {
@@ -60,7 +60,7 @@ func TestDoubtOutlastsThePendingWrite(t *testing.T) {
 	}
 }
 
-// The doubt ends with its window when nothing follows.
+// The doubt ends with its window if no write follows.
 func TestDoubtOfADroppedWriteEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = landsLate("late", timeout+lateWindow/2)
@@ -84,8 +84,8 @@ func TestDoubtOfADroppedWriteEnds(t *testing.T) {
 	})
 }
 
-// A namespace that no longer writes through sends a write to an entry in doubt as soon as any,
-// and nobody waits for an entry of which nothing is pending.
+// After a namespace stops writing through, a write to an entry in doubt is sent as soon as any other.
+// Nothing waits for an entry that has nothing pending.
 func TestWriteAfterAnUnansweredWriteThrough(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		settled := r.putThrough(key("k"), "old").written

@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// exact runs a test of one host over a bucket.
+// exact runs a test with one host on a bucket.
 func exact(t *testing.T, test func(t *testing.T, v *versioned)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -19,11 +19,11 @@ func exact(t *testing.T, test func(t *testing.T, v *versioned)) {
 	})
 }
 
-// A write is one request, whatever was there before, and its copy has upstream's times.
+// A write takes one request, whatever was there before, and its copy has upstream's times.
 func TestAnExactWriteIsOneRequest(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		for i, op := range []func() journal.Write{
-			func() journal.Write { return v.del(key("k")) }, // upstream keeps that it was deleted
+			func() journal.Write { return v.del(key("k")) }, // upstream keeps the tombstone
 			func() journal.Write { return v.put(key("k"), "1") },
 			func() journal.Write { return v.put(key("k"), "2") },
 			func() journal.Write { return v.del(key("k")) },
@@ -50,8 +50,8 @@ func TestAnExactWriteIsOneRequest(t *testing.T) {
 	})
 }
 
-// contract 17: the later write wins, the one that loses is kept with both values, and readers see the
-// winner at once. The host has or has not heard of the other one's write by the time it sends its own.
+// contract 17: the later write wins, the loser is kept with both values, and readers see the winner at
+// once. The host may or may not know of the other host's write when it sends its own.
 func TestTheLaterWriteWinsExactly(t *testing.T) {
 	put, del := journal.Put, journal.Delete
 	const base = -time.Hour
@@ -109,8 +109,8 @@ func valueOf(op journal.Op, value string) string {
 	return value
 }
 
-// contract 14: whatever becomes of a request that is not answered, the newest write is there in the end,
-// no other host's is taken for one of this host's, and nothing waits for a window to pass.
+// contract 14: whatever happens to an unanswered request, the newest write is there in the end, no
+// other host's write is taken for this host's, and nothing waits for a window to pass.
 func TestUnansweredSwaps(t *testing.T) {
 	for name, what := range map[string]mishap{"carried out": lost, "carried out late": late, "never": vanished} {
 		for _, newer := range []bool{false, true} {
@@ -140,8 +140,8 @@ func TestUnansweredSwaps(t *testing.T) {
 	}
 }
 
-// A restart between a request and its answer is no different: what the earlier process has left is known
-// by its name, and nothing waits.
+// A restart between a request and its answer is no different: versions that the earlier process left
+// are recognized by their writer, and nothing waits.
 func TestARestartBetweenASwapAndItsAnswer(t *testing.T) {
 	for name, newer := range map[string]bool{"the same write": false, "a newer one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestARestartBetweenASwapAndItsAnswer(t *testing.T) {
 	}
 }
 
-// Where several hosts write one entry, a conflict may not say who has won: the host waits a moment, and
-// goes on as one that has failed if that never ends. Upstream is well all the same.
+// If several hosts write one entry, a conflict may not name the winner. The host pauses, and backs off
+// as after a failure if that never ends. Upstream counts as healthy all the same.
 func TestConflictsThatNameNobody(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		left := 5
@@ -200,7 +200,7 @@ func TestConflictsThatNameNobody(t *testing.T) {
 	})
 }
 
-// An engine's errors mean what they mean elsewhere.
+// Errors of an exact engine have the same effects as elsewhere.
 func TestExactWritesThatFail(t *testing.T) {
 	for name, row := range map[string]struct {
 		failed upstream.Error
@@ -231,7 +231,7 @@ func TestExactWritesThatFail(t *testing.T) {
 	}
 }
 
-// Without a fence, a write takes the place of whatever there is.
+// Without a fence, a write replaces any version.
 func TestUnfencedSwaps(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		id := journal.ID{Namespace: "unfenced", Key: "k"}
@@ -244,8 +244,7 @@ func TestUnfencedSwaps(t *testing.T) {
 	})
 }
 
-// A copied data directory writes under the same name and the same numbers: neither write is taken for
-// the other.
+// A copied data directory writes under the same name and numbers: neither write is taken for the other.
 func TestACopiedDataDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket(t)
@@ -265,7 +264,7 @@ func TestACopiedDataDirectory(t *testing.T) {
 	})
 }
 
-// A version that is known without asking says nothing of upstream's health, and costs nothing of a quota.
+// A version that is known without a request says nothing about upstream's health, and costs no quota.
 func TestALossThatNeedsNoRequest(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		w := v.put(key("k"), "1")

@@ -16,9 +16,9 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// Three hosts over one bucket, whose requests meet every mishap there is, and which are cut off, restarted,
-// or have not heard of each other: all come to the same, the latest write by its time is what is left, and
-// every other one was followed by one that knew it, or is among the dead letters of some host.
+// Three hosts share a bucket. Their requests meet every mishap, and they are cut off, restarted, or
+// have not heard of each other. All converge: the latest write by time remains. Every other write was
+// followed by one that knew it, or is a dead letter of some host.
 func TestThreeHostsOverABucket(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -34,16 +34,17 @@ type trio struct {
 	hosts []*versioned
 	keys  []journal.ID
 	acked map[journal.ID][]acked
-	// read are the versions that a host has read, by host, entry and value.
+	// read holds the versions that a host has read, by host, entry and value.
 	read map[[3]string]bool
-	// restarts says that hosts are restarted: of what is older than its start, a host keeps nothing.
+	// restarts says that hosts are restarted. After a restart, a host does not keep states from before
+	// it.
 	restarts bool
 }
 
 // acked is a write that a host has acknowledged.
 type acked struct {
 	host  string
-	value string // of its own; empty of a delete
+	value string // its value; empty for a delete
 	at    float64
 }
 
@@ -55,7 +56,7 @@ func newTrio(t *testing.T, seed uint64) *trio {
 		s := &seat{bucket: b, host: string(rune('a' + i)), lag: time.Duration(r.IntN(4)) * time.Second}
 		x.hosts = append(x.hosts, newVersioned(t, s, vfs.NewMem()))
 	}
-	var mu sync.Mutex // the hosts' flushers ask at once
+	var mu sync.Mutex // the hosts' flushers call concurrently
 	luck := rand.New(rand.NewPCG(seed, 17))
 	b.mishap = func(string, upstream.Proposal) mishap {
 		mu.Lock()
@@ -77,7 +78,7 @@ func (x *trio) run() {
 	for _, v := range x.hosts {
 		v.settleWithin(5 * time.Minute)
 	}
-	time.Sleep(time.Minute) // for what lands late
+	time.Sleep(time.Minute) // for requests that land late
 	for _, id := range x.keys {
 		x.check(id)
 	}
@@ -116,7 +117,7 @@ func (x *trio) step(n int) {
 	}
 }
 
-// through writes through, with nobody waiting for its turn.
+// through writes through without waiting for the outcome.
 func (x *trio) through(v *versioned, id journal.ID, value string) {
 	w := journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)}
 	if written, _, err := v.flusher.WriteThrough(x.t.Context(), w, unconditional); err == nil && written.Seq != 0 {
@@ -148,8 +149,8 @@ func (x *trio) check(id journal.ID) {
 	}
 }
 
-// accounted reports whether upstream has had the write, its host has superseded it by a later one of its
-// own, or it is a dead letter.
+// accounted reports whether upstream has had the write, its host has superseded it by a later write of
+// its own, or it is a dead letter.
 func (x *trio) accounted(id journal.ID, w acked) bool {
 	if slices.ContainsFunc(x.b.entries[id], func(v upstream.Version) bool { return v.Value == w.value }) {
 		return true
@@ -162,8 +163,8 @@ func (x *trio) accounted(id journal.ID, w acked) bool {
 	})
 }
 
-// checkOverwritten looks for a version of one host that another one has overwritten without having known
-// it, and without having kept it.
+// checkOverwritten looks for a version of one host that another host has overwritten without knowing it
+// and without keeping it.
 func (x *trio) checkOverwritten(id journal.ID) {
 	all := x.b.entries[id]
 	for i := 1; i < len(all); i++ {
@@ -179,5 +180,5 @@ func (x *trio) checkOverwritten(id journal.ID) {
 	}
 }
 
-// micros is a time in Unix seconds as an engine keeps it.
+// micros converts Unix seconds as an engine stores them.
 func micros(seconds float64) int64 { return int64(seconds*1e6 + 0.5) }

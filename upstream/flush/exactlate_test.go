@@ -11,15 +11,15 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// contract 14, 17: a request that was not answered may still take the place of the version that it was made
-// over. So a newer write takes that place itself, also where the version says the same and is later.
+// contract 14, 17: an unanswered request may still replace the version that it was made over. So a
+// newer write replaces that version itself, even if the version has the same content and a later time.
 func TestALateRequestOverAVersionThatSaysTheSame(t *testing.T) {
 	put, del := journal.Put, journal.Delete
 	for name, row := range map[string]struct {
 		namespace string
 		op        journal.Op
 		heard     bool // of the other host's version, before the writes
-		doubt     bool // this host is in doubt about itself before the newest write is sent
+		doubt     bool // this host is doubted before the newest write is sent
 	}{
 		"a put, in doubt":      {"ns", put, true, true},
 		"a delete, in doubt":   {"ns", del, true, true},
@@ -34,7 +34,7 @@ func TestALateRequestOverAVersionThatSaysTheSame(t *testing.T) {
 				if !row.heard {
 					v.seat.lag = time.Hour
 				}
-				theirs := v.seat.foreign(id, row.op, valueOf(row.op, "same"), time.Now().Add(time.Minute)) // that clock is ahead
+				theirs := v.seat.foreign(id, row.op, valueOf(row.op, "same"), time.Now().Add(time.Minute)) // the other host's clock is ahead
 				if row.heard {
 					if _, err := v.journal.Fill(id, theirs.Observation(), func() bool { return true }); err != nil {
 						t.Fatal(err)
@@ -53,7 +53,7 @@ func TestALateRequestOverAVersionThatSaysTheSame(t *testing.T) {
 				v.put(id, "older")
 				time.Sleep(time.Second)
 				v.append(journal.NewWrite{ID: id, Op: row.op, Value: valueOf(row.op, "same"), ListBytes: 4})
-				v.seat.set(func(*bucket) { v.seat.blind = row.op == put }) // the watch begins anew
+				v.seat.set(func(*bucket) { v.seat.blind = row.op == put }) // the watch restarts
 				v.seat.lag = 0
 				if row.doubt {
 					v.flusher.FenceAll()

@@ -7,9 +7,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 17: a copy has the time of the version that it is of, also where a write that was pending
-// over it, and has a later time, was made before. Else it would pass for newer than what another host
-// writes between the two.
+// contract 17: a copy has the time of its version, even if a pending write over it was made before and
+// has a later time. Otherwise it would seem newer than what another host writes between the two.
 func TestACopyHasTheTimeOfItsVersion(t *testing.T) {
 	for name, row := range map[string]struct {
 		value   string

@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// contract 16: an entry that always fails is no outage, however quiet it is around it.
+// contract 16: an entry that always fails is no outage, even if nothing else is sent.
 func TestOneSickEntryIsNoOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

@@ -20,34 +20,34 @@ import (
 	"github.com/botwired/botwired/upstream/fence"
 )
 
-// call is one request that the fake upstream has received.
+// call is a request that the fake upstream has received.
 type call struct {
 	at     time.Time
-	host   string // who asks
+	host   string // that made the request
 	method string
 	id     journal.ID
 	value  string
-	n      int // how many the entry has had before, reads not counted
+	n      int // earlier requests to the entry, except reads
 }
 
 func (c call) write() bool { return c.method != http.MethodGet }
 
-// reply is how the fake treats a call. The zero value is BotWire's own behaviour.
+// reply says how the fake treats a call. The zero value means as BotWire does.
 type reply struct {
 	status int         // instead of carrying the request out
 	header http.Header // with status
-	body   string      // likewise
+	body   string      // with status
 	hang   bool        // no answer; the client gives up
 	cut    bool        // the connection is cut after the request was read
 	after  time.Duration
-	// late carries the request out that long after it came, although it was not
-	// answered or was answered otherwise.
+	// late carries the request out this long after it came, even though it was not answered, or
+	// answered differently.
 	late    time.Duration
-	applied bool // carried out at once, although it was not answered properly
+	applied bool // carried out at once, despite a missing or wrong answer
 }
 
-// fake is an upstream that can be slow, down, wrong and late. It runs inside a
-// synctest bubble: its connections are pipes.
+// fake is an upstream that can be slow, down, wrong and late. It runs inside a synctest bubble: its
+// connections are pipes.
 type fake struct {
 	t        testing.TB
 	server   *http.Server
@@ -60,21 +60,20 @@ type fake struct {
 	writes  map[journal.ID]int
 	active  map[string]int // by host and entry
 	running int
-	peak    int // most requests at once
+	peak    int // most concurrent requests
 
-	// latency is between a request and its answer; half of it passes before the
-	// request is carried out.
+	// latency is the time between a request and its answer; the request is carried out halfway.
 	latency time.Duration
 	down    bool // connections are refused
 	answer  func(call) reply
-	// updated are the times of the entries. While it is nil, the fake keeps none.
+	// updated holds the times of the entries. While it is nil, the fake keeps none.
 	updated map[journal.ID]time.Time
-	// ahead is by how much a host sees upstream's clock ahead of its own: to a host whose clock is
-	// behind by as much, all of upstream's times look so.
+	// ahead is how far upstream's clock is ahead of each host's: all of upstream's times are shifted by
+	// it for that host.
 	ahead map[string]time.Duration
-	// gateway is by how much the clock is ahead of whoever makes the Date of the answers.
+	// gateway is how far the clock is ahead that makes the Date of the answers.
 	gateway time.Duration
-	away    map[string]bool // hosts to which connections are refused
+	away    map[string]bool // hosts whose connections are refused
 }
 
 func newFake(t testing.TB) *fake {
@@ -82,7 +81,7 @@ func newFake(t testing.TB) *fake {
 		t: t, listener: pipe.Listen(), latency: 50 * time.Millisecond,
 		entries: make(map[journal.ID]string), writes: make(map[journal.ID]int), active: make(map[string]int),
 	}
-	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as its own server has it
+	f.server = &http.Server{Handler: f, IdleTimeout: 5 * time.Second} // as BotWire's own server
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -91,12 +90,12 @@ func newFake(t testing.TB) *fake {
 	t.Cleanup(func() {
 		_ = f.server.Close() // pipes close without an error
 		<-served
-		time.Sleep(time.Minute) // for handlers that were busy; it costs nothing in a bubble
+		time.Sleep(time.Minute) // for busy handlers; it costs nothing in a bubble
 	})
 	return f
 }
 
-// set changes how the fake behaves.
+// set changes the fake's behaviour.
 func (f *fake) set(change func(*fake)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +162,7 @@ func (f *fake) reply(w http.ResponseWriter, r *http.Request, c call, rep reply, 
 	}
 }
 
-// date has the answer made now, by upstream's clock as the caller sees it.
+// date gives the answer the current Date, by upstream's clock as the caller sees it.
 func (f *fake) date(w http.ResponseWriter, c call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +204,7 @@ func (f *fake) end(c call) {
 	f.active[c.host+" "+c.id.String()]--
 }
 
-// apply carries a request out and gives BotWire's answer.
+// apply carries a request out and returns BotWire's answer.
 func (f *fake) apply(c call) (status int, body any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +230,7 @@ func (f *fake) apply(c call) (status int, body any) {
 	return http.StatusOK, name(map[string]any{"value": value, "created_at": 1.5, "updated_at": updatedAt})
 }
 
-// put is another host's, or carries a request out. The caller holds mu.
+// put stores a value, for another host or for a request. The caller holds mu.
 func (f *fake) put(id journal.ID, value string) {
 	f.entries[id] = value
 	if f.updated != nil {
@@ -239,10 +238,10 @@ func (f *fake) put(id journal.ID, value string) {
 	}
 }
 
-// foreign writes as a host that this test does not run.
+// foreign writes as a host that is not part of the test.
 func (f *fake) foreign(id journal.ID, value string) { f.set(func(f *fake) { f.put(id, value) }) }
 
-// requests are the calls so far that match.
+// requests returns the matching calls so far.
 func (f *fake) requests(match func(call) bool) []call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,14 +254,14 @@ func (f *fake) requests(match func(call) bool) []call {
 	return out
 }
 
-// in selects the calls for one namespace.
+// in matches the calls for one namespace.
 func in(namespace string) func(call) bool {
 	return func(c call) bool { return c.id.Namespace == namespace }
 }
 
 func anything(call) bool { return true }
 
-// holds is what the fake has for an entry.
+// holds returns the fake's value of an entry.
 func (f *fake) holds(id journal.ID) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,7 +273,7 @@ func (f *fake) client(timeout time.Duration) *botwire.Client {
 	return f.clientOf("upstream.test", timeout, fence.NewOffset())
 }
 
-// clientOf is the client of one of several hosts.
+// clientOf returns the client of one of several hosts.
 func (f *fake) clientOf(host string, timeout time.Duration, offset *fence.Offset) *botwire.Client {
 	c := botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: host}, Timeout: timeout, Concurrency: 16, UserAgent: "test",
@@ -284,7 +283,7 @@ func (f *fake) clientOf(host string, timeout time.Duration, offset *fence.Offset
 	return c
 }
 
-// detail is an answer of BotWire's own kind that is not a confirmation.
+// detail is an answer in BotWire's form that is not a confirmation.
 func detail(status int) reply {
 	return reply{status: status, body: fmt.Sprintf(`{"detail":"status %d"}`, status)}
 }

@@ -23,7 +23,7 @@ func newShared(t testing.TB) *fake {
 	return f
 }
 
-// fenced runs a test of one host with fences, whose clock is 5 s behind upstream's.
+// fenced runs a test with one fenced host, whose clock is 5 s behind upstream's.
 func fenced(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,10 +33,10 @@ func fenced(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// cutOff has the host's requests fail from now on, or no more.
+// cutOff makes the host's requests fail from now on, or ends that.
 func (r *rig) cutOff(away bool) { r.set(func(f *fake) { f.away[r.fenced] = away }) }
 
-// wantKnown compares what readers of the host get.
+// wantKnown checks what readers on the host get.
 func (r *rig) wantKnown(id journal.ID, want string, kind journal.Kind) {
 	r.t.Helper()
 	state, err := r.journal.Lookup(id)
@@ -45,7 +45,7 @@ func (r *rig) wantKnown(id journal.ID, want string, kind journal.Kind) {
 	}
 }
 
-// letter is what a test compares of a dead letter.
+// letter has the fields of a dead letter that tests compare.
 type letter struct {
 	Kind   string
 	Theirs bool
@@ -81,7 +81,7 @@ func (r *rig) wantLetters(want ...letter) {
 	}
 }
 
-// wantFences compares how the fences have ended since the last time.
+// wantFences compares the outcomes of fences since the last call.
 func (r *rig) wantFences(want map[string]int) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.fences); diff != "" {
@@ -90,22 +90,22 @@ func (r *rig) wantFences(want map[string]int) {
 	clear(r.fences)
 }
 
-// settled puts a value and lets it settle.
+// settledPut puts a value and waits until it settles.
 func (r *rig) settledPut(id journal.ID, value string) {
 	r.t.Helper()
 	r.put(id, value)
 	r.settleWithin(time.Minute)
 }
 
-// contract 17: the later write by its time wins, and the one that loses is kept with both values.
-// Readers see the winner at once.
+// contract 17: the later write by time wins, and the loser is kept with both values. Readers see the
+// winner at once.
 func TestTheLaterWriteWins(t *testing.T) {
 	const apart = 400 * time.Millisecond // more than a linger and a round trip
 	put, del := journal.Put, journal.Delete
 	for name, row := range map[string]struct {
 		known   bool // the host has written the entry before
 		op      journal.Op
-		foreign time.Duration // when the other host writes, from the local write on
+		foreign time.Duration // when the other host writes, relative to the local write
 		wins    bool
 		letter  letter
 	}{
@@ -160,13 +160,13 @@ func TestTheLaterWriteWins(t *testing.T) {
 	}
 }
 
-// The fence costs one read where the entry was not confirmed a moment ago, and no more. Nothing is
-// compared where the setting is off, but for writes that ask for it, and after FenceAll.
+// A fence costs one read if the entry was not just confirmed. With the setting off, nothing is
+// compared, except writes that ask for it, and after FenceAll.
 func TestWhatAFenceCosts(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		reads := func() int { return len(r.requests(func(c call) bool { return c.method == http.MethodGet })) }
 		r.settledPut(key("k"), "first")
-		if n := reads(); n != 2 { // its fence, and one that tells the offset of the clocks
+		if n := reads(); n != 2 { // its fence, and one to learn the offset of the clocks
 			t.Errorf("%d reads for the first write, want 2", n)
 		}
 		time.Sleep(time.Second)
@@ -207,8 +207,8 @@ func TestWhatAFenceCosts(t *testing.T) {
 	})
 }
 
-// A crash with a PUT under way, and another host's write after ours was confirmed: only what was
-// really sent is taken for our own late write.
+// After a crash with a PUT in flight, another host writes after our write was confirmed. Only contents
+// that were really sent count as our own late write.
 func TestAnotherHostsWriteIsNoLateOneOfOurs(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.settledPut(key("k"), "base")
@@ -236,7 +236,7 @@ func TestAnotherHostsWriteIsNoLateOneOfOurs(t *testing.T) {
 	})
 }
 
-// Our own request that lands late over another host's later state is repaired: the state comes
+// If our own request lands late over another host's later state, that is repaired: the state comes
 // back, and our write is a dead letter.
 func TestALateWriteOfOursDoesNotUndoTheWinner(t *testing.T) {
 	for name, restarts := range map[string]bool{"in one process": false, "after a restart": true} {
@@ -259,7 +259,7 @@ func TestALateWriteOfOursDoesNotUndoTheWinner(t *testing.T) {
 					r = r.reopen()
 				}
 				time.Sleep(timeout)
-				r.wantKnown(key("k"), "theirs", journal.Value) // a copy of the winner waits for the end of the doubt
+				r.wantKnown(key("k"), "theirs", journal.Value) // a copy of the winner waits for the doubt to end
 				time.Sleep(13 * time.Second)
 				r.wantHeld(key("k"), "late")
 				r.settleWithin(lateWindow)
@@ -271,8 +271,8 @@ func TestALateWriteOfOursDoesNotUndoTheWinner(t *testing.T) {
 	}
 }
 
-// contract 19: the copy of a winner that waits for the end of a doubt has upstream's time. Upstream shows
-// that again once the disk had no room to keep the copy.
+// contract 19: the copy of a winner that waits for the end of a doubt has upstream's time. If the disk
+// has no room for the copy, readers get that time from upstream.
 func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{FS: vfs.NewMem()}
@@ -304,7 +304,7 @@ func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
 	})
 }
 
-// Another host writes the old value again: that is a write like any other.
+// If another host writes the old value again, that is a write like any other.
 func TestTheOldValueAgain(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.settledPut(key("k"), "a")
@@ -322,8 +322,8 @@ func TestTheOldValueAgain(t *testing.T) {
 	})
 }
 
-// A fence that fails is a failed attempt: nothing is sent, nothing is in doubt, no quota is spent,
-// and it is tried again.
+// A failed fence is a failed attempt: nothing is sent, nothing is in doubt, no quota is spent, and it
+// is retried.
 func TestAFenceThatFails(t *testing.T) {
 	for name, bad := range map[string]reply{
 		"429":      {status: 429, header: http.Header{"Retry-After": {"40"}}, body: `{"detail":"slow"}`},
@@ -355,8 +355,8 @@ func TestAFenceThatFails(t *testing.T) {
 				if count == 0 || strings.HasPrefix(why, "comparing with upstream: ") != (name == "403") {
 					t.Errorf("%d attempts, the last of which failed: %q", count, why)
 				}
-				r.put(key("other"), "v")  // a mark is taken back with the next change of the journal
-				underWay := next.IsZero() // and marked, before anybody knows that it will fail
+				r.put(key("other"), "v")  // a mark is removed with the next change of the journal
+				underWay := next.IsZero() // and marked, before the failure is known
 				if doubts, err := r.journal.InDoubt(); err != nil || !underWay && slices.ContainsFunc(doubts, func(d journal.Doubtful) bool { return d.ID == key("k") }) {
 					t.Errorf("in doubt are %v, %v", doubts, err)
 				}
@@ -368,7 +368,7 @@ func TestAFenceThatFails(t *testing.T) {
 	}
 }
 
-// What upstream refuses to read for good, it does not hold. The write gets its own refusal.
+// If upstream permanently refuses to read an entry, the write is sent all the same and refused itself.
 func TestAFenceThatIsRefusedForGood(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.set(func(f *fake) { f.answer = func(call) reply { return detail(http.StatusUnprocessableEntity) } })
@@ -378,8 +378,8 @@ func TestAFenceThatIsRefusedForGood(t *testing.T) {
 	})
 }
 
-// The process, or the machine, stands still between the fence and the write: the answer of the
-// fence is too old, and upstream is asked again.
+// The process, or the machine, stops between the fence and the write: the fence's answer is then too
+// old, and upstream is asked again.
 func TestAFenceAfterAPause(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.settledPut(key("k"), "base")
@@ -389,7 +389,7 @@ func TestAFenceAfterAPause(t *testing.T) {
 			f.answer = func(c call) reply {
 				if c.method == http.MethodGet && !paused {
 					paused = true
-					return reply{after: 20 * time.Second / 4} // the answer is there, and nobody reads it
+					return reply{after: 20 * time.Second / 4} // the answer has arrived, but is not read
 				}
 				return reply{}
 			}
@@ -403,7 +403,7 @@ func TestAFenceAfterAPause(t *testing.T) {
 	})
 }
 
-// An upstream that always takes long gets its writes all the same.
+// An upstream that is always slow still gets its writes.
 func TestAFenceOfASlowUpstream(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.set(func(f *fake) { f.latency = 4 * time.Second })
@@ -413,9 +413,8 @@ func TestAFenceOfASlowUpstream(t *testing.T) {
 	})
 }
 
-// How long another host may write unseen: from the moment at which upstream makes the answer of
-// the fence until it carries out the write. With half a round trip on the way there and back, that
-// is one.
+// How long another host may write unseen: from the moment when upstream makes the fence's answer until
+// it carries out the write. With half a round trip each way, that is one round trip.
 func TestTheRaceThatIsLeft(t *testing.T) {
 	unseen := 0
 	const step = 5 * time.Millisecond

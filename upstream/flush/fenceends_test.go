@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// contract 14: what is read back may be another host's by then. Readers see that from then on.
+// contract 14: a read-back may find another host's state. Readers see it from then on.
 func TestAReadBackThatFindsAnotherHostsState(t *testing.T) {
 	for name, change := range map[string]func(*fake){
 		"a value":  func(f *fake) { f.put(key("k"), "theirs") },
@@ -40,7 +40,7 @@ func TestAReadBackThatFindsAnotherHostsState(t *testing.T) {
 	}
 }
 
-// forgetful is a journal whose sent marks do not say what was sent: those of an older format.
+// forgetful is a journal whose sent marks do not say what was sent, as in an older format.
 type forgetful struct{ *journal.Journal }
 
 func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
@@ -51,8 +51,8 @@ func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
 	return all, err
 }
 
-// Where nobody knows what was sent, nothing is sent before it can no longer land. What is there
-// then may be another host's: it is kept, and never wins.
+// If it is unknown what was sent, nothing is sent before that can no longer land. Upstream's state may
+// then be another host's: it is kept, and never wins.
 func TestRestartWithUnknownMarks(t *testing.T) {
 	for name, host := range map[string]string{"without a fence": "", "fenced": "a.test"} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRestartWithUnknownMarks(t *testing.T) {
 	}
 }
 
-// A fence spends nothing of the quota, whatever comes of it.
+// A fence spends no quota, whatever its outcome.
 func TestAFenceSpendsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		day := quota.Limit{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}
@@ -135,7 +135,7 @@ func TestAFenceSpendsNoQuota(t *testing.T) {
 	})
 }
 
-// The state that a write overwrites is kept once, however often the write is tried.
+// The state that a write overwrites is kept once, however often the write is retried.
 func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.settledPut(key("k"), "base")
@@ -156,7 +156,7 @@ func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
 	})
 }
 
-// A write that upstream failed over may have arrived: the newer one does not lose against it.
+// A write that upstream failed over may have arrived: the newer one does not lose to it.
 func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 	for name, answer := range map[string]reply{
 		"failed over":  {status: 502, body: "<html>", applied: true},
@@ -176,7 +176,7 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 				})
 				r.put(key("k"), "first")
 				time.Sleep(linger + 3*r.latency/2)
-				r.put(key("k"), "second") // before the first one arrives, or is known to
+				r.put(key("k"), "second") // before the first one arrives, or is known to have arrived
 				r.settleWithin(2 * time.Minute)
 				r.wantHeld(key("k"), "second")
 				r.wantLetters()
@@ -185,7 +185,7 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 	}
 }
 
-// A write whose fence lasts into the next window is counted there, durably before it leaves.
+// A write whose fence lasts into the next window is counted there, durably before it is sent.
 func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allowed := quota.Limit{Writes: 100, Period: 10 * time.Second, MaxAge: time.Second}
@@ -222,8 +222,8 @@ func TestAFenceThatOutlastsTheWindow(t *testing.T) {
 	})
 }
 
-// Where a gateway's clock makes the Date of the answers, what other hosts write after this host's
-// first write counts all the same, and so it does when the gateway has changed.
+// If a gateway's clock makes the Date of the answers, other hosts' writes after this host's first write
+// still count, also after the gateway has changed.
 func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		for i, ahead := range []time.Duration{time.Hour, -time.Hour, 2 * time.Hour} {
@@ -244,8 +244,8 @@ func TestOtherHostsWritesBehindAGatewayWithAWrongClock(t *testing.T) {
 	})
 }
 
-// Upstream holds already what a write would leave, and has shown when that came to be: a listing
-// that shows the same is none of an older state.
+// Upstream already holds what a write would leave, and has shown since when. A listing that shows the
+// same is not of an older state.
 func TestWhatUpstreamHeldAlreadyIsNoOlderState(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
 		r.settledPut(key("k"), "base")
@@ -270,8 +270,8 @@ func TestWhatUpstreamHeldAlreadyIsNoOlderState(t *testing.T) {
 	})
 }
 
-// A write from before this host was in doubt about itself gives way to a state that may be later:
-// nobody knows yet by how much the clocks differ. Before that, the write would stay.
+// A write from before this host was doubted gives way to a state that may be later, while the clocks'
+// difference is unknown. Otherwise the write would win.
 func TestAnUncertainWriteFromBeforeADoubtGivesWay(t *testing.T) {
 	for doubted, want := range map[bool]letter{
 		false: {"superseded", true, journal.Put, "theirs", "mine"},

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Two hosts in front of one upstream, their clocks 5 s apart, one of them cut off for a while.
+// Two hosts share one upstream. Their clocks are 5 s apart, and one of them is cut off for a while.
 func TestTwoHosts(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { twoHosts(t, seed) })
@@ -32,7 +32,7 @@ func twoHosts(t *testing.T, seed uint64) {
 		hosts := []*rig{a, b}
 		hosts[r.IntN(2)].settledPut(key("k"), "base")
 		a.cutOff(true)
-		uncertain := 200 * time.Millisecond // when a write arrives upstream, and the estimate of the offset
+		uncertain := 200 * time.Millisecond // of when a write arrives upstream, and of the offset's estimate
 		last, at := map[*rig]string{}, map[*rig]time.Time{}
 		for n := range 1 + r.IntN(8) {
 			h := hosts[r.IntN(2)]
@@ -44,7 +44,7 @@ func twoHosts(t *testing.T, seed uint64) {
 		if r.IntN(3) == 0 {
 			restarted := a.reopen()
 			last[restarted], at[restarted] = last[a], at[a]
-			a, uncertain = restarted, 2600*time.Millisecond // only Dates tell the offset
+			a, uncertain = restarted, 2600*time.Millisecond // only Dates give the offset
 		}
 		a.cutOff(false)
 		a.settleWithin(2 * time.Minute)
@@ -63,7 +63,7 @@ func twoHosts(t *testing.T, seed uint64) {
 		if last[a] != "" && last[b] != "" && !slices.ContainsFunc(a.letters(), func(l letter) bool { return l.Value == last[loser] && l.Winner == value }) {
 			t.Errorf("%q has won; the loser, %q, is not among the dead letters: %+v", value, last[loser], a.letters())
 		}
-		for _, h := range []*rig{a, b} { // readers ask upstream when their copy is not fresh
+		for _, h := range []*rig{a, b} { // readers ask upstream if their copy is not fresh
 			v, err := h.client.Get(t.Context(), key("k"))
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ func numbered(i int) journal.Write {
 	return journal.Write{ID: journal.ID{Namespace: "ns", Key: fmt.Sprint(i)}, Seq: uint64(i) + 1, Op: journal.Put}
 }
 
-// The memory of what was confirmed lately is bounded, and the latest is in it.
+// The number of remembered confirmations is bounded, and the latest is among them.
 func TestConfirmedLatelyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := confirmedBy(time.Millisecond)
@@ -51,7 +51,7 @@ func TestConfirmedLatelyIsBounded(t *testing.T) {
 	})
 }
 
-// Upstream's confirmation of an entry stands for a fence for a moment.
+// Upstream's confirmation of an entry replaces a fence for a moment.
 func TestHowLongAConfirmationStands(t *testing.T) {
 	for _, row := range []struct{ linger, trip, stands time.Duration }{
 		{100 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond},
@@ -73,8 +73,8 @@ func TestHowLongAConfirmationStands(t *testing.T) {
 	}
 }
 
-// A confirmation that was under way while the process stood still, or when the daemon began to doubt
-// its identity, says nothing of the moment at which it is read.
+// A confirmation that was in flight while the process stopped, or when the daemon began to doubt its
+// identity, says nothing about the moment at which it is read.
 func TestConfirmationsThatTookLong(t *testing.T) {
 	for name, row := range map[string]struct {
 		took    time.Duration
@@ -100,13 +100,13 @@ func TestConfirmationsThatTookLong(t *testing.T) {
 	}
 }
 
-// Whichever of the clocks says that more time has passed is right.
+// apart believes the clock that shows more time.
 func TestApart(t *testing.T) {
 	now := time.Now()
 	for then, want := range map[time.Time]time.Duration{
 		now.Add(-time.Second):          time.Second,
-		now.Round(0).Add(-time.Minute): time.Minute, // by the wall clock only
-		now.Round(0).Add(time.Minute):  time.Minute, // it was set back
+		now.Round(0).Add(-time.Minute): time.Minute, // only by the wall clock
+		now.Round(0).Add(time.Minute):  time.Minute, // the wall clock was set back
 	} {
 		if got := apart(now, then); got != want {
 			t.Errorf("%v are between them, want %v", got, want)
@@ -114,7 +114,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// appended is a journal that keeps the last write.
+// appended is a journal that keeps only the last write.
 type appended struct {
 	Journal
 	last journal.NewWrite
@@ -125,8 +125,7 @@ func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
 	return journal.Write{}, nil
 }
 
-// A winner's copy has a time that can be shown and compared, also while nothing is known of the
-// clocks.
+// A winner's copy has a valid, comparable time, even if nothing is known of the clocks.
 func TestTheTimeOfAWinnersCopy(t *testing.T) {
 	j, s := &appended{}, newFences(&Options{Engine: inexact{}, Offset: fence.NewOffset()})
 	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {

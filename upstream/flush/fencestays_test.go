@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 17: what a fence was told counts, also where the writes of other entries have shown meanwhile that
-// upstream takes long, and the write would not have been compared by then.
+// contract 17: a fence's answer counts even if the writes of other entries have shown meanwhile that
+// upstream is slow, so that the write would no longer be compared.
 func TestAFenceThatHasAskedGoesByTheAnswer(t *testing.T) {
 	const slow, asking = 3700 * time.Millisecond, 1600 * time.Millisecond
 	fenced(t, func(t *testing.T, r *rig) {
@@ -44,7 +44,7 @@ func TestAFenceThatHasAskedGoesByTheAnswer(t *testing.T) {
 	})
 }
 
-// settledUrgently puts a value and lets it settle, whatever else is pending.
+// settledUrgently puts a value and waits until it settles, whatever else is pending.
 func (r *rig) settledUrgently(id journal.ID, value string) {
 	r.t.Helper()
 	w := r.put(id, value)

@@ -21,7 +21,7 @@ type watched struct {
 	reader *upstream.Reader
 }
 
-// watching runs a test on a flusher and a reader that share their health.
+// watching runs a test on a flusher and a reader that share a health.
 func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func watching(t *testing.T, test func(t *testing.T, w *watched)) {
 // read asks upstream, and ignores the answer.
 func (w *watched) read(k string) {
 	_, _ = w.reader.Get(w.t.Context(), key(k), true)
-	time.Sleep(time.Millisecond) // the fake, too, is done with it
+	time.Sleep(time.Millisecond) // until the fake, too, has finished
 }
 
 func (w *watched) wantState(state upstream.State, reason string) {
@@ -48,7 +48,7 @@ func (w *watched) wantState(state upstream.State, reason string) {
 
 var timeOfLine = regexp.MustCompile(`time=\S+ `)
 
-// wantLog wants the lines that were logged since the last time.
+// wantLog checks the lines logged since the last call.
 func (w *watched) wantLog(lines ...string) {
 	w.t.Helper()
 	got := timeOfLine.ReplaceAllString(w.log.take(), "")
@@ -63,8 +63,8 @@ const (
 	upLine       = "level=INFO msg=\"upstream is up again\" after="
 )
 
-// Contract 16: upstream is down if nothing goes through, though callers ask for one entry
-// only. If upstream itself says that it fails, it is degraded.
+// Contract 16: upstream is down if no request succeeds, even if callers ask for only one entry. If
+// upstream itself says that it fails, it is degraded.
 func TestOnePolledEntryShowsAnOutage(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer func(call) reply
@@ -108,8 +108,8 @@ func TestOnePolledEntryShowsAnOutage(t *testing.T) {
 	}
 }
 
-// The log has one line when the state changes, one with the counts when upstream is back,
-// and none in between.
+// The log has one line when the state changes, one with the counts when upstream is back, and none in
+// between.
 func TestAnOutageIsTwoLinesOfTheLog(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		w.down = true
@@ -131,7 +131,7 @@ func TestAnOutageIsTwoLinesOfTheLog(t *testing.T) {
 	})
 }
 
-// A request that fails and then goes well is not logged.
+// A single failure followed by a success is not logged.
 func TestABlipIsNotLogged(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		failures := 0
@@ -149,7 +149,7 @@ func TestABlipIsNotLogged(t *testing.T) {
 	})
 }
 
-// Reads fail and writes do not: upstream is not down, and the state says what fails.
+// If reads fail and writes succeed, upstream is not down, and the state says what fails.
 func TestOneKindOfRequestsFails(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		w.answer = func(c call) reply {
@@ -172,13 +172,13 @@ func TestOneKindOfRequestsFails(t *testing.T) {
 		}
 		w.set(func(f *fake) { f.answer = nil })
 		w.put(key("last"), "v")
-		time.Sleep(5 * time.Minute) // nobody reads
+		time.Sleep(5 * time.Minute) // no reads
 		w.wantState(upstream.Up, "")
 	})
 }
 
-// Contract 16: a sick entry degrades upstream, though others go through, and the log has
-// one line of it.
+// Contract 16: a sick entry degrades upstream, even if others succeed, and the log has one line about
+// it.
 func TestASickEntryDegrades(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		w.answer = func(c call) reply {
@@ -204,7 +204,7 @@ func TestASickEntryDegrades(t *testing.T) {
 	})
 }
 
-// Writes go down while the reads of one entry fail: the reason is that of the outage.
+// If writes go down while the reads of one entry fail, the reason is the outage's.
 func TestTheReasonOfAnOutageIsNoEntrys(t *testing.T) {
 	watching(t, func(t *testing.T, w *watched) {
 		down := false

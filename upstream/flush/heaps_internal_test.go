@@ -21,8 +21,7 @@ func (n *number) before(other *number) bool {
 
 func (n *number) placed(index int) { n.index = index }
 
-// A heap gives its elements back in order, after many have moved in it and
-// left its middle.
+// A heap returns its elements in order, after many have moved in it or were removed from its middle.
 func TestHeap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var h heapOf[*number]
@@ -51,7 +50,7 @@ func TestHeap(t *testing.T) {
 	wantOrder(t, &h)
 }
 
-// wantOrder takes all elements out of a heap, which has to give the least one each time.
+// wantOrder removes all elements of a heap, and checks that each is the least.
 func wantOrder(t *testing.T, h *heapOf[*number]) {
 	t.Helper()
 	last := -1
@@ -64,8 +63,8 @@ func wantOrder(t *testing.T, h *heapOf[*number]) {
 	}
 }
 
-// A heap all of whose elements have changed is in order again after a few comparisons an
-// element, however many there are.
+// If all elements of a heap have changed, restoring the order takes a few comparisons per element,
+// however many there are.
 func TestARebuiltHeapIsInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	compared := 0
@@ -90,7 +89,7 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 	}
 }
 
-// A queue whose failed tasks are tried at once takes no memory for that, as the lock is held.
+// tryNow allocates nothing for the failed tasks of a queue, because the lock is held.
 func TestTryNowTakesNoMemory(t *testing.T) {
 	q := &queue{index: -1}
 	for i := range 3000 {

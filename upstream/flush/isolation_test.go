@@ -13,8 +13,8 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// Of 50 namespaces, upstream answers one 429 for an hour, another 500 and a third 400. The
-// writes of the others go out as if nothing were the matter.
+// Of 50 namespaces, upstream answers one with 429 for an hour, another with 500 and a third with 400.
+// The writes of the others are sent as usual.
 func TestSickNamespacesDelayNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		statuses := map[string]int{"ns0": 429, "ns1": 500, "ns2": 400}
@@ -34,7 +34,7 @@ func TestSickNamespacesDelayNoOther(t *testing.T) {
 					written = append(written, id)
 				}
 			}
-			// 47 writes are four rounds of the 14 requests at a time.
+			// 47 writes are four rounds of 14 requests in flight.
 			time.Sleep(linger + 4*r.latency)
 			for _, id := range written {
 				if got, _ := r.holds(id); got != fmt.Sprint(i) {
@@ -49,8 +49,8 @@ func TestSickNamespacesDelayNoOther(t *testing.T) {
 	})
 }
 
-// A backlog goes upstream about as fast as the slots allow, that of one namespace as that of
-// many, and whether or not the round trips are alike.
+// A backlog goes upstream about as fast as the slots allow, from one namespace or many, and with equal
+// or varying round trips.
 func TestADrainTakesLittleMoreThanItMust(t *testing.T) {
 	jittery := takes(25*time.Millisecond, 75*time.Millisecond)
 	for _, row := range []struct {
@@ -59,7 +59,7 @@ func TestADrainTakesLittleMoreThanItMust(t *testing.T) {
 		namespaces int
 		entries    int
 		answer     func(call) reply
-		most       float64 // times the ideal; a short backlog is over before the window has settled
+		most       float64 // times the ideal; a short backlog ends before the window has settled
 	}{
 		{"steady", false, 1, 10_000, nil, 1.2}, {"steady", false, 25, 2500, nil, 1.3},
 		{"jittery", false, 1, 2500, jittery, 1.3}, {"jittery", false, 2, 2500, jittery, 1.3},

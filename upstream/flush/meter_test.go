@@ -19,11 +19,11 @@ import (
 
 const day = 24 * time.Hour
 
-// meter is an upstream that takes so many writes of a namespace within each period.
+// meter is an upstream that accepts a number of writes of a namespace in each period.
 type meter struct {
 	limit  int
 	period time.Duration
-	silent bool // it does not say when to come back
+	silent bool // it sends no Retry-After
 
 	mu      sync.Mutex
 	taken   map[string]int // by namespace and window
@@ -50,7 +50,7 @@ func (m *meter) answer(c call) reply {
 	return throttled(strconv.Itoa(int((rest + time.Second - 1) / time.Second)))
 }
 
-// sum is what upstream has taken of a namespace in all windows, and refused of all.
+// sum returns what upstream accepted from a namespace in all windows, and what it refused in total.
 func (m *meter) sum(namespace string) (taken, refused int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,8 +62,8 @@ func (m *meter) sum(namespace string) (taken, refused int) {
 	return taken, m.refused
 }
 
-// metered runs a test in virtual time, with an upstream that counts writes and a daemon that
-// knows of it. The test begins with a window.
+// metered runs a test in virtual time, with an upstream that counts writes and a daemon that knows the
+// limit. The test begins with a window.
 func metered(t *testing.T, limit quota.Limit, test func(t *testing.T, r *rig, m *meter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,10 +79,10 @@ func sleepUntilNext(period time.Duration) {
 	time.Sleep(period - time.Duration(time.Now().UnixNano()%int64(period)))
 }
 
-// report is a namespace's budget.
+// report returns a namespace's budget.
 func (r *rig) report(namespace string) quota.Report { return r.quotas.Reports()[namespace] }
 
-// agent is when which value of a key was written, for a day.
+// agent records when each value of a key was written, for a day.
 type agent struct{ written map[string][]time.Time }
 
 // live writes n values of some keys over a day, in bursts and between them.
@@ -92,7 +92,7 @@ func (a *agent) live(r *rig, namespace string, n, keys int, random *rand.Rand) {
 	for range n / 2 { // one after the other, at any time
 		at = append(at, time.Duration(random.Int64N(int64(day))))
 	}
-	for range bursts { // of some seconds each
+	for range bursts { // some seconds each
 		begins := random.Int64N(int64(day - time.Minute))
 		for range n / 2 / bursts {
 			at = append(at, time.Duration(begins+random.Int64N(int64(20*time.Second))))
@@ -111,7 +111,7 @@ func (a *agent) live(r *rig, namespace string, n, keys int, random *rand.Rand) {
 	}
 }
 
-// ages are how long each write took until upstream had it, or a newer one to its key.
+// ages returns how long each write took until upstream had it, or a newer one of its key.
 func (a *agent) ages(t *testing.T, r *rig, namespace string) (ages []time.Duration) {
 	t.Helper()
 	had := make(map[string]int)

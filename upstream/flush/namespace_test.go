@@ -52,8 +52,8 @@ func TestRetryAfterIsHonouredExactly(t *testing.T) {
 	}
 }
 
-// TestThrottlingOutlivesRequestsUnderWay: upstream throttles the first of some requests at
-// once, and then lets one in and asks another for a shorter wait.
+// TestThrottlingOutlivesRequestsUnderWay: upstream throttles the first of several requests at once, and
+// then accepts one and asks another for a shorter wait.
 func TestThrottlingOutlivesRequestsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -170,7 +170,7 @@ func TestDeadLetterInAPausedNamespaceLetsTheOthersGo(t *testing.T) {
 	})
 }
 
-// The outcomes of a write in [verdictRows].
+// Outcomes of a write in [verdictRows].
 const again, later, paused, dead = "again", "again, and in doubt", "paused", "dead"
 
 const (
@@ -284,7 +284,7 @@ func wantBecome(t *testing.T, want, got string) {
 	}
 }
 
-// became returns the outcome of a write; empty if the write is sent again.
+// became returns the outcome of a write; empty if the write is retried.
 func became(r *rig) string {
 	switch {
 	case r.flusher.Paused("ns") != "":

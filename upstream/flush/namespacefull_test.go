@@ -15,8 +15,8 @@ func says(status int, sentence string) reply {
 	return reply{status: status, body: fmt.Sprintf(`{"detail":%q}`, sentence)}
 }
 
-// A write that upstream refuses with 413, as its namespace is full, is a dead letter, and the
-// sizes learn of it when it no longer counts.
+// If upstream refuses a write with 413 because its namespace is full, the write becomes a dead letter.
+// OnNamespaceFull is called when the write no longer counts.
 func TestARefusalForAFullNamespaceIsPassedOn(t *testing.T) {
 	for sentence, full := range map[string]bool{
 		"Namespace storage limit exceeded (50MB).": true,
@@ -42,8 +42,8 @@ func TestARefusalForAFullNamespaceIsPassedOn(t *testing.T) {
 	}
 }
 
-// A 507 about the namespace pauses the namespace and nothing else: upstream is well. Its writes
-// stay, and a delete goes first when it is tried again, as it makes room.
+// A 507 about the namespace pauses only the namespace: upstream is healthy. Its writes stay, and a
+// delete is tried first, because it makes room.
 func TestAFullNamespaceWaitsAndHoldsUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -81,8 +81,7 @@ func TestAFullNamespaceWaitsAndHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A 507 that is about upstream's own disk, or about a request that stores nothing, is an
-// upstream that is unwell.
+// A 507 about upstream's own disk, or for a request that stores nothing, is a failure of upstream.
 func TestAFullUpstreamIsUnwell(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply {
@@ -99,7 +98,7 @@ func TestAFullUpstreamIsUnwell(t *testing.T) {
 	})
 }
 
-// calledFull is what OnNamespaceFull was called with.
+// calledFull returns the calls of OnNamespaceFull.
 func (r *rig) calledFull() (calls []string) {
 	for len(r.full) > 0 {
 		calls = append(calls, <-r.full)

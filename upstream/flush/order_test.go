@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// wantOldestFirst expects upstream to have got the last write of each entry about in the order of
-// those writes: as many requests as are under way at a time may overtake each other. So may the
-// probes that find upstream back after an outage.
+// wantOldestFirst checks that upstream got the last write of each entry roughly in the order of those
+// writes. Requests in flight together may overtake each other, and so may the probes that find upstream
+// back after an outage.
 func wantOldestFirst(t *testing.T, r *rig, want []string, probes int) {
 	t.Helper()
 	var got []string
@@ -27,18 +27,17 @@ func wantOldestFirst(t *testing.T, r *rig, want []string, probes int) {
 	}
 }
 
-// A backlog goes upstream oldest first: written at once, in an outage, before a restart, or
-// flushed.
+// A backlog goes upstream oldest first: written at once, in an outage, before a restart, or flushed.
 func TestABacklogIsSentOldestFirst(t *testing.T) {
 	const n = 105
 	written := func(r *rig) (keys []string) {
 		for i := range n {
-			k := fmt.Sprint((i * 37) % n) // no order of names
+			k := fmt.Sprint((i * 37) % n) // not in the order of names
 			keys = append(keys, k)
 			r.put(key(k), "v")
 			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		}
-		for _, k := range []string{keys[3], keys[50]} { // and some are written again
+		for _, k := range []string{keys[3], keys[50]} { // some are written again
 			keys = append(slices.DeleteFunc(keys, func(other string) bool { return other == k }), k)
 			r.put(key(k), "again")
 		}
@@ -91,7 +90,7 @@ func TestABacklogIsSentOldestFirst(t *testing.T) {
 	}
 }
 
-// So does a longer one, of which nobody looks for the oldest write.
+// A longer backlog also goes oldest first, without a search for the oldest write.
 func TestALongBacklogIsSentOldestFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var keys []string
@@ -104,7 +103,7 @@ func TestALongBacklogIsSentOldestFirst(t *testing.T) {
 	})
 }
 
-// An entry that fails waits for its backoff, and those behind it need not wait.
+// An entry that fails waits for its backoff, and later entries do not wait for it.
 func TestASickEntryIsOvertaken(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

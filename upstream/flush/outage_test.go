@@ -24,7 +24,7 @@ func TestOneProbeAtATimeWhileDown(t *testing.T) {
 				for i := range 300 {
 					r.put(journal.ID{Namespace: fmt.Sprint("ns", i%3), Key: fmt.Sprint(i)}, "v")
 				}
-				time.Sleep(time.Minute) // the requests that were under way when it went down have ended
+				time.Sleep(time.Minute) // the requests in flight at the beginning of the outage have ended
 				r.set(func(f *fake) { f.peak, f.calls, f.dials = 0, nil, nil })
 				time.Sleep(time.Hour)
 				wantProbes(t, r, time.Hour)
@@ -33,7 +33,7 @@ func TestOneProbeAtATimeWhileDown(t *testing.T) {
 	}
 }
 
-// probeMax is the longest wait between two probes, and so backoffMax has no say here.
+// probeMax is the longest wait between two probes; backoffMax does not apply here.
 const probeMax = 4 * time.Second
 
 func wantProbes(t *testing.T, r *rig, d time.Duration) {
@@ -80,7 +80,7 @@ func TestBackoffGrowsWithJitterForEver(t *testing.T) {
 			}
 			want = min(2*want, probeMax*2/3)
 		}
-		if len(r.dials) < 12*60*15/flush.Fewer { // and it did not give up
+		if len(r.dials) < 12*60*15/flush.Fewer { // it did not give up
 			t.Errorf("%d attempts in half a day", len(r.dials))
 		}
 	})
@@ -132,8 +132,8 @@ func TestRecoveryRampsUp(t *testing.T) {
 	})
 }
 
-// TestSickEntriesHoldUpNoOther has entries that always fail, one way or another, in
-// front of a healthy upstream.
+// TestSickEntriesHoldUpNoOther has entries that always fail, in different ways, with a healthy
+// upstream.
 func TestSickEntriesHoldUpNoOther(t *testing.T) {
 	for name, sick := range map[string]reply{
 		"failing":  {status: 500, body: "oops"},
@@ -164,8 +164,8 @@ func TestSickEntriesHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// steady writes now and then for hours and wants every write upstream soon, but for
-// a few from before it was clear which entries are sick.
+// steady writes now and then for hours and expects every write upstream soon, except for a few from
+// before the sick entries were known.
 func steady(t *testing.T, r *rig) {
 	t.Helper()
 	late := 0
@@ -202,7 +202,7 @@ func TestSickEntryDoesNotSlowOthers(t *testing.T) {
 				slow++
 			}
 		}
-		if slow > 60 { // at most one outage, of at most a backoff
+		if slow > 60 { // at most one outage of at most one backoff
 			t.Errorf("%d of 2,000 healthy writes were held up", slow)
 		}
 	})

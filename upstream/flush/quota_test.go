@@ -16,8 +16,8 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// A day of 20,000 writes to 40 keys takes no more than the 1,000 requests that upstream allows,
-// and upstream refuses none. A quiet namespace beside it is not slower for that.
+// A day of 20,000 writes to 40 keys takes at most the 1,000 requests that upstream allows, and upstream
+// refuses none. A quiet namespace beside it is not slowed down.
 func TestAQuotaLastsTheDay(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		busy, quiet := &agent{make(map[string][]time.Time)}, &agent{make(map[string][]time.Time)}
@@ -54,7 +54,7 @@ func TestAQuotaLastsTheDay(t *testing.T) {
 	})
 }
 
-// An ample quota is as good as none: what one agent writes goes out after the linger.
+// An ample quota has no effect: one agent's writes are sent after the linger.
 func TestAnAmpleQuotaDelaysNothing(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		a := &agent{make(map[string][]time.Time)}
@@ -85,8 +85,8 @@ func busyUntilSpread(t *testing.T, r *rig) {
 	}
 }
 
-// While the writes of a namespace are spread, there is a reserve for deletes and for writes for
-// which a caller waits; a flush may take all that is left, and no more.
+// While the writes of a namespace are spread, deletes and writes that a caller waits for have a
+// reserve. A flush may use all that is left, and no more.
 func TestWhoNeedsNotWaitForTheQuota(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		busyUntilSpread(t, r)
@@ -106,7 +106,7 @@ func TestWhoNeedsNotWaitForTheQuota(t *testing.T) {
 		if has(r, key("plain")) {
 			t.Error("a plain write took part of the reserve")
 		}
-		// The reserve is used up: who awaits a write waits for its turn.
+		// The reserve is used up: an awaited write waits for its turn.
 		w := r.put(key("awaited"), "more")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -143,7 +143,8 @@ func has(r *rig, id journal.ID) bool {
 	return ok
 }
 
-// A drain at shutdown may take what is left, and gives up when it has: the rest is kept.
+// A drain at shutdown may use what is left of the quota, and then gives up: the rest stays in the
+// journal.
 func TestADrainKeepsToTheQuota(t *testing.T) {
 	metered(t, quota.Limit{Writes: 50, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, m *meter) {
 		r.putMany("ns", 80)
@@ -163,7 +164,7 @@ func TestADrainKeepsToTheQuota(t *testing.T) {
 	})
 }
 
-// The count survives a restart to the request, and a crash to the lease.
+// A restart preserves the exact count, and a crash loses at most a lease.
 func TestTheCountOutlivesTheProcess(t *testing.T) {
 	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
 	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
@@ -177,7 +178,7 @@ func TestTheCountOutlivesTheProcess(t *testing.T) {
 		if used := r.report("ns").Used; used != 300 {
 			t.Errorf("after a restart, %d are used", used)
 		}
-		for life := range 8 { // each ends amid a lease, and sends all that it may
+		for life := range 8 { // each ends within a lease, and sends all that it may
 			r.putMany("ns", 110)
 			flushNow(t, r, "", time.Minute)
 			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
@@ -199,8 +200,8 @@ func TestTheCountOutlivesTheProcess(t *testing.T) {
 	})
 }
 
-// Of two daemons that write to one namespace, neither knows of the other. Each waits after the
-// first refusal for as long as upstream says.
+// Two daemons write to one namespace without knowing of each other. Each waits after the first refusal
+// as long as upstream says.
 func TestTwoDaemonsOfOneQuotaWaitAfterARefusal(t *testing.T) {
 	limit := quota.Limit{Writes: 200, Period: time.Hour, MaxAge: time.Minute}
 	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
@@ -229,8 +230,8 @@ func TestTwoDaemonsOfOneQuotaWaitAfterARefusal(t *testing.T) {
 	})
 }
 
-// An upstream that has taken less than the quota says so once, and is left alone for as long as it
-// has said. The next window begins with the whole quota.
+// An upstream that accepts less than the quota refuses once, and gets no request for as long as it has
+// said. The next window begins with the whole quota.
 func TestARefusalIsBelieved(t *testing.T) {
 	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
 	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
@@ -253,8 +254,8 @@ func TestARefusalIsBelieved(t *testing.T) {
 	})
 }
 
-// After a wait that ends within the window, the count goes on. An upstream that names no time is
-// tried seldom.
+// After a wait that ends within the window, the count continues. If upstream names no time, it is
+// retried rarely.
 func TestARefusalThatEndsSoon(t *testing.T) {
 	limit := quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
 	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
@@ -283,7 +284,7 @@ func TestARefusalThatEndsSoon(t *testing.T) {
 	})
 }
 
-// A read that is answered 429 says nothing of the writes that are left.
+// A 429 to a read says nothing about the quota for writes.
 func TestARefusedReadLeavesTheQuota(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		refused := 0
@@ -332,7 +333,7 @@ func TestWhatCountsForTheQuota(t *testing.T) {
 	}
 }
 
-// A request that is under way when a window ends may count in the next.
+// A request in flight when a window ends may count in the next.
 func TestARequestBetweenTwoWindows(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: time.Hour}, func(t *testing.T, r *rig, _ *meter) {
 		r.put(key("early"), "v")
@@ -349,18 +350,19 @@ func TestARequestBetweenTwoWindows(t *testing.T) {
 	})
 }
 
-// A quota that is raised while its namespace waits lets it go, at once if the flusher is told.
+// If a quota is raised while its namespace waits, the namespace may send, at once if the flusher is
+// told.
 func TestAnotherQuota(t *testing.T) {
 	limit := quota.Limit{Writes: 20, Period: day, MaxAge: 15 * time.Minute}
 	metered(t, limit, func(t *testing.T, r *rig, m *meter) {
 		m.limit = 1000
-		r.settleWithin(time.Second) // the journal is read
+		r.settleWithin(time.Second) // the journal has been read
 		r.stop()
 		var mu sync.Mutex
 		*r = *newRigWithin(t, r.fake, r.fs, func(string) quota.Limit { mu.Lock(); defer mu.Unlock(); return limit })
 		r.putMany("ns", 200)
 		flushNow(t, r, "", time.Minute)
-		time.Sleep(20 * time.Second) // the flusher looks by itself every minute
+		time.Sleep(20 * time.Second) // the flusher checks every minute by itself
 		if taken, _ := m.sum("ns"); taken != 20 {
 			t.Errorf("upstream has taken %d", taken)
 		}
@@ -379,7 +381,7 @@ func TestAnotherQuota(t *testing.T) {
 	})
 }
 
-// What a namespace has saved, and what is left of its reserve, outlive the process.
+// A restart preserves what a namespace has saved, and what is left of its reserve.
 func TestSavingsAndTheReserveOutliveTheProcess(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		busyUntilSpread(t, r)
@@ -401,20 +403,20 @@ func TestSavingsAndTheReserveOutliveTheProcess(t *testing.T) {
 		if got := r.report("ns"); was.Saved == 0 || got.Saved != was.Saved || got.Used != was.Used {
 			t.Errorf("after a restart %+v, before it %+v", got, was)
 		}
-		awaits(50) // goes at once: nobody knows when the last write went
+		awaits(50) // is sent at once: the time of the last write is unknown
 		if awaits(51) {
 			t.Error("the reserve is full again after a restart")
 		}
 	})
 }
 
-// A write that upstream has taken is not saved by the next one, though it may have to be read
-// back yet; one that was never sent is.
+// A write that upstream has accepted is not saved by the next one, even if it still has to be read
+// back. A write that was never sent is.
 func TestAWriteInDoubtIsNotSaved(t *testing.T) {
 	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
 		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.write() && c.n == 0} } })
 		r.put(key("k"), "hangs")
-		r.put(key("k"), "unsent") // in the place of the first, which has not gone yet
+		r.put(key("k"), "unsent") // replaces the first, which was not sent yet
 		r.within(time.Minute, "upstream holds it, in doubt", func() bool {
 			why, _ := r.flusher.EntryWaits(key("k"))
 			return strings.HasPrefix(why, "in doubt: upstream has confirmed it")
@@ -424,7 +426,7 @@ func TestAWriteInDoubtIsNotSaved(t *testing.T) {
 				t.Errorf("%d are saved, want %d", got, want)
 			}
 			r.put(key("k"), fmt.Sprint(i))
-			if i == 0 { // it takes the place of nothing that was not sent
+			if i == 0 { // it replaces no unsent write
 				r.put(key("k"), "again")
 			}
 		}

@@ -2,6 +2,6 @@
 
 package flush
 
-// Fewer divides the numbers of lives, of writes and of hours of some tests. The race detector makes them
-// ten times as long. It looks for races and not for outcomes: a few lives have them all.
+// Fewer divides the numbers of runs, writes and hours of some tests. The race detector makes them ten
+// times as slow; it looks for races, not outcomes, and a few runs contain them all.
 const Fewer = 8

@@ -31,7 +31,7 @@ func readers(t *testing.T, test func(t *testing.T, f *fake, r *upstream.Reader))
 	})
 }
 
-// Contract 9, however the backoffs fall out.
+// Contract 9, with any backoffs.
 func TestReadsWaitOutABlip(t *testing.T) {
 	for range 50 {
 		readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
@@ -63,8 +63,8 @@ func TestReadsOfAnOutageAreAnsweredAtOnceLater(t *testing.T) {
 	})
 }
 
-// TestOneReadAtATimeProbes: reads that were under way when upstream went down end
-// while a probe is under way, and let no second one go.
+// TestOneReadAtATimeProbes: reads that were in flight when upstream went down end during a probe, and
+// must not start a second one.
 func TestOneReadAtATimeProbes(t *testing.T) {
 	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.answer = func(call) reply { return reply{hang: true} }
@@ -79,7 +79,7 @@ func TestOneReadAtATimeProbes(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(2*timeout + 2*time.Second) // all of the first are over
+		time.Sleep(2*timeout + 2*time.Second) // all of the first have ended
 		f.set(func(f *fake) { f.peak = f.running })
 		time.Sleep(10 * time.Minute)
 		f.set(func(f *fake) {
@@ -103,7 +103,7 @@ func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
 		if _, err := r.Get(ctx, key("k"), false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(time.Millisecond) // upstream notices that the caller has left
+		time.Sleep(time.Millisecond) // until upstream notices that the caller has left
 		f.set(func(f *fake) { f.answer = nil })
 		if o, err := r.Get(t.Context(), key("k"), false); err != nil || o == nil {
 			t.Errorf("got %v, %v, want the entry", o, err)
@@ -111,8 +111,8 @@ func TestCallerWhoLeavesHandsTheProbeBack(t *testing.T) {
 	})
 }
 
-// TestRefusedReads: a caller is given upstream's own answer about the request, and no
-// other. A 404 that is not about the entry would be taken for its absence (contract 9).
+// TestRefusedReads: a caller gets upstream's own answer about the request, and no other. A 404 that is
+// not about the entry would look like its absence (contract 9).
 func TestRefusedReads(t *testing.T) {
 	long := `{"detail":"` + strings.Repeat("x", 64<<10) + `"}`
 	for name, row := range map[string]struct {
@@ -160,8 +160,7 @@ func TestRefusedReads(t *testing.T) {
 	}
 }
 
-// The reader forgets refused reads when upstream answers one, and when nobody has asked for
-// long.
+// The reader forgets refused reads when upstream answers one, and after a long time without reads.
 func TestRefusedReadsAreForgotten(t *testing.T) {
 	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		refuse := func(in string) {

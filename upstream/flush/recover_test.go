@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// A confirmed write lets reads go: after a flush has gone through, no read is turned
-// away for an outage that is over.
+// A confirmed write unblocks reads: after a successful flush, no read is turned away because of an
+// outage that is over.
 func TestConfirmedWriteLetsReadsGo(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		reader := upstream.NewReader(upstream.ReaderOptions{

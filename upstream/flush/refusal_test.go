@@ -14,9 +14,8 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// Somebody who speaks in BotWire's name refuses everything: a few writes become dead
-// letters, then the namespace waits, and says so. The first write that upstream takes ends
-// the pause.
+// Something that imitates BotWire refuses everything: a few writes become dead letters, and then the
+// namespace waits and says so. The first write that upstream accepts ends the pause.
 func TestARunOfRefusalsPausesTheNamespace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply { return detail(400) }
@@ -43,8 +42,8 @@ func TestARunOfRefusalsPausesTheNamespace(t *testing.T) {
 	})
 }
 
-// Refused writes hold up no others: the flusher tries another write of a paused namespace
-// each time. A write that upstream refuses for an hour becomes a dead letter after all.
+// Refused writes do not block others: the flusher tries another write of a paused namespace each time.
+// A write that upstream refuses for an hour becomes a dead letter after all.
 func TestRefusedWritesHoldUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -70,8 +69,8 @@ func TestRefusedWritesHoldUpNoOther(t *testing.T) {
 	})
 }
 
-// Upstream refuses one write after another, and the agent writes no faster than upstream
-// answers: the count does not depend on how many writes are pending.
+// Upstream refuses one write after another, and the agent writes no faster than upstream answers: the
+// count does not depend on the number of pending writes.
 func TestARunOfRefusalsIsCountedAcrossWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply { return detail(400) }
@@ -85,8 +84,7 @@ func TestARunOfRefusalsIsCountedAcrossWrites(t *testing.T) {
 	})
 }
 
-// A refused write that a newer one has superseded leaves no dead letter, and is not
-// counted as one.
+// A refused write that a newer one has superseded leaves no dead letter, and is not counted as one.
 func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
@@ -97,7 +95,7 @@ func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 			return reply{}
 		}
 		bad := r.put(key("k"), "bad")
-		time.Sleep(linger + 100*time.Millisecond) // under way
+		time.Sleep(linger + 100*time.Millisecond) // in flight
 		awaited := make(chan bool, 1)
 		go func() { awaited <- r.flusher.Await(t.Context(), bad.ID, bad.Seq) }()
 		go func() {
@@ -117,7 +115,7 @@ func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 	})
 }
 
-// A write that may have arrived stays marked, though a later attempt was not sent.
+// A write that may have arrived stays marked, even if a later attempt was not sent.
 func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply {
@@ -127,7 +125,7 @@ func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 		time.Sleep(linger + 60*time.Millisecond)
 		r.set(func(f *fake) { f.down = true })
 		time.Sleep(time.Minute)
-		r.put(key("other"), "v") // a mark is taken back with the next change of the journal
+		r.put(key("other"), "v") // a mark is removed with the next change of the journal
 		doubts, err := r.journal.InDoubt()
 		want := []journal.Doubtful{{ID: key("k"), Contents: []journal.Content{journal.ContentOf(journal.Put, "v")}}}
 		if diff := cmp.Diff(want, doubts); diff != "" || err != nil {
@@ -136,7 +134,7 @@ func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
 	})
 }
 
-// A read-back that upstream refuses for good says nothing of its health.
+// A read-back that upstream permanently refuses does not affect its health.
 func TestARefusedReadBackIsNoOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

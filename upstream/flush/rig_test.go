@@ -34,7 +34,7 @@ const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 30 * time.Second
 	concurrency    = 16
-	mostWrites     = 14 // of them; the others are kept for reads
+	mostWrites     = 14 // of concurrency; the others are reserved for reads
 	diskReserve    = 64 << 20
 )
 
@@ -49,22 +49,22 @@ type rig struct {
 	health  *upstream.Health
 	slots   *limit.Slots
 	linger  atomic.Int64 // in nanoseconds
-	settled []uint64     // what OnSettled was called with, to be read after stop
+	settled []uint64     // writes passed to OnSettled, to be read after stop
 	log     *logged
-	full    chan string                        // what OnNamespaceFull was called with, and what was known then
+	full    chan string                        // calls of OnNamespaceFull, with what was known then
 	quota   func(namespace string) quota.Limit // nil: there are none
 	quotas  *quota.Quotas
-	fenced  string // the host's name, if it has fences; else empty
+	fenced  string // the host's name if it has fences; otherwise empty
 	offset  *fence.Offset
-	// forgetful has the journal not tell what was sent before it was opened.
+	// forgetful makes the journal hide what was sent before it was opened.
 	forgetful bool
-	fences    map[string]int // how many have ended how, to be read after stop
-	asked     int            // how many requests they have made
-	// openRig adds these; each may be nil.
+	fences    map[string]int // number by outcome, to be read after stop
+	asked     int            // number of their requests
+	// openRig applies these; each may be nil.
 	adjust  func(*flush.Options)
-	changed func(journal.Change) // hears of each change, after the flusher
+	changed func(journal.Change) // called for each change, after the flusher
 	onState func(upstream.Report)
-	stop    func() // idempotent; as in a shutdown, but without a drain
+	stop    func() // idempotent; like a shutdown without a drain
 }
 
 // bubble runs a test in virtual time.
@@ -81,13 +81,13 @@ func newRig(t testing.TB, f *fake, fs vfs.FS) *rig {
 	return newRigWithin(t, f, fs, nil)
 }
 
-// newRigWithin is newRig for namespaces with quotas.
+// newRigWithin does the same as newRig, with quotas.
 func newRigWithin(t testing.TB, f *fake, fs vfs.FS, allowed func(string) quota.Limit, change ...func(*journal.Options)) *rig {
 	t.Helper()
 	return openRig(&rig{fake: f, t: t, fs: fs, quota: allowed}, change...)
 }
 
-// newFencedRig is newRig for one of several hosts, which has fences.
+// newFencedRig does the same as newRig for one of several hosts, with fences.
 func newFencedRig(t testing.TB, f *fake, fs vfs.FS, host string) *rig {
 	t.Helper()
 	return openRig(&rig{fake: f, t: t, fs: fs, fenced: host})
@@ -100,7 +100,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout, r.offset)
 	r.slots, r.log, r.full = limit.NewSlots(concurrency), &logged{}, make(chan string, 1000)
 	r.linger.Store(int64(linger))
-	var mu sync.Mutex // for settled: writes settle at the same time
+	var mu sync.Mutex // for settled: writes settle concurrently
 	var err error
 	opts := journal.Options{
 		Dir: "journal", FS: fs, DiskReserve: diskReserve,
@@ -164,7 +164,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 
 // logged is the log of a flusher and of the health.
 type logged struct {
-	stall func(line string) // called before a line is taken; may be nil
+	stall func(line string) // called before a line is stored; may be nil
 	mu    sync.Mutex
 	text  strings.Builder
 }
@@ -178,7 +178,7 @@ func (l *logged) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// take returns the log since the last time.
+// take returns the log since the last call.
 func (l *logged) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +187,7 @@ func (l *logged) take() string {
 	return text
 }
 
-// lines counts the lines that contain something.
+// lines counts the lines that contain part.
 func (l *logged) lines(part string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,7 +239,7 @@ func (r *rig) put(id journal.ID, value string) journal.Write {
 	return r.append(journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)})
 }
 
-// putMany writes n entries of a namespace, one after the other. Their keys are "0" to n-1.
+// putMany writes n entries of a namespace, one after the other, with the keys "0" to n-1.
 func (r *rig) putMany(namespace string, n int) {
 	r.t.Helper()
 	for i := range n {
@@ -272,7 +272,7 @@ func (r *rig) settleWithin(d time.Duration) {
 	r.within(d, "nothing is pending", func() bool { return r.pending() == 0 })
 }
 
-// within lets virtual time pass until something is so.
+// within lets virtual time pass until is returns true.
 func (r *rig) within(d time.Duration, what string, is func() bool) {
 	r.t.Helper()
 	step := max(10*time.Millisecond, d/10000)

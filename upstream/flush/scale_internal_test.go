@@ -16,14 +16,13 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// many is how many entries are pending in the tests of this file, and aMillion in its benchmarks.
+// many is the number of pending entries in the tests of this file, and aMillion in its benchmarks.
 const (
 	many     = 200_000 / Fewer
 	aMillion = 1_000_000
 )
 
-// announced returns a flusher that is not run, to which n writes were announced, spread
-// over some namespaces.
+// announced returns a flusher that does not run, with n announced writes spread over some namespaces.
 func announced(tb testing.TB, n, namespaces int) *Flusher {
 	tb.Helper()
 	logger := slog.New(slog.DiscardHandler)
@@ -44,12 +43,12 @@ func change(i, namespaces int) journal.Change {
 	return journal.Change{ID: id, Seq: uint64(i + 1), Written: true}
 }
 
-// inexact is an engine that is asked for no more than that.
+// inexact is an engine that only implements Exact.
 type inexact struct{ upstream.Engine }
 
 func (inexact) Exact() bool { return false }
 
-// rebuiltJournal is a journal of which only the end of its rebuild is asked.
+// rebuiltJournal is a journal that only implements Rebuilt.
 type rebuiltJournal struct{ Journal }
 
 func (rebuiltJournal) Rebuilt() <-chan struct{} {
@@ -67,7 +66,7 @@ var inDoubt = sync.OnceValue(func() (entries []journal.Doubtful) {
 	return entries
 })
 
-// A million pending entries fit in little memory, in the schedule as anywhere.
+// A million pending entries fit in little memory.
 func TestATaskIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(task{}); size > 80 {
 		t.Errorf("a task takes %d bytes", size)
@@ -94,7 +93,7 @@ func TestATaskIsSmall(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// A flush changes a task or two, and not all: it holds the lock for which writers wait.
+// A flush changes only a task or two: it holds the lock that writers wait for.
 func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
 	f := announced(t, 100_000, 1)
 	q := f.schedule.queues.Get("ns0")
@@ -137,7 +136,7 @@ func inLine(l *line) func(func(*task) bool) {
 	}
 }
 
-// A flush of all namespaces looks at a bounded number of them under one hold of the lock.
+// A flush of all namespaces visits a bounded number of them under one hold of the lock.
 func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
 	const namespaces = 10_000
 	f := announced(t, namespaces, namespaces)
@@ -154,7 +153,7 @@ func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
 	}
 }
 
-// lingeringQueues counts the namespaces in which a task lingers.
+// lingeringQueues counts the namespaces with a lingering task.
 func (s *schedule) lingeringQueues() (n int) {
 	s.queues.Walk(0, 1<<30, func(q *queue) {
 		if q.lingering.front != nil {
@@ -164,8 +163,8 @@ func (s *schedule) lingeringQueues() (n int) {
 	return n
 }
 
-// A write is announced amid flushes and while a restart recalls the entries in doubt, about
-// as soon as alone, and does not wait for all that are pending.
+// During flushes, and while a restart recalls the entries in doubt, announcing a write takes about as
+// long as alone. It does not wait for all pending entries.
 func TestAWriteWaitsForNothingLong(t *testing.T) {
 	flush := func(f *Flusher) { f.leave(f.expedite("")) }
 	recall := func(f *Flusher) {
@@ -206,10 +205,10 @@ func TestAWriteWaitsForNothingLong(t *testing.T) {
 	}
 }
 
-// announcements is how many writes are timed.
+// announcements is the number of timed writes.
 const announcements = 500
 
-// announcing is how long it takes to announce a write: the median.
+// announcing returns the median time to announce a write.
 func announcing(f *Flusher, namespaces, from int) time.Duration {
 	took := make([]time.Duration, announcements)
 	for i := range took {
@@ -217,7 +216,7 @@ func announcing(f *Flusher, namespaces, from int) time.Duration {
 		began := time.Now()
 		f.Changed(c)
 		took[i] = time.Since(began)
-		time.Sleep(100 * time.Microsecond) // or most writes would come between two chunks
+		time.Sleep(100 * time.Microsecond) // otherwise most writes would come between two chunks
 	}
 	slices.Sort(took)
 	return took[len(took)/2]
@@ -236,7 +235,7 @@ func BenchmarkFlushOfAMillion(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiters ends attempts while callers wait for all.
+// BenchmarkWaiters ends attempts while callers wait for all entries.
 func BenchmarkWaiters(b *testing.B) {
 	for _, callers := range []int{0, 100} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
@@ -254,7 +253,7 @@ func BenchmarkWaiters(b *testing.B) {
 	}
 }
 
-// BenchmarkAnnounce is what a write costs in the schedule, and the longest that one takes.
+// BenchmarkAnnounce measures what a write costs in the schedule, and the longest time that one takes.
 func BenchmarkAnnounce(b *testing.B) {
 	f := announced(b, 0, 1)
 	var worst time.Duration

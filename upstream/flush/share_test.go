@@ -8,8 +8,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 16: entries that upstream never answers leave room for other namespaces, from
-// their first requests on, and while they alone make upstream look as if it were down.
+// contract 16: entries that upstream never answers leave room for other namespaces, from their first
+// requests on, and while they alone make upstream look down.
 func TestHangingNamespacesDelayNoOther(t *testing.T) {
 	for _, sick := range []int{1, 2} {
 		for _, entries := range []int{40, 400} {
@@ -36,8 +36,8 @@ func TestHangingNamespacesDelayNoOther(t *testing.T) {
 	}
 }
 
-// A namespace that has sent alone for long leaves room for another one, too, when its requests
-// begin to hang.
+// A namespace that has long sent alone also leaves room for another one when its requests begin to
+// hang.
 func TestANamespaceThatWasAloneLeavesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.putMany("sick", 8000)
@@ -60,15 +60,15 @@ func TestANamespaceThatWasAloneLeavesRoom(t *testing.T) {
 	})
 }
 
-// The flusher tries one entry of a namespace at a time whose request hung: the namespace's
-// other entries have its slots.
+// The flusher tries one entry of a namespace at a time whose request hung: the other entries use the
+// namespace's slots.
 func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply { return reply{hang: c.id.Key[0] == 's'} }
 		for i := range 40 {
 			r.put(key(fmt.Sprint("sick", i)), "v")
 		}
-		time.Sleep(15 * time.Minute) // each has been tried
+		time.Sleep(15 * time.Minute) // each was tried
 		late := 0
 		for i := range 1000 {
 			time.Sleep(500 * time.Millisecond)
@@ -89,10 +89,10 @@ func TestEntriesThatTimedOutAreTriedAlone(t *testing.T) {
 	})
 }
 
-// overtake is the longest that an untried entry keeps the next one waiting.
+// overtake is the longest time that an untried entry may make the next one wait.
 const overtake = 500 * time.Millisecond
 
-// No namespace holds all slots, so that the next write of another one finds a slot.
+// No namespace holds all slots, so the next write of another one finds a slot.
 func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
@@ -110,8 +110,8 @@ func TestOneNamespaceHoldsNoMoreThanItsPart(t *testing.T) {
 	})
 }
 
-// Namespaces that are all busy have about as many requests each, whoever wrote first:
-// namespaces with much to send, and namespaces that send one entry after the other.
+// Busy namespaces have about the same number of requests each, no matter who wrote first: namespaces
+// with much to send, and namespaces that send one entry after the other.
 func TestBusyNamespacesShareEqually(t *testing.T) {
 	for namespaces, entries := range map[int]int{5: 1000, 24: 100} {
 		t.Run(fmt.Sprint(namespaces), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestBusyNamespacesShareEqually(t *testing.T) {
 	}
 }
 
-// A namespace whose requests fail slowly has one of them under way at a time.
+// A namespace whose requests fail slowly has one of them in flight at a time.
 func TestANamespaceThatFailsHasOneRequestUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

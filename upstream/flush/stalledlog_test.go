@@ -15,12 +15,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// stallAtMost is how long the log of a test stalls if the flusher waits for it. A flusher
-// that does not wait takes a moment.
+// stallAtMost is how long a test's log stalls if the flusher waits for it. A flusher that does not wait
+// takes a moment.
 const stallAtMost = time.Minute
 
-// A log whose reader stalls holds up nobody but the attempt that has something to say:
-// the flusher takes in writes meanwhile, and says how it does.
+// A log whose reader stalls blocks only the attempt that logs: the flusher still accepts writes, and
+// reports its state.
 func TestAStalledLogHoldsUpNobody(t *testing.T) {
 	for line, row := range map[string]struct {
 		answer func(call) reply
@@ -37,7 +37,7 @@ func TestAStalledLogHoldsUpNobody(t *testing.T) {
 		"upstream refused a write for good":    {answer: func(call) reply { return detail(http.StatusBadRequest) }},
 	} {
 		t.Run(line, func(t *testing.T) {
-			giveUp := make(chan struct{}) // of no bubble: no virtual time passes while the log stalls
+			giveUp := make(chan struct{}) // outside the bubble: no virtual time passes while the log stalls
 			defer time.AfterFunc(stallAtMost, func() { close(giveUp) }).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				d := &disk{FS: vfs.NewMem()}

@@ -8,12 +8,12 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// When the wait is over, one read asks for a throttled namespace. Any other word of
-// upstream's own than 429 ends the waiting, though it is a refusal.
+// When the wait is over, one read tests a throttled namespace. Any answer from upstream itself except
+// 429 ends the wait, even a refusal.
 func TestThrottlingEndsWithUpstreamsOwnWord(t *testing.T) {
 	for name, row := range map[string]struct {
 		then  reply
-		asked int // by five reads afterwards
+		asked int // number of requests of five later reads
 	}{
 		"an answer": {reply{}, 5},
 		"a refusal": {detail(403), 5},
@@ -64,7 +64,7 @@ func TestThrottledReadsBackOff(t *testing.T) {
 	})
 }
 
-// A namespace whose writes have used up the quota of the day is read within the hour.
+// A namespace whose writes have used up the daily quota can be read within the hour.
 func TestReadsDoNotWaitForADaysQuota(t *testing.T) {
 	readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
 		f.answer = func(call) reply { return throttled("86400") }

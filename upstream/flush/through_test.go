@@ -19,7 +19,7 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// outcome is what the caller of a write through is told.
+// outcome is what the caller of a write through gets.
 type outcome struct {
 	written journal.Write
 	settled bool
@@ -27,7 +27,7 @@ type outcome struct {
 	took    time.Duration
 }
 
-// status is the one with which the caller is answered.
+// status returns the HTTP status of the caller's answer.
 func (o outcome) status(t *testing.T) int {
 	t.Helper()
 	var unwritten *flush.NotWritten
@@ -75,8 +75,8 @@ func (r *rig) beginThrough(w journal.NewWrite) <-chan outcome {
 	return done
 }
 
-// wantState wants the journal to know a state of an entry. With an empty value it wants
-// none to be known.
+// wantState checks the state of an entry that the journal knows. With an empty value, none must be
+// known.
 func (r *rig) wantState(id journal.ID, value string, inDoubt bool) {
 	r.t.Helper()
 	state, err := r.journal.Lookup(id)
@@ -115,7 +115,7 @@ func TestWriteThroughIsUpstreamWhenItReturns(t *testing.T) {
 	})
 }
 
-// A write through that fails leaves nothing pending, and says so in time.
+// A failed write through leaves nothing pending, and says so in time.
 func TestWriteThroughThatFails(t *testing.T) {
 	portal := reply{status: 200, header: http.Header{"Content-Type": {"text/html"}}, body: "<html>log in</html>"}
 	for name, row := range map[string]struct {
@@ -146,7 +146,7 @@ func TestWriteThroughThatFails(t *testing.T) {
 					f.answer = func(call) reply { return row.reply }
 					f.down = row.down
 				})
-				time.Sleep(time.Minute) // connections end
+				time.Sleep(time.Minute) // until connections end
 				got := r.putThrough(key("k"), "new")
 				if status := got.status(t); status != row.status || got.took > max(row.most, time.Second) {
 					t.Errorf("%d after %v: %v, want %d", status, got.took, got.err, row.status)
@@ -180,8 +180,8 @@ func TestWriteThroughThatFails(t *testing.T) {
 	}
 }
 
-// Contract 14: a write through that was not answered may land over a later one, which is read
-// back and repaired.
+// Contract 14: an unanswered write through may land over a later write, which is read back and
+// repaired.
 func TestLateWriteThroughNeverWins(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -193,7 +193,7 @@ func TestLateWriteThroughNeverWins(t *testing.T) {
 		if got := r.putThrough(key("k"), "late"); got.status(t) != 504 {
 			t.Errorf("%+v", got)
 		}
-		synctest.Wait() // the fake has seen that the caller is gone
+		synctest.Wait() // the fake has seen that the caller has gone
 		got := r.putThrough(key("k"), "new")
 		if got.err != nil || got.settled || got.took > time.Second {
 			t.Errorf("%+v, want it taken at once, and pending", got)
@@ -207,9 +207,9 @@ func TestLateWriteThroughNeverWins(t *testing.T) {
 	})
 }
 
-// A restart in the middle leaves nothing pending, and the entry in doubt. A write through that
-// comes before the doubt is over is taken, and read back. Without one, readers trust no copy
-// from before the doubt.
+// A restart in the middle leaves nothing pending, and the entry in doubt. A write through before the
+// end of the doubt is accepted, and read back. Without one, readers trust no copy from before the
+// doubt.
 func TestCrashDuringAWriteThrough(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		t.Run(fmt.Sprint("again ", again), func(t *testing.T) { crashDuringAWriteThrough(t, again) })
@@ -257,8 +257,7 @@ func crashDuringAWriteThrough(t *testing.T, again bool) {
 	})
 }
 
-// Contract 12: one request to an entry at a time, and a write through takes the place of the
-// pending one.
+// Contract 12: one request to an entry at a time, and a write through replaces the pending one.
 func TestWriteThroughBesideAPendingWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = time.Second
@@ -334,8 +333,8 @@ func TestWritesThroughToOneEntry(t *testing.T) {
 	})
 }
 
-// While upstream is known to be down, or the namespace waits, a write through fails at once.
-// It is also what finds out that upstream is back.
+// While upstream is known to be down, or the namespace waits, a write through fails at once. A write
+// through also probes whether upstream is back.
 func TestWriteThroughIsRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.down = true

@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A caller that leaves before the entry's turn has come leaves nothing. One whose write is on
-// its way is waited for.
+// A caller that leaves before the entry's turn has come leaves nothing. If its write is in flight,
+// WriteThrough waits for it.
 func TestACallerOfAWriteThroughLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = 2 * time.Second
@@ -47,7 +47,7 @@ func TestWriteThroughThatIsNotReady(t *testing.T) {
 		if got := r.putThrough(key("k"), "v"); got.err != nil {
 			t.Errorf("%+v", got)
 		}
-		// A newer write is acknowledged while upstream is at work: it goes out next.
+		// A newer write is acknowledged during the request: it is sent next.
 		_, _, err = r.flusher.WriteThrough(t.Context(), newPut(key("k"), "undone"), func() (func(uint64) bool, error) {
 			return func(newest uint64) bool { return newest == 0 }, second(r.put(key("k"), "newer"), nil)
 		})
@@ -61,7 +61,7 @@ func TestWriteThroughThatIsNotReady(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A drain waits for the writes through that are under way.
+// A drain waits for the writes through in flight.
 func TestDrainWaitsForWritesThrough(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.latency = 3 * time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-// throughPut writes a value through, on conditions or without.
+// throughPut writes a value through, with or without conditions.
 func (v *versioned) throughPut(value string, ready func() (func(uint64) bool, error)) (journal.Write, bool, error) {
 	w := journal.NewWrite{ID: key("k"), Op: journal.Put, Value: value, ListBytes: len(value)}
 	return v.flusher.WriteThrough(v.t.Context(), w, ready)
@@ -21,14 +21,14 @@ func (v *versioned) throughPut(value string, ready func() (func(uint64) bool, er
 
 func unconditional() (func(uint64) bool, error) { return nil, nil }
 
-// conditional holds while nothing newer than now is pending.
+// conditional returns a condition that holds while nothing newer than now is pending.
 func (v *versioned) conditional() (func(uint64) bool, error) {
 	w, _, err := v.journal.Newest(key("k"))
 	return func(newest uint64) bool { return newest == w.Seq }, err
 }
 
-// A write through is journaled as what it has become upstream. It takes the place of what is there, also
-// of this host's pending write, and keeps another host's version of which nobody knew here.
+// A write through is journaled as the version that it became upstream. It replaces what is there,
+// including this host's pending write, and keeps another host's version that was not known here.
 func TestWritesThroughAVersion(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		for i, before := range []func(){
@@ -49,12 +49,12 @@ func TestWritesThroughAVersion(t *testing.T) {
 				t.Errorf("%d: the copy is %+v, %v", i, state, err)
 			}
 		}
-		v.settledPut(key("k"), "after") // a version of the host's own without a number is no other host's
+		v.settledPut(key("k"), "after") // the host's own version without a number is not another host's
 		v.wantLetters(letter{"superseded", true, journal.Put, "theirs", "through"}, letter{"superseded", true, journal.Delete, "", "through"})
 	})
 }
 
-// A write with conditions goes only over the version by which they were judged: compare-and-set between
+// A write with conditions only replaces the version that they were judged by: compare-and-swap between
 // hosts.
 func TestConditionsReachAcrossHosts(t *testing.T) {
 	for heard, lag := range map[string]time.Duration{"heard": 0, "not heard": time.Hour} {
@@ -108,7 +108,8 @@ func TestConditionsReachAcrossHosts(t *testing.T) {
 	}
 }
 
-// The conditions hold over what they were judged by: not over what a reader has asked upstream for since.
+// The conditions apply to the state that they were judged by, not to a state that a reader has fetched
+// since.
 func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
 	for name, theirs := range map[string]journal.Op{"a put": journal.Put, "a delete": journal.Delete} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestConditionsAreOfTheStateTheyWereJudgedBy(t *testing.T) {
 	}
 }
 
-// beforeKnown is an engine that has something happen before it says what it knows.
+// beforeKnown is an engine that runs a function before Known answers.
 type beforeKnown struct {
 	upstream.Engine
 	run func()
@@ -146,7 +147,7 @@ func (b *beforeKnown) Known(id journal.ID) (upstream.Version, bool) {
 	return b.Engine.Known(id)
 }
 
-// A change of the entry while the conditions are judged has them judged anew.
+// If the entry changes while the conditions are judged, they are judged again.
 func TestConditionsAreJudgedAnew(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		v.settledPut(key("k"), "1")
@@ -189,7 +190,7 @@ func TestOneOfTwoHostsSwaps(t *testing.T) {
 	})
 }
 
-// To delete what upstream does not hold changes nothing there.
+// Deleting an entry that upstream does not hold changes nothing there.
 func TestDeletesThroughAVersion(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		remove := func() error {
@@ -207,7 +208,7 @@ func TestDeletesThroughAVersion(t *testing.T) {
 		if err := remove(); !errors.Is(err, journal.ErrAbsent) {
 			t.Errorf("of what is deleted: %v", err)
 		}
-		v.put(key("k"), "2") // which is pending only
+		v.put(key("k"), "2") // pending only
 		if err := remove(); err != nil {
 			t.Error(err)
 		}
@@ -219,8 +220,8 @@ func TestDeletesThroughAVersion(t *testing.T) {
 	})
 }
 
-// A newer write that comes while a write through is under way goes upstream next. The one that went
-// through was carried out all the same, unless its caller has set conditions that do not hold any more.
+// A newer write that comes during a write through goes upstream next. The write through has still
+// succeeded, unless its caller set conditions that no longer hold.
 func TestANewerWriteDuringAWriteThrough(t *testing.T) {
 	for name, conditional := range map[string]bool{"without conditions": false, "with conditions": true} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +249,8 @@ func TestANewerWriteDuringAWriteThrough(t *testing.T) {
 	}
 }
 
-// A write through that fails leaves nothing pending, and what it may have left is no other host's.
+// A failed write through leaves nothing pending, and a version that it may have left is not taken for
+// another host's.
 func TestWritesThroughThatFailOverAVersion(t *testing.T) {
 	for name, row := range map[string]struct {
 		what   mishap

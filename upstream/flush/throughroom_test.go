@@ -13,7 +13,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// wantReceipt wants a receipt of a write.
+// wantReceipt checks the receipt of a write.
 func (r *rig) wantReceipt(seq uint64, state journal.ReceiptState, by uint64, reason string) {
 	r.t.Helper()
 	got, err := r.journal.Receipts.Read(r.t.Context(), seq)
@@ -22,8 +22,8 @@ func (r *rig) wantReceipt(seq uint64, state journal.ReceiptState, by uint64, rea
 	}
 }
 
-// The flusher does not send a write that the namespace's size forbids. The journal takes a write
-// that upstream has taken, though others have filled the namespace meanwhile.
+// The flusher does not send a write that the namespace's size forbids. The journal accepts a write that
+// upstream has accepted, even if others have filled the namespace meanwhile.
 func TestWriteThroughToAFullNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWithin(t, newFake(t), vfs.NewMem(), nil, func(o *journal.Options) {
@@ -48,9 +48,8 @@ func TestWriteThroughToAFullNamespace(t *testing.T) {
 	})
 }
 
-// Upstream has taken a write for which the journal has no room any more. The write is
-// acknowledged without a number, and what was pending of its entry goes: upstream has a later
-// state.
+// Upstream has accepted a write that the journal no longer has room for. The write is acknowledged
+// without a number, and the entry's pending write is dropped: upstream has a later state.
 func TestWriteThroughWithoutRoomInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWithin(t, newFake(t), vfs.NewMem(), nil, func(o *journal.Options) { o.MaxBytes = 20_000 })
@@ -80,7 +79,7 @@ func TestWriteThroughWithoutRoomInTheJournal(t *testing.T) {
 	})
 }
 
-// Every write that was acknowledged has a receipt, and no other has one.
+// Every acknowledged write has a receipt, and no other has one.
 func TestReceiptsOfWritesThrough(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.linger.Store(int64(time.Hour))

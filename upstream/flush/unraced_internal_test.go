@@ -2,5 +2,5 @@
 
 package flush
 
-// Fewer is one: all lives are lived, for all of their time.
+// Fewer is one: the tests run in full.
 const Fewer = 1

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// A flush sends all lingering entries at once, also those that newer writes have sent to
-// the back of the line. Entries that are written after it linger.
+// A flush sends all lingering entries at once, including those that newer writes have moved to the back
+// of the line. Entries that are written after it linger.
 func TestFlushEndsALongLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.linger.Store(int64(10 * time.Minute))
@@ -39,8 +39,7 @@ func TestFlushEndsALongLinger(t *testing.T) {
 	})
 }
 
-// An entry for which a caller waits goes ahead of all that linger, and the others go on
-// lingering.
+// An entry that a caller waits for goes before all lingering ones, and the others keep lingering.
 func TestAwaitEndsTheLingerOfOneEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.linger.Store(int64(10 * time.Minute))
@@ -70,8 +69,8 @@ func TestAwaitEndsTheLingerOfOneEntry(t *testing.T) {
 	})
 }
 
-// However writes, flushes and failures fall together, a flush returns when all writes that
-// were pending at its call are done with, and not before.
+// With any sequence of writes, flushes and failures, a flush returns when all writes that were pending
+// at its call are complete, and not before.
 func TestFlushesAmidWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {
@@ -120,7 +119,7 @@ func TestFlushesAmidWrites(t *testing.T) {
 	})
 }
 
-// An entry for which a caller waits goes before a backlog.
+// An entry that a caller waits for goes before a backlog.
 func TestACallerDoesNotWaitForABacklog(t *testing.T) {
 	for _, n := range []int{950, 1100} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -145,7 +144,7 @@ func TestACallerDoesNotWaitForABacklog(t *testing.T) {
 	}
 }
 
-// More callers than upstream serves do not stop the entries for which nobody waits.
+// More callers than upstream can serve do not stop the entries that no caller waits for.
 func TestCallersHoldUpNoOtherEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// The flusher says why a namespace waits, and until when. When somebody asks
-// for it, it tries at once the writes that wait only for a time.
+// The flusher says why a namespace waits, and until when. TryNow sends at once the writes that wait
+// only for a time.
 func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 	hang := func(c call) reply { return reply{hang: c.value == "old"} }
 	for name, row := range map[string]struct {
@@ -71,14 +71,14 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 	}
 }
 
-// waitsFor reports whether the namespace waits for something, and not only for the few
-// moments that a test takes.
+// waitsFor reports whether the namespace waits for something, not only for the moments that a test
+// takes.
 func (r *rig) waitsFor(why string) bool {
 	got, until := r.flusher.Waits("ns")
 	return strings.HasPrefix(got, why) && time.Until(until) > time.Second
 }
 
-// A request to try at once ends the waits of entries that were not answered, too.
+// TryNow also ends the waits of entries that were not answered.
 func TestTryNowOfManyEntries(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply { return detail(500) }

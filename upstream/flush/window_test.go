@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// conduct is what a rig has done for a while.
+// conduct is a rig's behaviour during some time.
 type conduct struct {
 	least, most int     // concurrency
-	usual       float64 // likewise, on average
-	answered    float64 // requests a second that went well
-	refused     float64 // share of the requests
+	usual       float64 // average concurrency
+	answered    float64 // successful requests per second
+	refused     float64 // fraction of the requests
 }
 
-// observe lets time pass and looks at the concurrency. refused counts the requests that
-// upstream has refused.
+// observe lets time pass and measures the concurrency. refused counts the requests that upstream has
+// refused.
 func (r *rig) observe(d time.Duration, refused *atomic.Int64) (c conduct) {
 	r.t.Helper()
 	made, was := len(r.requests(anything)), refused.Load()
@@ -54,11 +54,11 @@ func takes(least, most time.Duration) func(call) reply {
 	}
 }
 
-// someNamespaces are how many namespaces have a backlog.
+// someNamespaces are the numbers of namespaces with a backlog.
 var someNamespaces = []int{1, 2, 50}
 
-// An upstream that takes 4 requests at a time, and refuses others, gets about as many, and
-// all of concurrency once it takes all.
+// An upstream that takes 4 requests at a time and refuses others gets about that many, and all of
+// concurrency once it takes all.
 func TestConcurrencyIsWhatUpstreamTakes(t *testing.T) {
 	const most = 4
 	for _, namespaces := range someNamespaces {
@@ -82,7 +82,7 @@ func TestConcurrencyIsWhatUpstreamTakes(t *testing.T) {
 					t.Errorf("%+v, want about %d, and %v requests a second", got, most, ideal)
 				}
 				r.set(func(f *fake) { f.answer = nil })
-				r.backlog(namespaces, 4500) // with nothing to send, the window remains as it is
+				r.backlog(namespaces, 4500) // with nothing to send, the window does not change
 				time.Sleep(15 * time.Second)
 				if c := r.slots.Concurrency(); c.Now < concurrency*3/4 {
 					t.Errorf("%+v, 15 s after upstream is well", c)
@@ -92,8 +92,8 @@ func TestConcurrencyIsWhatUpstreamTakes(t *testing.T) {
 	}
 }
 
-// An upstream that is slow, or whose round trips vary, gets as many requests as before: fewer would
-// help nothing.
+// A slow upstream, or one with varying round trips, gets as many requests as before: fewer would not
+// help.
 func TestConcurrencyDoesNotFallWhereUpstreamIsSlow(t *testing.T) {
 	for name, slow := range map[string]func(call) reply{
 		"longer": takes(150*time.Millisecond, 151*time.Millisecond), "jittery": takes(0, 100*time.Millisecond),
@@ -112,8 +112,8 @@ func TestConcurrencyDoesNotFallWhereUpstreamIsSlow(t *testing.T) {
 	}
 }
 
-// Requests that time out all at once are fewer afterwards, and in a few seconds as many as
-// before.
+// When all requests time out at once, there are fewer afterwards, and as many as before in a few
+// seconds.
 func TestConcurrencyHalvesWhenRequestsTimeOut(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.backlog(8, 7000)

@@ -36,7 +36,7 @@ func underWay(t *testing.T, total int, test func(t *testing.T, r *requests)) {
 	})
 }
 
-// begin puts requests in line, each about a namespace of its own.
+// begin makes requests wait, each for a namespace of its own.
 func (r *requests) begin(l Lane, count int) {
 	for range count {
 		r.about++
@@ -55,11 +55,11 @@ func (r *requests) beginIn(namespace string, l Lane, count int) {
 			<-r.ending[l]
 			held.Release()
 		}()
-		synctest.Wait() // in this order
+		synctest.Wait() // keeps the order
 	}
 }
 
-// end ends a number of requests under way, one after the other.
+// end ends a number of requests in flight, one after the other.
 func (r *requests) end(l Lane, count int) {
 	for range count {
 		r.ending[l] <- struct{}{}
@@ -67,7 +67,7 @@ func (r *requests) end(l Lane, count int) {
 	}
 }
 
-// given is how many slots each Lane has got since the last time.
+// given returns how many slots each Lane has got since the last call.
 func (r *requests) given() map[Lane]int {
 	out := make(map[Lane]int)
 	for len(r.got) > 0 {
@@ -83,8 +83,8 @@ func (r *requests) want(t *testing.T, when string, want map[Lane]int) {
 	}
 }
 
-// The first to come may use the slots that the other does not want, but for a part that is
-// kept. Once both want more than there are, each comes to have half.
+// Either part may use the slots that the other does not want, except the reserved ones. Once both want
+// more than there are, each gets half.
 func TestReadsAndWritesHaveAFairPart(t *testing.T) {
 	for _, order := range [][2]Lane{{Writes, Reads}, {Refreshes, Writes}} {
 		first, second := order[0], order[1]
@@ -116,7 +116,7 @@ func TestOneSlotIsSharedInTurns(t *testing.T) {
 	})
 }
 
-// A read for which a caller waits comes before all refreshes, however many they are.
+// A read that a caller waits for comes before all refreshes, however many there are.
 func TestRefreshesComeLastAndAreBounded(t *testing.T) {
 	underWay(t, 1, func(t *testing.T, r *requests) {
 		r.begin(Refreshes, 1+refreshesWaiting)
@@ -130,7 +130,7 @@ func TestRefreshesComeLastAndAreBounded(t *testing.T) {
 	})
 }
 
-// A request that leaves, in line or just as it is given a slot, keeps none.
+// A request that gives up, waiting or just as it gets a slot, keeps none.
 func TestWhoLeavesTakesNoSlot(t *testing.T) {
 	for range 200 {
 		underWay(t, 1, func(t *testing.T, r *requests) {
@@ -167,8 +167,8 @@ func TestReadsOfOneNamespaceHoldNotAll(t *testing.T) {
 	})
 }
 
-// The write of a namespace that has no slot takes one that is kept for reads, if others have
-// several: their requests may hang. The last such slot stays.
+// The write of a namespace without a slot takes one reserved for reads if others hold several: their
+// requests may hang. The last such slot stays.
 func TestAWriteNeedNotWaitForOthersThatHang(t *testing.T) {
 	underWay(t, 16, func(t *testing.T, r *requests) {
 		r.beginIn("hangs", Writes, 20)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The window grows by one a second, is halved when more than a quarter of enough requests fail as
-// an overload does, and never holds less than one request or more than there may be.
+// The window grows by one a second, is halved when more than a quarter of enough requests fail as under
+// overload, and always holds at least one request and at most the limit.
 func TestTheWindow(t *testing.T) {
 	type ends struct {
 		times            int
@@ -17,7 +17,7 @@ func TestTheWindow(t *testing.T) {
 	pushed := func(times int) ends { return ends{times, true, false} }
 	for _, c := range []struct {
 		name string
-		ends []ends // ten a second, each of a namespace of its own
+		ends []ends // ten a second, each of another namespace
 		want int
 	}{
 		{"nothing", nil, 16},
@@ -49,8 +49,8 @@ func TestTheWindow(t *testing.T) {
 	}
 }
 
-// Requests that left before the window was halved, and those of a namespace that goes on failing,
-// say nothing of its size.
+// Requests sent before the window was halved, and requests of a namespace that keeps failing, do not
+// affect its size.
 func TestWhatSaysNothingOfTheWindow(t *testing.T) {
 	w, now := newWindow(16), time.Unix(1, 0)
 	for range 100 { // all sent at once
@@ -65,7 +65,7 @@ func TestWhatSaysNothingOfTheWindow(t *testing.T) {
 	}
 }
 
-// A namespace that goes on failing is known, however many others have failed before it.
+// A namespace that keeps failing is remembered, however many others have failed before it.
 func TestTheFailingAreBounded(t *testing.T) {
 	w, now := newWindow(16), time.Unix(1, 0)
 	fail := func(namespace string) {

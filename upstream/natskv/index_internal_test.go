@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// modelOf is an index as a map, and what it has told.
+// modelOf is an index as a map, with what it has reported.
 type modelOf struct {
 	last map[journal.ID]upstream.Version
 	told map[journal.ID][]upstream.Version
@@ -23,7 +23,7 @@ type modelOf struct {
 
 func (m *modelOf) hear(id journal.ID, v upstream.Version) { m.told[id] = append(m.told[id], v) }
 
-// listed is what a listing of a namespace has to be.
+// listed returns the expected listing of a namespace.
 func (m *modelOf) listed(namespace string) (rows []indexRow) {
 	for id, v := range m.last {
 		if id.Namespace == namespace && !v.Deleted {
@@ -38,7 +38,7 @@ func (m *modelOf) listed(namespace string) (rows []indexRow) {
 }
 
 // An index holds the version with the highest revision, in whatever order versions come, lists entries
-// newest first, and has told last what it holds.
+// newest first, and has last reported what it holds.
 func TestIndexLikeAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &modelOf{map[journal.ID]upstream.Version{}, map[journal.ID][]upstream.Version{}}
@@ -152,7 +152,7 @@ func put(x *index, key string, revision uint64, deleted bool) journal.ID {
 	return id
 }
 
-// A reading of the whole bucket ends the entries of which it shows nothing, but none that came later.
+// Reading the whole bucket removes the entries that were not delivered, but none that came later.
 func TestVanished(t *testing.T) {
 	var told []journal.ID
 	x := newIndex(func(id journal.ID, v upstream.Version) {
@@ -176,7 +176,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// After another bucket was accepted, its entries are told, and those that it has not.
+// After another bucket was accepted, its entries are reported, and the entries that it lacks.
 func TestAnotherBucket(t *testing.T) {
 	last := make(map[string]upstream.Version)
 	x := newIndex(func(id journal.ID, v upstream.Version) { last[id.Key] = v })
@@ -186,7 +186,7 @@ func TestAnotherBucket(t *testing.T) {
 	if _, known := x.get(journal.ID{Namespace: "ns", Key: "both"}); known {
 		t.Error("an index that was cleared knows its entries")
 	}
-	put(x, "both", 2, false) // revisions begin anew
+	put(x, "both", 2, false) // revisions restart
 	x.tellMissing(before, 2)
 	if v := last["both"]; v.Deleted || v.Revision != 2 {
 		t.Errorf("the entry that both have was told as %+v", v)
@@ -196,7 +196,7 @@ func TestAnotherBucket(t *testing.T) {
 	}
 }
 
-// A version that has replaced another one is the later one, whatever its time.
+// A version that replaced another one is the later one, whatever its time.
 func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "k"}
 	var told upstream.Version
@@ -216,7 +216,7 @@ func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 	}
 }
 
-// The last trace of an entry is forgotten when its time has come, unless somebody has written it since.
+// The last trace of an entry is removed when its time has come, unless the entry was written since.
 func TestExpire(t *testing.T) {
 	x := newIndex(nil)
 	now := time.Now()
@@ -241,7 +241,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// A time far ahead of this machine's clock does not move other writes, and is told once a host.
+// A time far ahead of this machine's clock does not affect other writes, and is reported once per host.
 func TestLatest(t *testing.T) {
 	var l latest
 	now := time.UnixMicro(1_000_000_000)
@@ -263,7 +263,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// filled is an index of n entries of one namespace, each written by one of 8 hosts.
+// filled returns an index of n entries of one namespace, each written by one of 8 hosts.
 func filled(n int) *index {
 	x := newIndex(nil)
 	for i := range n {
@@ -275,7 +275,7 @@ func filled(n int) *index {
 	return x
 }
 
-// The memory that a report shows is about what the entries take.
+// The memory in a report is about what the entries take.
 func TestMemoryIsHonest(t *testing.T) {
 	const n = 100_000
 	var before, after runtime.MemStats
@@ -291,7 +291,8 @@ func TestMemoryIsHonest(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// BenchmarkIndex shows an entry's memory, and the time of LIST in a namespace of 100,000 while changes come.
+// BenchmarkIndex measures an entry's memory, and the time of LIST in a namespace of 100,000 while
+// changes come.
 func BenchmarkIndex(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("memory/%d", n), func(b *testing.B) {

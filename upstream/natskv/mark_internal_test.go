@@ -45,7 +45,7 @@ func wantRefusal(t *testing.T, k *keeper, verdict upstream.Verdict, says string)
 
 var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// No request is made before the bucket was looked at, on each connection, and its mark is saved.
+// On each connection, no request is made before the bucket was checked and its mark saved.
 func TestMarkBeforeFirstRequest(t *testing.T) {
 	d := &disk{}
 	k := keeperOf(t, d)
@@ -77,8 +77,8 @@ func TestMarkBeforeFirstRequest(t *testing.T) {
 	}
 }
 
-// A bucket that has lost writes is believed to have if it looks like that for a second, and is let in
-// again only if it is the old one again, or accepted.
+// A bucket counts as having lost writes if it looks like that for some seconds. It is admitted again
+// only if it is the old one again, or accepted.
 func TestMarkLost(t *testing.T) {
 	for says, c := range map[string]struct {
 		there Mark
@@ -117,8 +117,8 @@ func TestMarkLost(t *testing.T) {
 	}
 }
 
-// A revision that was known before the leader was asked belongs to the mark once the leader has not come to
-// it twice in a row.
+// A revision that was known before the leader was asked joins the mark if the leader has twice in a row
+// not reached it.
 func TestMarkLags(t *testing.T) {
 	d := &disk{mark: Mark{Created: made, Revision: 5}}
 	k := keeperOf(t, d)
@@ -148,7 +148,7 @@ func TestMarkLags(t *testing.T) {
 	}
 }
 
-// A bucket that only looked as if it had lost writes is asked again.
+// A bucket that only looked as if it had lost writes is used again.
 func TestMarkDoubt(t *testing.T) {
 	k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 100}})
 	now := time.Now()
@@ -161,7 +161,7 @@ func TestMarkDoubt(t *testing.T) {
 	}
 }
 
-// A disk that takes no mark stops nothing but Accept; one that gives none stops the start.
+// If a mark cannot be saved, only Accept fails; if it cannot be loaded, the start fails.
 func TestMarkDiskFails(t *testing.T) {
 	full := errors.New("no space left")
 	d := &disk{}

@@ -66,7 +66,7 @@ func TestAWriteInTheDistantFutureIsTakenForAnotherPrograms(t *testing.T) {
 	}
 }
 
-// The times of two writes in a row differ, however late the first one is.
+// The times of two consecutive writes differ, however late the first one is.
 func TestATickIsNotLostInALateTime(t *testing.T) {
 	for at := int64(latestTime); at > latestTime-1000; at-- {
 		if next := upstream.Micros(seconds(at) + 1e-6); next != at+1 {
@@ -86,7 +86,7 @@ func TestAMessageMayEndByItself(t *testing.T) {
 	}
 }
 
-// The index keeps the names of hosts: nobody fills it with others.
+// The index keeps the names of hosts: long ones must not fill it.
 func TestAHostsNameIsShort(t *testing.T) {
 	for name, want := range map[string]string{
 		"h1": "h1", strings.Repeat("h", maxHost): strings.Repeat("h", maxHost), strings.Repeat("h", maxHost+1): "", "a b": "", "\x1b[2J": "",

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Open fails where waiting would not help, and says what is wrong.
+// Open fails if waiting would not help, and says what is wrong.
 func TestOpenRefusesAFileThatIsNotThere(t *testing.T) {
 	e, err := natskv.Open(t.Context(), natskv.Options{
 		Servers: []string{"nats://127.0.0.1:1"}, Bucket: "memory", Host: "h", Replicas: 1, History: 8,
@@ -29,7 +29,7 @@ func TestOpenRefusesAFileThatIsNotThere(t *testing.T) {
 	}
 }
 
-// The daemon starts without its upstream, and ends without it.
+// The daemon starts and ends without its upstream.
 func TestAnEngineClosesWithoutServers(t *testing.T) {
 	e, err := natskv.Open(t.Context(), natskv.Options{
 		Servers: []string{"nats://127.0.0.1:1"}, Bucket: "memory", Host: "h", Replicas: 1, History: 8,

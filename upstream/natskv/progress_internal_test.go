@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// steps calls what a watch would, with a clock of its own.
+// steps makes the calls of a watch, with a clock of its own.
 type steps struct {
 	*progress
 	now time.Time
@@ -20,7 +20,7 @@ func newSteps() *steps {
 	return s
 }
 
-// checked is a comparison, now, that found a last revision.
+// checked adds a comparison, now, that found a last revision.
 func (s *steps) checked(last uint64) (asked time.Time) {
 	s.now = time.Now()
 	s.compare(check{asked: s.now, last: last})
@@ -36,7 +36,8 @@ func (s *steps) wantAsOf(t *testing.T, want time.Time) {
 	}
 }
 
-// The index is complete up to a comparison once the watch has come to its revision, with nothing after.
+// The index is complete up to a comparison once the watch has reached its revision with nothing after
+// it.
 func TestProgressCatchesUp(t *testing.T) {
 	s := newSteps()
 	first := s.checked(0)
@@ -49,17 +50,17 @@ func TestProgressCatchesUp(t *testing.T) {
 	s.wantAsOf(t, second)
 	s.ended()
 	s.checked(7)
-	s.wantAsOf(t, second) // nothing brings events
+	s.wantAsOf(t, second) // no session delivers events
 	s.begin(false, 7)
 	s.opened()
-	s.wantAsOf(t, second) // comparisons from before do not count
+	s.wantAsOf(t, second) // earlier comparisons do not count
 	s.wantAsOf(t, second)
 	third := s.checked(7)
 	s.wantAsOf(t, third)
 }
 
-// While messages follow, a position alone proves nothing: what came before it may have been replaced
-// by what comes behind it. Once the watch has passed what the stream held then, it does.
+// While messages follow, a position alone proves nothing: an earlier version may have been replaced by
+// one that is still to come. It does once the watch has passed what the stream held then.
 func TestProgressAmidMessages(t *testing.T) {
 	s := newSteps()
 	first := s.checked(0)
@@ -74,7 +75,7 @@ func TestProgressAmidMessages(t *testing.T) {
 	s.wantAsOf(t, second)
 }
 
-// While the whole bucket is read, its last versions come in order: none but the last says that all
+// While the whole bucket is read, its last versions come in order: only the last one shows that all
 // have come.
 func TestProgressLoads(t *testing.T) {
 	s := &steps{&progress{}, time.Now()}
@@ -97,7 +98,7 @@ func TestProgressLoads(t *testing.T) {
 	}
 }
 
-// Where the stream's last messages have been removed, the watch is where the stream is.
+// If the stream's last messages were removed, the watch has still reached its end.
 func TestProgressNothingAfter(t *testing.T) {
 	s := newSteps()
 	s.event(5, 0)
@@ -113,7 +114,7 @@ func TestProgressNothingAfter(t *testing.T) {
 	t.Error("a watch that lacks four revisions counts as awake")
 }
 
-// A watch that is behind and gets little sleeps; one that gets much is busy.
+// A watch that is behind and gets few events is asleep; one that gets many is busy.
 func TestProgressAsleep(t *testing.T) {
 	s := newSteps()
 	before := check{asked: time.Now(), last: 1000}
@@ -136,7 +137,7 @@ func TestProgressAsleep(t *testing.T) {
 	}
 }
 
-// A view that was never sound is told of once, when it should have been.
+// A view that was never sound is logged once, when it should have become sound.
 func TestAViewThatNeverWasSoundIsTold(t *testing.T) {
 	var p progress
 	p.since = time.Now()
@@ -155,7 +156,7 @@ func TestAViewThatNeverWasSoundIsTold(t *testing.T) {
 	}
 }
 
-// A good comparison stands for soundFor, by the clock that shows more.
+// A good comparison counts for soundFor, by the clock that shows more.
 func TestProgressExpires(t *testing.T) {
 	s := newSteps()
 	asked := s.checked(0)
@@ -167,7 +168,7 @@ func TestProgressExpires(t *testing.T) {
 	if _, _, ok := s.isSound(asked.Add(soundFor + 1)); ok {
 		t.Error("sound for too long")
 	}
-	asleep := asked.Round(0).Add(time.Hour) // only the wall clock has gone on: the machine slept
+	asleep := asked.Round(0).Add(time.Hour) // only the wall clock has advanced: the machine slept
 	if _, _, ok := s.isSound(asleep); ok {
 		t.Error("sound after the machine has slept for an hour")
 	}
@@ -176,7 +177,7 @@ func TestProgressExpires(t *testing.T) {
 	}
 }
 
-// The age of a leader's word is that of the last server whose answer made a majority.
+// The age of a leader's answer is that of the last server needed for a majority.
 func TestQuorumAge(t *testing.T) {
 	peer := func(age time.Duration) *jetstream.PeerInfo {
 		return &jetstream.PeerInfo{Active: age, Current: true}

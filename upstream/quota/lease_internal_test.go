@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// memoryLedger is a ledger that forgets.
+// memoryLedger is a ledger that is not durable.
 type memoryLedger struct {
 	records  int
-	onRecord func() // called once; nil if there is nothing to do
+	onRecord func() // called once; may be nil
 }
 
 func (l *memoryLedger) Spent() []Use      { return nil }
@@ -30,7 +30,7 @@ func quotasOn(l *memoryLedger, quota Limit) *Quotas {
 	return New(Options{Of: func(string) Limit { return quota }, Ledger: l, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// A request that the ledger covers does not wait for the record of another namespace.
+// A request that the ledger covers does not wait for another namespace's record.
 func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 	l := &memoryLedger{}
 	qs := quotasOn(l, Limit{Writes: 1000, Period: time.Hour})
@@ -40,7 +40,7 @@ func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 		qs.Landed(namespace)
 	}
 	send("covered")
-	send("covered") // there is one left of this lease
+	send("covered") // one is left of this lease
 	l.onRecord = func() {
 		sent := make(chan struct{})
 		go func() { defer close(sent); send("covered") }()
@@ -56,13 +56,13 @@ func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 	}
 }
 
-// One record is for all namespaces that need one.
+// One record covers all namespaces that need one.
 func TestOneRecordForManyNamespaces(t *testing.T) {
 	l := &memoryLedger{}
 	qs := quotasOn(l, Limit{Writes: 1000, Period: time.Hour})
 	all := make([]string, 20)
 	l.onRecord = func() {
-		for i := range all { // they come during the record, and wait for its end
+		for i := range all { // they come during the record, and wait until it ends
 			all[i] = fmt.Sprint(i)
 			qs.Spend(all[i], Ordinary)
 			qs.tell(all[i])

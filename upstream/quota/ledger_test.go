@@ -54,7 +54,7 @@ func TestLedgerIsPrivate(t *testing.T) {
 	}
 }
 
-// What is recorded is there after a power cut, and the highest figure of a window counts.
+// Records survive a power cut, and the highest number of a window counts.
 func TestLedgerOutlivesAPowerCut(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	ends := time.Now().Add(time.Hour)
@@ -62,7 +62,7 @@ func TestLedgerOutlivesAPowerCut(t *testing.T) {
 	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 3}, quota.Use{Namespace: "over", Ends: time.Now().Add(-1), Used: 9})
 	recordSpent(t, s, quota.Use{Namespace: "b", Ends: ends, Used: 1})
 	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 8})
-	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 7}) // who came later was overtaken
+	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 7}) // a later call was overtaken
 	for _, cut := range []vfs.CrashCloneCfg{{}, {UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}} {
 		if diff := cmp.Diff(map[string]int{"a": 8, "b": 1}, spent(openLedger(fs.CrashClone(cut)))); diff != "" {
 			t.Errorf("after a power cut (-want +got):\n%s", diff)
@@ -76,7 +76,7 @@ func TestLedgerOutlivesAPowerCut(t *testing.T) {
 	}
 }
 
-// What an older botwired has recorded is read, too.
+// The records of an older botwired are read, too.
 func TestLedgerOfAnOlderFile(t *testing.T) {
 	fs := vfs.NewMem()
 	text := fmt.Appendf(nil, "a %d 7", time.Now().Add(time.Hour).UnixMilli())
@@ -123,7 +123,7 @@ func TestLedgerStaysSmall(t *testing.T) {
 	}
 }
 
-// Nor does the file, or what is in memory, grow with namespaces whose windows have ended.
+// Neither the file nor the memory grows with namespaces whose windows have ended.
 func TestLedgerForgetsWindowsThatHaveEnded(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openLedger(fs)
@@ -139,7 +139,7 @@ func TestLedgerForgetsWindowsThatHaveEnded(t *testing.T) {
 	}
 }
 
-// A damaged line costs its own figure only, and a torn one nothing that anybody relied on.
+// A damaged line costs only its own record, and a torn one nothing that was relied on.
 func TestLedgerOfADamagedFile(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openLedger(fs)
@@ -155,7 +155,7 @@ func TestLedgerOfADamagedFile(t *testing.T) {
 	n, _ := f.ReadAt(text, 0)
 	text = text[:n]
 	damaged := []byte(strings.Replace(string(text), "b ", "x ", 1))
-	damaged[len(damaged)-1] = '0' // as if it was torn there
+	damaged[len(damaged)-1] = '0' // as if it were torn there
 	if _, err := f.WriteAt(slices.Clone(damaged), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestLedgerOfADamagedFile(t *testing.T) {
 	}
 }
 
-// A line without an end, however long, costs its own figure only, and little memory.
+// A line without an end, however long, costs only its own record, and little memory.
 func TestLedgerOfAnEndlessLine(t *testing.T) {
 	fs := vfs.NewMem()
 	recordSpent(t, openLedger(fs), quota.Use{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
@@ -180,7 +180,7 @@ func TestLedgerOfAnEndlessLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all map[string]int
-	// A copy of the line would take an allocation for every few KiB of it.
+	// A copy of the line would take an allocation for every few KiB.
 	if n := testing.AllocsPerRun(1, func() { all = spent(openLedger(fs)) }); n > 1000 {
 		t.Errorf("the file was read with %v allocations", n)
 	}
@@ -189,7 +189,7 @@ func TestLedgerOfAnEndlessLine(t *testing.T) {
 	}
 }
 
-// pipeFS is a file system on which every file is a pipe that nobody writes to.
+// pipeFS is a file system where every file is a pipe without a writer.
 type pipeFS struct {
 	vfs.FS
 	opened atomic.Bool
@@ -209,7 +209,7 @@ func (p *pipeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return p.FS.Open(name, opts...)
 }
 
-// To open a pipe would block the start.
+// Opening a pipe would block the start.
 func TestLedgerIsReadFromARegularFileOnly(t *testing.T) {
 	mem := vfs.NewMem()
 	recordSpent(t, openLedger(mem), quota.Use{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 100})
@@ -219,7 +219,7 @@ func TestLedgerIsReadFromARegularFileOnly(t *testing.T) {
 	}
 }
 
-// After a failure the file is written anew: a sync that failed is not relied on.
+// After a failure the file is rewritten: nothing relies on a failed sync.
 func TestLedgerOnAFailingDisk(t *testing.T) {
 	var failing atomic.Bool
 	mem := vfs.NewCrashableMem()

@@ -12,7 +12,7 @@ func TestWhenAQuotaRunsOut(t *testing.T) {
 	for name, row := range map[string]struct {
 		used   int
 		passed time.Duration
-		want   time.Duration // after the beginning; 0 if it lasts
+		want   time.Duration // since the window began; 0 if it lasts
 	}{
 		"nothing is used":                {0, 12 * time.Hour, 0},
 		"it lasts":                       {400, 12 * time.Hour, 0},

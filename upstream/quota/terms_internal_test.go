@@ -11,7 +11,7 @@ func TestTermsOf(t *testing.T) {
 	for name, row := range map[string]struct {
 		supply
 		spread                  bool
-		linger, ordinary        time.Duration // to the second, if they are as long
+		linger, ordinary        time.Duration // to the second, if they are that long
 		prompt, demanded, least time.Duration
 	}{
 		"all is left":        {supply: supply{left: 1000, reserve: 50, timeLeft: day}},
@@ -57,7 +57,7 @@ func TestTermsOf(t *testing.T) {
 	}
 }
 
-// Between ample and short, linger and gap grow little by little, without a jump.
+// Between ample and short, linger and gap grow gradually.
 func TestTermsHaveNoSteps(t *testing.T) {
 	s := supply{
 		quota: Limit{Writes: 100_000, Period: 24 * time.Hour, MaxAge: time.Hour}, reserve: 5000,
