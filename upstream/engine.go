@@ -33,11 +33,10 @@ type Engine interface {
 	// more.
 	List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error)
 	// Swap carries out a write, and returns the resulting version, as far as the engine knows it. The
-	// version is empty if a delete found nothing and leaves no tombstone. Swap returns no error only if
-	// upstream itself confirms that it holds the value under the entry's own name, or no longer holds
-	// the entry (contract 13). After an error that is no [Conflict] the write may have been carried
-	// out, or still may be. An exact engine never carries it out once another version has replaced
-	// p.Over.
+	// version is empty if a delete found nothing and leaves no tombstone. Success means that upstream
+	// itself confirms that it holds the value under the entry's own name, or no longer holds the entry
+	// (contract 13). After an error that is no [Conflict] the write may have been carried out, or still
+	// may be. An exact engine never carries it out once another version has replaced p.Over.
 	Swap(ctx context.Context, p Proposal) (Version, error)
 }
 

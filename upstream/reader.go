@@ -99,9 +99,9 @@ const leastPatience = 250 * time.Millisecond
 // patience returns how long a request may take before its callers are turned away.
 func (r *Reader) patience() time.Duration { return max(leastPatience, r.opts.Patience) }
 
-// Patience returns how long a caller waits for an answer about an entry or, without a key, a listing,
-// if there is no other answer to give. It is less while reads are known to fail. The request itself may
-// take longer; its answer is for the next caller (contract 9).
+// Patience returns how long a caller waits for an entry or, without a key, a listing, if there is no
+// other answer to give. It is less while reads are known to fail. The request itself may take longer;
+// its answer is for the next caller (contract 9).
 func (r *Reader) Patience(id journal.ID) time.Duration {
 	now := time.Now()
 	since, known := r.health.knownToFail(id, now) // guard 9.11

@@ -4,11 +4,11 @@
 // upstream.
 //
 // A write is answered once SQLite has synced it (WAL, synchronous=FULL). Writes are made one at a time,
-// and each gets an updated_at later than any before it, so a list is always in the order of the writes.
-// A cancelled request ends at once, but a write that has begun is completed.
+// each with a later updated_at than the one before. So a list is always in the order of the writes. A
+// cancelled request ends at once, but a write that has begun is completed.
 //
-// The handler admits only requests that name the listener itself and come from no foreign page (see
-// package guard), and never answers with a CORS header.
+// The handler admits only requests that name the listener itself and come from no foreign page: see
+// package guard. It never answers with a CORS header.
 package selfhost
 
 import (

@@ -1,13 +1,12 @@
-// Package botwire is the [upstream.Engine] that speaks BotWire's memory API over HTTP: to
-// botwire.dev, to a self-hosted server, or to the one inside the daemon.
+// Package botwire is the [upstream.Engine] for BotWire's memory API over HTTP: of botwire.dev, of a
+// self-hosted server, or of the one inside the daemon.
 //
-// It owns the HTTP client and the meaning of an HTTP status (contract 15), and knows which
-// answers count as BotWire's own, and which of them a caller may be given as they are. Its
-// [Forwarder] passes on requests that are not for the memory API. BotWire has no revisions
-// and tells of no changes.
+// It owns the HTTP client and the meaning of an HTTP status (contract 15). It decides which answers are
+// BotWire's own, and which of them may be passed on to callers. Its [Forwarder] passes on requests that
+// are not for the memory API. BotWire has no revisions and does not notify of changes.
 //
-// An answer is BotWire's own only if it names the entry that was asked for: a captive
-// portal answers 200 to anything. The verdicts on all other answers:
+// An answer is BotWire's own only if it names the requested entry: a captive portal answers 200 to
+// anything. The verdicts on all other answers:
 //
 //	no connection, cut while writing       Unsent
 //	no answer, cut afterwards, 504, 524    Unanswered
@@ -19,9 +18,8 @@
 //	400, 413, 422 in any other form        Transient
 //	any other 4xx                          Paused
 //
-// With 503, somebody is overloaded.
+// A 503 also means an overload.
 //
-// A refusal is BotWire's own if it has BotWire's form and BotWire refuses such requests
-// with its status. Otherwise a gateway that is set up wrongly would turn every write into
-// a dead letter.
+// A refusal is BotWire's own if it has BotWire's form, and a status that BotWire uses to refuse such
+// requests. Otherwise a misconfigured gateway would turn every write into a dead letter.
 package botwire

@@ -177,9 +177,9 @@ func (o *Offset) UpstreamTime(t time.Time) Span {
 	return o.upstreamAt(m)
 }
 
-// upstreamAt allows for the time that the wall clock showed at the moment, and for the time that it
-// would have shown as it runs now. The clock was set since, or stood still with the machine, and it is
-// unknown which.
+// upstreamAt covers the time that the wall clock showed at the moment, and the time that it would have
+// shown as it runs now. The clock was set since, or stood still with the machine, and it is unknown
+// which.
 func (o *Offset) upstreamAt(m moment) Span {
 	s, now := o.present(m.mono), m.mono+o.behind
 	return Span{min(m.wall, now) + s.Least, max(m.wall, now) + s.Most}

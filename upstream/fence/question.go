@@ -255,7 +255,7 @@ func (q *Question) IsBase() bool {
 func (q *Question) isBaseVersion() bool {
 	b, at := q.Base, upstream.Micros(q.Now.WrittenAt)
 	switch {
-	case !b.Present: // another host's delete leaves the state that this host knew
+	case !b.Present: // another host's delete leaves the same state
 		later, _ := q.compare()
 		return !later
 	case b.Origin.Seq != 0 && q.Now.Writer == upstream.Writer{Host: q.Exactly.Host, Seq: b.Origin.Seq}:

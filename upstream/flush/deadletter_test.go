@@ -65,8 +65,7 @@ func TestDeadLetterInDoubtLeavesNoOldCopy(t *testing.T) {
 	}
 }
 
-// wantUnlisted checks that the listings known here do not decide about k, and that another is
-// requested.
+// wantUnlisted checks that the known listing is old, incomplete and lacks k.
 func wantUnlisted(t *testing.T, r *rig) {
 	t.Helper()
 	l, ok, err := r.journal.Listing("ns", 1000)

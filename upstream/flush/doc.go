@@ -67,8 +67,8 @@
 // the task, the namespace and the health. Callers wait in Flush, Drain and Await. The quotas have a lock
 // of their own, and say when a namespace may send how much.
 //
-// A flush goes this way: Flusher.take finds a due task, and schedule.start begins its attempt. attempt.send
-// marks the write as sent in the journal. sendAttempt.run waits for a slot, judges the write and proposes
-// it to the engine. attempt.conclude acts on the result. At its end, attempt.finish completes the task, or
-// attempt.stop enqueues it for a retry.
+// A write is flushed as follows. Flusher.take finds a due task, and schedule.start begins its attempt.
+// attempt.send marks the write as sent in the journal. sendAttempt.run waits for a slot, judges the
+// write and proposes it to the engine. attempt.conclude acts on the result. At the end, attempt.finish
+// completes the task, or attempt.stop enqueues it for a retry.
 package flush

@@ -109,7 +109,7 @@ func valueOf(op journal.Op, value string) string {
 	return value
 }
 
-// contract 14: whatever happens to an unanswered request, the newest write is there in the end, no
+// contract 14: whatever happens to an unanswered request, the newest write is there in the end. No
 // other host's write is taken for this host's, and nothing waits for a window to pass.
 func TestUnansweredSwaps(t *testing.T) {
 	for name, what := range map[string]mishap{"carried out": lost, "carried out late": late, "never": vanished} {

@@ -117,7 +117,7 @@ func (x *trio) step(n int) {
 	}
 }
 
-// through writes through without waiting for the outcome.
+// through makes a write through without conditions, and records it if it was acknowledged with a number.
 func (x *trio) through(v *versioned, id journal.ID, value string) {
 	w := journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)}
 	if written, _, err := v.flusher.WriteThrough(x.t.Context(), w, unconditional); err == nil && written.Seq != 0 {
@@ -149,8 +149,8 @@ func (x *trio) check(id journal.ID) {
 	}
 }
 
-// accounted reports whether upstream has had the write, its host has superseded it by a later write of
-// its own, or it is a dead letter.
+// accounted reports whether a write is not lost: upstream has had it, its host has superseded it by a
+// later write, or it is a dead letter.
 func (x *trio) accounted(id journal.ID, w acked) bool {
 	if slices.ContainsFunc(x.b.entries[id], func(v upstream.Version) bool { return v.Value == w.value }) {
 		return true

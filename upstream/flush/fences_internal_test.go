@@ -73,8 +73,8 @@ func TestHowLongAConfirmationStands(t *testing.T) {
 	}
 }
 
-// A confirmation that was in flight while the process stopped, or when the daemon began to doubt its
-// identity, says nothing about the moment at which it is read.
+// A confirmation says nothing about the moment at which it is read if the process stopped meanwhile, or
+// the daemon began to doubt its identity.
 func TestConfirmationsThatTookLong(t *testing.T) {
 	for name, row := range map[string]struct {
 		took    time.Duration

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 17: a fence's answer counts even if the writes of other entries have shown meanwhile that
-// upstream is slow, so that the write would no longer be compared.
+// contract 17: once a fence has asked, its answer counts. Other entries' writes may have shown
+// meanwhile that upstream is slow, so that the write would no longer be compared.
 func TestAFenceThatHasAskedGoesByTheAnswer(t *testing.T) {
 	const slow, asking = 3700 * time.Millisecond, 1600 * time.Millisecond
 	fenced(t, func(t *testing.T, r *rig) {

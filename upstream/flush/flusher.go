@@ -53,8 +53,8 @@ type Options struct {
 	BeforeSend func()
 	// Offset estimates how far upstream's clock is ahead; nil: the flusher makes its own.
 	Offset *fence.Offset
-	// OnFence, if not nil, is called when a fence has ended, with its outcome as the metrics name it
-	// and the number of its requests.
+	// OnFence, if not nil, is called when a fence has ended. It gets the outcome as the metrics name
+	// it, and the number of requests.
 	OnFence func(outcome string, requests int)
 	// Quotas are the budgets of the namespaces; nil: none.
 	Quotas *quota.Quotas
@@ -255,10 +255,10 @@ func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 	return s.hoping, 0
 }
 
-// Attempts returns how many requests for an entry's pending write failed since the last success, why
-// the last one failed, and the earliest time of the next. That time is zero while a request is in
-// flight; otherwise it is neither in the past nor before the time that EntryWaits returns. If nothing
-// is pending, all results are zero.
+// Attempts returns how many requests for an entry's pending write failed since the last success, and
+// why the last one failed. It also returns the earliest time of the next: zero while a request is in
+// flight, and otherwise neither in the past nor before the time that EntryWaits returns. If nothing is
+// pending, all results are zero.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
 	v := f.health.View()
 	f.mu.Lock()

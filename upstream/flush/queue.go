@@ -10,10 +10,10 @@ import (
 )
 
 // queue holds the tasks of a namespace. A task that is not running is in one of three places: the
-// urgent line, if it is due; a lingering line, where a newer write moves it to the back, so that the
-// line is ordered by writtenAt and its front is due first; or the retries. Under a quota, or in a full
-// namespace, deletes linger in a line of their own. A flush makes all lingering tasks urgent in
-// constant time: it joins the lines, and sets urgentUpTo, which isUrgent compares.
+// urgent line, if it is due; a lingering line; or the retries. A newer write moves a task to the back
+// of its lingering line, so the line is ordered by writtenAt, and its front is due first. Under a
+// quota, or in a full namespace, deletes linger in a line of their own. A flush makes all lingering
+// tasks urgent in constant time: it joins the lines, and sets urgentUpTo, which isUrgent compares.
 type queue struct {
 	hashtable.Node[queue] // in the schedule's table, by namespace
 

@@ -16,7 +16,7 @@ const noPosition = math.MaxUint64
 // that no namespace holds up another (contract 16).
 //
 // It is not safe for concurrent use. Its methods look at a few tasks, however many there are, with two
-// exceptions: [schedule.start] looks at the due tasks of a queue with at most oldestOf tasks, and
+// exceptions. [schedule.start] looks at the due tasks of a queue with at most oldestOf tasks.
 // [queue.tryNow], which a person asks for, looks at every failed task of a queue.
 type schedule struct {
 	queues         hashtable.Table[queue, *queue] // by namespace

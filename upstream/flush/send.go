@@ -351,7 +351,7 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 }
 
 // is records the version that the write has become. With an exact engine the write's copy takes the
-// version's times, even if they are earlier, and no older version counts any more (contract 7).
+// version's times, even earlier ones: no older version counts any more (contract 7).
 func (s *sendAttempt) is(v upstream.Version) {
 	if v.Revision == 0 {
 		return

@@ -30,7 +30,7 @@ type through struct {
 	settled bool
 	err     error
 
-	base journal.Base // that ready judged, with an exact engine
+	base journal.Base // with an exact engine: the base that ready judged
 }
 
 // throughs holds the writes through that wait, by task, in order of arrival.

@@ -69,8 +69,8 @@ func TestAwaitEndsTheLingerOfOneEntry(t *testing.T) {
 	})
 }
 
-// With any sequence of writes, flushes and failures, a flush returns when all writes that were pending
-// at its call are complete, and not before.
+// With any sequence of writes, flushes and failures, a flush returns exactly when all writes that were
+// pending at its call are complete.
 func TestFlushesAmidWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(c call) reply {

@@ -25,8 +25,8 @@ type window struct {
 const (
 	// growsEvery is how long a round lasts. At its end the window grows.
 	growsEvery = time.Second
-	// enoughEnded is how many requests have to end, or as many as the window holds if that is less,
-	// before failures among them mean something. If fewer end in a round, upstream is not crowded.
+	// enoughEnded is how many requests have to end before failures among them count; less if the window
+	// is smaller. If fewer end in a round, upstream is not crowded.
 	enoughEnded = 8
 	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4

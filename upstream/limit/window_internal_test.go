@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The window grows by one a second, is halved when more than a quarter of enough requests fail as under
-// overload, and always holds at least one request and at most the limit.
+// The window grows by one a second, and is halved when more than a quarter of enough requests fail as
+// under overload. It always holds at least one request and at most the limit.
 func TestTheWindow(t *testing.T) {
 	type ends struct {
 		times            int

@@ -36,7 +36,7 @@ func (e explained) Unwrap() error { return e.err }
 const examineTrips = 5
 
 // Examine checks the servers and the bucket over its own connection, and changes nothing. It returns
-// when ctx ends, or when each step has taken at most Options.Timeout.
+// when ctx ends. Each step after connecting takes at most Options.Timeout.
 func Examine(ctx context.Context, opts Options) *Examination {
 	x := &Examination{}
 	settings := nats.GetDefaultOptions()

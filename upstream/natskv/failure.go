@@ -33,7 +33,7 @@ const (
 	codeNoPeers         = 10005
 )
 
-// failure converts the error of a request, with its verdict.
+// failure returns a request's error with its verdict.
 func (e *Engine) failure(one *call, err error) *upstream.Error {
 	var denied *deniedError
 	var answer *jetstream.APIError
@@ -66,7 +66,7 @@ func refusal(verdict upstream.Verdict, reason string) *upstream.Error {
 	return &upstream.Error{Verdict: verdict, Answered: true, Reason: reason}
 }
 
-// answered converts a server's error, with its verdict. An error that only a person can end pauses the
+// answered returns a server's error with its verdict. An error that only a person can end pauses the
 // namespace. Others come with a change of leaders or with load, and end by themselves.
 func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	failed := &upstream.Error{

@@ -37,8 +37,8 @@ func (m *modelOf) listed(namespace string) (rows []indexRow) {
 	return rows
 }
 
-// An index holds the version with the highest revision, in whatever order versions come, lists entries
-// newest first, and has last reported what it holds.
+// An index holds the version with the highest revision, in whatever order versions come. It lists
+// entries newest first, and its last report of an entry is the version that it holds.
 func TestIndexLikeAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &modelOf{map[journal.ID]upstream.Version{}, map[journal.ID][]upstream.Version{}}

@@ -30,10 +30,10 @@ type check struct {
 // progress tracks how far the watch has come, and up to which revision the index is complete. Its
 // methods may be called concurrently.
 //
-// A position alone proves little. If a version was replaced before the watch reached it, the stream may
-// have no trace of it any more, and the watch knows neither until it reaches the later one. So the
-// index is complete up to a position only if nothing followed it when the watch was there (caught), or
-// once the watch has passed the revision that the stream had at that time.
+// A position alone proves little: a version may have been replaced before the watch reached it, and the
+// watch knows neither until it reaches the later one. So the index is complete up to a position only in
+// two cases. Nothing followed it when the watch was there (caught), or the watch has since passed the
+// revision that the stream had at that time.
 type progress struct {
 	mu       sync.Mutex
 	position uint64 // the highest revision that the watch has reached

@@ -7,16 +7,15 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// view returns the time up to which the index is known to be complete, since when that has been so
-// without a gap, and whether it still is.
+// view returns up to when the index is known to be complete, since when without a gap, and whether it
+// still is.
 func (w *watch) view() (asOf, since time.Time, ok bool) {
 	asOf, since, ok = w.progress.isSound(time.Now())
 	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
-// CaughtUp returns the last moment up to which the index is known to be complete, since when that has
-// been so without a gap, and whether it still is: the last successful comparison is at most 3 s old,
-// and there is a connection.
+// CaughtUp returns up to when the index is known to be complete, since when without a gap, and whether
+// it still is: the last successful comparison is at most 3 s old, and there is a connection.
 func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
 // Entry returns an entry's last version as a row of a listing. Its Origin has Seq if this host wrote
