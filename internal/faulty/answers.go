@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// answers are those that the service is not involved in.
+// answers are given without the service.
 var answers = map[Mode]func(http.ResponseWriter, *http.Request){
 	Throttles: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")

@@ -22,7 +22,7 @@ type attempt struct {
 	startedAt instant
 	probe     bool          // it tests whether an outage is over
 	trial     bool          // it tests whether the namespace is let in again
-	silent    bool          // the entry's last request was not answered
+	silent    bool          // the entry's last request hung
 	removes   bool          // it sends a delete, and there is a quota
 	charge    charge        // for the request, against the namespace's quota
 	ended     chan struct{} // closed when the attempt ends; nil until somebody waits for that

@@ -57,8 +57,8 @@ func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
 // waitFor reports whether a caller waits for this single entry.
 func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 }
 
-// completed tells the callers that an entry's writes up to seq are complete. The position of its oldest
-// pending write moves from from to to.
+// completed tells the callers that an entry's writes up to seq are complete. from is the former
+// position of its oldest pending write, and to the new one.
 func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool) {
 	cs.completedIn(id.Namespace, from, to, dead)
 	cs.completedIn("", from, to, dead)

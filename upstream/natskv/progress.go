@@ -22,7 +22,7 @@ const (
 // check is one comparison with the stream.
 type check struct {
 	asked   time.Time     // before the request was sent
-	age     time.Duration // when the leader last heard from a majority, before asked
+	age     time.Duration // how long before the answer the leader last heard from a majority
 	last    uint64        // the stream's last revision
 	reached time.Time     // when the watch reached last; zero until then
 }
@@ -286,7 +286,7 @@ func (p *progress) becomes(sound bool, why string) (logs bool) {
 	return logs
 }
 
-// isSound returns the results of [Engine.CaughtUp] without checking the connection.
+// isSound returns the results of [Engine.CaughtUp], but ignores the connection and the bucket.
 func (p *progress) isSound(now time.Time) (asOf, since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
