@@ -59,7 +59,6 @@ func Sample(environ []string) string {
 	return w.text.String()
 }
 
-// sampler writes a sample.
 type sampler struct {
 	text    strings.Builder
 	dataDir string

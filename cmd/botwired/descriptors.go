@@ -3,13 +3,13 @@ package main
 import "log/slog"
 
 const (
-	// maxConnections bounds the connections that callers hold.
+	// maxConnections limits the connections of callers.
 	maxConnections = 4096
-	// minConnections is the bound however few descriptors there are: the journal waits
-	// then for one that is free.
+	// minConnections is the least limit, even if there are too few descriptors: then the journal waits
+	// for a free one.
 	minConnections = 16
-	// journalDescriptors are kept for the journal's tables and logs, for the embedded
-	// upstream's database and for what every process has open.
+	// journalDescriptors are reserved for the journal's tables and logs, the embedded upstream's
+	// database, and the files that every process has open.
 	journalDescriptors = 256 + 64
 )
 

@@ -8,8 +8,7 @@ import (
 )
 
 func main() {
-	// net/http's client complains to the standard logger and quotes what upstream sent,
-	// which may hold a value.
+	// net/http's client logs errors to the standard logger, and quotes upstream, which may include a value.
 	log.SetOutput(io.Discard)
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -73,7 +73,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// Contract 20.
+// contract 20: only one daemon uses a data directory.
 func testOneDaemon(t *testing.T, program string) {
 	service, dir := newMemoryService(t), t.TempDir()
 	c := startChild(t, program, dir, freeAddress(t), service.url())

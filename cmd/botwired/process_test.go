@@ -102,7 +102,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// child is a running botwired.
+// child is a botwired process.
 type child struct {
 	t       *testing.T
 	cmd     *exec.Cmd

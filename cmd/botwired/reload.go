@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/internal/serverlog"
 )
 
-// reloader reloads the configuration of a running daemon.
 type reloader struct {
 	load    func() (*config.Loaded, error)
 	running *config.Loaded

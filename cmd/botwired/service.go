@@ -197,7 +197,7 @@ func excused(err error, timedOut, crowded bool) bool {
 			return true
 		}
 	}
-	return crowded && (timedOut || errors.Is(err, syscall.EAGAIN)) // a Unix socket with a full queue
+	return crowded && (timedOut || errors.Is(err, syscall.EAGAIN)) // EAGAIN: the Unix socket's queue is full
 }
 
 // dying logs why the service manager is about to restart the daemon.

@@ -120,7 +120,7 @@ func (b *beside) finish(ctx context.Context) {
 	b.Terminal.Say(said)
 }
 
-// untilCutShort returns a context that ends when a signal should cut the flush short.
+// untilCutShort returns a context that ends when a signal is meant to cut the flush short.
 func (b *beside) untilCutShort(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

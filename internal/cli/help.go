@@ -152,7 +152,6 @@ func EachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 // helpColumns limits the width of the help: longer lines are hard to read.
 const helpColumns = 100
 
-// helpPage is the help of a command.
 type helpPage struct {
 	cmd     *cobra.Command
 	palette term.Palette

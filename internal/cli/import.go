@@ -151,7 +151,7 @@ func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 type checked struct {
 	entries int
 	bytes   int64  // of the complete lines
-	lacks   string // what the export lacked, as it said
+	lacks   string // what the export says that it lacks
 	cut     int    // the number of a last line that is cut in the middle, or 0
 }
 

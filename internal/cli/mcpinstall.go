@@ -19,7 +19,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// mcpInstall is one "botwired mcp install".
 type mcpInstall struct {
 	process  *Program
 	settings *Settings

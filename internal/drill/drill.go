@@ -24,7 +24,6 @@ const (
 	recoveryLimit = 5 * time.Second
 )
 
-// drill is one run.
 type drill struct {
 	opts    Options
 	entries []*entry
