@@ -51,7 +51,7 @@ func TestAnAppendIsAcknowledgedAsAPut(t *testing.T) {
 }
 
 // contract 5: no acknowledged append is lost, however many callers append and whoever else writes. Each PUT
-// here starts a new value, on the condition that it has seen the end.
+// here rewrites the whole value with an item more, on the condition that the value is still the one that it read.
 func TestAppendsOfManyAreAllKept(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
 	const writers, each = 16, 20
