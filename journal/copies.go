@@ -69,7 +69,6 @@ func (c *copies) lock(namespace string) (unlock func()) {
 	return sync.OnceFunc(s.Unlock)
 }
 
-// settledCopy is an entry's settled copy.
 type settledCopy struct {
 	Observation
 	confirmedAt float64
@@ -77,7 +76,6 @@ type settledCopy struct {
 	intact      bool // the record can be read
 }
 
-// read reads an entry's settled copy.
 func (c *copies) read(id ID) (found settledCopy, err error) {
 	found.kept, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
 		found.Observation, found.confirmedAt, err = record.DecodeSettled(body)

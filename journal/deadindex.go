@@ -29,7 +29,7 @@ type deadIndex struct {
 	unmarked map[ID][]uint64 // dead letters not marked as superseded
 	theirs   map[ID][]uint64 // dead letters that hold other hosts' states
 	aged     []uint64        // dead letters of conflicts between hosts, the oldest first
-	// After a start, changed has the dead letters that have changed and settled the writes that have
+	// After a start, changed holds the dead letters changed since then, and settled holds the writes
 	// settled since then. Both are nil once the index has been rebuilt.
 	changed map[uint64]struct{}
 	settled map[ID]uint64
@@ -264,9 +264,9 @@ func (d *deadIndex) markAll(id ID, by uint64) error {
 	return nil
 }
 
-// markSettled marks, after a start, the dead letters that a settled write has superseded but not
-// marked: because the index was not complete then, or by an older botwired. The settled copy shows
-// which write settled.
+// markSettled marks, after a start, superseded dead letters that have no mark yet: their write settled
+// before the index was complete, or under an older botwired. The settled copy shows which write
+// settled.
 func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 	settled := d.complete()
 	d.mu.Lock()

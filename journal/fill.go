@@ -168,7 +168,7 @@ func (f *filling) prepare(o *Observation) error {
 }
 
 // Fill checks that the answer still counts. It notifies the subscriber even if nothing changes on disk,
-// because the answer outdates earlier ones.
+// because earlier answers are outdated.
 func (f *filling) Fill(tx *store.Tx) error {
 	// guard 8.1, 17.33
 	if !f.valid() || keepsBase(f.copies, f.id) {

@@ -97,7 +97,6 @@ func (g *generations) discover() error {
 	}
 }
 
-// count counts the receipts of a generation.
 func (g *generations) count(number uint64) (receipts uint64, err error) {
 	err = store.Each(g.store.DB(), record.GenerationKey(number), record.GenerationKey(number+1),
 		func(_, _ []byte) error { receipts++; return nil })

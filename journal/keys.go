@@ -159,8 +159,8 @@ func settledKnown(key string, o Observation) Known {
 	return Known{key, false, Put, o.ListBytes, o.UpdatedAt, o.Origin.Seq}
 }
 
-// Namespaces returns, in order, up to most namespaces that follow after, have known entries, and that
-// accept returns true for. A walk begins after "".
+// Namespaces returns, in order, up to most namespaces with known entries that follow after and that
+// accept allows. A walk begins after "".
 func (k *Keys) Namespaces(after string, most int, accept func(namespace string) bool) (names []string, err error) {
 	if err := k.store.Acquire(); err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ type absences struct {
 	of      int // number of entries that upstream has confirmed
 }
 
-// findAbsent decides about the entries that upstream does not list. It accepts a complete listing: a
-// read must not bring back an entry that a listing has shown to be gone (contract 7). But if the
-// listing lacks too many entries, their rows and copies stay, and the namespace is suspect until
+// findAbsent decides how to treat the entries that upstream does not list. It accepts a complete
+// listing: a read must not bring back an entry that a listing has shown to be gone (contract 7). But if
+// the listing lacks too many entries, their rows and copies stay, and the namespace is suspect until
 // upstream lists them all again.
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
 	complete, was := l.header.Complete, before.Suspect

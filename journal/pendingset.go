@@ -68,7 +68,7 @@ func (g *garbage) add(r retired) {
 const (
 	// removedAtOnce bounds how much garbage one batch removes.
 	removedAtOnce = 4096
-	// removedBriefly is the lower bound that applies while readers wait for the batch.
+	// removedBriefly replaces removedAtOnce while readers wait for the batch.
 	removedBriefly = 64
 )
 

@@ -97,7 +97,7 @@ func (p *pendingSet) restoreAll(records []retired) {
 
 // restore adds one of the records to the index, unless an earlier rebuild did. An entry's last record
 // is its pending write; the earlier ones are superseded and await removal. The caller holds the
-// readers' lock, and the entry is not known to the index.
+// readers' lock, and the index must not know the entry yet.
 func (p *pendingSet) restore(records []retired, i int) {
 	r := records[i]
 	if _, ok := p.index.Get(r.id).Latest(); ok {

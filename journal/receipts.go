@@ -26,8 +26,8 @@ const (
 )
 
 // Receipts tells the outcome of each acknowledged write. The batch that removes a write from the
-// pending set adds its receipt, so after a crash exactly one of the two exists. A pending write has no
-// stored receipt; Receipts finds it in the index. The methods may be called concurrently.
+// pending set adds its receipt, so after a crash one of the two exists. A pending write has no stored
+// receipt; Receipts finds it in the index. The methods may be called concurrently.
 type Receipts struct {
 	store     *store.Store
 	pending   *pendingSet

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calm is how long the journal must refuse no write before it counts as not full. Without it, a journal
-// that fills as fast as it is flushed would log every second.
+// calm is how long the journal must go without refusing a write before it counts as no longer full.
+// Without it, a journal that fills as fast as it is flushed would log every second.
 const calm = 5 * time.Second
 
 // fullness records since when the journal has refused writes because it lacks room. Three callers

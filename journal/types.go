@@ -58,7 +58,7 @@ type NewWrite struct {
 	WrittenAt float64
 	// At, if not 0, becomes the write's UpdatedAt, in Unix seconds: upstream has confirmed the write
 	// with this time, or has shown this time for the state that the write copies. UpdatedAt is never
-	// earlier than a pending write's to the entry.
+	// earlier than that of the entry's pending write.
 	At float64
 	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
 	// letter.
