@@ -138,7 +138,7 @@ func (a *attempt) staysPending(w journal.Write, sentAt instant) bool {
 	if d == nil || d.over() { // guard 14.2
 		return false
 	}
-	d.confirmed = &confirmation{w.Seq, contentOf(w)}
+	d.confirmed = &confirmation{w.Seq, contentOf(w), w.SentAfter}
 	at := d.until()
 	if a.task.seq > w.Seq {
 		at = 0 // the newer write need not wait
@@ -168,6 +168,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 		return nil
 	}
 	w, ok, err := a.f.opts.Journal.Newest(a.id())
+	w.SentAfter = confirmed.sentAfter // guard 7.39
 	switch {
 	case err != nil:
 		return err
@@ -181,6 +182,7 @@ func (a *attempt) readBack(ctx context.Context) error {
 		// confirmation.
 		return a.overtaken(w, v.Observation()) // guard 14.18
 	}
+	w.SentAfter = shown(w.SentAfter, v) // guard 7.40
 	return a.settle(w)
 }
 

@@ -26,8 +26,9 @@ type landing struct {
 }
 
 type confirmation struct {
-	seq     uint64
-	content journal.Content
+	seq       uint64
+	content   journal.Content
+	sentAfter float64 // see [journal.Write]
 }
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }

@@ -353,13 +353,16 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 // is records the version that the write has become. With an exact engine the write's copy takes the
 // version's times, even earlier ones: no older version counts any more (contract 7).
 func (s *sendAttempt) is(v upstream.Version) {
-	if v.Revision == 0 {
-		return
-	}
-	s.write.SentAfter = v.WrittenAt - timeTick // the write is later than that
-	if s.f.exact {
+	s.write.SentAfter = shown(s.write.SentAfter, v) // guard 7.41
+	if s.f.exact && v.Revision != 0 {
 		s.write.UpdatedAt, s.write.CreatedAt = v.WrittenAt, v.CreatedAt
 	}
+}
+
+// shown returns the SentAfter of a write that upstream has shown as a version: no state up to the version's
+// time is newer than the write (contract 7).
+func shown(sentAfter float64, v upstream.Version) float64 {
+	return max(sentAfter, v.WrittenAt-timeTick)
 }
 
 // unasked returns the result of an attempt that could not ask upstream. The write was not sent.
