@@ -134,7 +134,7 @@ func TestWatchReadsAll(t *testing.T) {
 	const n = 50_000
 	fill(t, s.URL(), "k", n)
 	began := time.Now()
-	b := engineOf(t, "h2", []string{s.URL()})
+	b := engineOf(t, "h2", []string{s.URL()}, func(o *natskv.Options) { o.Timeout = time.Minute }) // on a busy machine
 	rows, complete, err := b.List(t.Context(), "ns")
 	if err != nil || !complete || len(rows) != n {
 		t.Fatalf("the list has %d rows, %v, %v", len(rows), complete, err)
