@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func row(key string, bytes int) journal.Row {
+func listedRow(key string, bytes int) journal.Row {
 	return journal.Row{Key: key, ListBytes: bytes, UpdatedAt: 1}
 }
 
@@ -16,7 +16,7 @@ func row(key string, bytes int) journal.Row {
 func TestAPendingDeleteMakesRoom(t *testing.T) {
 	sizes, with := limited(1000)
 	j := open(t, vfs.NewMem(), with)
-	list(t, j, true, row("a", 600), row("b", 350))
+	list(t, j, true, listedRow("a", 600), listedRow("b", 350))
 	refusedAsFull(t, tryPut(j, key("c"), 100))
 	remove(t, j, key("b"))
 	no(t, tryPut(j, key("c"), 100))
@@ -32,9 +32,9 @@ func TestAListingShowsWhatPendingWritesReplace(t *testing.T) {
 	j := open(t, vfs.NewMem(), with)
 	no(t, tryPut(j, key("a"), 400))
 	no(t, tryPut(j, key("b"), 310))
-	list(t, j, true, row("a", 400), row("b", 300), row("c", 100))
+	list(t, j, true, listedRow("a", 400), listedRow("b", 300), listedRow("c", 100))
 	sized(t, sizes, 810)
-	list(t, j, true, row("a", 400), row("b", 300), row("c", 100))
+	list(t, j, true, listedRow("a", 400), listedRow("b", 300), listedRow("c", 100))
 	sized(t, sizes, 810)
 	no(t, tryPut(j, key("d"), 190))
 	for _, name := range []string{"a", "b", "d"} {
@@ -48,7 +48,7 @@ func TestAListingShowsWhatPendingWritesReplace(t *testing.T) {
 func TestDeletesOfOthersEntriesDoNotDrawTheCountDown(t *testing.T) {
 	sizes, with := limited(2000)
 	j := open(t, vfs.NewMem(), with)
-	rows := []journal.Row{row("a", 400), row("b", 400), row("c", 200)}
+	rows := []journal.Row{listedRow("a", 400), listedRow("b", 400), listedRow("c", 200)}
 	list(t, j, false, rows...)
 	sized(t, sizes, 1000)
 	for i := range 100 {
@@ -66,7 +66,7 @@ func TestDeletesOfOthersEntriesDoNotDrawTheCountDown(t *testing.T) {
 func TestDeletesMakeRoomAfterUpstreamsRefusal(t *testing.T) {
 	sizes, with := limited(0)
 	j := open(t, vfs.NewMem(), with)
-	list(t, j, false, row("a", 100), row("b", 100))
+	list(t, j, false, listedRow("a", 100), listedRow("b", 100))
 	for i := range 5 { // entries of others, which upstream did not list before
 		show(t, j, key("%d", i), 100)
 	}
