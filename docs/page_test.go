@@ -146,7 +146,7 @@ func parsePage(path, text string) (*page, error) {
 	return p, nil
 }
 
-// faults are what is wrong with the page's blocks, whatever is in them.
+// faults returns what is wrong with the form of the page's blocks.
 func (p *page) faults() (faults []string) {
 	fault := func(b block, format string, args ...any) {
 		faults = append(faults, fmt.Sprintf("%s:%d: %s", p.path, b.number, fmt.Sprintf(format, args...)))

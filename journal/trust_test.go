@@ -186,7 +186,7 @@ func wantKept(t *testing.T, j *journal.Journal, namespace string, copies, rows i
 	}
 }
 
-// A listing that lacks few entries shows that another host has deleted them. One that lacks many makes
+// A listing that lacks few entries means that another host has deleted them. A listing that lacks many makes
 // the namespace suspect.
 func TestWhichAbsencesAreBelieved(t *testing.T) {
 	for _, c := range []struct {
@@ -307,7 +307,8 @@ func TestOwnDeletesUnderWayAreNotMissing(t *testing.T) {
 	}
 }
 
-// A wrong URL shows in many small namespaces, of which each is too small on its own.
+// A wrong URL empties many small namespaces at once. Each is too small to be suspect alone; together they are
+// enough.
 func TestManySmallNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()

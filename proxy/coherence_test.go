@@ -287,7 +287,7 @@ func (d doubtedSince) Stands(confirmedAt time.Time) bool { return confirmedAt.Af
 func (doubtedSince) Epoch() uint64                       { return 0 }
 func (doubtedSince) State() identity.State               { return identity.State{Start: identity.Same} }
 
-// After a change, no answer from before it is given, whatever runs concurrently.
+// After a change, readers never get an answer from before it, even while others read and write.
 func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {
 	for _, fetches := range []bool{false, true} {
 		t.Run(fmt.Sprint("fetches ", fetches), func(t *testing.T) {

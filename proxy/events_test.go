@@ -208,7 +208,7 @@ func TestWhatTheJournalFindsIsNoEvent(t *testing.T) {
 	})
 }
 
-// contract: no event contains a value, whatever became of its write.
+// contract: no event contains a value, whether its write settles, is superseded or is refused.
 func TestEventsHoldNoValues(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		a := s.listen(s.listener(), "events")

@@ -22,7 +22,7 @@ func TestAllWhoWaitShareOneRequestUpstream(t *testing.T) {
 	})
 }
 
-// Readers of one namespace's listings share a request, whatever their limits.
+// Readers of one namespace's listings share a request, even with different limits.
 func TestReadersOfOneListingKeepTheirLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		for _, key := range []string{"a", "b", "c"} {

@@ -98,7 +98,7 @@ func TestWhatWasReadBeforeADoubtIsAskedAgain(t *testing.T) {
 	})
 }
 
-// Pending writes are the newest state, whatever the daemon doubts.
+// Pending writes are the newest state, also for a daemon that doubts its identity.
 func TestPendingWritesAreReadInDoubt(t *testing.T) {
 	inDoubtBubble(t, func(t *testing.T, s *sidecar, who *fakeIdentity) {
 		s.put(id("n", "k"), "mine")

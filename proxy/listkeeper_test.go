@@ -99,7 +99,8 @@ func TestNamespacesInUseAreBounded(t *testing.T) {
 	})
 }
 
-// A namespace first used in an outage is listed when that is over. One that hangs does not hold up others.
+// The daemon lists a namespace that was first used in an outage once the outage is over. A LIST that hangs does
+// not delay other namespaces.
 func TestListingsThatFail(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()

@@ -131,8 +131,8 @@ func (l *orderLife) fail(format string, args ...any) {
 	l.Fatalf("%s\nafter: %s", fmt.Sprintf(format, args...), strings.Join(l.steps, ", "))
 }
 
-// Contract 10: writes of agents here are listed in their order, whatever upstream's clock says, in whatever
-// order they reach upstream, and even when the listing is fetched again.
+// Contract 10: a listing keeps the order of the writes made here. Neither upstream's clock, nor the order in
+// which writes reach upstream, nor fetching the listing again changes it.
 func TestAListingKeepsTheOrderOfTheWrites(t *testing.T) {
 	for name, life := range map[string]orderLife{
 		"alone":               {together: 6},

@@ -23,7 +23,7 @@ func offering(t *testing.T) *sidecar {
 
 const mcpTarget = "/_botwired/mcp"
 
-// The endpoint's answers are as described, whatever the request.
+// The endpoint answers every kind of request as openapi.yaml describes it.
 func TestMCPIsAnsweredAsDescribed(t *testing.T) {
 	s := offering(t)
 	ask := func(status int, body, contentType string, headers ...string) {

@@ -89,7 +89,7 @@ func TestALargeNamespaceProvesNoAbsence(t *testing.T) {
 	})
 }
 
-// An entry in a listing is not absent, whatever was known before.
+// A listing that has an entry ends an earlier absence.
 func TestAListedEntryIsNoOldAbsence(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)

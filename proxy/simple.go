@@ -59,7 +59,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 }
 
 // BodyMatters reports whether the answer to a simple request depends on its body. A PUT of anything but an
-// entry is refused, whatever its body.
+// entry is refused without a look at its body.
 func BodyMatters(r *fastpath.Request) bool { return wire.ParseRoute(r.Path).Kind == wire.EntryRoute }
 
 // atOnce checks a request in the same order as [wire.Bodies.ReadPut], and carries it out if that needs no

@@ -336,7 +336,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Values never reach the log, whatever happens to them.
+// Values never reach the log, not even those of refused or failing writes.
 func TestNoValueReachesTheLog(t *testing.T) {
 	s := newSidecar(t)
 	const marker = "marker-of-a-value"

@@ -198,7 +198,7 @@ func TestEntriesOfTheView(t *testing.T) {
 	})
 }
 
-// A namespace with data loss is answered from its copies, whatever the view shows.
+// A namespace with data loss is answered from its copies, not from the view.
 func TestASuspectNamespaceIsNotWhatTheViewShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWatched(t, func(o *journal.Options, _ *proxy.Options) {

@@ -171,7 +171,7 @@ const (
 	Unsent
 	// Unanswered: the request was sent, and upstream may still carry it out.
 	Unanswered
-	// Throttled: upstream accepts no more requests for this namespace for now.
+	// Throttled: upstream asks to wait before the next request for this namespace.
 	Throttled
 	// Paused: upstream does not let this namespace in; only a person can change that.
 	Paused

@@ -23,7 +23,7 @@ import (
 // startupLimit bounds how long the program may take until it answers.
 const startupLimit = time.Minute
 
-// A client cannot tell the daemon from BotWire, whatever the latency of upstream.
+// A client cannot tell the daemon from BotWire, near or 50 ms away.
 func TestReplayThroughServe(t *testing.T) {
 	for _, latency := range []string{"0s", "50ms"} {
 		t.Run(latency, func(t *testing.T) {

@@ -44,7 +44,7 @@ var leaving = map[string]http.HandlerFunc{
 	},
 }
 
-// A caller that begins with TLS is told at once, whatever else it sends.
+// The server answers a caller that begins with TLS at once, before the rest of the handshake.
 func TestTLS(t *testing.T) {
 	hello := "\x16\x03\x01\x00\xf8\x01\x00\x00\xf4\x03\x03"
 	for name, text := range map[string]string{

@@ -49,7 +49,7 @@ var kinds = []kind{{0.7, 2, 4, 10}, {0.25, 4, 8, 20}, {0.05, 8, 60, 100}}
 // turn, it reads the history, has its model think, and adds the question and the answer as BotWire's
 // class for LangChain does: it reads, appends and writes the whole history back, for each of them. Now and
 // then it counts something, writes a note, reads one, and lists its keys. Its draws do not depend on
-// the answers: the same seed makes the same requests, whatever the memory does.
+// the answers: the same seed always makes the same requests.
 type agent struct {
 	namespace string
 	draw      *rand.Rand

@@ -47,8 +47,8 @@ func readSource(ctx context.Context) (source, error) {
 	return source{strings.TrimSpace(version), time.Unix(seconds, 0).UTC()}, nil
 }
 
-// tracked returns the files that git has under some paths, as archive entries. The mode is git's:
-// executable or not, whatever the umask of the clone was.
+// tracked returns the files that git has under some paths, as archive entries. The mode is git's,
+// executable or not, and does not depend on the umask of the clone.
 func tracked(ctx context.Context, paths ...string) ([]entry, error) {
 	listed, err := output(ctx, "git", append([]string{"ls-files", "-z", "--stage", "--"}, paths...)...)
 	if err != nil {

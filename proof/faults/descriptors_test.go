@@ -112,7 +112,7 @@ func TestCrowdOfStalledBodies(t *testing.T) {
 	d.terminate(t)
 }
 
-// The process has not one descriptor left, for whatever reason. The daemon does not take this
+// The process has no descriptor left. The daemon does not take this
 // for a failed disk: it lives, acknowledges nothing that is not durable, and goes on as soon as it can
 // (contract 2).
 func TestNoDescriptorLeft(t *testing.T) {

@@ -2,7 +2,7 @@
 //
 // In a closed loop each connection sends a request, reads the whole answer, and sends
 // the next: a server that stalls gets fewer requests, and only those that wait show the
-// stall. In an open loop requests are due at a given rate, whatever the answers do, and
+// stall. In an open loop requests are due at a given rate that no answer changes, and
 // their times count from then: a stall shows in all requests that were due in it. An
 // average or a percentile of a closed loop lacks that wait, which is known as coordinated
 // omission.

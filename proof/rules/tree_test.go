@@ -20,7 +20,7 @@ const (
 	module = "github.com/botwired/botwired"
 )
 
-// source is one file of the tree, whatever its build tags.
+// source is one file of the tree, with any build tags.
 type source struct {
 	path   string // slash-separated, from the root of the tree
 	folder string

@@ -41,8 +41,8 @@ func (w *world) acknowledge(id journal.ID, s state) string {
 	return ""
 }
 
-// ask makes a request that is not a PUT. Contract 9: whatever upstream does, it is answered
-// within the reader's patience.
+// ask makes a request that is not a PUT. Contract 9: the daemon answers it within the reader's patience,
+// even if upstream never answers.
 func (w *world) ask(method, path string, header ...string) (r *httptest.ResponseRecorder, violation string) {
 	began := time.Now()
 	r = w.node.do(method, path, "", header...)

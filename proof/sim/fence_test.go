@@ -83,7 +83,7 @@ func (r *realm) cutOneOff(events int) error {
 }
 
 // A data directory is copied while the daemon is cut off, and started a second time when
-// upstream holds something newer. That survives, whatever the settings say of fences: the copy
+// upstream holds something newer. That survives, even without flush.fence: the copy
 // knows that it is one (contract 17, 19).
 func TestACopiedDirectory(t *testing.T) {
 	inRealm(t, *fenceRounds, func(r *realm) error {

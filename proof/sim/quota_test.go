@@ -30,7 +30,7 @@ func drawQuotaOf(t *rapid.T, sizes []int) quota.Limit {
 }
 
 // meter is the service's count of a namespace's writes in the present window. It counts a
-// write when it arrives, whatever becomes of it then. The service's lock guards it.
+// write when it arrives, even one that is then refused or lost. The service's lock guards it.
 type meter struct {
 	window         int64
 	taken, foreign int // by the daemon and by other hosts

@@ -195,7 +195,7 @@ func (o *overlay) lacks(limit int) bool { return o.oldest > 0 && len(o.recent) <
 // over lays the pending writes over settled rows: tombstones hide rows, and puts replace or add them.
 //
 // The writes of this journal keep their order, pending or settled, even if upstream received them in another
-// order. A pending write counts as newer than all rows of other writers, whatever the times say. Upstream's
+// order. A pending write counts as newer than all rows of other writers, even those with later times. Upstream's
 // times are times of arrival: an entry written here first may have arrived after another's write. The time
 // shown for a write is never older than the times of the rows below it.
 func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {

@@ -19,7 +19,7 @@ const (
 	historyLength = 360
 	// historyLook is the interval of looks at upstream's state. Shorter outages may be missed.
 	historyLook = time.Second
-	// outagesKept bounds the outages that are kept, whatever happens within the hour.
+	// outagesKept bounds the outages that are kept, even if one hour has more of them.
 	outagesKept = 200
 )
 

@@ -168,7 +168,7 @@ func wantEnd(t *testing.T, what string, conns *connections, does func()) {
 	}
 }
 
-// Each request ends within upstream.timeout, whatever upstream does.
+// Upstream cannot make a request last longer than upstream.timeout.
 func TestEveryRequestEnds(t *testing.T) {
 	for _, ways := range []map[string]func(net.Conn){unheaded, endless} {
 		for name, waits := range ways {

@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
-// contract 13: an answer from this daemon itself, or from one whose upstream it is, confirms nothing,
-// whatever it says. All requests upstream are signed, including forwarded ones.
+// contract 13: an answer from this daemon itself, or from a daemon that uses this one as its upstream,
+// confirms nothing. All requests upstream are signed, including forwarded ones.
 func TestOwnAnswerConfirmsNothing(t *testing.T) {
 	for status, verdict := range map[int]upstream.Verdict{http.StatusLoopDetected: upstream.Unsent, http.StatusOK: upstream.Transient} {
 		var signed []string

@@ -19,7 +19,7 @@ func exact(t *testing.T, test func(t *testing.T, v *versioned)) {
 	})
 }
 
-// A write takes one request, whatever was there before, and its copy has upstream's times.
+// A write takes one request over any earlier state, and its copy has upstream's times.
 func TestAnExactWriteIsOneRequest(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		for i, op := range []func() journal.Write{
@@ -109,8 +109,8 @@ func valueOf(op journal.Op, value string) string {
 	return value
 }
 
-// contract 14: whatever happens to an unanswered request, the newest write is there in the end. No
-// other host's write is taken for this host's, and nothing waits for a window to pass.
+// contract 14: an unanswered request may land, early or late, or get lost: the newest write is there in the
+// end. The flusher takes no other host's write for its own, and waits for no window to pass.
 func TestUnansweredSwaps(t *testing.T) {
 	for name, what := range map[string]mishap{"carried out": lost, "carried out late": late, "never": vanished} {
 		for _, newer := range []bool{false, true} {

@@ -87,7 +87,7 @@ func TestRestartWithUnknownMarks(t *testing.T) {
 	}
 }
 
-// A fence spends no quota, whatever its outcome.
+// No outcome of a fence spends quota.
 func TestAFenceSpendsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		day := quota.Limit{Writes: 100, Period: 24 * time.Hour, MaxAge: time.Minute}

@@ -44,7 +44,7 @@ func TestAFenceThatHasAskedGoesByTheAnswer(t *testing.T) {
 	})
 }
 
-// settledUrgently puts a value and waits until it settles, whatever else is pending.
+// settledUrgently puts a value and waits until it settles. Other writes may stay pending.
 func (r *rig) settledUrgently(id journal.ID, value string) {
 	r.t.Helper()
 	w := r.put(id, value)

@@ -37,8 +37,8 @@ func (m *modelOf) listed(namespace string) (rows []indexRow) {
 	return rows
 }
 
-// An index holds the version with the highest revision, in whatever order versions come. It lists
-// entries newest first, and its last report of an entry is the version that it holds.
+// Versions may arrive in any order: the index holds the one with the highest revision. It lists entries
+// newest first, and its last report of an entry is the version that it holds.
 func TestIndexLikeAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &modelOf{map[journal.ID]upstream.Version{}, map[journal.ID][]upstream.Version{}}
@@ -196,7 +196,7 @@ func TestAnotherBucket(t *testing.T) {
 	}
 }
 
-// A version that replaced another one is the later one, whatever its time.
+// A version that replaced another one is the later one, even with an earlier time.
 func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "k"}
 	var told upstream.Version
