@@ -260,7 +260,7 @@ func TestWhatUpstreamHeldAlreadyIsNoOlderState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := float64(r.updated[key("k")].Add(r.ahead["a.test"]).UnixMicro()) / 1e6
+		shown := r.shownAt(key("k"))
 		if base.Origin.NewerThan(shown) {
 			t.Errorf("%v is newer than what upstream shows of it, %f", base.Origin, shown)
 		}

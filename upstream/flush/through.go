@@ -370,9 +370,9 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	a.sending(written) // nothing older is left to send
 	w.written = written
 	a.f.fences.confirmed(written, s.sent, s.received)
-	written.SentAfter = a.f.fences.sentAfter(s.sent)
+	written.SentAfter = shown(a.f.fences.sentAfter(s.sent), now)
 	if a.f.exact {
-		written.SentAfter, written.CreatedAt = now.WrittenAt-timeTick, now.CreatedAt
+		written.CreatedAt = now.CreatedAt
 	}
 	if a.staysPending(written, a.f.instant(s.sent)) {
 		return nil
