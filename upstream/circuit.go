@@ -7,6 +7,7 @@ import (
 
 	"github.com/botwired/botwired/internal/loggingmutex"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 const (
@@ -16,9 +17,6 @@ const (
 	// sickForBackoffs is how long an entry counts as sick after its last failure, in longest backoffs.
 	// A sick entry is retried after about one.
 	sickForBackoffs = 2
-	// entriesRemembered bounds the suspects, the sick entries, and the namespaces with refused reads.
-	// Beyond it, evidence is lost: a sick entry may count again towards an outage.
-	entriesRemembered = 1024
 )
 
 // Circuit tracks upstream's health for one kind of request. It is the breaker that stops such requests
@@ -92,7 +90,7 @@ func (c *Circuit) Success(id journal.ID, probe bool) {
 		}
 	}
 	for s := range c.suspects {
-		Remember(c.sick, s, sickness{at: now})
+		limit.Remember(c.sick, s, sickness{at: now})
 	}
 	clear(c.suspects)
 	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
@@ -143,7 +141,7 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.reason, c.lastReason = failed.Reason, failed.Reason
 	c.down = c.down || failed.Unreachable
 	c.hanging = failed.Verdict == Unanswered
-	Remember(c.failedIn, id.Namespace, now)
+	limit.Remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor { // guard 16.19
 		c.sick[id] = sickness{at: now, again: true}
 		c.lastSick = id
@@ -151,7 +149,7 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	}
 	delete(c.sick, id)
 	if _, ok := c.suspects[id]; !ok {
-		Remember(c.suspects, id, sent)
+		limit.Remember(c.suspects, id, sent)
 	}
 	c.failures++
 	c.foreign = c.foreign && !failed.Answered
@@ -166,17 +164,6 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 // ProbeBy before the circuit is used.
 func (c *Circuit) ProbeBy(waits *backoff.ExponentialBackOff, onNudge func()) {
 	c.backoff, c.onNudge = waits, onNudge
-}
-
-// Remember adds to a set of bounded size. If the set is full, it evicts an arbitrary element.
-func Remember[K comparable, V any](set map[K]V, key K, value V) {
-	if _, ok := set[key]; !ok && len(set) >= entriesRemembered {
-		for other := range set {
-			delete(set, other)
-			break
-		}
-	}
-	set[key] = value
 }
 
 // Admit reports whether a request may be made now, and whether it is a probe. A probe ends with

@@ -272,7 +272,7 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	case failed == nil:
 		delete(r.refused, namespace)
 	case failed.Verdict == Paused: // guard 15.12
-		Remember(r.refused, namespace, refusedRead{time.Now(), failed.Reason})
+		limit.Remember(r.refused, namespace, refusedRead{time.Now(), failed.Reason})
 	}
 }
 

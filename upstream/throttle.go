@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // answerKept bounds, in bytes, the upstream answer that is repeated to reads of a throttled namespace.
@@ -81,7 +83,7 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 	first := t == nil
 	if first {
 		t = &throttle{backoff: NewBackoff(ts.initial, ts.longest)}
-		Remember(ts.byNamespace, namespace, t)
+		limit.Remember(ts.byNamespace, namespace, t)
 	}
 	t.trial = t.trial && !trial
 	wait := min(failed.RetryAfter, longestThrottle)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/limit"
 )
 
 // A write that upstream refuses for good becomes a dead letter, and readers no longer see it. When
@@ -34,7 +35,7 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 		r = refusals{since: now}
 	}
 	r.count++
-	upstream.Remember(all, namespace, r)
+	limit.Remember(all, namespace, r)
 	return r.count <= refusalsAllowed // guard 15.6
 }
 

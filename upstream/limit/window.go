@@ -30,8 +30,9 @@ const (
 	enoughEnded = 8
 	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4
-	// mostFailing bounds the remembered origins that keep failing.
-	mostFailing = 1024
+	// remembered bounds each set of what goes wrong: failing origins here, and what the flusher and the reader
+	// remember of entries and namespaces.
+	remembered = 1024
 	// pushedLately is how long the status shows that upstream has pushed back.
 	pushedLately = time.Minute
 )
@@ -64,7 +65,7 @@ func newWindow(most int) *window {
 func (w *window) takeIn(r *request, pushed, answered bool, now time.Time) {
 	switch {
 	case pushed:
-		w.failed(r.origin)
+		Remember(w.failing, r.origin, true)
 	case answered:
 		delete(w.failing, r.origin)
 	default:
@@ -92,15 +93,15 @@ func (w *window) takeIn(r *request, pushed, answered bool, now time.Time) {
 	w.ended, w.refused = 0, 0
 }
 
-// failed remembers an origin, and evicts an arbitrary other one if there are too many.
-func (w *window) failed(o origin) {
-	if !w.failing[o] && len(w.failing) >= mostFailing {
-		for other := range w.failing {
-			delete(w.failing, other)
+// Remember adds to a set of bounded size. If the set is full, it evicts an arbitrary element.
+func Remember[K comparable, V any](set map[K]V, key K, value V) {
+	if _, ok := set[key]; !ok && len(set) >= remembered {
+		for other := range set {
+			delete(set, other)
 			break
 		}
 	}
-	w.failing[o] = true
+	set[key] = value
 }
 
 func (w *window) concurrency(now time.Time) Concurrency {

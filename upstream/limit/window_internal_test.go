@@ -74,14 +74,14 @@ func TestTheFailingAreBounded(t *testing.T) {
 		w.takeIn(r, true, false, now)
 		now = now.Add(time.Second / 100)
 	}
-	for n := range 2 * mostFailing {
+	for n := range 2 * remembered {
 		fail(fmt.Sprint(n))
 	}
 	w.size = w.most
 	for range 100 {
 		fail("late")
 	}
-	if len(w.failing) > mostFailing || w.size < w.most/2 {
+	if len(w.failing) > remembered || w.size < w.most/2 {
 		t.Errorf("it knows %d that fail, and the window is %d", len(w.failing), w.size)
 	}
 }
