@@ -23,6 +23,9 @@ func (c *copies) prepare(a *appending) error {
 	if !r.holds(lookFrom, putSize(a.Op, a.ListBytes)) { // guard 18.18
 		return nil
 	}
+	if c.pending.isPending(a.ID) { // its size is known
+		return nil
+	}
 	return c.look(a)
 }
 
