@@ -288,7 +288,7 @@ func BenchmarkViewList(b *testing.B) {
 		of[key] = fakeVersion{journal.Row{Key: key, ListBytes: 100, UpdatedAt: 1e9 + float64(i), Origin: journal.Origin{At: 1e9 + float64(i)}}, true}
 	}
 	view.held["ns"] = of
-	s := onDisk(b, func(o *proxy.Options) { o.View = view })
+	s := onDisk(b, func(o *proxy.Options) { o.View, o.Exact = view, true })
 	d := &discard{header: make(http.Header)}
 	for _, limit := range []int{100, 1000} {
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, fmt.Sprint("/memory/ns?limit=", limit), http.NoBody)
@@ -306,7 +306,7 @@ func BenchmarkViewList(b *testing.B) {
 func BenchmarkViewGet(b *testing.B) {
 	view := newFakeView()
 	view.held["ns"] = map[string]fakeVersion{"k": {journal.Row{Key: "k", UpdatedAt: 1}, true}}
-	s := onDisk(b, func(o *proxy.Options) { o.View = view })
+	s := onDisk(b, func(o *proxy.Options) { o.View, o.Exact = view, true })
 	d := &discard{header: make(http.Header)}
 	send(b, s.Server, d, putRequest(b))
 	w, _, err := s.journal.Newest(id("ns", "k"))
