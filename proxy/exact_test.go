@@ -36,6 +36,11 @@ func TestAConditionReachesAcrossHosts(t *testing.T) {
 		if len(through) != 3 {
 			t.Fatalf("%d writes went through, want 3", len(through))
 		}
+		for _, w := range through {
+			if w.If == nil { // an exact engine would carry it out over any version
+				t.Errorf("%s %s is not conditional", w.Op, w.Value)
+			}
+		}
 	})
 }
 
