@@ -53,6 +53,7 @@ func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) st
 		kind:     kind,
 		expected: expected,
 		print:    func(c *Config) string { return print(*at(c)) },
+		same:     func(a, b *Config) bool { return print(*at(a)) == print(*at(b)) },
 		copy:     func(to, from *Config) { *at(to) = *at(from) },
 		parse: func(c *Config, v node, p places) error {
 			value, err := parse(v, p)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func reservedHeaders() []string {
 
 func headers(at func(*Config) *map[string]string) codec {
 	const expected = "a mapping of header names to values or {file: PATH} (JSON in a flag or the environment)"
-	return codecOf(at, "json", expected, printHeaders, func(v node, p places) (map[string]string, error) {
+	c := codecOf(at, "json", expected, printHeaders, func(v node, p places) (map[string]string, error) {
 		v, err := v.structured(isMapping)
 		if err != nil {
 			return nil, err
@@ -41,6 +42,8 @@ func headers(at func(*Config) *map[string]string) codec {
 		}
 		return out, errors.Join(faults...)
 	})
+	c.same = func(a, b *Config) bool { return maps.Equal(*at(a), *at(b)) } // printHeaders hides the values
+	return c
 }
 
 // readHeader parses one header. Its errors may quote paths but no values.

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"maps"
-	"runtime"
-)
+import "runtime"
 
 // Reloaded is the result of a reload.
 type Reloaded struct {
@@ -34,7 +31,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		}
 		l.sources[s.Name] = from.Source(s.Name)
 		switch {
-		case s.same(&running.Config, &next.Config):
+		case s.codec.same(&running.Config, &next.Config):
 		case s.Live:
 			out.Changed = append(out.Changed, s.Name)
 		default:
@@ -51,12 +48,4 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		out.Loaded.Values[i].Default = next.Values[i].Default // it knows the user's home
 	}
 	return out, nil
-}
-
-// same reports whether two configurations have the same value of the setting.
-func (s Setting) same(a, b *Config) bool {
-	if s.Secret { // its codec does not print values
-		return maps.Equal(a.Upstream.Headers, b.Upstream.Headers)
-	}
-	return s.codec.print(a) == s.codec.print(b)
 }

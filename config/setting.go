@@ -23,6 +23,7 @@ type codec struct {
 	expected string // completes "expected …"
 	parse    func(c *Config, v node, p places) error
 	print    func(c *Config) string
+	same     func(a, b *Config) bool
 	copy     func(to, from *Config)   // also copies a value that parse would now reject
 	show     func(text string) string // hides the secret parts of a rejected value; nil shows everything
 }
