@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/textproto"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -84,6 +85,20 @@ func headerFromFile(v node, p places) (string, error) {
 		return "", expect("a readable file at %q, which gives: %v", name, err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// RelativeHeaderFile returns the first header in a valid flag's value of upstream.headers whose value comes from a
+// file with a relative path, and that path. It returns "" if there is none.
+func RelativeHeaderFile(value string) (header, file string) {
+	v, _ := node{text: value, raw: true}.structured(isMapping) // it is valid
+	for _, each := range v.pairs {
+		for _, from := range each.value.pairs {
+			if name := from.value.text; !filepath.IsAbs(name) && !strings.HasPrefix(name, "~/") {
+				return each.key, name
+			}
+		}
+	}
+	return "", ""
 }
 
 func printHeaders(all map[string]string) string {

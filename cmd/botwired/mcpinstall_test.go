@@ -127,6 +127,24 @@ func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 			t.Errorf("%s: %+v, %q", given, got, args)
 		}
 	}
+
+	headers := func(file string) string {
+		quoted, err := json.Marshal(file)
+		no(t, err)
+		return `--upstream-headers={"X-Team": "blue", "X-Key": {"file": ` + string(quoted) + `}}`
+	}
+	i.run("--client", "cursor", "--remove")
+	wantFailure(t, i.run("--client", "cursor", headers("token")), cli.ExitUsage,
+		`--upstream-headers: the file of X-Key is "token": expected an absolute path or one from ~/`)
+	if _, args := i.server(file, "botwired"); args != nil {
+		t.Errorf("the relative path of a header's file is refused, and written: %q", args)
+	}
+	for _, accepted := range []string{headers(filepath.Join(dir, "token")), headers("~/token")} {
+		got := i.run("--client", "cursor", accepted)
+		if _, args := i.server(file, "botwired"); got.code != cli.ExitOK || !slices.Contains(args, accepted) {
+			t.Errorf("%s: %+v, %q", accepted, got, args)
+		}
+	}
 }
 
 // uvx and npx run programs from a cache: a client whose file names such a program loses its server when

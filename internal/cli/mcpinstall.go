@@ -142,12 +142,14 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	if *in.options.readOnly {
 		args = append(args, "--read-only")
 	}
-	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, in.settings.absolute(in.loaded)...)}, nil
+	flags, err := in.settings.absolute(in.loaded)
+	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, flags...)}, err
 }
 
 // absolute returns the flags of the given settings, with absolute paths: a client starts its servers in
-// its own directory. The name of a NATS context stays a name.
-func (f *Settings) absolute(loaded *config.Loaded) []string {
+// its own directory. The name of a NATS context stays a name. A relative path in upstream.headers is an
+// error.
+func (f *Settings) absolute(loaded *config.Loaded) ([]string, error) {
 	flags := *f
 	flags.values = maps.Clone(f.values)
 	for name, value := range f.values {
@@ -158,12 +160,17 @@ func (f *Settings) absolute(loaded *config.Loaded) []string {
 			flags.values[name] = loaded.Config.Auth.TokenFile
 		case name == "upstream.nats.context" && !config.IsContextName(value):
 			flags.values[name] = loaded.Config.Upstream.NATS.Context
+		case name == "upstream.headers":
+			if header, file := config.RelativeHeaderFile(value); header != "" {
+				return nil, Usagef("--upstream-headers: the file of %s is %q: expected an absolute path or one from ~/, "+
+					"as the client starts botwired in its own directory", header, file)
+			}
 		}
 	}
 	if f.file != "" {
 		flags.file = loaded.File
 	}
-	return flags.settingArguments()
+	return flags.settingArguments(), nil
 }
 
 // ownPath returns the absolute path of this program. It prefers the path in which a shell finds it: an
