@@ -175,6 +175,42 @@ func TestImportGivesWayToWhatIsNewer(t *testing.T) {
 	}
 }
 
+// A pending write is as old as its caller says: of two lines of an entry the later one stays. It gives way
+// upstream without a dead letter, as the first would.
+func TestImportOfTwoLinesOfAnEntry(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.setDown(true)
+		now := float64(time.Now().Unix())
+		older, newer := importLine("k", "older", now-5000), importLine("k", "newer", now-100)
+		s.wantImported("", older+newer, api.Imported{Lines: 2, Written: 2})
+		s.wantImported("", older+newer, api.Imported{Lines: 2, Same: 1, Older: 1})
+		w, ok, err := s.journal.Newest(imported)
+		if err != nil || !ok || w.Value != "newer" || w.WrittenAt != now-100 || !w.LosesTies {
+			t.Errorf("%+v, %t, %v", w, ok, err)
+		}
+		synctest.Wait()
+	})
+}
+
+// A copy that is being restored is as old as it was before, whatever time the fence takes it for.
+func TestImportOverARestoredCopy(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.clock = float64(time.Now().Unix())
+		s.learn(imported, "there")
+		restored := journal.NewWrite{
+			ID: imported, Op: journal.Put, Value: "there", ListBytes: 5, Held: true, WrittenAt: beforeAll, LosesTies: true, Fenced: true,
+		}
+		if _, err := s.journal.Append(restored); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		at := s.upstream.clock
+		s.wantImported("", importLine("k", "older", at-5), api.Imported{Lines: 1, Older: 1})
+		s.wantImported("", importLine("k", "newer", at+5), api.Imported{Lines: 1, Written: 1})
+		synctest.Wait()
+	})
+}
+
 // A line without a time gives way to anything. A time in the future counts as now.
 func TestTimesOfImportedLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {

@@ -122,7 +122,7 @@ func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past 
 	w.WrittenAt = min(max(entry.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
 	// guard 19.17
 	w.Fenced = true
-	w.LosesTies = past.seq == 0 // if it follows an agent's write, the fence keeps the loser
+	w.LosesTies = past.seq == 0 || past.losesTies // if it follows an agent's write, the fence keeps the loser
 	// guard 5.15
 	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
 	return run.write(ctx, w)
@@ -133,6 +133,7 @@ type presence struct {
 	seq           uint64 // of the pending write; 0 if none
 	value         string
 	updatedAt     float64 // Unix seconds
+	losesTies     bool    // of the pending write
 }
 
 // present returns the journal's state of an entry, or else upstream's answer, which may be nil. A copy of an
@@ -143,12 +144,12 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	switch {
 	case err != nil:
 		return p, err
-	case state.Kind == journal.Gone:
-		return presence{known: true, seq: state.Seq, updatedAt: state.UpdatedAt}, nil
+	case state.Seq != 0:
+		return run.pendingWrite(id)
 	case state.Kind == journal.Settled && run.m.isDeletedUpstream(id, &state, g), leavesNoTrace(state.Kind) && deleted: // guard 17.35
 		return presence{known: true, updatedAt: float64(run.m.view.versionOf(id)) / 1e6}, nil
-	case state.Kind == journal.Value, state.Kind == journal.Settled:
-		return presence{true, true, state.Seq, state.Value, state.UpdatedAt}, nil
+	case state.Kind == journal.Settled:
+		return presence{known: true, exists: true, value: state.Value, updatedAt: state.UpdatedAt}, nil
 	case said == nil:
 		return p, nil
 	case said.Body == nil:
@@ -160,6 +161,20 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	}
 	err = json.Unmarshal(said.Body, &shown)
 	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
+}
+
+// pendingWrite returns the state that an entry's pending write makes. It is as old as its caller says, but not
+// older than the copy that it follows or, if it is restored, is.
+func (run *importing) pendingWrite(id journal.ID) (presence, error) {
+	w, pending, err := run.m.journal.Newest(id)
+	if err == nil && !pending { // it has settled meanwhile
+		err = journal.ErrChanged
+	}
+	if err != nil {
+		return presence{}, err
+	}
+	past, err := run.m.journal.Fence.Base(id)
+	return presence{true, w.Op == journal.Put, w.Seq, w.Value, max(w.WrittenAt, past.UpdatedAt), w.LosesTies}, err
 }
 
 // compare returns the count that an entry adds to, and whether to write it.
