@@ -10,8 +10,11 @@ import (
 // nats:BUCKET, because servers come and go. The engine's mark detects another bucket with the same
 // name.
 func (u *Upstream) Identity() string {
-	if u.Servers() != nil {
+	//exhaustive:enforce
+	switch u.Kind() {
+	case KindNATS:
 		return bucketPrefix + u.NATS.Bucket
+	case KindBotWire, KindEmbedded:
 	}
 	return identity(u.URL)
 }
@@ -24,7 +27,7 @@ func ParseIdentity(text string) (id string, ok bool) {
 	}
 	url, err := parseUpstream(text)
 	u := Upstream{URL: url}
-	return identity(url), err == nil && u.Servers() == nil
+	return identity(url), err == nil && u.Kind() != KindNATS
 }
 
 func isBucketIdentity(text string) bool {

@@ -33,12 +33,9 @@ type NATS struct {
 	Context  string // the absolute path of a context's file, or ""; see [NATS.Access]
 }
 
-// Servers returns the URLs of the NATS servers, or nil if upstream is not NATS.
+// Servers returns the URLs of the servers of [KindNATS].
 func (u *Upstream) Servers() []string {
-	scheme, hosts, ok := cutScheme(u.URL)
-	if !ok {
-		return nil
-	}
+	scheme, hosts, _ := cutScheme(u.URL)
 	servers := strings.Split(hosts, ",")
 	for i, host := range servers {
 		servers[i] = scheme + host

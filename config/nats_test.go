@@ -25,18 +25,18 @@ func TestNATSServers(t *testing.T) {
 		"tls://botwire_nats,tls://other.example.:65535/": {"tls://botwire_nats:4222", "tls://other.example.:65535"},
 	} {
 		u := load(t, config.Sources{Flags: map[string]string{"upstream.url": text}}).Config.Upstream
-		if got := u.Servers(); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
+		if got := u.Servers(); !slices.Equal(got, want) || u.Kind() != config.KindNATS {
+			t.Errorf("%s: %q of kind %d, want %q", text, got, u.Kind(), want)
 		}
 		again := load(t, config.Sources{Flags: map[string]string{"upstream.url": u.URL}}).Config.Upstream
 		if again.URL != u.URL {
 			t.Errorf("%s is spelled %s, and that %s", text, u.URL, again.URL)
 		}
 	}
-	for _, other := range []string{"https://botwire.dev", "embedded"} {
+	for other, want := range map[string]config.Kind{"https://botwire.dev": config.KindBotWire, "embedded": config.KindEmbedded} {
 		u := load(t, config.Sources{Flags: map[string]string{"upstream.url": other}}).Config.Upstream
-		if got := u.Servers(); got != nil {
-			t.Errorf("%s has servers: %q", other, got)
+		if got := u.Kind(); got != want {
+			t.Errorf("%s is of kind %d, want %d", other, got, want)
 		}
 	}
 }

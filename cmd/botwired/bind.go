@@ -74,8 +74,11 @@ func held(h journal.Holdings) string {
 // configured address. The command needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
-	if c.Upstream.Servers() != nil {
+	//exhaustive:enforce
+	switch c.Upstream.Kind() {
+	case config.KindNATS:
 		line += " --upstream-nats-bucket " + attach.ShellWord(c.Upstream.NATS.Bucket)
+	case config.KindBotWire, config.KindEmbedded:
 	}
 	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }

@@ -28,25 +28,26 @@ import (
 // outside the memory API.
 func (d *sidecar) openUpstream(ctx context.Context, c *config.Config) (engine upstream.Engine, forward http.Handler, err error) {
 	d.offset = fence.NewOffset()
-	if servers := c.Upstream.Servers(); servers != nil {
-		if err := d.openCluster(ctx, c, servers); err != nil {
+	opts := engines.BotWire(c)
+	//exhaustive:enforce
+	switch c.Upstream.Kind() {
+	case config.KindNATS:
+		if err := d.openCluster(ctx, c); err != nil {
 			return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
 		}
 		d.setHeaders = func(http.Header) {} // NATS has none
 		return d.cluster, http.HandlerFunc(nothingElse), nil
-	}
-	opts := engines.BotWire(c)
-	opts.Chain = d.chain
-	opts.OnAnswer = d.offset.Answered
-	if c.Upstream.URL == config.Embedded {
+	case config.KindEmbedded:
 		opts.URL = &url.URL{Scheme: "http", Host: "localhost"}
 		opts.Dial, err = d.openEmbedded(ctx, c)
-	} else {
+	case config.KindBotWire:
 		opts.URL, err = url.Parse(c.Upstream.URL)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, err)
 	}
+	opts.Chain = d.chain
+	opts.OnAnswer = d.offset.Answered
 	client := botwire.NewClient(opts)
 	d.onClose(func() error { client.Close(); return nil })
 	d.setHeaders = client.SetHeaders
@@ -59,11 +60,11 @@ func nothingElse(w http.ResponseWriter, _ *http.Request) {
 }
 
 // openCluster opens the bucket that holds the memory. Its servers need not be reachable.
-func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []string) (err error) {
+func (d *sidecar) openCluster(ctx context.Context, c *config.Config) (err error) {
 	if d.host, err = clusterHost(c.DataDir); err != nil {
 		return err
 	}
-	opts, err := d.clusterOptions(c, servers)
+	opts, err := d.clusterOptions(c)
 	if err != nil {
 		return err
 	}
@@ -79,8 +80,8 @@ func (d *sidecar) openCluster(ctx context.Context, c *config.Config, servers []s
 const clusterTimeout = 5 * time.Second
 
 // clusterOptions returns the options of the daemon's engine.
-func (d *sidecar) clusterOptions(c *config.Config, servers []string) (natskv.Options, error) {
-	opts, err := engines.Cluster(c, servers, d.host, d.logger)
+func (d *sidecar) clusterOptions(c *config.Config) (natskv.Options, error) {
+	opts, err := engines.Cluster(c, d.host, d.logger)
 	opts.Timeout = min(opts.Timeout, clusterTimeout)
 	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	opts.OnChange = d.versionSeen

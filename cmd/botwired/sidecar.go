@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
@@ -154,7 +155,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		LossLimit:   journal.UsualLossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
-		Exact:       c.Upstream.Servers() != nil,
+		Exact:       engines.Exact(c.Upstream.Kind()),
 		NotBefore:   d.notBefore,
 		Logger:      d.logger,
 	})

@@ -52,12 +52,14 @@ type answered struct{ date, sent, received time.Time }
 // upstream checks upstream in the same way as the daemon sends its requests.
 func (e *examination) upstream(ctx context.Context) []Finding {
 	c, _ := e.examined(ctx)
-	if c.Upstream.URL == config.Embedded {
-		return []Finding{none("upstream", "it runs inside the daemon")}
-	}
 	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell does not have the daemon's secrets
-	if servers := c.Upstream.Servers(); servers != nil {
-		return examineCluster(ctx, c, servers, stranger)
+	//exhaustive:enforce
+	switch c.Upstream.Kind() {
+	case config.KindEmbedded:
+		return []Finding{none("upstream", "it runs inside the daemon")}
+	case config.KindNATS:
+		return examineCluster(ctx, c, stranger)
+	case config.KindBotWire:
 	}
 	u, err := url.Parse(c.Upstream.URL)
 	if err != nil {
@@ -166,14 +168,14 @@ func setClock() string {
 }
 
 // examineCluster checks the way to a bucket, and that it is on enough servers.
-func examineCluster(ctx context.Context, c *config.Config, servers []string, stranger bool) []Finding {
-	opts, err := engines.Cluster(c, servers, "", slog.New(slog.DiscardHandler))
+func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Finding {
+	opts, err := engines.Cluster(c, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return []Finding{fail("upstream", "botwired config", "%s", words.Unusable(err))}
 	}
 	asDoctor(&opts, stranger)
 	x := natskv.Examine(ctx, opts)
-	found := []Finding{serverFinding(x, servers, stranger)}
+	found := []Finding{serverFinding(x, opts.Servers, stranger)}
 	if x.Connect == nil {
 		found = append(found, bucketFinding(x, &c.Upstream.NATS), tripFinding(x.Trips), serversClock(x))
 	}

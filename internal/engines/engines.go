@@ -21,6 +21,18 @@ import (
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
+// Exact returns the [upstream.Engine.Exact] of a kind's engine, which the journal needs before the engine
+// is open.
+func Exact(kind config.Kind) bool {
+	//exhaustive:enforce
+	switch kind {
+	case config.KindNATS:
+		return true
+	case config.KindBotWire, config.KindEmbedded:
+	}
+	return false
+}
+
 // BotWire returns the options of BotWire's engine, without its URL.
 func BotWire(c *config.Config) botwire.Options {
 	return botwire.Options{
@@ -48,8 +60,8 @@ const (
 )
 
 // Cluster returns the options of a NATS engine, except those that only a daemon sets.
-func Cluster(c *config.Config, servers []string, host string, logger *slog.Logger) (natskv.Options, error) {
-	n := &c.Upstream.NATS
+func Cluster(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
+	n, servers := &c.Upstream.NATS, c.Upstream.Servers()
 	a, err := n.Access()
 	if err != nil {
 		return natskv.Options{}, err
