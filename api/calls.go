@@ -47,8 +47,9 @@ const MaxFlush = time.Hour
 const NotReady = "not ready: "
 
 // Flush makes the daemon send every write acknowledged so far, or those of one namespace. It returns
-// when all are settled or dead, or after timeout: then some are still pending. With now, the daemon
-// also sends writes that wait for a time. Flush fails if the daemon does not know yet what is pending.
+// when all are settled or dead, after timeout, or when the daemon is stopped: then some are still pending.
+// With now, the daemon also sends writes that wait for a time. Flush fails if the daemon does not know yet
+// what is pending.
 func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Duration, now bool) (*Flushed, error) {
 	query := url.Values{"timeout": {timeout.String()}}
 	if namespace != "" {
@@ -72,7 +73,7 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 		return nil, cmp.Or(err, c.explain(r, ErrForeign))
 	}
 	if flushed.Flushed.Pending = *flushed.Pending; *flushed.Pending == 0 && err != nil {
-		return nil, fmt.Errorf("after %s the daemon has not read its journal yet, and does not know what is pending", timeout)
+		return nil, errors.New("the daemon has not read its journal yet, and does not know what is pending")
 	}
 	return &flushed.Flushed, nil
 }

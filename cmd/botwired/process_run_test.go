@@ -149,7 +149,7 @@ func testRunUsesADaemon(t *testing.T, program string) {
 		program, "set", "n", "k", "v", "--listen", b.address)
 	r.begin()
 	r.wantExit(2*time.Minute, 0)
-	wantParts(t, r.stderr.String(), "botwired: 1 write is still pending after 1s, and the daemon at "+b.address, "goes on with it")
+	wantParts(t, r.stderr.String(), "botwired: 1 write is still pending: the daemon at "+b.address, "keeps it and goes on")
 	if n, err := d.pending(); n != 1 || err != nil {
 		t.Errorf("the daemon has %d pending, %v", n, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -120,8 +119,8 @@ func (a *attachment) flushShared(ctx context.Context) string {
 		return "botwired: nobody knows what is still pending: " + term.Printable(err.Error()) + "\n"
 	case result.Pending > 0:
 		n := result.Pending
-		return fmt.Sprintf("botwired: %s still pending after %s, and the daemon at %s goes on with %s\n",
-			areWrites(n), config.FormatDuration(limit), a.client.Listen, oneOrMore(n, "it", "them"))
+		return fmt.Sprintf("botwired: %s still pending: the daemon at %s keeps %s and goes on\n",
+			areWrites(n), a.client.Listen, oneOrMore(n, "it", "them"))
 	}
 	return ""
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
@@ -27,7 +26,8 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 		Example: "  botwired flush\n" +
 			"  botwired flush --namespace my-agent --timeout 5s",
 		Long: "Carry every write acknowledged so far upstream at once, and wait until each is settled or dead.\n" +
-			"If some are still pending after the timeout, flush fails, and botwired goes on with them.",
+			"If some are still pending after the timeout, or when the daemon is stopped, flush fails.\n" +
+			"botwired keeps them and goes on.",
 		Args: NoArguments,
 	}
 	asJSON := JSONFlag(cmd)
@@ -43,6 +43,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		stop := showPending(cmd.Context(), p, c, *namespace)
 		result, err := c.Flush(cmd.Context(), *namespace, limit, *now)
 		stop()
@@ -53,7 +54,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 		case err != nil:
 			return err
 		case result.Pending > 0:
-			return stillPending(result, limit)
+			return stillPending(result, time.Since(began))
 		case *asJSON:
 			return nil
 		}
@@ -63,11 +64,11 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// stillPending returns the error of a flush that timed out.
-func stillPending(result *api.Flushed, timeout time.Duration) error {
-	are := "are"
+// stillPending returns the error of a flush that timed out, or whose daemon was stopped.
+func stillPending(result *api.Flushed, took time.Duration) error {
+	are, them := "are", "them"
 	if result.Pending == 1 {
-		are = "is"
+		are, them = "is", "it"
 	}
 	waits := ""
 	for _, w := range result.Waits[:min(len(result.Waits), flushWaits)] {
@@ -76,8 +77,8 @@ func stillPending(result *api.Flushed, timeout time.Duration) error {
 	if more := len(result.Waits) - flushWaits; more > 0 {
 		waits += fmt.Sprintf("; more namespaces wait (%d): see botwired status", more)
 	}
-	return fmt.Errorf("%s %s still pending after %s (%d settled, %d dead); botwired goes on trying%s",
-		words.Plural(result.Pending, "write"), are, config.FormatDuration(timeout), result.Settled, result.Dead, term.Printable(waits))
+	return fmt.Errorf("%s %s still pending after %s (%d settled, %d dead); botwired keeps %s and goes on%s",
+		words.Plural(result.Pending, "write"), are, words.Duration(took), result.Settled, result.Dead, them, term.Printable(waits))
 }
 
 // showPending is ShowProgress with the number of pending writes.
