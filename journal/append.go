@@ -84,8 +84,8 @@ func (a *appending) supersedes(old *record.Version) *record.Receipt {
 // Durable makes the write visible.
 func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write) }
 
-// admit decides whether the journal takes the write. If so, it makes the write's version and adds a
-// receipt for the write that it supersedes. The budget counts only the growth over the superseded
+// admit decides whether the journal takes the write. If so, it sets the write's version, and adds a
+// receipt for the write that this one supersedes. The budget counts only the growth over the superseded
 // write; the disk must have room for the whole write.
 func (a *appending) admit(tx *store.Tx) error {
 	p := a.copies.pending
@@ -151,9 +151,9 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 // tick is the smallest difference between two BotWire times, in seconds.
 const tick = 1e-6
 
-// stamp returns the wall clock and the next write's time. That time is the wall clock, or later if
-// needed. So listings order writes correctly, and a write is later than the upstream state that it
-// follows. The caller is in the store's order.
+// stamp returns the wall clock and the next write's time. That time is a.At if set; otherwise the wall
+// clock, or later if needed. So listings order writes correctly, and a write is later than the upstream
+// state that it follows. The caller is in the store's order.
 func (p *pendingSet) stamp(a *appending) (wall, now float64) {
 	const slack = 1 // seconds; if the clock is set back by more, stamps follow the clock
 	wall = unixNow()

@@ -23,12 +23,12 @@ type copies struct {
 	logger  *slog.Logger
 
 	// stripes are the copies locks. Each namespace belongs to one stripe. Only the holder of its lock
-	// changes the namespace's copies and listing.
+	// changes the namespace's copies and listing; but an eviction removes copies without it.
 	stripes [copiesLocks]stripe
 	seed    maphash.Seed
 	// notDurable has an open channel for each entry (or listing, with an empty key) whose settled copy
-	// was replaced and is not durable yet. Readers wait for it, so that no answer shows a state that a
-	// power cut could undo (contract 7). Guarded by readers.
+	// was replaced and is not durable yet. Readers wait for the channel, so that no answer shows a
+	// state that a power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
 	doubts   *doubts

@@ -42,8 +42,8 @@ func (c *copies) look(a *appending) error {
 	return err
 }
 
-// admitSize counts a write or refuses it. It only checks a write on trial. The caller is in the store's
-// order. latest is the entry's newest pending write, if one exists.
+// admitSize counts a write or refuses it. For a write on trial, it only checks. The caller is in the
+// store's order. latest is the entry's newest pending write, if one exists.
 func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
 	look, err := c.sizes.admit(a, latest, exists)
 	if look {
@@ -57,7 +57,7 @@ func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) er
 }
 
 // countSizes counts the sizes of the entries on disk. It adds up a snapshot on top of the changes since
-// then, so no writer waits for it. Damage ends the count early.
+// the snapshot, so no writer waits. Damage ends the count early.
 func (c *copies) countSizes(ctx context.Context) (err error) {
 	if c.sizes == nil {
 		return nil
@@ -126,7 +126,7 @@ func (c *copies) count(id ID, bytes int64) {
 }
 
 // replaced records that the entry's pending write replaces the given number of bytes, and returns that
-// number. It returns 0 if no write is pending, or if this is already recorded.
+// number. It returns 0 if no write is pending, or if a number is already recorded.
 func (c *copies) replaced(id ID, bytes int64) int64 {
 	if !c.pending.isPending(id) {
 		return 0

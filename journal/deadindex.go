@@ -23,7 +23,7 @@ type deadIndex struct {
 	store *store.Store
 
 	mu       sync.Mutex      // guards the fields below
-	known    map[uint64]bool // whether the dead letter is open
+	known    map[uint64]bool // dead letters, and whether each is open
 	open     int
 	first    uint64          // the oldest open one; 0 if it must be searched for
 	unmarked map[ID][]uint64 // dead letters not marked as superseded
@@ -49,8 +49,8 @@ func (d *deadIndex) countOpen() int {
 	return d.open
 }
 
-// oldestOpen returns the oldest known open dead letter, or 0. It searches all of them only after the
-// previous oldest one has gone.
+// oldestOpen returns the oldest known open dead letter, or 0. It searches all dead letters only after
+// the previous oldest one has gone.
 func (d *deadIndex) oldestOpen() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -264,8 +264,8 @@ func (d *deadIndex) markAll(id ID, by uint64) error {
 	return nil
 }
 
-// markSettled marks, after a start, superseded dead letters that have no mark yet: their write settled
-// before the index was complete, or under an older botwired. The settled copy shows which write
+// markSettled marks, after a start, superseded dead letters that have no mark yet: the later write
+// settled before the index was complete, or under an older botwired. The settled copy shows which write
 // settled.
 func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 	settled := d.complete()

@@ -70,8 +70,8 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	return letterOf(&l), nil
 }
 
-// IsDead reports whether this write, or a newer one to its entry, is a durable dead letter, and its
-// kind. It reads only dead letters from this write on.
+// IsDead reports whether write seq to an entry, or a newer one, is a durable dead letter. kind is that
+// of the oldest of these. IsDead reads only dead letters from seq on.
 func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return 0, false, err
@@ -97,10 +97,11 @@ func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error
 const AnyWrite = math.MaxUint64
 
 // Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It may
-// undo writes with sequence numbers up to last. It returns [ErrNewer] if this host has made a later
-// write, or if the settled copy shows a state of another host that is later than the dead letter.
-// Unless last is [AnyWrite], the write keeps its original time and is Fenced, so that the fence finds
-// later states that the journal does not know.
+// undo writes with sequence numbers up to last. It returns [ErrNewer] if this host has made a write
+// after last, if the dead letter is [Superseded], or if the settled copy shows another host's state
+// that is later than the dead letter. With [AnyWrite], it returns no [ErrNewer]. Unless last is
+// [AnyWrite], the write keeps its original time and is Fenced, so that the fence finds later states
+// that the journal does not know.
 //
 // Errors: [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {
@@ -157,8 +158,8 @@ func budgeted(l *record.Dead) int64 {
 	return l.Size()
 }
 
-// isNewer reports whether a settled copy shows a write after last. For another host's write, it
-// compares times.
+// isNewer reports whether a settled copy shows a write after last. For another host's state, isNewer
+// reports whether it is later than the dead letter.
 func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	if settled.Origin.Seq != 0 {
 		return settled.Origin.Seq > last // guard 13.12

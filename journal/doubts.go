@@ -51,7 +51,7 @@ func (d *doubts) has(id ID) bool {
 	return ok
 }
 
-// in returns the entries in doubt of a namespace.
+// in returns a namespace's entries that are in doubt.
 func (d *doubts) in(namespace string) (ids []ID) {
 	if d.some.Load() == 0 {
 		return nil
@@ -67,8 +67,8 @@ func (d *doubts) in(namespace string) (ids []ID) {
 }
 
 // recall adds an earlier process's entries in doubt that have no pending write. It reads the store, not
-// the index: reading through the index would load entries before the subscriber is there, and it would
-// miss them.
+// the index: reading through the index would load entries before the subscriber is there, and the
+// subscriber would miss them.
 func (d *doubts) recall(entries []Doubtful, s *store.Store) error {
 	for _, entry := range entries {
 		id := entry.ID

@@ -216,7 +216,8 @@ func (r *removal) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// Applied releases the copies lock. The next holder may update the listing, and must find it gone.
+// Applied releases the copies lock. The next holder may update the listing, and must find the removed
+// one gone.
 func (r *removal) Applied() { r.unlock() }
 
 // Durable does nothing: there is nothing left to show.
@@ -238,7 +239,8 @@ func (e *evictor) dropAll(ctx context.Context) error {
 	return nil
 }
 
-// droppedBytes bounds the bytes that drop reads in the order of all writes, because writers wait for it.
+// droppedBytes bounds the bytes that drop reads in the order of all writes, because writers wait
+// meanwhile.
 const droppedBytes = 1 << 20
 
 // drop removes some copies, starting at a key. It returns the key at which to continue, or nil at the

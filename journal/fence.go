@@ -56,8 +56,8 @@ func (f *Fence) Base(id ID) (Base, error) {
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }
 
-// knowsAbsent reports whether a complete listing lacks an entry without a copy. The caller holds the
-// copies lock.
+// knowsAbsent reports whether a complete listing lacks an entry that has no copy and is not in doubt.
+// The caller holds the copies lock.
 func (c *copies) knowsAbsent(id ID) (bool, error) {
 	h, listed, err := readHeader(c.store.DB(), id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) { // guard 17.7
@@ -68,11 +68,12 @@ func (c *copies) knowsAbsent(id ID) (bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy. The write becomes a dead letter with the state as its winner, unless it loses ties. If
-// a newer write to the entry is pending, the old copy stays: the state became known after that write
-// was made, so the write must still be compared with it. mayLand are the contents of requests that
-// upstream may yet carry out; with them, the entry stays [Journal.InDoubt]. Lose is durable when it
-// returns; until then, readers of the entry wait (contract 7).
+// settled copy, unless the copy is newer or the disk lacks room. The write becomes a dead letter with
+// the state as its winner, unless it loses ties. If a newer write to the entry is pending, the old copy
+// stays: the state became known after that write was made, so the write must still be compared with it.
+// mayLand are the contents of requests that upstream may yet carry out; with them, the entry stays
+// [Journal.InDoubt]. Lose is durable when it returns; until then, readers of the entry wait (contract
+// 7).
 //
 // The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
 // Options.MaxBytes, on top of it. The oldest are removed first, and the last one stays.
@@ -80,8 +81,8 @@ func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) 
 	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
 }
 
-// LoseToDelete does the same as Lose for another host's delete. at is the time of the delete in
-// Unix seconds.
+// LoseToDelete records, like [Fence.Lose], that another host's later delete has beaten a pending write.
+// at is the time of the delete in Unix seconds.
 func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Content) error {
 	return f.lose(w, nil, at, reason, mayLand)
 }
@@ -201,8 +202,8 @@ func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
 	return f.keepTheirs(theirLetter(w, Put, o, reason))
 }
 
-// KeepOverwrittenDelete does the same as KeepOverwritten for another host's delete. at is the time
-// of the delete in Unix seconds.
+// KeepOverwrittenDelete keeps, like [Fence.KeepOverwritten], another host's delete, which a write is
+// about to overwrite. at is the time of the delete in Unix seconds.
 func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error {
 	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
 }

@@ -12,8 +12,8 @@ import (
 // and in the namespace's listing, and returns the entry's state. It calls valid, in the order of all
 // writes, to check that the answer still counts. If the entry was written or settled since the request,
 // valid returns false, and Fill drops the answer with [ErrChanged] (contract 8). Fill's changes are
-// durable when it returns, and readers do not see them before (contract 7). Fill notes an answer that
-// changes nothing in memory only, so that reads do not wear out the disk.
+// durable when it returns, and readers do not see them before (contract 7). If an answer changes
+// nothing, Fill notes it in memory only, so that reads do not wear out the disk.
 //
 // If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known state,
 // which becomes no fresher.

@@ -25,8 +25,8 @@ const (
 const (
 	// generationSpan is the length of a period.
 	generationSpan = time.Hour
-	// periodsKept is the number of periods for which receipts stay. It is one more than a day has,
-	// because the last receipt of a period is written at its end.
+	// periodsKept is the number of periods whose receipts stay: one more than ReceiptsFor has, because
+	// a period's last receipt may be written when the period ends.
 	periodsKept = uint64(ReceiptsFor/generationSpan) + 1
 	// generationShare is the divisor of ReceiptsKept that gives the maximum size of one generation.
 	generationShare = 32
@@ -118,7 +118,7 @@ func (g *generations) first(from uint64) (number uint64, found bool, err error) 
 }
 
 // begin starts the generation with this number, unless it has started. It drops the last generation if
-// that is empty. The caller holds mu.
+// it is empty. The caller holds mu.
 func (g *generations) begin(number uint64) {
 	n := len(g.all)
 	if n > 0 && g.all[n-1].Number >= number {

@@ -18,8 +18,9 @@ type Options struct {
 	Dir string
 	// FS holds Dir; nil means the operating system's.
 	FS vfs.FS
-	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. Each counts
-	// its namespace, key and value; a pending write also counts the memory that it takes.
+	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. The dead
+	// letters of conflicts between hosts have a bound of their own: see [Fence.Lose]. Each counts its
+	// namespace, key and value; a pending write also counts the memory that it takes.
 	MaxBytes int64
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means no bound.
 	// Maintain removes the least recently used ones in the background.
@@ -105,8 +106,8 @@ type Journal struct {
 }
 
 // readersLock guards what readers see: the index, and the copies that are not durable yet. Its holders
-// work in memory only. Settle, DeadLetter, Lose, Fill and a listing's Commit also apply one unsynced
-// batch under it, so that a reader always finds a write either pending or settled.
+// work in memory only. Changes that are [store.Early], such as those of Settle and Fill, also apply one
+// unsynced batch under it, so that a reader always finds a write either pending or settled.
 type readersLock struct {
 	sync.RWMutex
 	notify func(Change) // see Subscribe
@@ -137,8 +138,9 @@ func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = no
 // without it. Later calls return [ErrClosed], or an answer from memory.
 func (j *Journal) Close() error { return j.store.Close() }
 
-// Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], or
-// [ErrFull] if it would refuse even the smallest write; see [Journal.Full].
+// Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], [ErrFull] if
+// it would refuse even the smallest write, or the error of measuring the free space; see
+// [Journal.Full].
 func (j *Journal) Err() error {
 	err := j.refuses()
 	j.full.found(err)

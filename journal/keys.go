@@ -91,7 +91,7 @@ type Known struct {
 	Key       string
 	Pending   bool
 	Op        Op      // Put if the entry is not pending
-	ListBytes int     // the size that a listing shows
+	ListBytes int     // the size that a listing gives
 	UpdatedAt float64 // Unix seconds
 	// Seq is the sequence number of the pending write, or else of the write by this journal that made
 	// the state; 0 if unknown.
@@ -159,8 +159,8 @@ func settledKnown(key string, o Observation) Known {
 	return Known{key, false, Put, o.ListBytes, o.UpdatedAt, o.Origin.Seq}
 }
 
-// Namespaces returns, in order, up to most namespaces with known entries that follow after and that
-// accept allows. A walk begins after "".
+// Namespaces returns, in order, up to most namespaces that follow after, have known entries, and for
+// which accept returns true. A walk begins after "".
 func (k *Keys) Namespaces(after string, most int, accept func(namespace string) bool) (names []string, err error) {
 	if err := k.store.Acquire(); err != nil {
 		return nil, err
@@ -185,7 +185,8 @@ func (k *Keys) Namespaces(after string, most int, accept func(namespace string) 
 	return names, w.Err()
 }
 
-// Count counts the entries of a namespace, but stops at most.
+// Count returns the number of a namespace's known entries, or most if there are more. An entry with a
+// pending delete does not count.
 func (k *Keys) Count(namespace string, most int) (n int, err error) {
 	_, err = k.walk(namespace, "", func(w *walk.Keys, key string) (bool, error) {
 		if w.IsPending() {

@@ -22,7 +22,7 @@ type listed struct {
 	removed []string // keys of rows to remove
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy differs from the listing
-	added   []ID     // entries that the previous listing did not show
+	added   []ID     // entries that the previous listing did not have
 	written []Row    // rows of entries with a pending write
 	counts  relisting
 	older   int     // rows that upstream showed with an older time than before
@@ -80,7 +80,8 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 }
 
 // compared merges upstream's rows with the kept rows, or else with the settled copies: these show which
-// rows come from this journal's writes. A row's time never goes back (contract 19).
+// rows come from this journal's writes. A row's time never goes back, unless a person believes upstream
+// (contract 19).
 func (l *listed) compared(rows, past []Row) ([]Row, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
@@ -158,7 +159,7 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// findAdded finds the entries that only the new listing shows.
+// findAdded finds the entries that only the new listing has.
 func (l *listed) findAdded(past []Row) {
 	for _, row := range l.changed {
 		if !isAmong(past, row.Key) {
@@ -230,9 +231,9 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// dropCopies removes the copies of entries that upstream no longer holds. If some copies cannot be
-// read, it removes all, because it cannot tell which ones upstream still holds. In a suspect namespace,
-// it does not.
+// dropCopies removes the copies of the absent and the doubted entries, except those that a pending
+// write is based on. If some copies of the namespace cannot be read, it cannot tell which of them
+// upstream still holds. Then it removes all copies, unless the namespace is suspect.
 func (l *listed) dropCopies(tx *store.Tx) {
 	if l.unread && l.header.Suspect.Since == 0 { // guard 9.58
 		// guard 7.2
@@ -299,10 +300,9 @@ func (l *listed) Applied() {
 // trimmedAtOnce bounds how many rows one change removes.
 const trimmedAtOnce = 1024
 
-// trim removes rows that an incomplete listing does not show, in separate changes, until the rest fit
-// into the listing's change. Such rows pile up: each write that settles adds a row, but upstream lists
-// only its newest keys. The first change marks the kept listing incomplete. The caller holds the copies
-// lock.
+// trim removes rows that an incomplete listing lacks, in separate changes, until the rest fit into the
+// listing's change. Such rows pile up: each write that settles adds a row, but upstream lists only its
+// newest keys. The first change marks the kept listing incomplete. The caller holds the copies lock.
 func (l *listed) trim(rows []Row) error {
 	namespace := l.fill.namespace
 	h, ok, err := readHeader(l.store.DB(), namespace)
@@ -333,7 +333,7 @@ func (l *listed) trim(rows []Row) error {
 	}
 }
 
-// notShown returns the keys of the next rows after last that a listing does not show.
+// notShown returns the keys of the next rows after last that a listing lacks.
 func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
 	prefix := record.Within(record.RowPrefix, l.fill.namespace)
 	after := append([]byte(string(prefix)+last), 0)

@@ -13,9 +13,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Listing returns the settled listing of a namespace. ok is false if upstream was never asked for it,
-// or the listing is damaged. The listing has only the newest rows: up to most by this journal's writes,
-// and up to most by other writers. Cut says that rows were left out.
+// Listing returns the settled listing of a namespace. ok is false if there is none, or if it is
+// damaged. The listing has only the newest rows: up to most by this journal's writes, and up to most by
+// other writers. Cut says that rows were left out.
 func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return Listing{}, false, err
@@ -71,8 +71,8 @@ func readHeader(r pebble.Reader, namespace string) (h record.Header, ok bool, er
 }
 
 // ListingFill takes upstream's listing of a namespace into the journal. The caller begins it before it
-// asks upstream: the answer may be older than writes that settle meanwhile, so Commit merges these into
-// it (contract 8).
+// asks upstream: the answer may be older than writes that settle meanwhile, so Commit merges these
+// writes into the answer (contract 8).
 type ListingFill struct {
 	j         *Journal
 	namespace string
@@ -100,8 +100,8 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 // decided this.
 func (f *ListingFill) Believe() { f.believe = true }
 
-// Distrust makes Commit reject every absence, even of one entry, because upstream has lost writes that
-// it had confirmed. The namespace becomes suspect if anything is known about it.
+// Distrust makes Commit keep every known entry that upstream's listing lacks, because upstream has lost
+// writes that it had confirmed. If there is such an entry, the namespace becomes suspect.
 func (f *ListingFill) Distrust() { f.distrust = true }
 
 // Dropped returns how many settled copies Commit has removed.
@@ -126,11 +126,11 @@ func (f *ListingFill) leave() {
 
 // Commit stores upstream's rows as the settled listing of the namespace, merged with the writes that
 // have settled since the fill began. complete says that upstream had no more keys. Commit's changes are
-// durable when it returns, and readers do not see them before. Commit notes a listing that changes
-// nothing in memory only.
+// durable when it returns, and readers do not see them before. If a listing changes nothing, Commit
+// notes it in memory only.
 //
 // Errors: [ErrChanged] if, since this fill began, the journal took another listing of the namespace,
-// which may be newer, or dead-lettered an entry in doubt (contract 7).
+// which may be newer, or removed an entry's row because it is unclear what upstream holds (contract 7).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if err := f.j.store.Acquire(); err != nil {
 		return err
@@ -196,7 +196,8 @@ func (f *ListingFill) bringForward(rows []Row) (now map[string]Row) {
 }
 
 // readListed returns the header of a namespace's listing, and reports whether the listing has a row for
-// the entry. Without a listing, ok is false and the header is zero. A damaged row counts as a row.
+// the entry. Without a readable header, ok is false and the header is zero. A damaged row counts as a
+// row.
 func readListed(c *copies, r pebble.Reader, id ID) (h record.Header, listed, ok bool, err error) {
 	h, ok, err = readHeader(r, id.Namespace)
 	if damaged, err := c.giveUp(err); damaged || err != nil || !ok {

@@ -23,7 +23,8 @@ func (l *Listings) Head(namespace string) (head Listing, ok bool, err error) {
 	return head, ok, err
 }
 
-// Shows does the same as [Listings.Head], and also reports whether the listing has a row for an entry.
+// Shows returns the listing of an entry's namespace without its rows, and reports whether the listing
+// has a row for the entry. ok is false if there is no listing.
 func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return Listing{}, false, false, err
@@ -44,7 +45,7 @@ func (l *Listings) Shows(id ID) (head Listing, shows, ok bool, err error) {
 }
 
 // Lacks returns the keys of a namespace's listing whose settled copy is missing or differs from the
-// listing. It skips entries with a pending write. It does not count as a use of the copies.
+// listing. It skips entries with a pending write. The call does not count as a use of the copies.
 func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	if err := l.store.Acquire(); err != nil {
 		return nil, err
@@ -65,8 +66,7 @@ func (l *Listings) Lacks(namespace string) (keys []string, err error) {
 	return keys, nil
 }
 
-// lacks reports whether a listed entry has neither a pending write nor the copy that the listing
-// shows.
+// lacks reports whether a listed entry has no pending write, and no settled copy that matches its row.
 func (l *Listings) lacks(r pebble.Reader, id ID, row Row) (bool, error) {
 	if _, isPending, err := l.pending.visible(id); err != nil || isPending {
 		return false, err
@@ -78,8 +78,8 @@ func (l *Listings) lacks(r pebble.Reader, id ID, row Row) (bool, error) {
 	return !same, nil
 }
 
-// shows reports whether the settled copy of an entry matches its row: both come from the same write
-// of this journal, or both have the same time and size.
+// shows reports whether the settled copy of an entry matches its row: both have the same size, and come
+// from the same write of this journal or have the same time.
 func (l *Listings) shows(r pebble.Reader, id ID, row Row) (same bool, err error) {
 	var o Observation
 	ok, err := store.Get(r, record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {

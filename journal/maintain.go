@@ -141,9 +141,9 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes the settled copies, except those of entries with a pending write, which takes its
-// created_at from the copy. No answer changes, because a read asks upstream again. When too few copies
-// are left, makeRoom removes the receipts.
+// makeRoom removes the settled copies, except those of suspect namespaces, and those of entries with a
+// pending write, which takes its created_at from the copy. No answer changes, because a read asks
+// upstream again. When too few copies are left, makeRoom removes the receipts.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	held, err := m.held(ctx, record.SettledPrefix)
 	if err != nil {

@@ -72,8 +72,8 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	return nil
 }
 
-// notListed returns the entries with a row or a settled copy that a listing does not show. On damage,
-// it returns the entries found so far, and the error.
+// notListed returns the entries with a row or a settled copy that a listing lacks. On damage, it
+// returns the entries found so far, and the error.
 func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err error) {
 	found = absences{entries: make(map[string]absence), of: len(past)}
 	for _, row := range past {
@@ -113,9 +113,10 @@ func isAmong(rows []Row, name string) bool {
 	return ok
 }
 
-// tooMany returns the absences that are rejected because there are too many. A delete of this journal
-// that upstream has carried out but not answered does not count. In a suspect namespace, entries that
-// upstream has confirmed since then are judged separately.
+// tooMany returns the absent entries that the journal keeps, because there are too many of them. A
+// delete of this journal that upstream has carried out but not answered does not count. In a suspect
+// namespace, entries that upstream has confirmed since the namespace became suspect are judged
+// separately.
 func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence) {
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {

@@ -112,7 +112,8 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	return s, nil
 }
 
-// refusedStart returns a one-line error that says why a journal cannot be used, and what to do.
+// refusedStart returns the error of a journal that cannot be used. For damage, the error is one line,
+// and says what to do.
 func refusedStart(dir string, err error) error {
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, store.ErrNoFormat) {
 		return fmt.Errorf("journal %s: %w; nothing was removed: \"botwired recover\" keeps a copy and salvages what it can", dir, store.OneLine(err))

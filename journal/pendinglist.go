@@ -12,10 +12,10 @@ import (
 // how long writers wait.
 const walkChunk = 512
 
-// VisitPending calls visit for the pending writes of a namespace, in no particular order. It visits
-// every write at least once that was acknowledged before the call and is still pending when it returns.
-// An entry that is written meanwhile may be visited with both writes, the older one first. Writers do
-// not wait for visit, but Close does: visit must not call the journal.
+// VisitPending calls visit for the pending writes of a namespace, in no particular order. It visits, at
+// least once, every write that was acknowledged before the call and is still pending when VisitPending
+// returns. An entry that is written meanwhile may be visited with both writes, the older one first.
+// Writers do not wait for visit, but Close does: visit must not call the journal.
 func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 		return nil
 	}
 	var all []Pending
-	last := math.Inf(1) // a write that has waited since later than this is not in the list
+	last := math.Inf(1) // a write whose wait began later than this is not in the list
 	cut := func() {
 		slices.SortFunc(all, olderFirst)
 		held := make(map[ID]bool, len(all)) // a walk may visit an entry twice

@@ -52,7 +52,7 @@ type retired struct {
 	v  record.Version
 }
 
-// garbage holds the retired records that the next batch removes. It has its own lock, because records
+// garbage holds the retired records that the next batches remove. It has its own lock, because records
 // are added under the readers' lock but removed in the store's order.
 type garbage struct {
 	mu      sync.Mutex
@@ -149,7 +149,7 @@ func mebibytes(n int64) string {
 }
 
 // add adds a write that is not visible yet. If the write is the entry's first, add also records the
-// bytes that it replaces.
+// bytes that the write replaces.
 func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
 	p.readers.Lock()
 	defer p.readers.Unlock()

@@ -41,8 +41,8 @@ func (j *Journal) Lookup(id ID) (State, error) {
 }
 
 // damagedIf adds [ErrCorrupt] to err if err is errGone. The caller has looked at the index twice, and
-// it still holds the write. A write leaves the index and the store under one hold of the readers' lock,
-// so the store has lost it.
+// the index still holds the write. A write leaves the index and the store under one hold of the
+// readers' lock, so the store has lost it.
 func damagedIf(err error) error {
 	if errors.Is(err, errGone) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)

@@ -12,12 +12,13 @@ import (
 // readers' lock. It bounds how long callers wait.
 const rebuildChunk = 256
 
-// Run checks the store for damage, rebuilds the pending index, and compares the store with its state
-// record. Until it has finished, the journal looks up each requested entry in the store. Run replaces a
-// damaged table if only settled copies and listings in it cannot be read.
+// Run checks the store for damage, rebuilds the pending index, compares the store with its state
+// record, and counts the sizes of namespaces. Until it has finished, the journal looks up each
+// requested entry in the store. Run replaces a damaged table if only settled copies, listings and
+// receipts in it cannot be read.
 //
-// Errors: ctx's, and [ErrCorrupt] if the store holds fewer, other or more pending writes than were
-// acknowledged.
+// Errors: ctx's, and [ErrCorrupt] if the store holds fewer, other or more pending writes or dead
+// letters than the state record counts.
 func (j *Journal) Run(ctx context.Context) error {
 	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 // Without it, a journal that fills as fast as it is flushed would log every second.
 const calm = 5 * time.Second
 
-// fullness records since when the journal has refused writes because it lacks room. Three callers
-// update it: Maintain once a second, a refused write, and a caller of Err.
+// fullness records when the journal began to refuse writes for lack of room, and why. Each refused
+// write and each call of Err updates it; Maintain calls Err once a second.
 type fullness struct {
 	logger *slog.Logger
 
@@ -70,8 +70,8 @@ func (f *fullness) turn(err error) (began bool, over time.Duration) {
 	return began, over
 }
 
-// Full returns since when, and why, the journal has refused writes because it lacks room; zero if it
-// takes them. The journal counts as full if the last call of [Journal.Err] found no room for even the
+// Full returns when the journal began to refuse writes for lack of room, and why; zero if the journal
+// takes writes. The journal counts as full if the last call of [Journal.Err] found no room for even the
 // smallest write, or if a write, perhaps a large one, was refused within the last seconds. A few
 // seconds with room do not reset the time.
 func (j *Journal) Full() (since time.Time, why error) {

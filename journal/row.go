@@ -30,7 +30,7 @@ type rowChange struct {
 	wasAbsent bool
 }
 
-// base returns the size that an entry with a copy counted for before the change.
+// base returns the size for which an entry counted before the change. past is its copy.
 func (r *rowChange) base(past *settledCopy) base {
 	switch {
 	case r.had.known:
@@ -153,7 +153,7 @@ func (c *copies) forget(id ID) (fill func(*store.Tx), err error) {
 }
 
 // header reads the header of a listing that is about to change. A damaged header counts as no listing,
-// and the change removes it.
+// and the change removes the listing.
 func (c *copies) header(namespace string, change *rowChange) (h record.Header, listed bool, err error) {
 	h, listed, err = readHeader(c.store.DB(), namespace)
 	damaged, err := c.giveUp(err)

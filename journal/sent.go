@@ -73,7 +73,8 @@ type Doubtful struct {
 	Unknown bool
 }
 
-// InDoubt returns the entries with an unanswered write of an earlier process.
+// InDoubt returns the entries that are marked as sent. Before the caller sends anything, these are the
+// entries with an unanswered write of an earlier process.
 func (j *Journal) InDoubt() ([]Doubtful, error) {
 	if err := j.store.Acquire(); err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	}, origin
 }
 
-// Failure says why upstream will never accept a write.
+// Failure says why a write becomes a dead letter.
 type Failure struct {
 	Kind DeadKind
 	// Status is the status with which upstream refused the write (HTTP's for BotWire); 0 if there is
@@ -107,9 +107,9 @@ type Failure struct {
 	MayLand bool
 }
 
-// DeadLetter makes a write that upstream refused for good a dead letter. If a newer write to the entry
-// is pending, the write was superseded and leaves no dead letter. DeadLetter is durable when it
-// returns.
+// DeadLetter makes a pending write a dead letter: upstream refused it for good, or a person dropped it.
+// If a newer write to the entry is pending, the write was superseded and leaves no dead letter.
+// DeadLetter is durable when it returns.
 //
 // Until then, readers of the entry wait: no answer may show them an older state that a power cut could
 // undo (contract 7). With Failure.InDoubt, readers may have seen the older write: DeadLetter then
@@ -170,7 +170,8 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 
 // retiring ends an attempt at a write whose outcome is known. It removes the sent mark. Unless a newer
 // write is pending, it also removes the pending record and adds a receipt. fill adds the other records
-// of the outcome. Its version is nil if a newer write is pending, which has already added the receipt.
+// of the outcome. fill gets no version if a newer write is pending, which has already added the
+// receipt.
 //
 // retiring is applied under the readers' lock: a reader finds the entry pending before it and settled
 // after it.

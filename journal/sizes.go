@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// nearFull is the percentage of its limit at which a namespace counts as nearly full. It stops
-	// counting so below nearFullNoMore. The gap keeps the log from repeating itself.
+	// nearFull is the percentage of its limit at which a namespace counts as nearly full. Below
+	// nearFullNoMore, it is no longer nearly full. The gap keeps the log from repeating itself.
 	nearFull       = 80
 	nearFullNoMore = 75
 	// lookFrom is the percentage of its limit at which the journal begins to look up what a put
@@ -100,7 +100,7 @@ type NamespaceSize struct {
 	Bytes int64
 	Limit int64 // 0 if neither the settings nor upstream give one
 	// LearnedUntil is set if upstream's refusal gave the Limit, not the settings: upstream refused a
-	// write when the namespace held about Limit bytes. The journal uses this limit until then.
+	// write when the namespace held about Limit bytes. The journal uses this limit until LearnedUntil.
 	LearnedUntil time.Time
 }
 
@@ -284,8 +284,9 @@ func putSize(op Op, listBytes int) int64 {
 	return 0
 }
 
-// admit counts a write or refuses it. It only checks a write on trial. If look is true, it did neither:
-// the caller must look up the entry first. latest is the entry's newest pending write, if one exists.
+// admit counts a write or refuses it. For a write on trial, it only checks. If look is true, it did
+// neither: the caller must look up the entry first. latest is the entry's newest pending write, if one
+// exists.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look bool, err error) {
 	now, was := putSize(a.Op, a.ListBytes), int64(a.base) // guard 18.16
 	if exists {
@@ -374,7 +375,7 @@ func (s *Sizes) forgot(namespace string) {
 	s.change(namespace, func(sp *size) { sp.unknown = true })
 }
 
-// forgotAny does the same for all namespaces.
+// forgotAny records that some entries of all namespaces may no longer be known.
 func (s *Sizes) forgotAny() {
 	if s == nil {
 		return

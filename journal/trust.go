@@ -13,15 +13,15 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Suspect describes a suspect namespace: upstream no longer holds many entries that it has confirmed.
+// Suspect describes a suspect namespace: upstream seems to have lost entries that it has confirmed.
 // While a namespace is suspect, its copies and rows stay.
 type Suspect = record.Suspect
 
-// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
-// the journal rejects their absence.
+// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it, the
+// journal keeps these entries, and the namespace is suspect.
 type LossLimit struct {
-	// Entries is the number of missing entries from which the journal rejects their absence; 0 means
-	// that it accepts any number.
+	// Entries is the number of missing entries from which the journal keeps them; 0 means that it
+	// accepts any number.
 	Entries int
 	// Share is the share of the namespace's confirmed entries, from 0 to 1, that must be missing too.
 	Share float64
@@ -42,12 +42,11 @@ type Rejection uint8
 const (
 	NotRejected Rejection = iota // the answer was accepted
 	OlderAnswer                  // the journal knows a newer state
-	DataLoss                     // upstream seems to have lost the namespace, see [Suspect]
+	DataLoss                     // upstream lacks an entry of a suspect namespace, see [Suspect]
 )
 
 // Trust decides which of upstream's answers the journal accepts. It rejects a state older than the
-// known one (contract 7), and the absence of many entries at once. Its methods may be called
-// concurrently.
+// known one (contract 7), and the loss of many entries at once. Its methods may be called concurrently.
 type Trust struct {
 	copies    *copies
 	lossLimit LossLimit
@@ -109,8 +108,8 @@ func (t *Trust) Suspects() map[string]Suspect {
 	return maps.Clone(t.suspects)
 }
 
-// OlderAnswers returns, by namespace, how many answers since the start showed a state older than the
-// known one.
+// OlderAnswers returns, by namespace, how many answers since the start were older than the known state,
+// or denied an entry that upstream lists.
 func (t *Trust) OlderAnswers() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +161,7 @@ const checkedFor = time.Minute
 
 // NeedsProof reports whether the caller must check upstream's list before it accepts that upstream does
 // not hold the entry. It returns true if a copy shows that upstream has held the entry, unless a recent
-// incomplete list lacks it.
+// incomplete list lacks the entry. It returns false in a suspect namespace, and without a [LossLimit].
 func (t *Trust) NeedsProof(id ID) (bool, error) {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -195,8 +194,8 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete. Unlike
-// other absences, this one is accepted without a check. See [Journal.Fill] for valid.
+// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete. The
+// journal accepts this without a check, even in a suspect namespace. See [Journal.Fill] for valid.
 func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
@@ -210,8 +209,8 @@ func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
 	return err
 }
 
-// suspicious reports whether too many of a namespace's confirmed entries are missing to accept their
-// absence. The losses of small namespaces that are gone as a whole are added up.
+// suspicious reports whether too many of a namespace's confirmed entries are missing to accept the
+// loss. It adds up the losses of small namespaces that are gone as a whole.
 func (t *Trust) suspicious(namespace string, missing, of int) bool {
 	limits := t.lossLimit
 	if missing == 0 || limits.Entries == 0 || float64(missing) < limits.Share*float64(of) { // guard 9.42

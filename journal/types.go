@@ -26,8 +26,8 @@ type Observation = record.Observation
 // Row is one line of a listing.
 type Row = record.Row
 
-// Origin says which of this journal's writes made an entry's state upstream, and since when upstream
-// has had it.
+// Origin says which of this journal's writes made an entry's state upstream, and when, by upstream's
+// clock.
 type Origin = record.Origin
 
 // Content is the state in which a write leaves its entry, without the value.
@@ -44,11 +44,11 @@ type NewWrite struct {
 	ID
 	Op        Op
 	Value     string
-	ListBytes int // the size that a listing shows for Value
+	ListBytes int // the size that a listing gives for Value
 	// If, when not nil, decides in the order of all writes whether to continue. newest is the sequence
-	// number of the entry's newest pending write; 0 if there is none. If it returns false, the journal
-	// refuses the write with [ErrChanged]. The journal may call it more than once; the last answer
-	// counts. If must be quick and must not call the journal.
+	// number of the entry's newest pending write; 0 if there is none. If the answer is false, the
+	// journal refuses the write with [ErrChanged]. The journal may call If more than once; the last
+	// answer counts. If must be quick and must not call the journal.
 	If func(newest uint64) bool
 	// Held says that upstream already holds the write: the journal does not refuse it for its
 	// namespace's size.
@@ -74,7 +74,7 @@ type Write struct {
 	Seq       uint64 // position in the order of all writes of this journal
 	Op        Op
 	Value     string  // empty for a delete
-	ListBytes int     // the size that a listing shows for Value
+	ListBytes int     // the size that a listing gives for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
 	WrittenAt float64 // when the caller wrote, by the wall clock at that time; it may go back
 	LosesTies bool    // see NewWrite.LosesTies
@@ -104,9 +104,9 @@ type Pending struct {
 	Seq       uint64
 	Op        Op
 	Bytes     int     // length of the value in UTF-8
-	ListBytes int     // the size that a listing shows
+	ListBytes int     // the size that a listing gives
 	UpdatedAt float64 // Unix seconds
-	Since     float64 // Unix seconds: since when the entry has been waiting, not later than its oldest unsettled write
+	Since     float64 // Unix seconds: when the entry began to wait, not later than its oldest unsettled write
 }
 
 // Age returns how long the write's entry has been waiting, at least 0.
@@ -152,7 +152,7 @@ type Listing struct {
 	Rows      []Row     // in key order
 	FetchedAt time.Time // when upstream was asked
 	Complete  bool      // it has all of upstream's keys, as far as the journal knows
-	Suspect   bool      // upstream no longer shows some of its entries: see [Suspect]
+	Suspect   bool      // upstream no longer lists some of its entries: see [Suspect]
 	Cut       bool      // rows were left out of Rows
 }
 
@@ -176,8 +176,8 @@ type DeadLetter struct {
 	Theirs bool
 	Winner *Winner // the state that has beaten it; nil if unknown
 	Kind   DeadKind
-	// SupersededBy is the sequence number of this journal's later write to the entry that has settled;
-	// 0 if there is none.
+	// SupersededBy is the sequence number of this journal's later write to the entry that has settled,
+	// or that overwrites another host's state; 0 if there is none.
 	SupersededBy uint64
 	Status       int     // see Failure.Status
 	Error        string  // the reason; never holds a value
@@ -226,7 +226,7 @@ var (
 	ErrFailed = store.ErrFailed
 	// ErrCorrupt says that the store does not hold what it should.
 	ErrCorrupt = record.ErrCorrupt
-	// ErrFormat says that the directory was written by another format version.
+	// ErrFormat says that this version of botwired cannot read the directory's format.
 	ErrFormat = store.ErrFormat
 	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.
 	ErrNewer = errors.New("a newer write to the entry is known")

@@ -62,7 +62,7 @@ func (x *Index) Touch(id record.ID) {
 	}
 }
 
-// Get returns the entry, or nil if it has no write.
+// Get returns the entry, or nil if the index has no write to it.
 func (x *Index) Get(id record.ID) *Entry {
 	s := x.spaces.Get(id.Namespace)
 	if s == nil {
@@ -172,8 +172,9 @@ func (s *Space) Walk(cursor, n int, visit func(*Entry)) (next int, done bool) {
 	})
 }
 
-// Oldest returns since when the namespace's oldest entry has been waiting, in Unix seconds. If exact is
-// false, that entry has left: the next oldest has waited no longer, and a [Search] finds it.
+// Oldest returns when the namespace's oldest entry began to wait, in Unix seconds. If exact is false,
+// the oldest entry has left: the next oldest has waited no longer, and a [Search] finds when its wait
+// began.
 func (s *Space) Oldest() (since float64, exact bool) { return s.oldest.since, !s.oldest.stale }
 
 // Search finds a namespace's oldest entry in steps. The index may change between two steps. A namespace

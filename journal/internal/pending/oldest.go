@@ -2,7 +2,7 @@ package pending
 
 import "time"
 
-// oldest tracks since when a namespace's oldest entry has been waiting. It is exact until that entry
+// oldest tracks when a namespace's oldest entry began to wait. The time is exact until that entry
 // leaves; then the namespace must be searched.
 type oldest struct {
 	since float64  // Unix seconds; not later than the oldest entry's; 0 if there is none

@@ -9,7 +9,7 @@ import (
 // Observation is an entry's state as upstream showed it.
 type Observation struct {
 	Value     string
-	ListBytes int     // the size that a listing shows
+	ListBytes int     // the size that a listing gives
 	CreatedAt float64 // Unix seconds
 	UpdatedAt float64 // Unix seconds
 	Origin    Origin  // stored with it; upstream does not show it
@@ -97,7 +97,7 @@ func DecodeSettled(body []byte) (o Observation, confirmedAt float64, err error) 
 	return o, confirmedAt, err
 }
 
-// DecodeSettledHead does the same as DecodeSettled, without the value.
+// DecodeSettledHead decodes the body of a settled copy, and leaves out the value.
 func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
 	o, confirmedAt, _, err = decodeSettled(body)
 	return o, confirmedAt, err
@@ -146,8 +146,8 @@ type Header struct {
 	Suspect   Suspect
 }
 
-// Suspect describes a suspect namespace: upstream no longer holds many entries that it has
-// confirmed. The zero value means that the namespace is not suspect.
+// Suspect describes a suspect namespace: upstream seems to have lost entries that it has confirmed. The
+// zero value means that the namespace is not suspect.
 type Suspect struct {
 	Since     float64 // Unix seconds; 0 if not suspect
 	Missing   int     // entries that upstream lacked when it was last asked for its list

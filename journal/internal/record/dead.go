@@ -35,7 +35,7 @@ type Dead struct {
 	Version
 	Value        string
 	Kind         DeadKind
-	SupersededBy uint64  // this journal's later write to the entry that has settled; 0 if there is none
+	SupersededBy uint64  // this journal's later write that has settled, or that overwrites another host's state; 0 if there is none
 	Status       int     // upstream's status for the refusal; the journal does not interpret it
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds

@@ -13,8 +13,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// decoder decodes fields from the front of a body. After the first missing field, bad is set and every
-// further field is zero.
+// decoder decodes fields from the front of a body. bad is set at the first missing or malformed field;
+// the fields decoded after that mean nothing.
 type decoder struct {
 	rest []byte
 	bad  bool

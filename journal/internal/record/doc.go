@@ -50,7 +50,7 @@
 //	generations  f64 began_at of the last, and for each, the oldest first:
 //	         uv generation  uv receipts
 //
-// The state record counts the pending records and the dead letters in the store, and
-// adds up the checksums of the pending records (modulo 2^64). So a store that has lost
-// some of them does not pass for a smaller one.
+// The state record counts the pending records and the dead letters in the store, and adds up the
+// checksums of the pending records (modulo 2^64). So a store that has lost some of these records does
+// not pass for a smaller one.
 package record

@@ -68,7 +68,7 @@ func Within(prefix, namespace string) []byte {
 // HeaderKey returns the key of the header of a namespace's listing.
 func HeaderKey(namespace string) []byte { return []byte(HeaderPrefix + namespace) }
 
-// DeadKey returns the key of a write's dead letter.
+// DeadKey returns the key of the dead letter with a sequence number.
 func DeadKey(seq uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(DeadPrefix), seq)
 }

@@ -11,10 +11,10 @@ type Version struct {
 	Seq         uint64
 	UpdatedAt   float64 // Unix seconds
 	WrittenAt   float64 // Unix seconds: when the caller wrote, by the wall clock at that time; never raised
-	Since       float64 // Unix seconds: since when the entry has been waiting
+	Since       float64 // Unix seconds: when the entry began to wait
 	CreatedAt   float64 // Unix seconds: when the entry was first put, or first put after a delete
 	Bytes       int32   // length of the value in UTF-8
-	ListBytes   int32   // the size that a listing shows
+	ListBytes   int32   // the size that a listing gives
 	Sum         uint32  // the record's checksum, which the state record adds up
 	Op          Op
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry

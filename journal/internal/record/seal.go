@@ -22,8 +22,8 @@ func Seal(key, body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body, checksum(key, body))
 }
 
-// Unseal returns the body of a sealed value, or [ErrCorrupt] if the value was not written under this
-// key.
+// Unseal returns the body of a sealed value, or [ErrCorrupt] if the value is damaged or was written
+// under another key.
 func Unseal(key, value []byte) ([]byte, error) {
 	if len(value) < sumSize {
 		return nil, fmt.Errorf("%w: record %q is %d bytes long", ErrCorrupt, key, len(value))

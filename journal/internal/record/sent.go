@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Content is the state in which a write leaves its entry, without the value. It is enough to tell it
-// from any other state. It stays comparable over restarts and between hosts.
+// Content identifies the state in which a write leaves its entry, without the value. Contents stay
+// comparable over restarts and between hosts.
 type Content struct {
 	Op  Op
 	Sum [16]byte // the first half of the SHA-256 of a put's value; zero for a delete

@@ -49,7 +49,7 @@ func (t *Totals) RemoveDead(l *Dead) {
 	}
 }
 
-// Compare returns [ErrCorrupt] if a scan's result differs from the state record.
+// Compare returns [ErrCorrupt] if the records that a scan found do not match the state record.
 func (t *Totals) Compare(found Totals) error {
 	if found.Pending != t.Pending || found.PendingBytes != t.PendingBytes || found.Sum != t.Sum {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
@@ -88,7 +88,7 @@ func DecodeTotals(body []byte) (Totals, error) {
 	t.Seq, t.Pending, t.PendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
 	t.Sum = d.uint64()
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
-	if len(d.rest) > 0 { // a record of format 1 lacks it until a batch rewrites the record
+	if len(d.rest) > 0 { // a record of format 1 lacks the count until a batch rewrites the record
 		t.Batches = d.uvarint()
 	}
 	if len(d.rest) > 0 {

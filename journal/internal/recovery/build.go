@@ -18,15 +18,15 @@ func storeOptions(fsys vfs.FS, dir string) store.Options {
 	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// content describes a journal to make.
+// content describes a journal to build.
 type content struct {
 	records           source
 	listings, settled bool // whether to include these records
 	batches, lastSeq  uint64
-	written           func() // called after each record
+	written           func() // called for each record
 }
 
-// build makes a journal from the records that pass their checks, and checks the result.
+// build creates a journal from the records that pass their checks, and checks the result.
 func build(fsys vfs.FS, dir string, c *content) (err error) {
 	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
 		return err

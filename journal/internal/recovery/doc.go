@@ -5,9 +5,8 @@
 //
 // # Steps of a recovery
 //
-// A recovery may be cut off at any moment. Then either the damaged directory or the new
-// journal is in its place, or neither is and a start refuses to make a journal. The next
-// recovery begins again.
+// A recovery may be cut off at any moment. Then either the damaged directory or the new journal is in
+// its place; or neither is, and a start refuses to create a journal. The next recovery begins again.
 //
 //  1. The tables and logs are read one by one, without Pebble. The records found are
 //     sorted, and the version with Pebble's highest sequence number counts for each key.

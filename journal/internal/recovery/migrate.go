@@ -13,7 +13,7 @@ import (
 )
 
 // checkpointOf returns the path where a migration keeps a copy of the old directory until the migrated
-// one is in use.
+// directory is in use.
 func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
 
 // Migrate brings a directory of an older format to the present one (contract 21). The last step
@@ -73,7 +73,7 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 	return errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
 
-// RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was cut off.
+// RemoveLeftovers removes the checkpoints of migrations and the files of a recovery that was cut off.
 // The caller has opened the store of the present format.
 func RemoveLeftovers(opts store.Options) error {
 	if err := removeWork(opts.FS, opts.Dir); err != nil {

@@ -36,8 +36,9 @@ type Progress struct {
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
 // Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
 //
-// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] if nothing of a
-// journal is found, and those of the file system. After an error, the directory is unchanged.
+// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] or
+// [store.ErrFormat] if no record can be read, and those of the file system. An error before the final
+// renames leaves the directory unchanged. After a later error, the next call finishes the work.
 func Recover(opts Options) (*Recovery, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
@@ -164,7 +165,7 @@ func (t *task) choose(v *view) (*sifter, error) {
 	return sift(t.source)
 }
 
-// replacement copies the directory aside and makes the journal that will replace it.
+// replacement copies the directory aside and builds the journal that will replace it.
 func (t *task) replacement(version int, kept *sifter) (err error) {
 	fsys, dir := t.opts.FS, t.opts.Dir
 	if t.report.Copy, err = copyDamaged(fsys, dir, t.opts.Now); err != nil {
@@ -188,7 +189,8 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	return nil
 }
 
-// account fills in the report: how much was salvaged, and how much is missing.
+// account fills in the report: what was salvaged, what is missing, and the next sequence number. It
+// also decides whether copies and listings are kept: see cutCopies.
 func (t *task) account(kept *sifter, m store.Mark) {
 	r, found := &t.report, t.found
 	r.Salvaged = kept.counts

@@ -46,7 +46,8 @@ type Recovery struct {
 	NextSeq  uint64   `json:"next_seq"` // the next write's sequence number
 }
 
-// Complete reports whether no acknowledged write is missing, as far as the store shows.
+// Complete reports whether the store shows that no acknowledged write is missing. Without a state
+// record it cannot show that, and Complete returns false.
 func (r *Recovery) Complete() bool {
 	m := &r.Missing
 	return r.Healthy || m.Known && !m.Differs && m.Pending == 0 && m.DeadLetters == 0 && m.LastSeq == 0 && m.Changes == 0 &&

@@ -77,8 +77,8 @@ func (s *salvage) state(t *record.Totals) {
 	}
 }
 
-// readTable reads a table. If a block is damaged, readTable also reads from the other end, so that only
-// the block's own records are lost.
+// readTable reads a table. If a block is damaged, readTable also reads from the other end, so that it
+// loses only the records from the first to the last damaged block.
 func (s *salvage) readTable(fsys vfs.FS, path string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,7 +128,7 @@ func removes[K ~uint8](kind K) bool {
 }
 
 // readLog reads a log, and continues after damage. The end of a log looks like damage too, so readLog
-// does not report it: the state record and the mark show what is missing.
+// does not report damage: the state record and the mark show what is missing.
 func (s *salvage) readLog(fsys vfs.FS, path, name string) error {
 	var number uint64
 	if _, err := fmt.Sscanf(name, "%d.log", &number); err != nil {
@@ -156,7 +156,7 @@ type damagedLog struct {
 	number uint64
 
 	batch []byte // the chunks read so far of a batch; nil between batches
-	whole bool   // all of its chunks so far pass their checks
+	whole bool   // all the batch's chunks so far pass their checks
 }
 
 // read reads the chunks, starting at a position. Where an expected chunk is missing, it searches for
@@ -215,8 +215,8 @@ func (l *damagedLog) take(c store.Chunk) {
 
 // end ends a batch that is cut or fails its checksum. It keeps the pending writes and dead letters,
 // which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
-// elsewhere). It also ignores the batch's position in the order, which may be damaged: such a record is
-// written only once, so a delete of it is always later.
+// elsewhere). The batch's position in the order may be damaged, so end passes 0 for it: every delete of
+// such a record comes later.
 func (l *damagedLog) end() {
 	batch := l.batch
 	l.batch = nil

@@ -28,7 +28,7 @@ func sift(from source) (*sifter, error) {
 	return s, from.each(func(key, value []byte) error { s.take(key, value); return nil })
 }
 
-// take checks a record, and returns its kind and the result.
+// take checks a record. It returns the record's kind, and whether the record is intact.
 func (s *sifter) take(key, value []byte) (kind string, ok bool) {
 	kind = string(key[:min(2, len(key))])
 	body, err := record.Unseal(key, value)

@@ -12,8 +12,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// replacedName returns the name of the old journal while the recovered one replaces it. While that
-// exists and the journal does not, [CheckSwap] refuses to make a new journal.
+// replacedName returns the name of the old journal while the recovered one replaces it. While a
+// directory of this name exists and the journal does not, a start creates no new journal: see
+// [CheckSwap].
 func replacedName(dir string) string { return dir + ".replaced" }
 
 // sortingName returns the directory for sorting the records, and madeName the one for the new journal.
@@ -46,7 +47,8 @@ func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	return false, diskfs.SyncDir(fsys, fsys.PathDir(dir))
 }
 
-// CheckSwap returns an error if a recovery was cut off, so that no new journal is made in its place.
+// CheckSwap returns [record.ErrCorrupt] if a recovery was cut off while it replaced the journal. A
+// start that finds no journal calls it before it creates one.
 func CheckSwap(fsys vfs.FS, dir string) error {
 	if _, err := fsys.Stat(replacedName(dir)); errors.Is(err, fs.ErrNotExist) {
 		return nil

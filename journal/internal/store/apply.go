@@ -59,7 +59,8 @@ func (p *pipeline) InOrder(look func(record.Totals)) {
 	look(p.totals)
 }
 
-// AwaitDurable waits until everything that the store shows is durable. Errors: [ErrFailed].
+// AwaitDurable waits until all earlier updates are durable, except changes of [Store.Later]. Errors:
+// [ErrFailed].
 func (p *pipeline) AwaitDurable() error {
 	p.order.Lock()
 	newest := p.newest()

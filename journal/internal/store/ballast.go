@@ -25,16 +25,16 @@ type ballast struct {
 
 func (s *Store) ballastName() string { return s.opts.Dir + ballastSuffix }
 
-// ballastSize returns three quarters of the reserve. With the usual reserve, that fits everything that
-// Pebble may hold in memory, and another log.
+// ballastSize returns three quarters of the reserve. With the usual reserve, that is room for
+// everything that Pebble may hold in memory, and for another log.
 func (s *Store) ballastSize() int64 { return s.opts.DiskReserve / 4 * 3 }
 
-// Ballast removes the ballast when the free space is critical. It makes the ballast again when twice
-// the reserve is free, so that callers still have room and the two do not alternate. One goroutine
-// calls it regularly.
+// Ballast removes the ballast when the free space is critical. It creates the ballast again when twice
+// the reserve is free, so that callers still have room, and the ballast does not come and go. One
+// goroutine calls it regularly.
 //
-// Errors: those of querying the free space. If Ballast cannot make or remove the ballast, it logs that:
-// the journal works without it.
+// Errors: those of querying the free space. If Ballast cannot create or remove the ballast, it logs the
+// failure, and the journal works on.
 func (s *Store) Ballast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil
@@ -51,8 +51,8 @@ func (s *Store) Ballast() error {
 	return nil
 }
 
-// findBallast checks if an earlier process has left a ballast. It removes the ballast if the free space
-// is critical, because opening the store takes room.
+// findBallast checks if an earlier process has left a ballast. It removes a ballast of the wrong size.
+// It also removes the ballast if the free space is critical, because opening the store takes room.
 func (s *Store) findBallast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil

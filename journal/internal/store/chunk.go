@@ -17,8 +17,8 @@ const ChunkHeader = 11 // checksum, length, kind, number of the log
 
 const (
 	syncedHeader = ChunkHeader + 8
-	// The kinds of chunks that begin with the number of the log: a whole batch, or the first, a middle
-	// or the last part of one. A synced chunk also has the offset up to which the log was synced.
+	// The kinds of chunks with the log's number in the header: a whole batch, or the first, a middle or
+	// the last part of one. A synced chunk also has the offset up to which the log was synced.
 	wholeChunk, lastChunk = 5, 8
 	wholeSynced           = 9
 )
@@ -32,8 +32,8 @@ type Chunk struct {
 	Synced      uint64 // the log was synced up to this offset when the chunk was written; 0 if unknown
 }
 
-// ParseChunk parses the chunk at the beginning of text, which is the rest of a block. ok is false if it
-// does not look like a chunk of the log with this number.
+// ParseChunk parses the chunk at the beginning of text, which is the rest of a block. ok is false if
+// text does not begin like a chunk of the log with this number.
 func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 	if len(text) < ChunkHeader {
 		return Chunk{}, false

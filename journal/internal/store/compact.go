@@ -16,7 +16,7 @@ func (s *Store) Usage(prefix string) (int64, error) {
 	return s.UsageSpan(bounds(prefix))
 }
 
-// UsageSpan does the same as Usage for the keys in a range.
+// UsageSpan returns how many bytes the tables of the records in a key range take on disk.
 func (s *Store) UsageSpan(from, to []byte) (int64, error) {
 	n, err := s.db.EstimateDiskUsage(from, to)
 	return int64(n), err
@@ -57,7 +57,7 @@ func (s *Store) Compact(ctx context.Context, prefix string) error {
 	return s.CompactSpan(ctx, from, to)
 }
 
-// CompactSpan does the same as Compact for the keys in a range.
+// CompactSpan frees the space of records removed in a key range.
 func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
 	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }

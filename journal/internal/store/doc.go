@@ -36,7 +36,7 @@
 //
 // # Damage
 //
-// These are [record.ErrCorrupt] at [Open], before Pebble changes anything:
+// [Open] returns [record.ErrCorrupt] for these, before Pebble changes anything:
 //
 //   - a store whose logs and tables are behind its mark
 //   - a manifest that does not match the mark
@@ -46,8 +46,8 @@
 // A record or a block whose checksum does not hold, and records that do not add up to the state record,
 // are [record.ErrCorrupt] when the records are read. Damage that Pebble meets ends neither the process
 // nor the merging of tables for good: [Store.Repair] replaces the damaged table. [Store.FindDamage]
-// searches the tables that hold more than copies. It also finds damage in old versions of records,
-// which otherwise only a merge of tables reads.
+// searches the tables that hold more than copies and receipts. It also finds damage in old versions of
+// records, which otherwise only a merge of tables reads.
 //
 // The store does not notice these kinds of damage:
 //

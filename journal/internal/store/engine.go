@@ -83,7 +83,7 @@ func (e *engine) mustWrite(write func() error) error {
 	return nil
 }
 
-// failOnPanic ends the journal if Pebble panics, as it does when it cannot continue with a log.
+// failOnPanic ends the journal if Pebble panics. Pebble does so when it cannot continue with a log.
 // net/http would swallow the panic while Pebble keeps its locks, and all later writes would hang.
 func (e *engine) failOnPanic(call func() error) (err error) {
 	defer func() {

@@ -29,9 +29,9 @@ const (
 	FormatVersion = 5
 )
 
-// CheckFormat refuses a directory that another format version of botwired, or another program, has
-// written. It returns the version, even if it refuses a newer one; 0 means that there is no store yet.
-// Errors: [ErrFormat] and those of the file system.
+// CheckFormat returns the version of a directory's format; 0 means that there is no store yet. Errors:
+// [ErrFormat] if this version of botwired cannot read the format (CheckFormat returns the version also
+// then), [ErrNoFormat] for a store without a readable version, and those of the file system.
 func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,7 @@ func (g *gauge) Look() error {
 }
 
 // Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as
-// written. A file system that cannot tell counts as having room.
+// written. A file system that cannot tell, or was not asked yet, counts as having room.
 func (g *gauge) Low(n int64) bool {
 	if g.below(g.reserve + n) {
 		return true

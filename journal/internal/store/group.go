@@ -14,7 +14,7 @@ import (
 const groupBytes = 2 << 20
 
 const (
-	// awaitedQuarters is how many quarters of the writers that were answered together the next group
+	// awaitedQuarters is the share, in quarters, of the writers answered together that the next group
 	// waits for. The others may be busy elsewhere.
 	awaitedQuarters = 3
 	// maxCommitDelay bounds that wait, so that one slow sync does not delay the next one.
@@ -104,8 +104,8 @@ func (p *pipeline) join(c Change) ticket {
 	return ticket{g, leads}
 }
 
-// newest returns a ticket for a caller that changes nothing itself. It waits for everything that has
-// joined so far. The caller holds order.
+// newest returns a ticket for a caller that changes nothing itself. The ticket waits for everything
+// that has joined so far. The caller holds order.
 func (p *pipeline) newest() ticket {
 	if p.gathering != nil && len(p.gathering.changes) > 0 {
 		return ticket{group: p.gathering}
@@ -141,7 +141,7 @@ func (p *pipeline) lead(g *group) {
 
 // delayCommit waits until n writes have joined the next group, or atMost has passed. Writers that were
 // answered together come back together. If the first of them started a sync alone, the others would
-// wait for it and then share the next, and nobody would join during that one.
+// wait for that sync and then share the next, and nobody would join during the next one.
 func (p *pipeline) delayCommit(n int, atMost time.Duration) {
 	if n == 0 {
 		return

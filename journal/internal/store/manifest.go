@@ -41,7 +41,8 @@ func manifestInForce(fsys vfs.FS, dir string) (number uint64, _ error) {
 	return number, nil
 }
 
-// sumManifest returns the length and the checksum of a manifest, or of its first limit bytes.
+// sumManifest returns the length and the checksum of a manifest's first limit bytes, or of all if it is
+// shorter.
 func sumManifest(f io.Reader, limit uint64) (length uint64, sum uint32, err error) {
 	h := crc32.New(record.Castagnoli)
 	n, err := io.Copy(h, io.LimitReader(f, int64(limit)))
@@ -105,15 +106,15 @@ const (
 	manifestComparer   = 1
 	manifestFirstLog   = 2 // the first log that is not in tables
 	manifestNextFile   = 3
-	manifestLastRecord = 4 // no record of that log's predecessors has a higher number
+	manifestLastRecord = 4 // the highest number that a record of an earlier log can have
 	manifestOldLog     = 9
 )
 
 // firstRecord is the number of the first record in any Pebble store.
 const firstRecord = 10
 
-// liveLogs is the manifest's part about the logs that are not in tables. A number is 0 if the manifest
-// does not give it.
+// liveLogs is the manifest's part about the logs that are not in tables. first and nextFile are 0 if
+// the manifest does not give them.
 type liveLogs struct {
 	// first is the lowest number of such a log: every log with a lower number is in tables. Right after
 	// Pebble has opened a store, no log has this number.

@@ -27,7 +27,7 @@ const (
 
 // Mark says what was durable when it was made.
 type Mark struct {
-	Round   uint64 // number of earlier marks; the slot with the higher one is newer
+	Round   uint64 // number of earlier marks; the slot with the higher number is newer
 	Seq     uint64 // highest sequence number
 	Batches uint64 // the state record's Batches
 	manifestMark
@@ -110,7 +110,7 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 	return errors.Join(err, f.Close())
 }
 
-// createMark makes the file of a mark, durably, with the mark in both slots.
+// createMark creates the file of a mark, durably, with the mark in both slots.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
 	f, err := fsys.Create(fsys.PathJoin(dir, MarkFile), vfs.WriteCategoryUnspecified)
 	if err != nil {

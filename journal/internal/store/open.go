@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// Create makes the store of a new directory, or of one whose creation was cut off. It closes the store,
-// and the caller opens it again. Only a log begun by a second opening shows if its middle is damaged or
-// its end is torn. The caller keeps the lock.
+// Create creates the store of a new directory, or of one whose creation was cut off. It closes the
+// store, and the caller opens it again. Only a log begun by a second opening shows if its middle is
+// damaged or its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
@@ -35,7 +35,7 @@ func Create(opts Options) error {
 // Open opens a store of the present format. It first looks for damage that Pebble does not see and
 // would make worse, because opening removes logs and tables. If Open fails, the caller keeps the lock.
 //
-// Errors: [record.ErrCorrupt] and those of the file system.
+// Errors: [record.ErrCorrupt], those of the file system, and that of Options.AwaitRoom.
 func Open(opts Options) (*Store, error) {
 	s := newStore(opts)
 	if err := s.open(); err != nil {
@@ -98,8 +98,9 @@ func readTotalsOnly(opts Options) (record.Totals, error) {
 	return t, Classify(errors.Join(err, db.Close()))
 }
 
-// OpenPebble opens Pebble's store in a directory without any check, in order to examine, migrate or
-// salvage it. The caller closes it, and keeps the lock.
+// OpenPebble opens Pebble's store in opts.Dir without this package's checks, for an examination, a
+// migration or a recovery. With readOnly, Pebble writes nothing. The caller closes the result, and
+// keeps the lock.
 func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
 	e := &engine{opts: opts}
 	e.closing.Store(true) // the caller judges Pebble's errors

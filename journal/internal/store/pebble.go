@@ -34,8 +34,8 @@ const (
 	cacheSize         = 2*memTableSize + 8<<20
 	openFilesAtMost   = 256
 	bytesPerSyncTable = 1 << 20
-	// filterBits for each key of a table let a reader skip nearly all tables that lack the key. It
-	// searches 1 in 100 in vain.
+	// filterBits for each key of a table let a reader skip nearly all tables that lack the key. The
+	// reader searches 1 in 100 of them in vain.
 	filterBits = 10
 	// mergeAfter is twice the number of layers of new tables that Pebble leaves alone before it merges
 	// them. Most of their records are about to be removed, so merging them early wastes work at the
@@ -82,8 +82,8 @@ func (e *engine) pebbleOptions() *pebble.Options {
 }
 
 // pebbleEvents ends the journal after a failed background write too (contract 2). Otherwise Pebble
-// would retry it forever, and writes would stall behind it. On a full disk, it waits instead (contract
-// 3).
+// would retry it forever, and writes would stall behind it. On a full disk, the journal waits instead
+// (contract 3).
 func (e *engine) pebbleEvents() *pebble.EventListener {
 	return &pebble.EventListener{
 		// After this event, Pebble panics over a mutex that it unlocks twice. That would end the
@@ -135,8 +135,8 @@ func (l pebbleLogger) log(level slog.Level, format string, args []any) {
 	}
 }
 
-// create makes Pebble's store. Pebble panics if it cannot sync the directory when it names a manifest;
-// create returns that as an error.
+// create creates Pebble's store. Pebble panics if it cannot sync the directory when it names a
+// manifest; create returns that panic as an error.
 func (e *engine) create() (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,7 +146,8 @@ func (e *engine) create() (db *pebble.DB, err error) {
 	return pebble.Open(e.opts.Dir, e.pebbleOptions())
 }
 
-// openPebble opens an existing store. Pebble panics about some data that it does not understand.
+// openPebble opens an existing store. Pebble panics about some data that it does not understand;
+// openPebble then returns [record.ErrCorrupt].
 func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,8 +159,8 @@ func openPebble(dir string, opts *pebble.Options) (db *pebble.DB, err error) {
 	return db, Classify(err)
 }
 
-// Classify turns damage that Pebble reports into [record.ErrCorrupt], and returns the operating
-// system's errors unchanged.
+// Classify turns Pebble's errors, and that of a missing file, into [record.ErrCorrupt]. It returns the
+// operating system's other errors, and those of a context, unchanged.
 func Classify(err error) error {
 	switch {
 	case err == nil, errors.Is(err, record.ErrCorrupt), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -36,7 +36,7 @@ func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, 
 	return err == nil, err
 }
 
-// ScanPrefix does the same as [Scan] for the keys with a prefix.
+// ScanPrefix calls visit, as [Scan] does, for every sealed record under a prefix.
 func ScanPrefix(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
 	return Scan(r, prefix, record.After(prefix), visit)
 }
@@ -53,7 +53,8 @@ func Scan(r pebble.Reader, from, to []byte, visit func(key, body []byte, sum uin
 	})
 }
 
-// Each does the same as [Scan], but passes records unchanged, sealed or not.
+// Each calls visit for every record, sealed or not, from one key up to, but not including, another. Key
+// and value are valid only during the call.
 func Each(r pebble.Reader, from, to []byte, visit func(key, value []byte) error) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
@@ -122,7 +123,8 @@ func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found 
 	return CountBoth(r, visit, func(*record.Dead) {})
 }
 
-// CountBoth does the same as Count, and then calls visitDead for each dead letter.
+// CountBoth adds up the store's pending records and dead letters. It calls visit for each pending
+// record, and then visitDead for each dead letter.
 func CountBoth(r pebble.Reader, visit func(record.ID, record.Version) error, visitDead func(*record.Dead)) (found record.Totals, err error) {
 	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
 		found.Add(id, &v)

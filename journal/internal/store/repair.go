@@ -25,8 +25,8 @@ const (
 	// repairPatience bounds how long all callers wait for memory to be flushed to tables. On a disk
 	// that is full or very slow, the repair is postponed.
 	repairPatience = 5 * time.Second
-	// damageShare is the divisor of the full-disk pause that gives the pause before another read of a
-	// damaged table. Pebble retries merging tables without a pause, even if it cannot read them.
+	// damageShare is the part of the full-disk pause, 1 in damageShare, for which another read of a
+	// damaged table waits. Pebble retries merging tables without a pause, even if it cannot read them.
 	damageShare = 10
 )
 
@@ -38,7 +38,7 @@ type damage struct {
 	count atomic.Int64    // number of damaged tables
 }
 
-// note records that the table is damaged, and reports whether that is new.
+// note records that the table is damaged, and reports whether this is its first damage.
 func (d *damage) note(file string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,8 +94,8 @@ func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 // DamagedTables returns how many tables were found damaged since the store was opened.
 func (s *Store) DamagedTables() int64 { return s.damage.count.Load() }
 
-// FindDamage reads every block of the tables that hold more than copies, so that [Store.Repair] knows
-// of damage that otherwise only a merge of tables would meet.
+// FindDamage reads every block of the tables that hold more than copies and receipts, so that
+// [Store.Repair] knows of damage that otherwise only a merge of tables would meet.
 func (s *Store) FindDamage(ctx context.Context) error {
 	tables, err := liveTables(s.db)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Store) FindDamage(ctx context.Context) error {
 	return nil
 }
 
-// isDamaged reads every block of a table and reports whether it is damaged.
+// isDamaged reads every block of a table and reports whether the table is damaged.
 func (s *Store) isDamaged(t table) (bool, error) {
 	err := checkTable(s.opts.FS, s.opts.Dir, t.file)
 	switch {
@@ -134,7 +134,8 @@ func (s *Store) isDamaged(t table) (bool, error) {
 // rewrites all other records in one atomic change. Nothing else uses the store meanwhile, and the
 // caller must not have acquired it. Repair reports whether it has replaced any table.
 //
-// Errors: [record.ErrCorrupt] if it cannot read other records than copies; then it changes nothing.
+// Errors: [record.ErrCorrupt] if Repair cannot read a record that it would keep, [ErrClosed], those of
+// ctx, and those of the file system. Unless the last step fails, an error leaves the store unchanged.
 func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if !s.damage.any() {
 		return false, nil
@@ -266,7 +267,7 @@ func (s *Store) writeKept(path string, all span) (n int, err error) {
 	return n, w.Close()
 }
 
-// withoutCopies returns the parts of a span without copies. Their ends are exclusive.
+// withoutCopies returns the parts of a span without copies and receipts. Their ends are exclusive.
 func (s span) withoutCopies() (parts []span) {
 	rest := span{s.from, append(bytes.Clone(s.to), 0)}
 	for _, copies := range copySpans {

@@ -18,9 +18,9 @@ var (
 	ErrClosed = errors.New("journal closed")
 	// ErrFailed says that the disk failed; the process is about to end.
 	ErrFailed = errors.New("journal failed")
-	// ErrFormat says that the directory was written by another format version.
+	// ErrFormat says that this version of botwired cannot read the directory's format.
 	ErrFormat = errors.New("journal format not supported")
-	// ErrNoFormat is the [ErrFormat] of a directory without a version.
+	// ErrNoFormat is the [ErrFormat] of a store without a readable version.
 	ErrNoFormat = fmt.Errorf("%w", ErrFormat)
 )
 
@@ -39,8 +39,8 @@ type Options struct {
 	AwaitRoom func(needed int64) error
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
-	// BeforeApply, if not nil, adds to every batch before it is applied, in the order of all updates.
-	// If brief is true, readers wait, and it adds only little.
+	// BeforeApply, if not nil, adds to every batch before the batch is applied, in the order of all
+	// updates. If brief is true, readers wait, and BeforeApply adds only little.
 	BeforeApply func(tx *Tx, brief bool)
 	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the store
 	// makes nothing more durable. It is called with locks held, and must not call the store.

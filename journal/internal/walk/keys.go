@@ -78,7 +78,7 @@ func (w *Keys) Row() (row record.Row, err error) {
 }
 
 // Confirmed reports whether the row and the copy of the walk's key show the same state: both have
-// upstream's own time, and the times are equal.
+// upstream's own time, and their times and sizes are equal.
 func (w *Keys) Confirmed() bool {
 	row, err := w.Row()
 	if err != nil || row.Origin.At == 0 || !w.copies.isAt(w.at) {

@@ -53,7 +53,7 @@ func (g *nameIter) after(name string) (found string, there bool) {
 	return g.found, g.there
 }
 
-// isAt reports whether the walk's current name has records.
+// isAt reports whether after has last found this name.
 func (g *nameIter) isAt(name string) bool { return g.there && g.found == name }
 
 // search returns the first name that follows another one. It seeks past `name-`. After that come the
