@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// generationSpan is the length of a period.
+	// generationSpan is the length of a period: see generations.
 	generationSpan = time.Hour
 	// periodsKept is the number of periods whose receipts stay: one more than ReceiptsFor has, because
 	// a period's last receipt may be written when the period ends.

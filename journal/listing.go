@@ -96,8 +96,8 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 	return f
 }
 
-// Believe makes Commit accept upstream's listing even if it lacks entries or is old. A person has
-// decided this.
+// Believe makes Commit accept upstream's listing even if the listing lacks entries, or has older times
+// than the known ones. A person has decided this.
 func (f *ListingFill) Believe() { f.believe = true }
 
 // Distrust makes Commit keep every known entry that upstream's listing lacks, because upstream has lost

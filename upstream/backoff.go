@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// backoffJitter varies each wait by up to this fraction of it, in both directions.
+	// backoffJitter varies each wait by up to this fraction of the wait, in both directions.
 	backoffJitter = 0.5
 	// backoffMultiplier is the factor between one wait and the next.
 	backoffMultiplier = 2
@@ -18,7 +18,7 @@ const (
 	// up after 10 s; a 503 before that tells them more.
 	longestPatience = 5 * time.Second
 	// firstPause is about four round trips to botwire.dev. At longestPause, attempts cost a dead
-	// upstream next to nothing.
+	// upstream next to nothing. Both are upper bounds: see [Pauses].
 	firstPause, longestPause = 200 * time.Millisecond, 30 * time.Second
 )
 

@@ -12,20 +12,20 @@ import (
 
 const (
 	// outageEntries is how many entries have to fail, with no success in between, before upstream
-	// counts as down: a single entry may itself be the cause.
+	// counts as down. A single entry may itself be the cause.
 	outageEntries = 2
 	// sickForBackoffs is how long an entry counts as sick after its last failure, in longest backoffs.
-	// A sick entry is retried after about one.
+	// A sick entry is retried after about one longest backoff.
 	sickForBackoffs = 2
 )
 
 // Circuit tracks upstream's health for one kind of request. It is the breaker that stops such requests
 // while upstream is down.
 //
-// Entries that have failed since the last success are suspects. Two suspects make an outage, and so
-// does a service that cannot be reached. A success shows that the other suspects are sick themselves:
-// for a while, their failures are no evidence. Otherwise a few sick entries would stop all the others
-// again and again (contract 16).
+// Entries that have failed since the last success are suspects. Two suspects are an outage, and so is a
+// service that cannot be reached. A success shows that the other suspects are sick themselves: for a
+// while, their failures are no evidence. Otherwise a few sick entries would stop all the others again
+// and again (contract 16).
 type Circuit struct {
 	sickFor time.Duration
 	health  *Health // receives each outcome
@@ -49,7 +49,7 @@ type Circuit struct {
 
 	failures    int    // since the last success
 	foreign     bool   // upstream itself answered none of them
-	kept        bool   // one of them kept a caller waiting for long
+	kept        bool   // a failure kept a caller waiting for long, or put an entry in doubt
 	reason      string // of the last failure, for people
 	lastSuccess time.Time
 	lastReason  string // like reason, but a success does not clear it
@@ -108,7 +108,7 @@ func (c *Circuit) Failure(id journal.ID, probe bool, failed *Error, sent time.Ti
 	return c.failed(id, probe, failed, sent)
 }
 
-// failed does the work of Failure. The caller holds mu.
+// failed records a failure: see [Circuit.Failure]. The caller holds mu.
 func (c *Circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Time) (down bool) {
 	now, wasDown := time.Now(), c.down
 	c.note(id, failed, sent, now)
@@ -167,8 +167,8 @@ func (c *Circuit) ProbeBy(waits *backoff.ExponentialBackOff, onNudge func()) {
 }
 
 // Admit reports whether a request may be made now, and whether it is a probe. A probe ends with
-// Success, Failure or Release. While upstream is down, Admit lets through one probe at a time, and
-// otherwise returns when to ask again; zero means when the probe has ended.
+// Success, Failure or Release. While upstream is down, Admit allows one probe at a time. If ok is
+// false, at is the time of the next probe; zero means after the probe in flight has ended.
 func (c *Circuit) Admit(now time.Time) (ok, probe bool, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,9 +185,8 @@ func (c *Circuit) Admit(now time.Time) (ok, probe bool, at time.Time) {
 }
 
 // hope reports whether a request about the namespace may be made although upstream is believed down:
-// requests of other namespaces hang, including the probe, and none of its own has failed lately. One
-// such request at a time keeps a healthy namespace from waiting for the others. The request ends with
-// hoped.
+// requests of other namespaces hang, and no request of this namespace has failed lately. One such
+// request at a time keeps a healthy namespace from waiting for the others. The request ends with hoped.
 func (c *Circuit) hope(namespace string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,8 +237,8 @@ func (c *Circuit) endOutage() {
 	}
 }
 
-// knownToFail reports whether this circuit expects a request about id to fail, and since when. For a
-// sick entry, since is zero.
+// knownToFail reports whether this circuit expects a request about id to fail, and returns when the
+// failures began. For a sick entry, since is zero.
 func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,31 +25,32 @@ type Engine interface {
 	// before.
 	Exact() bool
 	// Known returns an entry's last version without its value, if the engine knows it without a
-	// request. It may be old: Swap detects that. ok is false if the engine must be asked.
+	// request. The version may be old: the Swap of an exact engine detects that. ok is false if
+	// upstream must be asked.
 	Known(id journal.ID) (v Version, ok bool)
-	// Get asks for an entry's last version. It may be old when it arrives.
+	// Get asks for an entry's last version. The answer may be old when it arrives.
 	Get(ctx context.Context, id journal.ID) (Version, error)
 	// List asks for all keys of a namespace that the engine can list; complete is false if there may be
 	// more.
 	List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error)
 	// Swap carries out a write, and returns the resulting version, as far as the engine knows it. The
 	// version is empty if a delete found nothing and leaves no tombstone. Success means that upstream
-	// itself confirms that it holds the value under the entry's own name, or no longer holds the entry
+	// itself confirms, by the entry's own name, that it holds the value, or does not hold the entry
 	// (contract 13). After an error that is no [Conflict] the write may have been carried out, or still
-	// may be. An exact engine never carries it out once another version has replaced p.Over.
+	// may be. An exact engine never carries out the write once another version has replaced p.Over.
 	Swap(ctx context.Context, p Proposal) (Version, error)
 }
 
 // Version is the state of an entry in an engine: a value, or the tombstone that a delete left.
 type Version struct {
-	// Revision is the engine's own number of the version; it grows with each version of the entry.
-	// It is 0 if the engine holds nothing of the entry; all other fields are zero then.
+	// Revision is the engine's own number of the version; it grows with each version of the entry. It
+	// is 0 if the engine holds nothing of the entry, or does not know the version's number.
 	Revision  uint64
 	Deleted   bool    // it is a tombstone
 	Value     string  // empty for a tombstone, and from [Engine.Known]
-	ListBytes int     // the size that a listing shows
+	ListBytes int     // the size that a listing gives
 	CreatedAt float64 // Unix seconds: when the entry was first put, or first put after a delete
-	WrittenAt float64 // Unix seconds: when its writer wrote it, or upstream received it; updated_at for readers
+	WrittenAt float64 // Unix seconds: when the writer wrote the version, or upstream received it; updated_at for readers
 	Writer    Writer  // zero if the engine does not know it
 }
 
@@ -116,8 +117,8 @@ type Error struct {
 	Reason string
 	// RetryAfter is how long upstream asked to wait; 0 if it did not.
 	RetryAfter time.Duration
-	// Unreachable says that no request reaches the service: there is no connection, or it leads
-	// elsewhere.
+	// Unreachable says that no request reaches the service now: for example, there is no connection, or
+	// upstream.url leads back to this daemon.
 	Unreachable bool
 	// Answered says that the service itself answered, not something in its place.
 	Answered bool
@@ -137,8 +138,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// Says reports whether upstream itself answered in a way that shows it is healthy: success (a nil
-// error), or its own refusal of the request.
+// Says reports whether upstream itself answered in a way that shows it is healthy: with success (a nil
+// error), or with its own refusal of the request.
 func (e *Error) Says() bool { return e == nil || e.Answered && !e.Verdict.BlamesUpstream() }
 
 // PushesBack reports whether the failure may mean that upstream has too much to do.
@@ -146,7 +147,7 @@ func (e *Error) PushesBack() bool {
 	return e != nil && (e.Verdict == Unanswered || e.Overloaded) // guard 16.11
 }
 
-// ErrorOf returns err as an *Error; nil if err is nil.
+// ErrorOf returns err as an *Error; nil if err is nil. Any other error becomes [Unanswered].
 func ErrorOf(err error) *Error {
 	if err == nil {
 		return nil
@@ -173,7 +174,7 @@ const (
 	Unanswered
 	// Throttled: upstream asks to wait before the next request for this namespace.
 	Throttled
-	// Paused: upstream does not let this namespace in; only a person can change that.
+	// Paused: upstream refuses this namespace's requests; only a person can change that.
 	Paused
 	// Permanent: upstream will never carry out this request.
 	Permanent

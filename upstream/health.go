@@ -28,7 +28,8 @@ const failuresTell = 3
 // Report describes upstream's condition at one moment.
 type Report struct {
 	State State
-	// Since is when the state began. If upstream is not up, that is the first request that failed.
+	// Since is when upstream last came up, or when the first of the requests began that have failed
+	// since.
 	Since time.Time
 	// Reason says why upstream is not up, for people; empty if it is up.
 	Reason string
@@ -57,7 +58,7 @@ type Health struct {
 	reads, writes Circuit
 	state         State
 	worst         State     // the worst state logged since upstream was last up
-	since         time.Time // when upstream last came up, or went out of Up
+	since         time.Time // when upstream last came up, or when the requests began to fail
 	lastSuccess   time.Time
 }
 
@@ -156,7 +157,7 @@ func (h *Health) judge() State {
 	return Degraded
 }
 
-// stateOf returns the state that one circuit shows. It ignores failures that were not repeated for a
+// stateOf returns the state by one circuit's failures. It ignores failures that were not repeated for a
 // long time if the other kind of request succeeds.
 func (h *Health) stateOf(c *Circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
@@ -210,7 +211,7 @@ func (h *Health) reason() string {
 	return "reads fail: " + reads + "; writes fail: " + writes
 }
 
-// why returns the reason of a circuit's last failure; empty if the circuit shows Up.
+// why returns the reason of a circuit's last failure; empty if the circuit's state is Up.
 func (h *Health) why(c *Circuit) string {
 	switch {
 	case h.stateOf(c) == Up:

@@ -24,7 +24,7 @@ type Unavailable struct {
 
 func (u *Unavailable) Error() string { return "upstream is unavailable: " + u.Reason }
 
-// RetryAfter returns when to ask again.
+// RetryAfter returns how long to wait before asking again.
 func (u *Unavailable) RetryAfter() time.Duration { return u.Wait }
 
 // ServiceAnswer is upstream's own refusal of a request. Upstream is not down, and the answer is for the
@@ -51,8 +51,8 @@ type ReaderOptions struct {
 	Health *Health
 	// Slots limit the requests in flight.
 	Slots *limit.Slots
-	// Patience is how long a caller waits if there is no other answer to give it. It is also how long
-	// after the start of an outage a read that waits it out keeps trying.
+	// Patience is how long a caller without another answer waits. It is also how long, from the start
+	// of an outage, a read that waits out outages keeps trying.
 	Patience time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
@@ -70,14 +70,14 @@ type Reader struct {
 	refused map[string]refusedRead
 }
 
-// refusedRead is the last read of a namespace that upstream does not let in.
+// refusedRead is the last read of a namespace that upstream refused.
 type refusedRead struct {
 	at     time.Time
 	reason string
 }
 
-// blipProbes is how often upstream is probed at least while a read waits out an outage. With fewer
-// probes, the last one could come long before the read gives up.
+// blipProbes is the least number of probes while a read waits out an outage. With fewer probes, the
+// last one could come long before the read gives up.
 const blipProbes = 5
 
 // NewReader returns a reader.
@@ -92,16 +92,16 @@ func NewReader(opts ReaderOptions) *Reader {
 	}
 }
 
-// leastPatience is the shortest time that a caller waits. Even while reads are known to fail, the
-// request that finds upstream back is some caller's.
+// leastPatience is the shortest time that a caller waits. Even while reads are known to fail, some
+// caller's request has to find out that upstream is back.
 const leastPatience = 250 * time.Millisecond
 
 // patience returns how long a request may take before its callers are turned away.
 func (r *Reader) patience() time.Duration { return max(leastPatience, r.opts.Patience) }
 
-// Patience returns how long a caller waits for an entry or, without a key, a listing, if there is no
-// other answer to give. It is less while reads are known to fail. The request itself may take longer;
-// its answer is for the next caller (contract 9).
+// Patience returns how long a caller without another answer waits for an entry or, without a key, a
+// listing. The time is shorter while reads are known to fail. The request itself may take longer; its
+// answer is for the next caller (contract 9).
 func (r *Reader) Patience(id journal.ID) time.Duration {
 	now := time.Now()
 	since, known := r.health.knownToFail(id, now) // guard 9.11
@@ -111,7 +111,7 @@ func (r *Reader) Patience(id journal.ID) time.Duration {
 	return min(r.patience(), max(leastPatience, r.opts.Patience-now.Sub(since)))
 }
 
-// TooLong returns the error for a caller that has waited as long as Patience said.
+// TooLong returns the error for a caller that has waited as long as Patience has returned.
 func (r *Reader) TooLong() error {
 	v := r.health.View()
 	return &Unavailable{Wait: v.RetryIn, Reason: cmp.Or(v.Reason, noAnswerWithin(r.patience()))}
@@ -176,7 +176,7 @@ func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, t
 	return min(max(u.Wait, r.opts.BackoffInitial/4), end.Sub(now)), nil
 }
 
-// once makes one request, unless it is known to fail. err is ctx's.
+// once makes one request, unless the request is known to fail. err is ctx's.
 func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) (failed *Error, err error) {
 	// A read that would not be made does not wait for a slot.
 	if refusal := r.throttles.refuses(id.Namespace); refusal != nil {
@@ -264,7 +264,8 @@ func (r *Reader) watch(id journal.ID, sent time.Time) (answered func()) {
 	})
 }
 
-// noteRefused records that upstream does not let a namespace's reads in; nil means that it does.
+// noteRefused records whether upstream refuses a namespace's reads; nil means that upstream has
+// accepted one.
 func (r *Reader) noteRefused(namespace string, failed *Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,8 +277,7 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	}
 }
 
-// Refused returns, by namespace, why upstream does not let reads in although it is not down (contract
-// 15).
+// Refused returns, by namespace, why upstream refuses reads although it is up (contract 15).
 func (r *Reader) Refused() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

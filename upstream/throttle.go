@@ -13,7 +13,7 @@ import (
 // A longer answer is left out.
 const answerKept = 4 << 10
 
-// longestThrottle bounds the wait that upstream can ask of reads. A longer one is about a daily quota,
+// longestThrottle bounds the wait that upstream can ask of reads. A longer wait is about a daily quota,
 // which limits only writes.
 const longestThrottle = time.Hour
 
@@ -26,16 +26,16 @@ type throttles struct {
 	byNamespace map[string]*throttle
 }
 
-// throttle is one namespace's wait. When it is over, one read at a time tests whether the namespace is
-// let in again.
+// throttle is one namespace's wait. When the wait is over, one read at a time tests whether upstream
+// accepts the namespace's reads again.
 type throttle struct {
 	until   time.Time
-	trial   bool   // that test is in flight
+	trial   bool   // a read that tests this is in flight
 	said    *Error // upstream's answer
 	backoff *backoff.ExponentialBackOff
 }
 
-// refuses returns why a read of the namespace may not be made now; nil if it may.
+// refuses returns why a read of the namespace may not be made now; nil if the read may be made.
 func (ts *throttles) refuses(namespace string) *Error {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -45,8 +45,9 @@ func (ts *throttles) refuses(namespace string) *Error {
 	return nil
 }
 
-// begin does the same as refuses for a read that is made at once if allowed. trial means that the read
-// tests whether the namespace is let in again. The caller must call end when the read has ended.
+// begin returns why a read of the namespace may not be made; nil for a read that the caller now makes.
+// trial means that the read tests whether upstream accepts the namespace's reads again. Unless begin
+// returns a refusal, the caller must call end when the read has ended.
 func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

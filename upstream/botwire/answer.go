@@ -53,7 +53,8 @@ func (a *answer) refusesRequest() bool {
 	return false
 }
 
-// detail returns the single member of an answer in BotWire's form, and its text if it is a sentence.
+// detail returns the single member of an answer in BotWire's form, and the member's text if it is a
+// sentence.
 func (a *answer) detail() (member json.RawMessage, sentence string) {
 	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") { // guard 15.3
 		return nil, ""
@@ -122,7 +123,7 @@ func (a *answer) failure() *upstream.Error {
 	}
 }
 
-// reason describes the answer for people, shortened: BotWire's detail if it has one.
+// reason describes the answer for people, shortened: BotWire's detail, if the answer has one.
 func (a *answer) reason() string {
 	var doc struct{ Detail json.RawMessage }
 	text := ""
@@ -133,8 +134,8 @@ func (a *answer) reason() string {
 }
 
 // validationErrors returns the errors that BotWire's framework found in a request as text; empty if
-// detail is no such list. It leaves out the parts of the request that an error quotes: they may hold a
-// value.
+// detail is no such list. It leaves out the parts of the request that an error quotes, because they may
+// hold a value.
 func validationErrors(detail json.RawMessage) string {
 	var list []struct {
 		Type, Msg string

@@ -47,7 +47,7 @@ const statusOriginTimeout = 524
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter parses the Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It returns 0
-// if there is none, or none that makes sense.
+// if the header is missing or makes no sense.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {
@@ -66,10 +66,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // maxPassedOn bounds an answer that is passed on to a caller, in bytes.
 const maxPassedOn = 64 << 10
 
-// forCallers returns the body of an answer that may be passed on to a caller; otherwise nil. That is
-// BotWire's own refusal of the request, or a JSON answer from anyone that the caller is not let in. A
-// 404 that is not about the entry is never passed on: a caller would think that the entry is absent
-// (contract 9).
+// forCallers returns the body of an answer that may be passed on to a caller; otherwise nil. A caller
+// may get BotWire's own refusal of the request, and a JSON object from anyone with status 401, 402, 403
+// or 429. A 404 that is not about the entry is never passed on: a caller would think that the entry is
+// absent (contract 9).
 func (a *answer) forCallers() []byte {
 	given := a.refusesRequest()
 	switch a.status {

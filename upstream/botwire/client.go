@@ -37,13 +37,13 @@ type Options struct {
 	Concurrency int
 	// UserAgent names this program.
 	UserAgent string
-	// Chain, if not nil, signs the requests, and detects that they come back to this daemon.
+	// Chain, if not nil, signs the requests, and detects requests that come back to this daemon.
 	Chain *via.Chain
 	// Dial, if not nil, connects instead of the network: to the embedded upstream.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// OnAnswer, if not nil, is called with every answer to a request of the client's own: its Date
-	// (zero if it has none or comes from a cache), when the request had its connection, and when the
-	// answer's header arrived. Both times are from [time.Now].
+	// OnAnswer, if not nil, is called with every answer to a request of the client's own: the answer's
+	// Date (zero if it has none or comes from a cache), when the request had its connection, and when
+	// the answer's header arrived. Both times are from [time.Now].
 	OnAnswer func(date, sent, received time.Time)
 }
 
@@ -144,7 +144,8 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 	}, nil
 }
 
-// revisionOf returns a version's time in microseconds as its revision: BotWire has no other number.
+// revisionOf returns a revision made from a version's time, in microseconds: BotWire has no other
+// number.
 func revisionOf(updatedAt float64) uint64 {
 	return uint64(max(1, min(updatedAt*1e6, 1<<53)))
 }

@@ -88,7 +88,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // setConfigured replaces the caller's headers with the configured ones. Many servers read "_" in a name
-// as "-": the caller's X_Api must not stand beside a configured X-Api.
+// as "-", so the caller's X_Api must not stand beside a configured X-Api.
 func setConfigured(h, configured http.Header) {
 	folded := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
 	names := make(map[string]bool, len(configured))
@@ -112,7 +112,7 @@ func pointAt(base *url.URL, out, in *http.Request) {
 }
 
 // localize turns a Location under upstream's URL into one under the address by which the caller reached
-// this daemon. ok is false if it points elsewhere, or is relative and right as it is.
+// this daemon. ok is false if the Location points elsewhere, or is relative and right as it is.
 func (f *Forwarder) localize(location string, r *http.Request) (here string, ok bool) {
 	to, err := url.Parse(location)
 	if err != nil || location == "" {

@@ -13,8 +13,8 @@ import (
 
 // callersTime bounds how long upstream waits for a caller whose request is passed on: in total for
 // sending the body, and for taking each part of the answer. Otherwise a caller that stalls would keep
-// its connection, and one upstream, forever. Time that upstream takes does not count: an answer may be
-// a stream, and a body goes at upstream's pace.
+// its own connection, and one to upstream, forever. Time that upstream takes does not count: an answer
+// may be a stream, and a body goes at upstream's pace.
 const callersTime = time.Minute
 
 // callersBody is a body that has to arrive within callersTime.
@@ -41,7 +41,7 @@ func (b *callersBody) refusal() *wire.Refusal {
 }
 
 // isLate reports whether the caller has kept upstream waiting for too long. net/http ends the request's
-// context before Read returns, so this may be why the request failed.
+// context before Read returns, so the request may have failed because of the delay.
 func (b *callersBody) isLate() bool {
 	late := b.late.Load()
 	return late != nil && !time.Now().Before(*late)
@@ -67,8 +67,8 @@ func (b *callersBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isMalformed reports whether a read failed because the body is malformed: it was neither complete nor
-// too large, and upstream did not end the request.
+// isMalformed reports whether err, from reading a body, means that the body is malformed. That is any
+// error but its end, its size limit, and a read after upstream has ended the request.
 func isMalformed(err error) bool {
 	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) &&
 		!errors.As(err, new(*http.MaxBytesError))
@@ -96,7 +96,7 @@ func (a *callersAnswer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// FlushError is called by http.ResponseController. It sends what Write has buffered.
+// FlushError sends what Write has buffered. http.ResponseController calls it.
 func (a *callersAnswer) FlushError() error {
 	if err := a.extend(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // explain describes for people why a request got no answer. An error of net/http may quote bytes from
-// upstream that are no answer: they may be a value, so explain leaves them out.
+// upstream that are no answer. They may hold a value, so explain leaves them out.
 func explain(err error, connected bool, timeout time.Duration) string {
 	var u *url.Error
 	if errors.As(err, &u) {

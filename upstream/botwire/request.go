@@ -43,7 +43,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 }
 
 // loopFailure is the failure of a request that came back to this daemon, or to a daemon whose upstream
-// is this one. With a 508, nothing of it was done.
+// is this one. With a 508, nothing of the request was done.
 func loopFailure(status int) *upstream.Error {
 	verdict := upstream.Transient
 	if status == http.StatusLoopDetected {
@@ -57,13 +57,13 @@ func loopFailure(status int) *upstream.Error {
 
 // transfer records how far a request got on its way to upstream.
 type transfer struct {
-	connected atomic.Bool // it has had a connection
-	// sent is true while the request may have reached upstream completely: from the moment it has a
-	// connection, unless writing it fails. After a failed write, upstream has only part of the request
-	// and waits for the rest in vain. The transport takes a second connection only if nothing was sent
-	// on the first, or for a read, which leaves nothing behind.
+	connected atomic.Bool // the request has had a connection
+	// sent is true while the request may have reached upstream completely: once it has a connection,
+	// unless writing the request fails. After a failed write, upstream has only part of the request and
+	// waits for the rest in vain. The transport takes a second connection only if nothing was sent on
+	// the first, or for a read, which leaves nothing behind.
 	sent   atomic.Bool
-	sentAt atomic.Pointer[time.Time] // when it got the connection
+	sentAt atomic.Pointer[time.Time] // when the request got the connection
 }
 
 func (t *transfer) trace() *httptrace.ClientTrace {
@@ -88,7 +88,7 @@ func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
 }
 
 // dateOf returns when an answer was made, by the clock of the server that made it (RFC 9110, section
-// 6.6.1). It returns zero if the answer does not say, or comes from a cache (RFC 9111, section 5.1).
+// 6.6.1). It returns zero if the answer has no Date, or comes from a cache (RFC 9111, section 5.1).
 func dateOf(h http.Header) time.Time {
 	if age := h.Get("Age"); age != "" && age != "0" { // guard 19.22
 		return time.Time{}

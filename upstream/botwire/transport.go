@@ -15,9 +15,9 @@ const (
 	idleFor = 90 * time.Second
 	// maxResponseHeader bounds the header of an answer, in bytes.
 	maxResponseHeader = 64 << 10
-	// takenWithin is how long upstream may take to accept each write of a request. The body of a
-	// forwarded request otherwise goes at upstream's pace. Without this bound such a request might
-	// never end: net/http applies its deadline for the answer only once the request is written.
+	// takenWithin is how long upstream may take to accept each write of a request. Otherwise the body
+	// of a forwarded request goes at upstream's pace, and the request might never end: net/http applies
+	// its deadline for the answer only once the request is written.
 	takenWithin = time.Minute
 )
 

@@ -21,8 +21,7 @@ const (
 	clockStep = 0.01
 	// mostEras bounds how many settings of the clock are remembered.
 	mostEras = 8
-	// calibrateEvery is how long the updated_at of one of this host's writes serves before another one
-	// is wanted.
+	// calibrateEvery is how long the updated_at of one of this host's writes is good enough.
 	calibrateEvery = 10 * time.Minute
 )
 
@@ -43,7 +42,7 @@ func (s Span) empty() bool { return s.Least > s.Most }
 // An answer with a Date was made between the sending of the request and the arrival of the answer. A
 // write of this host got its updated_at between the same moments of its own request. Each of them
 // bounds the offset from both sides. The estimate is the intersection of all bounds, widened by the
-// drift of the clocks. If they contradict each other, a clock was set, or a Date was wrong: the
+// drift of the clocks. If bounds contradict each other, a clock was set, or a Date was wrong: the
 // estimate restarts from the latest, so its error is never larger than that of the last answer.
 //
 // A write has the time that the wall clock showed when it was made. If the wall clock is set later,
@@ -128,7 +127,7 @@ func (o *Offset) showed(updatedAt float64, sent, received, now moment) {
 }
 
 // WantsWrite reports whether the updated_at of another write would improve the estimate much: the last
-// one is old, or from before the Dates began to contradict it.
+// one is old, or is from before the Dates began to contradict it.
 func (o *Offset) WantsWrite() bool {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -138,7 +137,7 @@ func (o *Offset) WantsWrite() bool {
 	return !o.writes.known || contradicted || now.mono-o.writes.at > calibrateEvery.Seconds()
 }
 
-// Wrote records that this host made a write.
+// Wrote records that this host has just made the write seq.
 func (o *Offset) Wrote(seq uint64) {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -151,7 +150,8 @@ func (o *Offset) wroteAt(seq uint64, now moment) {
 	o.newest = max(o.newest, seq)
 }
 
-// At returns the offset at the time when this host made a write: minus to plus infinity if unknown.
+// At returns the offset at the time when this host made the write seq: minus to plus infinity if
+// unknown.
 func (o *Offset) At(seq uint64) Span {
 	now := o.moment(time.Now())
 	o.mu.Lock()
@@ -216,7 +216,7 @@ func (o *Offset) look(now moment) {
 	o.dates, o.writes = estimate{}, estimate{} // guard 19.19
 }
 
-// inForce reports whether the wall clock has not been set since, or before, the moment.
+// inForce reports whether the moment's wall clock agrees with the present setting of the clock.
 func (o *Offset) inForce(m moment) bool {
 	return math.Abs(m.wall-m.mono-o.behind) <= clockStep
 }

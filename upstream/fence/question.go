@@ -85,9 +85,9 @@ func (o Outcome) String() string {
 // later than the state that it was made on. If it is unknown which is later, the write wins, and the
 // other state is kept; but a write that loses ties loses.
 //
-// Judge returns Undecided if the decision depends on a value that is not known, or on a better estimate
-// of the offset. It returns Failed if upstream refuses to say what it holds: then it refuses the write
-// in the same way.
+// Judge returns Undecided if the decision depends on upstream's own answer with the value, or on a
+// better estimate of the offset. It returns Failed if upstream refuses to say what it holds: then it
+// refuses the write in the same way.
 func (q *Question) Judge() Outcome {
 	if q.Refused {
 		return Failed
@@ -138,7 +138,7 @@ func (q *Question) Judge() Outcome {
 	return Won
 }
 
-// ofNothing decides if upstream holds no value and that is enough.
+// ofNothing decides for the cases in which it is enough that upstream holds no value.
 func (q *Question) ofNothing() (end Outcome, decided bool) {
 	removes := q.Write.Op == journal.Delete
 	switch {
@@ -199,14 +199,14 @@ func (q *Question) precedes() bool {
 	return q.Write.LosesTies || q.Exactly == nil && q.Base.Origin.Seq == 0
 }
 
-// named reports whether the version names this very write as its own. A copied data directory may have
-// named another write so.
+// named reports whether the version has this host and this write's number as its writer. With a copied
+// data directory, another write may have them, too.
 func (q *Question) named() bool {
 	return q.Exactly != nil && q.Now.Writer == upstream.Writer{Host: q.Exactly.Host, Seq: q.Write.Seq} &&
 		(q.Write.Seq != 0 || q.Exactly.ProposedAt != 0)
 }
 
-// isThis reports whether a version named so is this write, whose answer was lost.
+// isThis reports, if named does, whether the version is this write, whose answer was lost.
 func (q *Question) isThis() bool {
 	at := upstream.Micros(q.Now.WrittenAt)
 	if q.Write.Seq == 0 {
@@ -228,8 +228,8 @@ func (q *Question) isOwn() bool {
 	return q.hasValue() && slices.Contains(q.Own, q.content()) // otherwise a copied data directory has written it
 }
 
-// isOlder reports whether the version names an older write, or a write through, of this host as its
-// own.
+// isOlder reports whether the version's writer is this host with an older write, or with any if this
+// one is a write through.
 func (q *Question) isOlder() bool {
 	by := q.Now.Writer
 	return q.Exactly != nil && by.Host == q.Exactly.Host && (by.Seq < q.Write.Seq || q.Write.Seq == 0)
@@ -249,9 +249,9 @@ func (q *Question) IsBase() bool {
 	return q.isBaseState()
 }
 
-// isBaseVersion does the work of IsBase for an exact engine. No two versions of an entry have the same
-// time. A later one with the number of the base comes from a copy of this host's data directory: this
-// host's copy of its own version is never earlier than the version.
+// isBaseVersion reports whether the version is the base, for an exact engine. No two versions of an
+// entry have the same time. A later version with the number of the base comes from a copy of this
+// host's data directory: this host's copy of its own version is never earlier than the version.
 func (q *Question) isBaseVersion() bool {
 	b, at := q.Base, upstream.Micros(q.Now.WrittenAt)
 	switch {
@@ -264,9 +264,9 @@ func (q *Question) isBaseVersion() bool {
 	return at == upstream.Micros(b.UpdatedAt) || b.Origin.At != 0 && at == upstream.Micros(b.Origin.At) // guard 17.32
 }
 
-// isBaseState does the work of IsBase for any other engine. Another host may write the previous value
-// again: only the time shows that. A replica of upstream that is behind shows an older state, which is
-// not another host's change.
+// isBaseState reports whether the version is the base, for an engine that is not exact. Another host
+// may write the previous value again: only the time shows that. A replica of upstream that is behind
+// shows an older state, which is not another host's change.
 func (q *Question) isBaseState() bool {
 	b, at := q.Base, q.Now.WrittenAt
 	switch {

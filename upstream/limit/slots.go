@@ -22,13 +22,12 @@ const (
 func (l Lane) part() int { return int(min(l, Reads)) }
 
 const (
-	// keptShare is the divisor for the slots reserved for writes against reads, and for reads against
-	// writes, whether or not they are needed. With fewer slots than that, none is reserved.
+	// One in keptShare of the slots is reserved for writes, and one for reads, needed or not. With
+	// fewer slots than keptShare, none is reserved.
 	keptShare = 8
 	quarters  = 4
-	// readsOfOne is how many quarters of the slots left by other namespaces' reads the reads of one
-	// namespace may hold: a request that hangs cannot be taken back. The flusher divides the writes'
-	// part.
+	// The reads of one namespace may hold readsOfOne quarters of the slots that other namespaces' reads
+	// leave, because a request that hangs cannot be taken back. The flusher divides the writes' part.
 	readsOfOne = 3
 	// refreshesWaiting bounds the refreshes that wait. No caller waits for them, and the next read of
 	// the entry asks for another.
@@ -39,10 +38,10 @@ const (
 var ErrBusy = errors.New("too many requests are waiting to be sent upstream")
 
 // Slots bound the requests in flight, reads and writes together. The window reduces their number while
-// upstream cannot take as many. If both reads and writes want more than there are, each gets half;
-// otherwise one may use the slots that the other leaves, except an eighth. The reads of one namespace
-// cannot hold all the reads' slots. A namespace that holds no slot for a write need not wait for others
-// that hold several. Its methods may be called concurrently.
+// upstream cannot take as many. If both reads and writes are waiting, each gets half; otherwise one may
+// use the slots that the other leaves, except an eighth. The reads of one namespace cannot hold all the
+// reads' slots. A namespace that holds no slot for a write need not wait for others that hold several.
+// Its methods may be called concurrently.
 type Slots struct {
 	mu      sync.Mutex
 	window  *window
@@ -56,7 +55,7 @@ type Slots struct {
 type Slot struct {
 	slots   *Slots
 	lane    Lane
-	granted chan struct{} // closed when it gets its slot
+	granted chan struct{} // closed when the request gets its slot
 	request
 }
 
@@ -106,7 +105,7 @@ func (r *Slot) leave() {
 	}
 }
 
-// Release gives the slot back.
+// Release gives the slot back, to the next request that waits. Call it once.
 func (r *Slot) Release() {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
@@ -121,11 +120,11 @@ func (r *Slot) Begin() {
 	r.note()
 }
 
-// note is called when a request begins. The caller holds mu.
+// note records that a request begins. The caller holds mu.
 func (r *Slot) note() { r.sent, r.failing = time.Now(), r.slots.window.failing[r.origin] }
 
 // Ended records how the slot's request ended: whether upstream pushed back, and whether upstream itself
-// answered. Do not call it for a request that was not made, or that its caller gave up.
+// answered. Do not call Ended for a request that was not made, or that its caller gave up.
 func (r *Slot) Ended(pushedBack, answered bool) {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()

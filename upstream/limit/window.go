@@ -2,20 +2,20 @@ package limit
 
 import "time"
 
-// A window limits how many requests may be in flight: additive increase, multiplicative decrease. It
-// grows by one a second while requests succeed, and is halved when upstream is overloaded or does not
-// answer.
+// window limits how many requests may be in flight: additive increase, multiplicative decrease. It
+// grows by one about once a second while requests succeed, and is halved when upstream is overloaded or
+// does not answer.
 //
-// Requests sent before it was halved say nothing about its present size. Nor do the reads, or the
-// writes, of a namespace that keeps failing: it may be sick itself. A 429 is about its namespace, which
-// waits for it (contract 15), and takes nothing from the others.
+// Requests that were sent before the last halving do not count. Further failures of a namespace's
+// reads, or of its writes, do not count either: the namespace may be sick itself. BotWire's 429 does
+// not halve the window: only its namespace waits (contract 15).
 //
 // window is not safe for concurrent use.
 type window struct {
 	most    int
 	size    int
 	halved  time.Time       // when it was last halved
-	failing map[origin]bool // upstream has pushed back there, and has not answered since
+	failing map[origin]bool // upstream has pushed back on the origin, and has not answered it since
 
 	// Requests that ended in the present round.
 	began          time.Time
@@ -30,8 +30,8 @@ const (
 	enoughEnded = 8
 	// The window is halved when upstream refuses more than one request in fewRefused.
 	fewRefused = 4
-	// remembered bounds each set of what goes wrong: failing origins here, and what the flusher and the reader
-	// remember of entries and namespaces.
+	// remembered bounds each set that Remember fills: failing origins here, and the failing entries and
+	// namespaces of the flusher and the reader.
 	remembered = 1024
 	// pushedLately is how long the status shows that upstream has pushed back.
 	pushedLately = time.Minute
@@ -40,7 +40,7 @@ const (
 // Concurrency says how many requests may be in flight.
 type Concurrency struct {
 	Limit  int    // upstream.concurrency
-	Now    int    // the number that upstream takes at present
+	Now    int    // the present limit: the number that upstream can take
 	Reason string // why Now is less, for people; empty if upstream has not pushed back lately
 }
 
@@ -54,7 +54,7 @@ type origin struct {
 type request struct {
 	origin
 	sent    time.Time // when it began
-	failing bool      // upstream had already pushed back on its origin
+	failing bool      // upstream had already pushed back on the origin
 }
 
 func newWindow(most int) *window {

@@ -14,13 +14,13 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// bucket is the stream that holds the entries. The watch looks it up, and makes it if there was none
-// before.
+// bucket is the stream that holds the entries. The watch looks up the stream, and creates it if it has
+// never existed.
 type bucket struct {
 	e *Engine
 
 	mu       sync.Mutex
-	stream   jetstream.Stream // nil until it was found and its settings were accepted
+	stream   jetstream.Stream // nil until the stream was found and its settings were accepted
 	warnings []string
 }
 
@@ -31,14 +31,15 @@ func (b *bucket) warns() []string {
 	return slices.Clone(b.warnings)
 }
 
-// open returns the stream for requests to its leader; nil if it was not found yet.
+// open returns the stream for requests to its leader; nil until the stream was found and its settings
+// were accepted.
 func (b *bucket) open() jetstream.Stream {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stream
 }
 
-// make creates the bucket. It has never existed before.
+// make creates the bucket, which has never existed before, if the settings allow that.
 func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 	opts := &b.e.opts
 	if !opts.Create {
@@ -75,7 +76,7 @@ func (b *bucket) config() jetstream.StreamConfig {
 		Replicas:          opts.Replicas,
 		MaxMsgsPerSubject: int64(opts.History),
 		MaxMsgs:           -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard:     jetstream.DiscardNew, // when full, it refuses writes: it never drops entries
+		Discard:     jetstream.DiscardNew, // a full bucket refuses writes, and never drops entries
 		DenyDelete:  true,
 		AllowRollup: true, // to remove old tombstones
 		AllowMsgTTL: true,
@@ -83,7 +84,7 @@ func (b *bucket) config() jetstream.StreamConfig {
 	}
 }
 
-// take stores the stream if its settings are acceptable.
+// take stores the stream if its settings are acceptable, and otherwise returns the refusal.
 func (b *bucket) take(stream jetstream.Stream) *upstream.Error {
 	config := stream.CachedInfo().Config
 	if wrong := wrongWith(config, b.e.opts.Bucket); wrong != "" {

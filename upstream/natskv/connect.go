@@ -48,14 +48,15 @@ type connection struct {
 	servers string
 	inbox   string // prefix of the subjects of answers, in lower case
 	log     *slog.Logger
-	// onConnect is called each time that the connection is made, onDisconnect when it is lost.
+	// onConnect is called each time that a connection is made, and onDisconnect when a connection is
+	// lost.
 	onConnect, onDisconnect func()
 
 	closing context.Context // ends when the engine closes
 	closed  chan struct{}   // closed once nats.go has ended
 
 	// mu guards the fields below. nats.go holds a lock of its own while it connects, for seconds. So
-	// its state is never requested with mu held: a request without a connection must fail at once.
+	// nobody asks nats.go for its state with mu held: a request without a connection must fail at once.
 	mu      sync.Mutex
 	nc      *nats.Conn // nil until the first attempt has ended
 	js      jetstream.JetStream
@@ -69,7 +70,7 @@ type connection struct {
 type call struct {
 	ctx     context.Context
 	js      jetstream.JetStream
-	subject string // prefix of the subjects that it publishes to
+	subject string // prefix of the subjects to which the call publishes
 	cancel  context.CancelCauseFunc
 	link    *connection
 }
@@ -116,7 +117,7 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.ReconnectOnFlusherError(),
 		// A request without a connection fails at once: it is never buffered and sent later.
 		nats.ReconnectBufSize(-1),
-		// The servers may let botwired in after a person has changed a password.
+		// The servers may accept botwired after a person has changed a password.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ConnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.connected(nc) }),
@@ -152,13 +153,14 @@ func (c *connection) reconnectDelay(rounds int) time.Duration {
 	nc := c.nc
 	c.mu.Unlock()
 	if nc != nil {
-		c.note(nc.LastError()) // no handler reports a server that does not let botwired in
+		c.note(nc.LastError()) // no handler reports a server that refuses botwired
 	}
 	longest := min(reconnectFirst<<min(rounds, 10), reconnectMax)
 	return longest/2 + rand.N(longest/2)
 }
 
-// begins stores the result of nats.go's first attempt.
+// begins stores the result of nats.go's first attempt. If the engine has been closed meanwhile, begins
+// closes the connection.
 func (c *connection) begins(nc *nats.Conn, err error) {
 	if err != nil {
 		c.note(err)
@@ -222,7 +224,7 @@ func (c *connection) note(err error) {
 	}
 }
 
-// complains handles an error that a server sends without a request's subject: that is how it refuses a
+// complains handles an error that a server sends outside of any answer. That is how a server refuses a
 // request that it does not permit.
 func (c *connection) complains(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
@@ -253,7 +255,8 @@ func (c *connection) cancel(why error, is func(*call) bool) {
 }
 
 // call begins a request that publishes to subjects with the prefix subject. Its context ends with ctx
-// and with the connection. Without a connection it fails as Unsent.
+// and with the connection. It fails as Unsent without a connection, and as Paused if the servers do not
+// permit answers.
 func (c *connection) call(ctx context.Context, subject string) (*call, *upstream.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,7 +288,7 @@ func (c *connection) absent() *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: reason}
 }
 
-// missing does the same as absent. The caller does not hold mu.
+// missing returns the failure of a request without a connection. The caller does not hold mu.
 func (c *connection) missing() *upstream.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,9 @@
 // # Watching
 //
 // A session creates its own consumer. nats.go's KeyValue.Watch leaves out the headers, which hold the
-// versions. Its OrderedConsumer creates the next consumer before the mark has been compared with the
-// bucket. It also keeps trying when the bucket is gone, even after the context of Next has ended.
+// fields of the versions. Its OrderedConsumer creates the next consumer before the mark has been
+// compared with the bucket. It also keeps trying when the bucket is gone, even after the context of
+// Next has ended.
 //
 // # Files
 //

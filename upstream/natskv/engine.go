@@ -17,9 +17,9 @@ type Options struct {
 	Servers []string
 	// Bucket is the name of the key-value bucket.
 	Bucket string
-	// Replicas and History are settings of a bucket that the engine makes: the number of servers that
-	// hold it, and the number of versions that it keeps of an entry. Create lets the engine make the
-	// bucket if there is none.
+	// Replicas and History are settings of a bucket that the engine creates: how many servers hold the
+	// bucket, and how many versions of an entry it keeps. With Create, the engine creates the bucket if
+	// it has never existed.
 	Replicas, History int
 	Create            bool
 	// TLS, if not nil, is required of every server. With TLSFirst, the handshake comes before the
@@ -39,8 +39,8 @@ type Options struct {
 	// Marks stores the bucket's mark across restarts; nil: it is not stored.
 	Marks Marks
 	// OnChange, if not nil, is called for each version that becomes known, this host's or another's, in
-	// the order of an entry's revisions. Readers of the index wait until it returns, and then see the
-	// version. So it must be quick, and must not call the engine.
+	// the order of an entry's revisions. Readers of the index wait until OnChange returns, and then see
+	// the version. So OnChange must be quick, and must not call the engine.
 	OnChange func(id journal.ID, now upstream.Version)
 	// Logger must not be nil.
 	Logger *slog.Logger
@@ -59,7 +59,7 @@ type Access struct {
 
 // Mark identifies a bucket as it was last seen.
 type Mark struct {
-	Created  time.Time `json:"created"`  // when its stream was made
+	Created  time.Time `json:"created"`  // when its stream was created
 	Revision uint64    `json:"revision"` // the highest revision seen
 	Latest   float64   `json:"latest"`   // Unix seconds: the latest write time seen
 }
@@ -81,7 +81,7 @@ type Report struct {
 	CaughtUp bool
 	Since    time.Time // when CaughtUp last changed
 	Why      string    // why CaughtUp is false
-	Lost     string    // why the bucket is refused; "" if it is not: see Accept
+	Lost     string    // why the engine refuses the bucket; "" if it does not: see Accept
 	// Warnings say which settings endanger the bucket's contents, and what to change.
 	Warnings []string
 }
@@ -101,8 +101,8 @@ type Engine struct {
 var _ upstream.Engine = (*Engine)(nil)
 
 // Open returns an engine. The servers need not be reachable: until they are, requests fail as Unsent.
-// Open fails only if waiting would not help: a file of Access or the mark cannot be read. ctx applies
-// only to Open.
+// Open fails only if waiting would not help: the options cannot be used, or a file of Access or the
+// mark cannot be read. ctx applies only to Open.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	background, stop := context.WithCancel(context.Background())
 	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
@@ -120,7 +120,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 }
 
 // Close ends the connection and the engine's background work. Requests in flight fail. Call no method
-// after it.
+// after Close.
 func (e *Engine) Close() {
 	e.stop()
 	e.background.Wait()

@@ -12,14 +12,14 @@ import (
 // Examination holds the findings of Examine, step by step. After a failed step, the fields of later
 // steps are zero.
 type Examination struct {
-	Connect error // why no server lets this client in
+	Connect error // why no server accepts this client
 	Server  string
 	Trips   []time.Duration
 
 	Lookup   error // why the bucket cannot be looked up
 	Missing  bool  // there is no bucket
 	Wrong    string
-	Dubious  []string // settings that endanger its contents
+	Dubious  []string // settings that endanger the bucket's contents
 	Replicas int
 	Behind   []string // servers that hold the bucket, and are offline or behind
 
@@ -108,7 +108,7 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	}
 }
 
-// Refuses reports whether an error from Examine means that the servers do not let this client in.
+// Refuses reports whether an error from Examine means that the servers refuse this client.
 func Refuses(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrPermissionViolation)

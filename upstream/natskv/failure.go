@@ -14,10 +14,10 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// Error codes of servers that are treated differently here. NATS lists all in its errors.json.
+// The servers' error codes that need a treatment of their own. NATS lists all codes in its errors.json.
 const (
 	codeAccountFull     = 10002 // the account's limit is reached
-	codeResources       = 10023 // the server cannot take it now
+	codeResources       = 10023 // the server cannot take the request now
 	codeStorageFull     = 10047
 	codeMessageTooLarge = 10054
 	codeWrongStream     = 10056
@@ -66,8 +66,9 @@ func refusal(verdict upstream.Verdict, reason string) *upstream.Error {
 	return &upstream.Error{Verdict: verdict, Answered: true, Reason: reason}
 }
 
-// answered returns a server's error with its verdict. An error that only a person can end pauses the
-// namespace. Others come with a change of leaders or with load, and end by themselves.
+// answered returns a server's error with its verdict. An error that only a person can end is Paused,
+// and a message that is too large is Permanent. Other errors come with a change of leaders or with
+// load, and end by themselves.
 func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	failed := &upstream.Error{
 		Verdict: upstream.Transient, Answered: true, Status: int(answer.ErrorCode),

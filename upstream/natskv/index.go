@@ -19,7 +19,7 @@ type row struct {
 	hashtable.Node[row]
 	revision, seq    uint64
 	created, written int64  // microseconds since 1970
-	size             int32  // the size that a listing shows; tombstoneSize for a tombstone
+	size             int32  // the size that a listing gives; tombstoneSize for a tombstone
 	host             uint32 // the number of the writer's host
 }
 
@@ -63,7 +63,7 @@ type index struct {
 // mostForeign bounds how many subjects that are not entries the index remembers.
 const mostForeign = 10_000
 
-// expiry says when upstream removes a version by its TTL. That is usually an entry's last trace.
+// expiry says when upstream removes a version by its TTL. The version is usually an entry's last trace.
 type expiry struct {
 	journal.ID
 	revision uint64
@@ -77,7 +77,7 @@ func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 	return x
 }
 
-// clear removes all rows, and returns an index that holds them.
+// clear removes all rows, and returns an index with the removed rows.
 func (x *index) clear() (before *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,8 +89,8 @@ func (x *index) clear() (before *index) {
 }
 
 // apply adds an entry's version, unless the index has it or a later one. Another program may replace a
-// version by one with an earlier time. Copies of the replaced one would then seem newer, so the new one
-// gets the smallest later time.
+// version by one with an earlier time. Copies of the replaced version would then seem newer, so the new
+// version gets the smallest later time.
 func (x *index) apply(id journal.ID, v upstream.Version) {
 	ahead := x.latest.see(v, time.Now())
 	if ahead > 0 && x.onAhead != nil {
@@ -191,7 +191,7 @@ func (x *index) version(r *row) upstream.Version {
 }
 
 // get returns an entry's last version, without its value. known is false until the whole bucket has
-// been read once.
+// been read.
 func (x *index) get(id journal.ID) (v upstream.Version, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -259,7 +259,7 @@ func (x *index) addForeign(subject string) {
 	}
 }
 
-// forgetForeign forgets these subjects before the whole bucket is read.
+// forgetForeign forgets the subjects that are not entries, before the whole bucket is read.
 func (x *index) forgetForeign() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -278,16 +278,16 @@ func (x *index) setLoaded() {
 const clocksApart = time.Minute
 
 // latest holds the latest write time seen: a hybrid clock. A new write gets a later time, because this
-// host had seen the other write before. Its methods may be called concurrently.
+// host had already seen the other write. Its methods may be called concurrently.
 type latest struct {
 	mu     sync.Mutex
 	micros int64 // since 1970
 	ahead  map[string]bool
 }
 
-// see records a version's time. It returns how far ahead the writer's clock is, once for each host that
-// is far ahead; otherwise 0. A time far ahead does not count: one wrong clock would push all hosts'
-// writes into the future.
+// see records a version's time. For the first version of a host whose clock is far ahead, it returns
+// how far; otherwise 0. A time far ahead does not count: one wrong clock would push all hosts' writes
+// into the future.
 func (l *latest) see(v upstream.Version, now time.Time) time.Duration {
 	at := upstream.Micros(v.WrittenAt)
 	ahead := time.Duration(at-now.UnixMicro()) * time.Microsecond

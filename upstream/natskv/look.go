@@ -15,7 +15,7 @@ import (
 // look is the answer of the stream's leader about the bucket.
 type look struct {
 	check
-	connection int // number of the connection that carried it
+	connection int // number of the connection that carried the request
 	connected  bool
 	gone       bool // the bucket existed before, and no longer does
 	created    time.Time
@@ -25,8 +25,9 @@ type look struct {
 	late       bool // err is a timeout
 	unfit      bool // err says that the bucket's settings are unacceptable
 
-	// searched says that the leader was asked for the last existing version: existing. before is the
-	// last revision of the previous comparison.
+	// searched says that the leader was asked for the last version that exists, and has answered with
+	// the revision existing; 0 if there is none. before is the stream's last revision at the previous
+	// comparison.
 	searched         bool
 	existing, before uint64
 }
@@ -44,11 +45,12 @@ func (l *look) unusable() string {
 	return ""
 }
 
-// look asks the leader. It does not change the fields that run owns.
+// look asks the leader for the stream's state. If the watch seems asleep, it also asks for the last
+// version that exists. It does not change the fields that run owns.
 func (w *watch) look(ctx context.Context, before check, events int) look {
 	timeout := checkTimeout
 	if next, _ := w.keeper.deciding(); next != nil {
-		timeout = lookUpTimeout // requests wait for it, and servers without a leader never answer
+		timeout = lookUpTimeout // requests wait for the look, and servers without a leader never answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -68,8 +70,8 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 	return l
 }
 
-// take asks for the stream's state, and makes the bucket if there was none before. It returns nil if it
-// fails.
+// take asks for the stream's state, and creates the bucket if it has never existed. If take fails, it
+// returns nil.
 func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	l.asked = time.Now()
 	one, failed := w.e.link.call(ctx, "$JS.API.STREAM.")

@@ -13,7 +13,8 @@ import (
 // A deposed leader still answers for a moment, and a new one shows old writes one after another.
 const certainAfter = quorumFor + time.Second
 
-// goneAfter is the same for a bucket that does not exist: starting servers may not know it yet.
+// goneAfter is how long a bucket has to be missing before botwired accepts that it is gone. Starting
+// servers may not know it yet.
 const goneAfter = 5 * time.Second
 
 // saveEvery bounds how often the mark is saved.
@@ -36,11 +37,11 @@ type keeper struct {
 	doubtedAt time.Time
 	lost      string
 	// connection counts the connections and the accepted buckets. looked says that the bucket was
-	// checked since it last changed.
+	// checked, and found to be the same, since connection last changed.
 	connection int
 	looked     bool
 	failed     *upstream.Error // why the last look failed
-	lagged     bool            // the leader's last revision was lower than a known one
+	lagged     bool            // the last look found the leader's last revision lower than a known one
 	settled    chan struct{}   // closed at each decision, and then replaced
 }
 
@@ -70,8 +71,8 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
-// judge compares the leader's answer with the mark. It returns false if the bucket is not the same, or
-// if the answer came over an earlier connection.
+// judge compares the leader's answer with the mark. It returns false if the bucket cannot be the one of
+// the mark, or if the answer came over an earlier connection.
 func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	same, say := k.compare(there, now)
 	if say != nil {
@@ -91,9 +92,10 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	return true
 }
 
-// lags reports whether the leader's last revision is lower than one that was seen before the request: a
-// server may show a write before the leader has applied it. If that happens twice in a row, the bucket
-// has lost that write: lags adds the revision to the mark, and judge detects the loss.
+// lags reports whether the leader's last revision is, for the first time, lower than one that was seen
+// before the request: a server may show a write before the leader has applied it. If that happens twice
+// in a row, the bucket has lost the write: lags adds the revision to the mark, and judge detects the
+// loss.
 func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -223,7 +225,7 @@ func (k *keeper) knew() bool {
 	return !k.mark.Created.IsZero()
 }
 
-// refuses returns why no request may be made; nil if it may.
+// refuses returns why no request may be made; nil if requests may be made.
 func (k *keeper) refuses() *upstream.Error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +242,8 @@ func (k *keeper) refuses() *upstream.Error {
 	return nil
 }
 
-// accept makes the present bucket the mark. It returns false if the bucket is not refused.
+// accept makes the present bucket the mark. It returns false and changes nothing if the bucket is not
+// refused.
 func (k *keeper) accept() (bool, error) {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -263,7 +266,7 @@ func (k *keeper) accept() (bool, error) {
 	return true, nil
 }
 
-// lostWhy returns why the bucket is refused; "" if it is not.
+// lostWhy returns why the bucket is refused for lost writes; "" if it is not.
 func (k *keeper) lostWhy() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,7 +274,7 @@ func (k *keeper) lostWhy() string {
 }
 
 // deciding returns a channel that closes at the next decision about the bucket, if requests wait for
-// it; otherwise nil. failed means that the last look failed.
+// that; otherwise nil. failed means that the last look failed.
 func (k *keeper) deciding() (next <-chan struct{}, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,14 +18,14 @@ import (
 const (
 	headerCreated = "Botwired-Created-At" // microseconds since 1970
 	headerWritten = "Botwired-Written-At" // microseconds since 1970
-	headerBytes   = "Botwired-Bytes"      // the size that a listing shows
+	headerBytes   = "Botwired-Bytes"      // the size that a listing gives
 	headerHost    = "Botwired-Host"       // see upstream.Writer
 	headerSeq     = "Botwired-Seq"
 )
 
 // NATS' own headers, of key-value buckets and of streams.
 const (
-	headerOperation = "KV-Operation" // of a message that ends an entry
+	headerOperation = "KV-Operation" // in a message that ends an entry
 	operationDelete = "DEL"
 	operationPurge  = "PURGE"
 	headerMarker    = "Nats-Marker-Reason" // a server left the message in place of others that it removed
@@ -42,7 +42,7 @@ type message struct {
 }
 
 // latestTime bounds the times in headers, in microseconds since 1970: the year 2106. No write could
-// beat a later one: as seconds in a float64, it is too coarse for a tick.
+// beat one with a later time: seconds in a float64 are then too coarse for a tick.
 const latestTime = 1<<32*1_000_000 - 1
 
 // maxLifetime is practically forever; adding a longer one would overflow.
@@ -67,7 +67,7 @@ func subjectOf(bucket string, id journal.ID) string {
 	return subjectPrefix(bucket) + id.Namespace + "." + strings.ReplaceAll(id.Key, ".", "=")
 }
 
-// idOf returns the entry of a subject; ok is false if it is not an entry's.
+// idOf returns the entry of a subject; ok is false if the subject is not an entry's.
 func idOf(bucket, subject string) (id journal.ID, ok bool) {
 	names, ok := strings.CutPrefix(subject, subjectPrefix(bucket))
 	if !ok {
@@ -118,8 +118,8 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 	return m
 }
 
-// decode returns the version in a message. Another program's message lacks this package's headers: its
-// times are the message's own, and its writer is unknown.
+// decode returns the version in a message. Another program's message lacks this package's headers: both
+// times are then the time when the stream received it, and the writer is unknown.
 func decode(m message) upstream.Version {
 	v := upstream.Version{Revision: m.Revision, Deleted: ends(m.Header)}
 	received := max(0, min(m.At.UnixMicro(), latestTime))
@@ -155,8 +155,8 @@ func lifetime(h nats.Header) (stays time.Duration, ends bool) {
 	return min(stays, maxLifetime), err == nil && stays > 0
 }
 
-// sizeIn returns the size that a listing shows. For another program's message without its body, that is
-// the number of bytes.
+// sizeIn returns the size that a listing gives. For another program's message without its body, it
+// returns the number of bytes.
 func sizeIn(m message, value string) int {
 	if n, err := strconv.Atoi(m.Header.Get(headerBytes)); err == nil && n >= 0 {
 		return min(n, math.MaxInt32) // as in the index
@@ -168,7 +168,8 @@ func sizeIn(m message, value string) int {
 	return max(n, 0)
 }
 
-// timeIn returns the time in a header in microseconds, or otherwise if there is no valid one.
+// timeIn returns a header's time in microseconds, or the value of otherwise if the header has no valid
+// time.
 func timeIn(h nats.Header, name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(h.Get(name), 10, 64)
 	if err != nil || n < 0 || n > latestTime {

@@ -12,8 +12,8 @@ const (
 	checkTimeout = time.Second
 	// soundFor is how long a successful comparison counts.
 	soundFor = 3 * time.Second
-	// quorumFor bounds how long ago the leader heard from a majority of the bucket's servers; otherwise
-	// it may have been deposed without knowing.
+	// quorumFor bounds how long ago the leader heard from a majority of the bucket's servers; a leader
+	// that has not may have been deposed without knowing.
 	quorumFor = 3 * time.Second
 	// mostChecks bounds how many comparisons wait for the watch to catch up.
 	mostChecks = 8
@@ -30,10 +30,10 @@ type check struct {
 // progress tracks how far the watch has come, and up to which revision the index is complete. Its
 // methods may be called concurrently.
 //
-// A position alone proves little: a version may have been replaced before the watch reached it, and the
-// watch knows neither until it reaches the later one. So the index is complete up to a position only in
-// two cases. Nothing followed it when the watch was there (caught), or the watch has since passed the
-// revision that the stream had at that time.
+// A position alone proves little. A version may have been replaced before the watch reached it, and the
+// watch knows neither version until it reaches the later one. So the index is complete up to a position
+// only in two cases: nothing followed the position when the watch was there (caught), or the watch has
+// since passed the revision that the stream had at that time.
 type progress struct {
 	mu       sync.Mutex
 	position uint64 // the highest revision that the watch has reached
@@ -82,7 +82,7 @@ func (p *progress) ended() {
 }
 
 // event records that the index has applied a revision. pending is the number of messages that follow
-// it, as far as the server knows. event reports whether [progress.promote] may succeed now.
+// the revision, as far as the server knows. event reports whether [progress.promote] may succeed now.
 func (p *progress) event(revision, pending uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,7 @@ func (p *progress) event(revision, pending uint64) bool {
 	return p.promotable() >= 0
 }
 
-// nothingAfter records that the stream has removed all versions after existing, up to its last
-// revision.
+// nothingAfter records that the stream has removed all versions after existing, up to last.
 func (p *progress) nothingAfter(existing, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +108,8 @@ func (p *progress) nothingAfter(existing, last uint64) {
 	}
 }
 
-// step makes the waiters check again. The caller holds mu.
+// step notes which checks the watch has reached, and makes the waiters check again. The caller holds
+// mu.
 func (p *progress) step() {
 	for i := range p.checks {
 		if c := &p.checks[i]; c.reached.IsZero() && p.position >= c.last {
@@ -160,7 +160,7 @@ func (p *progress) compare(c check) {
 }
 
 // promote records the latest check up to which the index is complete. It returns false if there is no
-// new one.
+// such check.
 func (p *progress) promote() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *progress) promotable() int {
 	return -1
 }
 
-// passed reports whether the watch has passed the check, and then a later one.
+// passed reports whether the watch has reached the check, and then one that was requested after that.
 func (p *progress) passed(c check, later []check) bool {
 	for _, l := range later {
 		if !c.reached.IsZero() && !l.reached.IsZero() && !l.asked.Before(c.reached) {
@@ -199,7 +199,8 @@ func (p *progress) passed(c check, later []check) bool {
 	return false
 }
 
-// asleep reports whether the watch is still behind an earlier comparison without catching up.
+// asleep reports whether the watch is still behind an earlier comparison, and has had too few events
+// since to be catching up.
 func (p *progress) asleep(before check, events int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +270,7 @@ func (p *progress) state() (since time.Time, why string) {
 	return p.since, p.why
 }
 
-// becomes records whether the view is sound. It reports whether to log that: on a change, and once for
+// becomes records whether the view is sound. It reports whether to log this: on a change, and once for
 // a view that did not become sound in time.
 func (p *progress) becomes(sound bool, why string) (logs bool) {
 	p.mu.Lock()

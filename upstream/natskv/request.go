@@ -17,7 +17,8 @@ import (
 // readSubject is the prefix of the subjects of requests for a message.
 const readSubject = "$JS.API.STREAM.MSG.GET."
 
-// begin begins a request to the stream. Its context ends with ctx and with the connection.
+// begin begins a request to the stream, or returns why none may be made. The request's context ends
+// with ctx and with the connection.
 func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.Stream, *upstream.Error) {
 	if refused := e.watch.admit(ctx); refused != nil {
 		return nil, nil, refused
@@ -32,8 +33,8 @@ func (e *Engine) Exact() bool { return true }
 // Known implements [upstream.Engine].
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) { return e.index.get(id) }
 
-// Get implements [upstream.Engine]. It asks the stream's leader. A leader that was just deposed and
-// does not know it yet may return an old version.
+// Get implements [upstream.Engine]. It asks the stream's leader. A leader that was just deposed, and
+// does not know this yet, may return an old version.
 func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
@@ -57,7 +58,8 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	return e.learn(id, m), nil
 }
 
-// learn decodes an answer, adds it to the index, and takes its time from the index.
+// learn decodes an answer and adds the version to the index. It returns the version with the time that
+// the index has for it.
 func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
@@ -133,8 +135,8 @@ func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstre
 	return &v
 }
 
-// List implements [upstream.Engine]: all keys of the namespace, newest first. It includes all writes
-// that the servers had confirmed when it was called.
+// List implements [upstream.Engine]. It returns all keys of the namespace, newest first, with all
+// writes that the servers had confirmed when List was called.
 func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()
@@ -148,8 +150,8 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, true, nil
 }
 
-// Revisions returns the versions of an entry that the bucket keeps, including tombstones, with values,
-// newest first. It takes at most Options.Timeout. Errors are *[upstream.Error].
+// Revisions returns all versions of an entry that the bucket keeps, newest first, with their values.
+// Tombstones are included. It takes at most Options.Timeout. Errors are *[upstream.Error].
 func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()

@@ -25,7 +25,7 @@ const (
 type session struct {
 	w       *watch
 	loading bool   // owned by run: the session delivers the whole bucket first
-	last    uint64 // the stream's last revision before it began
+	last    uint64 // the stream's last revision before the session began
 	began   time.Time
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the session ends
@@ -97,7 +97,8 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	return s.follow(ctx, messages, loading)
 }
 
-// remove deletes the consumer of a session that has ended. The servers would keep it for consumerFor.
+// remove deletes the consumer of a session that has ended, which the servers would keep for
+// consumerFor.
 func (w *watch) remove(js jetstream.JetStream, consumer string) {
 	if w.e.link.jetStream() == nil {
 		return

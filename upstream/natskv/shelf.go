@@ -42,7 +42,7 @@ func (s *shelf) insert(r *row, before order) {
 		s.blocks[i] = b
 		return
 	}
-	// New rows mostly come first: this way the back block stays almost full.
+	// New rows mostly come first: cutting after the new row keeps the back block almost full.
 	cut := len(b) / 2
 	if b[0] == r {
 		cut = 1

@@ -54,7 +54,7 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 	return len(gone)
 }
 
-// tellMissing reports entries as deleted that an earlier index has and this one lacks.
+// tellMissing reports the entries as deleted that an earlier index has, and this one lacks.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {
 		x.mu.Lock()

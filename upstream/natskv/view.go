@@ -7,20 +7,20 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// view returns up to when the index is known to be complete, since when without a gap, and whether it
-// still is.
+// view returns the results of [Engine.CaughtUp].
 func (w *watch) view() (asOf, since time.Time, ok bool) {
 	asOf, since, ok = w.progress.isSound(time.Now())
 	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
-// CaughtUp returns up to when the index is known to be complete, since when without a gap, and whether
-// it still is: the last successful comparison is at most 3 s old, and there is a connection.
+// CaughtUp returns the latest time asOf at which the index is known to have been complete, and the time
+// since from which on it was complete without a gap. ok says that the index still is: the last
+// successful comparison is at most 3 s old, there is a connection, and the bucket is not refused.
 func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
-// Entry returns an entry's last version as a row of a listing. Its Origin has Seq if this host wrote
-// the version. For a tombstone, the row has its time, and present is false. known is false until the
-// whole bucket has been read once.
+// Entry returns an entry's last version as a row of a listing. The row's Origin has Seq if this host
+// wrote the version. For a tombstone, the row has the time of the delete, and present is false. known
+// is false until the whole bucket has been read.
 func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	v, known := e.index.get(id)
 	if v.Revision == 0 {
@@ -56,8 +56,8 @@ func (e *Engine) NotBefore(id journal.ID) float64 {
 	return max(v.WrittenAt, seconds(e.index.latest.get()))
 }
 
-// Accept makes the engine accept the present bucket after Report has set Lost. It returns an error if
-// the new mark cannot be saved; then the engine keeps refusing requests.
+// Accept makes the engine accept the present bucket, if Report gives it as Lost. It returns an error if
+// the new mark cannot be saved; then the engine goes on refusing requests.
 func (e *Engine) Accept() error { return e.watch.accept() }
 
 // Report describes the engine's present state.

@@ -21,12 +21,13 @@ const (
 	rereadEvery = 10 * time.Minute
 )
 
-// mendedWithin is how long a request waits for a better result after a failed look.
+// mendedWithin is how long a request waits for a better result after a look that failed.
 const mendedWithin = 250 * time.Millisecond
 
-// watch keeps the index up to date, and knows whether it is. One session at a time delivers the
-// stream's messages, without their bodies. Once a second the watch asks the stream's leader for its
-// last revision. A session that does not reach it is asleep, and the watch replaces it.
+// watch keeps the index up to date, and knows whether it is up to date. One session at a time delivers
+// the stream's messages, without their bodies. Once a second, the watch asks the stream's leader for
+// the last revision. A session that does not reach that revision is asleep, and the watch replaces the
+// session.
 type watch struct {
 	e        *Engine
 	bucket   string
@@ -142,7 +143,8 @@ func (w *watch) advance() {
 	}
 }
 
-// loaded ends a reading of the whole bucket: entries that were not delivered are gone.
+// loaded ends a reading of the whole bucket. It removes the entries that were not delivered: they are
+// gone.
 func (w *watch) loaded(s *session) {
 	s.loading = false
 	shown := s.takeShown()
@@ -251,8 +253,8 @@ func (w *watch) ask(ctx context.Context) {
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }
 
-// admit returns why no request may be made; nil if it may. After a reconnect, it waits until the bucket
-// has been checked.
+// admit returns why no request may be made; nil if requests may be made. After a reconnect, it waits
+// until the bucket has been checked.
 func (w *watch) admit(ctx context.Context) *upstream.Error {
 	decided, failed := w.keeper.deciding()
 	if decided == nil {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A lease is how many writes the ledger counts ahead. It doubles from one, so that a daemon that keeps
-// crashing wastes little, up to 1/leaseShare of the quota: a crash costs no more than that.
+// A lease is how many writes the ledger counts ahead. Leases double from one, so that a daemon that
+// keeps crashing wastes little, up to 1/leaseShare of the quota: a crash costs no more than that.
 const leaseShare = 50
 
-// Cover makes the count of a namespace durable before a request is sent. If the ledger fails, the count
-// is in memory only, and upstream's own count is the limit.
+// Cover makes the count of a namespace durable before a request is sent. If the ledger fails, or there
+// is none, the count is in memory only.
 func (qs *Quotas) Cover(namespace string) {
 	spread, empty, short := qs.tell(namespace)
 	if spread {
@@ -30,14 +30,13 @@ func (qs *Quotas) Cover(namespace string) {
 	}
 }
 
-// isShort calls [budget.isShort] for a namespace.
+// isShort reports [budget.isShort] of a namespace; false if it has no quota.
 func (qs *Quotas) isShort(namespace string) (short bool) {
 	qs.with(namespace, func(b *budget, _ time.Time) { short = b.isShort(qs.short) })
 	return short
 }
 
-// isShort reports whether more is used than the ledger knows. If so, the next record covers this
-// namespace, too.
+// isShort reports whether more is used than the ledger knows. If so, it adds the namespace to of.
 func (b *budget) isShort(of map[string]struct{}) bool {
 	if b.used <= b.leased {
 		return false
@@ -82,8 +81,8 @@ func (b *budget) leaseMore() Use {
 	return b.spending(max(b.used, min(b.used+b.lease-1, b.quota.Writes)))
 }
 
-// tell returns what the log should now say about this window, and whether the ledger's number is below
-// the count.
+// tell reports whether to log that the writes are spread, or that the quota is used up, and whether the
+// ledger's number is below the count.
 func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		spread = !b.toldSpread && b.terms(b.linger, now).Spread
@@ -102,12 +101,12 @@ type Report struct {
 	ResetsAt          time.Time
 	Linger            time.Duration // about how long a write waits now
 	// RunsOutAt is the time when the quota runs out at the present pace, or when it was used up. It is
-	// zero if the quota lasts, or if too little of the window has passed to tell.
+	// zero if the quota lasts, if nothing is used, or if too little of the window has passed to tell.
 	RunsOutAt time.Time
 }
 
-// paceShown is the divisor for the part of a window that has to pass before its pace means something: a
-// few writes right after its beginning are no pace.
+// One in paceShown of a window has to pass before the pace means something: a few writes right after
+// the window's beginning are no pace.
 const paceShown = 100
 
 // runsOut returns when the quota runs out at the present pace: see [Report.RunsOutAt].
@@ -127,7 +126,7 @@ func (b *budget) runsOut(now time.Time) time.Time {
 	return now.Add(time.Duration(lasts))
 }
 
-// noteEmpty records since when nothing is left.
+// noteEmpty records when nothing was left any more.
 func (b *budget) noteEmpty(now time.Time) {
 	switch {
 	case b.left() > 0:
@@ -158,8 +157,8 @@ func (qs *Quotas) Reports() map[string]Report {
 	return reports
 }
 
-// Short counts the namespaces that spread their writes, and among them those that have used up their
-// quota.
+// Short counts the namespaces that spread their writes, and among them the namespaces that have nothing
+// left.
 func (qs *Quotas) Short() (spread, usedUp int) {
 	qs.each(func(b *budget, now time.Time) {
 		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).Spread {

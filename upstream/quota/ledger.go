@@ -29,7 +29,7 @@ type Use struct {
 	Ends      time.Time // end of the window, to the millisecond
 	Used      int
 	Saved     int // local writes that needed no request upstream
-	Reserve   int // left of the quota's reserve; -1 if an older botwired recorded it
+	Reserve   int // left of the quota's reserve; -1 in a record of an older botwired
 }
 
 // Ledger keeps the use of quotas durably: in a file, one line for each record, with a checksum. Among a
@@ -50,11 +50,12 @@ type Ledger struct {
 	file  vfs.File // nil if the next record has to rewrite the file
 	size  int64
 	lines int
-	most  int // with more lines than this, the next record rewrites the file
+	most  int // with more lines than most, the next record rewrites the file
 }
 
 // OpenLedger reads the records of an earlier process from a file of fsys; nil means the operating
-// system's file system. If the file cannot be read, it logs that and keeps what it could read.
+// system's file system. If the file cannot be read, OpenLedger logs the error and keeps what it could
+// read.
 func OpenLedger(name string, fsys vfs.FS, logger *slog.Logger) *Ledger {
 	if fsys == nil {
 		fsys = vfs.Default
@@ -91,7 +92,8 @@ func (l *Ledger) Record(spent ...Use) error {
 	return l.append(lines.Bytes(), len(spent))
 }
 
-// Close replaces records by exact numbers, which may be lower, and closes the file.
+// Close replaces the records of the given windows by exact ones, whose numbers may be lower, and closes
+// the file.
 func (l *Ledger) Close(exact []Use) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +134,8 @@ func (l *Ledger) append(lines []byte, n int) error {
 	return nil
 }
 
-// rewrite rewrites the file, with a line for each namespace. After a power cut, the file is either the
-// old or the new one.
+// rewrite rewrites the file, with a line for each window that has not ended. After a power cut, the
+// file is either the old or the new one.
 func (l *Ledger) rewrite() error {
 	err := l.closeFile()
 	l.forget()
@@ -177,9 +179,9 @@ func (l *Ledger) closeFile() error {
 	return err
 }
 
-// read reads the lines of the file. It skips damaged ones: a power cut may have torn the last line
-// before anything relied on it. It takes little memory for a file of any size, and does not open a
-// pipe, which would block the start.
+// read reads the lines of the file. It skips damaged lines: a power cut may have torn the last line
+// before anything relied on it. It takes little memory for a file of any size, and opens only a regular
+// file: a pipe would block the start.
 func (l *Ledger) read() error {
 	info, err := l.fs.Stat(l.name)
 	if err != nil {

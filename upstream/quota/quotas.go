@@ -12,9 +12,9 @@ import (
 // Limit is the quota that upstream gives a namespace.
 type Limit struct {
 	Writes int           // write requests per period; 0: no quota
-	Period time.Duration // windows begin at multiples of it since 1970 (UTC)
-	// MaxAge is how long a write waits at most for newer ones, to save quota. It waits longer only for
-	// its turn, if the quota would not last otherwise.
+	Period time.Duration // windows begin at multiples of the period since 1970 (UTC)
+	// MaxAge is how long a write waits at most for newer ones, to save quota. A write waits longer only
+	// for its turn, if the quota would not last otherwise.
 	MaxAge time.Duration
 }
 
@@ -39,12 +39,12 @@ type Options struct {
 }
 
 // Quotas holds the budgets of the namespaces. A budget counts the requests that upstream may have
-// counted: each PUT and DELETE, except those that were certainly not sent and those that upstream
+// counted: each PUT and DELETE, except requests that were certainly not sent and requests that upstream
 // answered with 429.
 //
 // The count survives the process. Before a request is sent, the ledger holds a number that is at least
-// the count: it leases several writes at once, so that few requests wait for a sync. After a crash, the
-// rest of a lease counts as used. A nil *Quotas allows everything. The methods may be called
+// the count. Quotas leases several writes at once, so that few requests wait for a sync. After a crash,
+// the rest of a lease counts as used. A nil *Quotas allows everything. The methods may be called
 // concurrently.
 type Quotas struct {
 	opts         Options
@@ -79,8 +79,8 @@ type budget struct {
 	linger  time.Duration
 	pending int
 
-	toldSpread, toldEmpty bool      // the log says so for this window
-	emptyAt               time.Time // since when nothing is left; zero if something is, or this was not checked
+	toldSpread, toldEmpty bool      // logged for this window
+	emptyAt               time.Time // when nothing was left any more; zero if something is left, or this was not checked
 }
 
 // New returns the quotas, with the records of an earlier process.
@@ -103,8 +103,8 @@ func New(opts Options) *Quotas {
 	return qs
 }
 
-// Changed makes the flusher use the new quotas at once; otherwise that may take up to a minute. Changed
-// does not block.
+// Changed makes the flusher use the new quotas at once; without it, that may take up to a minute.
+// Changed does not block.
 func (qs *Quotas) Changed() {
 	select {
 	case qs.changed <- struct{}{}:
@@ -133,7 +133,7 @@ func (qs *Quotas) Close() error {
 const sweepSome = 2
 
 // with updates a namespace's budget, and calls do with it while holding mu. If the namespace has no
-// quota, it calls nothing and takes no lock.
+// quota, with calls nothing and takes no lock.
 func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
 	if qs == nil {
 		return
@@ -201,7 +201,8 @@ func (b *budget) update(quota Limit, now time.Time) {
 	b.roll(now)
 }
 
-// roll begins the next window when its time has come. If the clock was set back, the count continues.
+// roll begins the next window when its time has come, and ends the effect of a 429 when its time is
+// over. If the clock was set back, the count continues.
 func (b *budget) roll(now time.Time) {
 	switch n := b.number(now); {
 	case n > b.window:
@@ -215,7 +216,7 @@ func (b *budget) roll(now time.Time) {
 	}
 }
 
-// isShut reports whether a 429 says that nothing is left. roll ends that in time.
+// isShut reports whether a 429 says that nothing is left, until roll ends its effect.
 func (b *budget) isShut() bool { return !b.shutUntil.IsZero() }
 
 func (b *budget) left() int {
@@ -260,6 +261,7 @@ const (
 )
 
 // Terms returns the present terms of a namespace, given its linger and number of pending entries.
+// Without a quota, they are zero.
 func (qs *Quotas) Terms(namespace string, linger time.Duration, pending int) (t Terms) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		b.linger, b.pending = linger, pending
@@ -268,7 +270,8 @@ func (qs *Quotas) Terms(namespace string, linger time.Duration, pending int) (t 
 	return t
 }
 
-// Spend counts a request that is about to be made.
+// Spend counts a request that is about to be made. It returns false if the namespace has no quota;
+// otherwise the caller calls Landed when the request has ended.
 func (qs *Quotas) Spend(namespace string, k Kind) (spent bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		if k != Ordinary && b.reserve > 0 && b.terms(b.linger, now).Spread {

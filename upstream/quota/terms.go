@@ -11,15 +11,15 @@ import (
 const (
 	// ampleAbove is the fraction of the line above which nothing is spread, and spreadBelow the
 	// fraction below which the rest is spread evenly. In between, one changes into the other. The tenth
-	// above ampleAbove is for the bursts of a namespace that has just begun.
+	// above ampleAbove leaves room for the bursts of a namespace whose window has just begun.
 	ampleAbove  = 0.90
 	spreadBelow = 0.85
-	// reservePart is the divisor for the reserve: a namespace keeps 1/reservePart of its quota for
-	// deletes and for writes that a caller waits for. As the window passes, it gradually gives the rest
-	// of the reserve to all writes.
+	// reservePart determines the reserve: a namespace keeps 1/reservePart of its quota for deletes and
+	// for writes that a caller waits for. As the window passes, it gradually gives the rest of the
+	// reserve to all writes.
 	reservePart = 20
-	// nextWindow is how long a namespace that has used up its quota waits in the next window: a clock
-	// that is a little fast would send before it.
+	// nextWindow is how long a namespace that has used up its quota waits in the next window: a host
+	// whose clock is a little fast would otherwise send before that window.
 	nextWindow = 100 * time.Millisecond
 )
 
@@ -27,7 +27,7 @@ const (
 type supply struct {
 	quota     Limit
 	left      int           // upstream writes left in this window
-	reserve   int           // of those, reserved for writes that should not wait
+	reserve   int           // how many of left are reserved for writes that should not wait
 	timeLeft  time.Duration // left of the window; above zero
 	linger    time.Duration // flush.linger
 	sinceLast time.Duration // since the last write not charged to the reserve
@@ -51,7 +51,7 @@ func reserveOf(writes int) int { return writes / reservePart }
 
 // termsOf returns the terms of a supply. Ordinary writes never use up the quota: the less is left, the
 // longer is the gap between two of them. Busy entries then take turns, and each request carries all
-// that was written since the entry's last one.
+// that was written since the entry's last request.
 func termsOf(s supply) Terms {
 	t := Terms{Limited: true, Linger: s.linger, Ends: s.timeLeft, MaxAge: s.quota.MaxAge}
 	if s.left < 1 {
