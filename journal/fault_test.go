@@ -205,3 +205,21 @@ func TestFullDiskInTheBackgroundIsWaitedOut(t *testing.T) {
 		t.Errorf("Fatal was called with %v", f.fatal)
 	}
 }
+
+// contract 3: a first start waits for the room that the directory itself needs.
+func TestFullDiskAtTheFirstStartIsWaitedOut(t *testing.T) {
+	f := newFailing(syscall.ENOSPC, func(op errorfs.Op) bool { return op.Kind == errorfs.OpMkdirAll })
+	f.fault.On()
+	var asked []int64
+	j, err := journal.Open(journal.Options{Dir: dir, FS: f.fs, AwaitRoom: func(needed int64) error {
+		if asked = append(asked, needed); len(asked) == 2 {
+			f.fault.Off()
+		}
+		return nil
+	}})
+	no(t, err)
+	no(t, j.Close())
+	if len(asked) != 2 || asked[0] <= 0 || asked[1] <= 0 {
+		t.Errorf("it asked for %d bytes, want twice a number of them", asked)
+	}
+}

@@ -71,7 +71,7 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fsys.MkdirAll(dir, diskfs.DirMode); err != nil {
+	if err := makeDir(opts); err != nil {
 		return nil, err
 	}
 	if storeOpts.Lock, err = store.LockDir(fsys, dir); err != nil { // guard 20.1
@@ -82,6 +82,20 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 		err = errors.Join(err, storeOpts.Lock.Close())
 	}
 	return s, err
+}
+
+// makeDir creates the directory. On a full disk, it waits for room (contract 3).
+func makeDir(opts Options) error {
+	const needed = 1 << 20 // at least: the store says more
+	for {
+		err := opts.FS.MkdirAll(opts.Dir, diskfs.DirMode)
+		if diskfs.IsFull(err) && opts.AwaitRoom != nil { // guard 3.37
+			if err = opts.AwaitRoom(needed); err == nil {
+				continue
+			}
+		}
+		return err
+	}
 }
 
 // openLocked creates or migrates the store if needed, and opens it.

@@ -18,8 +18,9 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
-	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/internal/engines"
+	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
@@ -101,7 +102,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if err := os.MkdirAll(c.DataDir, dirMode); err != nil {
+	if err := os.MkdirAll(c.DataDir, dirMode); err != nil && !diskfs.IsFull(err) { // the journal waits for room
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
 	if d.cache, err = cache.New(c.Cache.Memory); err != nil {

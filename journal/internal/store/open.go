@@ -13,6 +13,9 @@ import (
 // damaged or its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
+	if err := s.awaitRoom(); err != nil { // guard 3.36
+		return err
+	}
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // and Pebble's other files.
 const openSlack = 1 << 20
 
-// awaitRoom waits until the disk has room to open the store. Pebble first writes the logs' records into
+// awaitRoom waits until the disk has room to create or open the store. Pebble first writes the logs' records into
 // tables, and would wait for room forever without a message. Without Options.AwaitRoom, awaitRoom does
 // nothing.
 func (s *Store) awaitRoom() error {

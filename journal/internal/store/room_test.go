@@ -66,6 +66,27 @@ func TestRoomToOpen(t *testing.T) {
 	}
 }
 
+// A store is not begun on a full disk either: what needs room waits for it (contract 3).
+func TestRoomToCreate(t *testing.T) {
+	d := &slowDisk{FS: vfs.NewCrashableMem()}
+	asked := 0
+	no(t, openStore(t, d, func(o *Options) {
+		o.AwaitRoom = func(needed int64) error {
+			if needed > 0 {
+				asked++
+				if names := listing(t, d); names != "LOCK 0" {
+					t.Errorf("it asks for room with %q in the directory", names)
+				}
+				d.free.Store(2 * needed)
+			}
+			return nil
+		}
+	}).Close())
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
+}
+
 // The store removes its ballast to make room before it calls AwaitRoom with missing bytes.
 func TestBallastMakesRoomToOpen(t *testing.T) {
 	const reserve = 1 << 20
