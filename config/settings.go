@@ -49,7 +49,7 @@ func upstreamSettings() []Setting {
 			Doc:   "how long after an unanswered attempt upstream may still apply it",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.LateWindow })},
 		{Name: "upstream.concurrency", Default: "16",
-			Doc:   "the most requests under way upstream, reads and writes together; fewer while upstream takes no more",
+			Doc:   "the most requests in flight upstream, reads and writes together; fewer while upstream takes no more",
 			codec: count(1, maxConcurrency, func(c *Config) *int { return &c.Upstream.Concurrency })},
 		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true, Live: true,
 			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",

@@ -112,7 +112,7 @@ func rows() []row {
 			func(s *scrape) float64 { _, budget := s.from.Cache.Size(); return float64(budget) }),
 		gauge("botwired_upstream_up", "0 while upstream is down, else 1.",
 			func(s *scrape) float64 { return oneIf(s.up) }),
-		gauge("botwired_upstream_concurrency", "Requests that may be under way upstream: fewer than upstream.concurrency while upstream does not take as many.",
+		gauge("botwired_upstream_concurrency", "Requests that may be in flight upstream: fewer than upstream.concurrency while upstream does not take as many.",
 			func(s *scrape) float64 { return float64(s.concurrency) }),
 		gauge("botwired_watch_caught_up", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.",
 			func(s *scrape) float64 { return s.watch(func(caughtUp bool, _ int) float64 { return oneIf(caughtUp) }) }),

@@ -62,7 +62,7 @@ func (d *distance) close() error {
 	return err
 }
 
-// finish lets the requests under way end, and takes no more.
+// finish lets the requests in flight end, and takes no more.
 func (d *distance) finish(ctx context.Context) error { return d.server.Shutdown(ctx) }
 
 // leave makes the service be gone for some time.
