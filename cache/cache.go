@@ -50,22 +50,22 @@ type Key struct {
 type Item struct {
 	// Body is the encoded answer; nil means that upstream has no such entry.
 	Body []byte
-	// Tag identifies the state that Body shows; empty for a listing and an absence. It is an array, so
-	// that all answers can share it as a slice.
+	// Tag is the entity tag of the state in Body; empty for a listing and for an absent entry. It is an
+	// array, so that all answers can share it as a slice.
 	Tag [1]string
 	// ConfirmedAt is when upstream was last known to hold this state. It is zero for a pending write,
 	// which stays right until the next change.
 	ConfirmedAt time.Time
 	// Doubt says why upstream's contrary answers do not count. DoubtedAt is when upstream gave the last
-	// one; zero if it gave none. The cache does not interpret them.
+	// such answer; zero if it gave none. The cache does not interpret the two.
 	DoubtedAt time.Time
 	Doubt     uint8
 	// Checked identifies the time span in which the answer stays valid until its key changes; 0 if
-	// there is none. The cache does not interpret it.
+	// there is none. The cache does not interpret Checked.
 	Checked int64
 	// Outdated says that upstream is known to hold another state. Such an answer is not stored.
 	Outdated bool
-	// Incomplete marks a listing that upstream could not show completely.
+	// Incomplete marks a listing that may lack keys.
 	Incomplete bool
 
 	key        Key
@@ -97,7 +97,7 @@ func New(memory int64) (*Cache, error) {
 	return &Cache{items: items, seed: maphash.MakeSeed()}, nil
 }
 
-// Close stops the cache's goroutines. Call no other method after it.
+// Close stops the cache's goroutines. Call no other method afterwards.
 func (c *Cache) Close() { c.items.Close() }
 
 // Generation returns the present generation of a key. Take it before reading the state that an answer
@@ -115,8 +115,8 @@ func (c *Cache) Changed(namespace, key string) {
 }
 
 // ChangedElsewhere advances the generations for a change upstream that is not in the journal. It
-// revokes no lease: the answer to a request in flight is still the one that its reader asked for. If it
-// were dropped, an entry that changes all the time could never be read.
+// revokes no lease: the answer to a request in flight is still the one that its reader asked for. If
+// the answer were dropped, an entry that changes all the time could never be read.
 func (c *Cache) ChangedElsewhere(namespace, key string) {
 	if key != "" {
 		c.slot(Key{Namespace: namespace, Key: key}).Add(1)
@@ -125,8 +125,8 @@ func (c *Cache) ChangedElsewhere(namespace, key string) {
 }
 
 // Get returns the answer stored under a key if it was made from the key's present state, or nil.
-// [Policy.Judge] says if it is still fresh. Get also returns the key's generation from before the
-// lookup. A caller that gets nil makes the answer, and passes both to [Cache.Put].
+// [Policy.Judge] judges its freshness. Get also returns the key's generation from before the lookup. A
+// caller that gets nil makes the answer, and passes both to [Cache.Put].
 func (c *Cache) Get(k Key) (*Item, Generation) {
 	hash, slot := c.hash(k)
 	present := slot.Load()
@@ -207,8 +207,8 @@ func (c *Cache) Lease(k Key) *Lease {
 	return l
 }
 
-// Revoked reports whether the key has changed since the lease was taken. Inside the
-// critical section that makes changes visible, the answer is exact.
+// Revoked reports whether the key has changed since the lease was taken. Inside the critical section
+// that makes changes visible, the result is exact.
 func (l *Lease) Revoked() bool { return l.Changes() > 0 }
 
 // Changes returns how often the key has changed since the lease was taken. The holder's own changes

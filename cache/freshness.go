@@ -11,9 +11,9 @@ const Forever = time.Duration(math.MaxInt64)
 // Policy says how long an answer may be used. All durations count from its confirmation.
 type Policy struct {
 	FreshFor             time.Duration // answer without asking upstream
-	StaleWhileRevalidate time.Duration // after that, answer while asking upstream
+	StaleWhileRevalidate time.Duration // after FreshFor, answer while asking upstream
 	StaleIfError         time.Duration // after FreshFor, answer if upstream cannot be asked
-	AbsentFor            time.Duration // like FreshFor, for an absence; StaleIfError applies after it
+	AbsentFor            time.Duration // like FreshFor, for an absent entry; StaleIfError applies after it
 }
 
 // Freshness is the judgement of an answer.
@@ -23,11 +23,11 @@ type Freshness uint8
 const (
 	Fresh     Freshness = iota // answer
 	Stale                      // answer, and ask upstream in the background
-	Fallback                   // ask upstream; answer only if it cannot be asked
+	Fallback                   // ask upstream; answer only if upstream cannot be asked
 	Worthless                  // ask upstream; never answer
 )
 
-// Lifetime returns how long an answer stays fresh. present is false for an absence.
+// Lifetime returns how long an answer stays fresh. present is false for an absent entry.
 func (p Policy) Lifetime(present bool) time.Duration {
 	if present {
 		return p.FreshFor

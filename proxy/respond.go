@@ -92,7 +92,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 	c.refuse(w, refusal)
 }
 
-// notAnswered says why upstream has to be asked, and why it cannot be.
+// notAnswered returns the detail of a 503: why only upstream can answer, and why it cannot be asked.
 func notAnswered(err error) string {
 	if _, ok := errors.AsType[memory.UnusedCopy](err); ok {
 		return "known here, but the request's Cache-Control excludes that answer, and " + err.Error()

@@ -80,8 +80,8 @@ func (s *Server) BeginStop() {
 // they prefer to see settled stays pending.
 func (s *Server) EndWaits() { s.tasks.EndWaits() }
 
-// Close ends the waits, and waits for the requests upstream in flight and for the remaining callers. After
-// it, nothing touches the journal or the cache. Later callers get a 503.
+// Close ends the waits, and waits for the requests upstream in flight and for the remaining callers.
+// After Close, nothing touches the journal or the cache. Later callers get a 503.
 func (s *Server) Close() { s.tasks.Close() }
 
 // Settled must be called for each write that upstream has confirmed.
@@ -90,7 +90,7 @@ func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 // Changed must be called for each change that the journal announces.
 func (s *Server) Changed(c journal.Change) { s.surface.Events.Changed(c) }
 
-// VersionSeen must be called for each version of an entry that the view shows: see
+// VersionSeen must be called for each version of an entry once the view has it: see
 // [memory.Memory.VersionSeen]. It also sends other hosts' versions to followers of the events.
 func (s *Server) VersionSeen(id journal.ID, own bool) {
 	s.memory.VersionSeen(id, own)

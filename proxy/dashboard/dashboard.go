@@ -111,8 +111,8 @@ func Opens(r *http.Request) bool {
 }
 
 // Leads reports whether to redirect a request to the page: a browser's request for the listener's bare
-// address. Upstream answers any other client's. A browser sends no Sec-Fetch-Mode over a connection that is
-// neither encrypted nor loopback's; then the Accept header decides.
+// address. Upstream answers that request of any other client. A browser sends no Sec-Fetch-Mode over a
+// connection that is neither encrypted nor loopback's; then the Accept header decides.
 func Leads(r *http.Request) bool {
 	if r.Method != http.MethodGet || r.URL.Path != "/" {
 		return false

@@ -12,8 +12,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Append appends the request's value to an entry's value, and answers like a PUT of the whole value. No
-// acknowledged append is lost, whoever else writes the entry (contract 5). Appends to one entry take turns.
+// Append appends the request's value to an entry's value, with separator in between, and answers like a
+// PUT of the whole value. No acknowledged append is lost, whoever else writes the entry (contract 5).
+// Appends to one entry take turns.
 func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Result, error) {
 	endTurn, err := m.turns.await(ctx, q.ID)
 	if err != nil {
@@ -31,8 +32,8 @@ func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Resu
 	})
 }
 
-// Update reads an entry and writes the value that next returns, unless somebody has written the entry
-// meanwhile. Then it tries again.
+// Update reads an entry and makes the write that next returns. If somebody has written the entry
+// meanwhile, it tries again.
 func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (r Result, err error) {
 	err = unlessOvertaken(ctx, func() error {
 		_, item, _, err := m.present(q.ID)

@@ -102,9 +102,9 @@ func (n *changeQueue) work(ctx context.Context) error {
 	}
 }
 
-// follow drops the local copy of an entry that is deleted in the view. Otherwise it fetches the entry if the
-// copy is outdated, or if there is none and the namespace is prefetched. It leaves a pending write to the
-// fence.
+// follow drops the local copy of an entry that is deleted in the view. Otherwise it fetches the entry
+// if the copy is outdated, or if there is none and the namespace is prefetched. It leaves a pending
+// write to the fence, and does nothing in a namespace with data loss.
 func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
 	if n.m.view.hasDataLoss(id.Namespace) {
 		return nil

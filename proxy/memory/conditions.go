@@ -65,7 +65,7 @@ func parseTags(lines []string) (list tagList, ok bool) {
 	}
 }
 
-// cutTag cuts the first entity tag off a list. Only a comma may follow it.
+// cutTag cuts the first entity tag off a list. Only a comma may follow the tag.
 func cutTag(list string) (tag entityTag, rest string, ok bool) {
 	list, tag.weak = strings.CutPrefix(list, "W/")
 	text, isQuoted := strings.CutPrefix(list, `"`)
@@ -81,8 +81,8 @@ func cutTag(list string) (tag entityTag, rest string, ok bool) {
 // notInTag reports whether an entity tag may not contain a character (RFC 9110, section 8.8.3).
 func notInTag(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// has reports whether the list names a state's tag. The strong comparison ignores weak tags (RFC 9110,
-// section 8.8.3.2).
+// has reports whether the list names a state's tag. Unless weak is set, the comparison is strong: it
+// ignores weak tags (RFC 9110, section 8.8.3.2).
 func (l *tagList) has(state string, weak bool) bool {
 	if l.any {
 		return true

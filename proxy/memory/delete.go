@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// remove journals a tombstone for an entry that exists, as far as is known (contract 11). assumed says that
-// nobody knows whether it exists.
+// remove journals a tombstone for an entry. It returns a 404 for an entry that is known to be absent
+// (contract 11). assumed says that nobody knows whether the entry exists.
 func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
 	looks := 0
@@ -63,9 +63,9 @@ func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w 
 // leavesNoTrace reports whether the journal records nothing of upstream's answer for an entry of this kind.
 func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == journal.Absent }
 
-// mayExist refuses a known absence with 404. If nothing is known, it asks upstream, within the patience left
-// since the DELETE began. Without an answer, an older absence or the listing decides. The generation must be
-// older than the lookup of the entry.
+// mayExist returns a 404 if the entry is known to be absent. If nothing is known, it asks upstream,
+// within the patience left since the DELETE began. Without an answer, an older 404 or the listing
+// decides. The generation must be older than the lookup of the entry.
 func (m *Memory) mayExist(
 	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
 ) (assumed bool, err error) {
@@ -100,8 +100,8 @@ func refusesCaller(err error) bool {
 	return answered && status != statusTooManyRequests
 }
 
-// mayBeListed decides by the namespace's listing while it is good enough to answer a LIST. A complete listing
-// proves an absence.
+// mayBeListed decides by the namespace's listing while it is good enough to answer a LIST. A complete
+// listing without the entry proves that the entry is absent.
 func (m *Memory) mayBeListed(id journal.ID) (assumed bool, err error) {
 	l, listed, ok, err := m.view.listed(id)
 	if err != nil {

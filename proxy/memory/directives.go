@@ -78,8 +78,9 @@ func (d Directives) narrow() bool {
 	return d.noCache || d.maxAge >= 0 || d.minFresh > 0 || d.maxStale >= 0 && d.maxStale < cache.Forever
 }
 
-// freshness judges an answer by the policy and the caller's directives, and returns its age. excluded says
-// that a directive makes it worthless. A pending write has no confirmation yet, and is always fresh.
+// freshness judges an answer by the policy and the caller's directives, and returns its age. excluded
+// says that a directive makes the answer worthless. A pending write has no confirmation yet, and is
+// always fresh.
 func (d Directives) freshness(
 	p cache.Policy, item *cache.Item, confirmedAt, now time.Time,
 ) (f cache.Freshness, age time.Duration, excluded bool) {

@@ -26,7 +26,7 @@ func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
 	return f, err
 }
 
-// lookUp does the same as findEntry for a write. It always reads the journal, and also returns the number of
+// lookUp finds what is known of an entry, and always reads the journal for that. seq is the number of
 // the pending write; 0 if there is none.
 func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err error) {
 	key := entryKey(id)
@@ -83,7 +83,7 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
 }
 
-// entry is a resource: an entry that had no pending write at that generation.
+// entry is a resource: an entry that had no pending write at generation.
 type entry struct {
 	m          *Memory
 	id         journal.ID
@@ -178,9 +178,9 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 	return seen, err
 }
 
-// checkList asks upstream for its list if a 404 is for an entry that upstream has confirmed: the list shows
-// whether the 404 is right. All readers that need the list share the request. checkList returns true if it
-// got the list.
+// checkList asks upstream for its list if a 404 is for an entry that upstream has confirmed: the list
+// tells whether the 404 is right. All readers that need the list share the request. checkList returns
+// true if it got the list.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil || !unproven { // guard 9.34
@@ -190,8 +190,8 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// acceptListed accepts a 404 once upstream's list is known. If the list shows the entry, upstream contradicts
-// itself, and the local state is the answer.
+// acceptListed accepts a 404 once upstream's list is known. If the list has the entry, upstream
+// contradicts itself, and the local state is the answer.
 func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil {
@@ -213,9 +213,9 @@ func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, erro
 	return e.known(state, generation), nil
 }
 
-// known answers with the local state, because upstream's answer did not count. The generation is from before
-// the lookup of the state. known waits until Ristretto has stored the earlier answer: otherwise it may keep
-// that one.
+// known answers with the local state, because upstream's answer did not count. The generation is from
+// before the lookup of the state. known waits until Ristretto has stored the earlier answer: otherwise
+// Ristretto may keep the earlier one.
 func (e *entry) known(state journal.State, generation cache.Generation) fetched {
 	item, _ := entryItem(e.id, state)
 	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Rejection)
@@ -256,9 +256,9 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 	return fetchedEntry(&item, false), nil
 }
 
-// isOutdated reports whether the view now shows a later version than upstream's answer. Such an answer is not
-// kept: other readers may already know that the entry is deleted, and a copy would take them back to before
-// the delete (contract 7).
+// isOutdated reports whether the view now has a later version than upstream's answer. Such an answer is
+// not kept: other readers may already know that the entry is deleted, and a copy would take them back
+// to before the delete (contract 7).
 func (e *entry) isOutdated(seen *journal.Observation) bool {
 	return seen != nil && micros(seen.UpdatedAt) < e.m.view.versionOf(e.id)
 }
@@ -281,9 +281,10 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 	return fetched{item: func(cache.Key) *cache.Item { return item }, overtaken: overtaken}
 }
 
-// rememberAbsence caches that upstream does not hold the entry, unless something newer is known here. The
-// journal keeps no absences, so it waits until the cache has stored this one. unchanged returns false if
-// something newer may have left no trace: on a nearly full disk a write may settle without a copy.
+// rememberAbsence caches that upstream does not hold the entry, unless something newer is known here.
+// The journal keeps no 404s, so rememberAbsence waits until the cache has stored this one. unchanged
+// returns false if something newer may have left no trace: on a nearly full disk a write may settle
+// without a copy.
 func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
 	absent := cache.Item{ConfirmedAt: time.Now()}
 	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old

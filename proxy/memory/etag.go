@@ -10,16 +10,17 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// An entity tag (RFC 9110, section 8.8.3) names the write that made an entry's state. A write of this journal
-// has its sequence number, which survives settling and restarts. Another has what upstream shows. So each
-// local write has its own tag, even if it puts the same value again.
+// An entity tag (RFC 9110, section 8.8.3) names the write that made an entry's state. The tag of this
+// journal's write has the sequence number, which survives settling and restarts. The tag of another
+// host's write has a checksum of the times and the value that upstream shows. So each local write has
+// its own tag, even if it puts the same value again.
 //
 // A new journal numbers from 1 again, and a recovered one may reuse the number of a lost write. So the tag
 // includes the value: a caller with an old tag can at worst meet the value that it has read.
 //
-// A tag may change without a write: when the copy that knows its write, or the journal, is gone from the
-// disk. Then the caller is refused and reads again. The times that upstream gives a settled write do not
-// change its tag: under one tag, updated_at may change from the daemon's to upstream's.
+// A tag may change without a write: when the disk no longer has the journal, or the copy that knows the
+// write. Then the caller is refused and reads again. The times that upstream gives a settled write do
+// not change its tag: under one tag, updated_at may change from the daemon's to upstream's.
 
 // tagSum is the number of bytes of the value's SHA-256 in a tag.
 const tagSum = 12

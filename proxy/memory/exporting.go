@@ -34,8 +34,8 @@ func (x *Export) Say(why string) {
 	}
 }
 
-// Entries calls write for each entry, with the answer to a GET of it. It calls wait before it waits for
-// entries.
+// Entries calls write for each entry, with the answer to a GET of the entry. It calls wait before it
+// waits for entries.
 func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cache.Item) error) error {
 	begin := func() error { return errors.Join(ctx.Err(), wait()) }
 	take := func(found exported) error {
@@ -62,7 +62,7 @@ func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cac
 	}
 }
 
-// exported is an entry on its way into the export. It has no body if it was deleted meanwhile.
+// exported is an entry on its way into the export. item has no body if the entry was deleted meanwhile.
 type exported struct {
 	item *cache.Item
 	err  error // the value could not be had
@@ -101,8 +101,9 @@ func (x *Export) list() error {
 	return nil
 }
 
-// lookUpEntry finds the known state of an entry. If that is neither fresh nor stale, it asks upstream. A copy
-// that the last listing has shown unchanged was confirmed by it.
+// lookUpEntry finds the known state of an entry. If the state is neither fresh nor stale, it asks
+// upstream. A copy that the last listing has shown unchanged counts as confirmed when that listing was
+// fetched.
 func (x *Export) lookUpEntry(k *journal.KnownKey, listedAt time.Time) (exported, error) {
 	id := journal.ID{Namespace: x.namespace, Key: k.Key}
 	generation := x.m.cache.Generation(entryKey(id))

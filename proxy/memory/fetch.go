@@ -56,9 +56,9 @@ func (f *fetches) patience(from resource) time.Duration {
 	return f.upstream.Patience(journal.ID{Namespace: key.Namespace, Key: key.Key})
 }
 
-// wait starts or joins a fetch and waits at most longest. It does not wait if the fetch has been in flight
-// that long: others have waited in vain. It waits even if the caller seems gone: a caller that has only
-// closed its sending side looks the same, and must be answered.
+// wait starts or joins a fetch and waits at most longest. It does not wait if the fetch has already
+// been in flight for longest: others have waited in vain. It waits even if the caller seems gone: a
+// caller that has only closed its sending side looks the same, and must be answered.
 func (f *fetches) wait(from resource, waitOutOutage bool, longest time.Duration) (fetched, error) {
 	at, underWay := f.began.Load(fetchName(from, waitOutOutage))
 	inVain := longest <= 0 || underWay && time.Since(at.(time.Time)) >= longest // guard 9.13
@@ -98,8 +98,8 @@ func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.R
 	})
 }
 
-// once asks upstream and accepts the answer. Nobody may join it any more after the answer: a later reader may
-// have seen a newer write, and must not get an older answer (contract 5).
+// once asks upstream and accepts the answer. Nobody may join the fetch after the answer: a later reader
+// may have seen a newer write, and must not get an older answer (contract 5).
 func (f *fetches) once(name string, from resource, waitOutOutage bool) (fetched, error) {
 	now := time.Now()
 	f.began.Store(name, now)

@@ -15,9 +15,9 @@ import (
 // importPause bounds a wait for room while the journal is full of other writes.
 const importPause = time.Second
 
-// Importer imports the entries of a file as writes. Each is a copy of an earlier state, and gives way to any
-// newer state, here and upstream. An entry that already has its value costs no write. So a repeated import
-// does only what is left.
+// Importer imports the entries of a file as writes. Each write is a copy of an earlier state, and gives
+// way to any newer state, here and upstream. An entry that already has its value costs no write. So a
+// repeated import does only what is left.
 //
 // To leave the journal and the quota to agents, an import bounds its pending writes.
 type Importer struct {
@@ -163,8 +163,8 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
 }
 
-// pendingWrite returns the state that an entry's pending write makes. It is as old as its caller says, but not
-// older than the copy that it follows or, if it is restored, is.
+// pendingWrite returns the state that an entry's pending write makes. The state is as old as the
+// write's caller says, but not older than the entry's copy, which the write follows or restores.
 func (run *importing) pendingWrite(id journal.ID) (presence, error) {
 	w, pending, err := run.m.journal.Newest(id)
 	if err == nil && !pending { // it has settled meanwhile

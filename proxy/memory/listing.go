@@ -53,8 +53,8 @@ type localListing struct {
 	items       []wire.Item // newest first; all, or as many as list's limit
 	complete    bool
 	confirmedAt time.Time
-	checked     int64 // see cache.Item
-	dataLoss    bool  // it has entries that upstream no longer shows
+	checked     int64 // see cache.Item.Checked
+	dataLoss    bool  // the listing has entries that upstream no longer lists
 }
 
 func (l *localListing) item(limit int) cache.Item {

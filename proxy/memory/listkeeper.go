@@ -23,8 +23,8 @@ const (
 	// repeatPace is the minimum time between two repeated listings. BotWire's documents allow 60 requests a
 	// minute: callers have at least half of them, however many namespaces are in use.
 	repeatPace = 2 * time.Second
-	// largeAgain is the interval between listings of a namespace that has more keys than upstream lists, or
-	// whose state upstream is shown by a view.
+	// largeAgain is the interval between listings of a namespace that has more keys than upstream
+	// lists, or whose keys a view has.
 	largeAgain = time.Hour
 	// usedAtMost bounds the namespaces that count as in use. A further one is not listed in the background
 	// until another falls out of use.

@@ -48,7 +48,7 @@ type Options struct {
 	Cache    *cache.Cache
 	Upstream Upstream
 	Flusher  Flusher
-	// Identity is the daemon's identity; nil if it never doubts it.
+	// Identity is the daemon's identity; nil for a daemon that never doubts its identity.
 	Identity Identity
 	// Policy returns how long a namespace's answers are good.
 	Policy func(namespace string) cache.Policy
@@ -58,11 +58,12 @@ type Options struct {
 	// Prefetch reports whether a namespace's values are fetched before anybody reads them. AssumeAbsent
 	// reports whether an unknown entry is answered 404 while upstream cannot be asked. nil means none.
 	Prefetch, AssumeAbsent func(namespace string) bool
-	// View shows upstream's state of all entries; nil if upstream does not report changes. While it has
-	// caught up, no answer gets old (see upstreamview.go).
+	// View has upstream's state of all entries; nil if upstream does not report changes. While the view
+	// has caught up, no answer gets old (see upstreamview.go).
 	View View
-	// Exact says that WriteThrough carries out a conditional write only over the state that it is based on,
-	// so its condition holds across all hosts, and that upstream keeps the writes' own times.
+	// Exact says that WriteThrough carries out a conditional write only over the state that the write
+	// is based on, so the condition holds across all hosts, and that upstream keeps the writes' own
+	// times.
 	Exact bool
 	// Traces keeps the traces of writes until they are sent; nil without tracing.
 	Traces *trace.Writes
@@ -112,21 +113,21 @@ func (m *Memory) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Settled must be called for each write that upstream has confirmed. After a delete, upstream need not be
-// asked about the absence (contract 9).
+// Settled must be called for each write that upstream has confirmed. After a delete, upstream need not
+// be asked whether the entry is absent (contract 9).
 func (m *Memory) Settled(w journal.Write) {
 	if w.Op != journal.Delete || !m.tasks.Start() {
 		return
 	}
 	defer m.tasks.Done()
-	// An absence that cannot be looked up is not remembered: the next read asks upstream. Nothing newer can
-	// have settled, because the flusher sends the entry's next write only after this.
+	// If the entry cannot be looked up, its 404 is not remembered: the next read asks upstream. Nothing
+	// newer can have settled, because the flusher sends the entry's next write only after this.
 	_, _ = m.rememberAbsence(w.ID, func() bool { return true })
 }
 
-// VersionSeen must be called for each version of an entry, once the view shows it; own marks this host's
-// writes. When it returns, older answers are dropped, and a reader sees that version. It is quick, and never
-// calls the view, because the caller may hold the view's lock.
+// VersionSeen must be called for each version of an entry, once the view has it; own marks this host's
+// writes. When it returns, older answers are dropped, and a reader sees that version. It is quick, and
+// never calls the view, because the caller may hold the view's lock.
 func (m *Memory) VersionSeen(id journal.ID, own bool) {
 	m.cache.ChangedElsewhere(id.Namespace, id.Key)
 	if !own {
@@ -143,7 +144,8 @@ func (m *Memory) Doubts() identity.State { return m.identity.State() }
 // Use records that a caller uses a namespace.
 func (m *Memory) Use(namespace string) { m.lister.note(namespace) }
 
-// Ask calls ask with a context that ends when a reader of the entry would stop waiting for upstream.
+// Ask calls ask with a context that ends when a reader of the entry would stop waiting for upstream. If
+// ask fails because of that, Ask returns the error of Upstream.TooLong.
 func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Context) error) error {
 	ctx, cancel := m.tasks.Patience(caller, m.upstream.Patience(id))
 	defer cancel()
@@ -157,7 +159,8 @@ func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Con
 // ErrWaits refuses a request that must be answered at once but has to wait for upstream.
 var ErrWaits = errors.New("the request has to wait for upstream")
 
-// Do carries out a request. It returns both a result and an error for a GET whose condition does not hold.
+// Do carries out a request. It returns both a result and an error for a GET whose If-Match does not
+// hold.
 func (m *Memory) Do(ctx context.Context, q *Request) (Result, error) {
 	switch q.Verb {
 	case GetEntry:

@@ -36,8 +36,9 @@ func list(from lister, timed bool, namespace string, limit int, unchanged func()
 	}
 }
 
-// listNewest does the same as list, but reads only the newest rows, because there may be many. cut says that
-// it left rows out. The listing may then be too short, because pending writes may hide some rows.
+// listNewest lists like list, but reads only the newest rows, up to most, because there may be many.
+// cut says that it left rows out. The listing may then be too short, because pending writes may hide
+// some rows.
 func listNewest(from lister, timed bool, namespace string, limit, most int, unchanged func() bool) (l *localListing, cut bool, err error) {
 	settled, ok, err := from.Listing(namespace, most)
 	if err != nil || !ok { // guard 9.3
@@ -52,7 +53,7 @@ func listNewest(from lister, timed bool, namespace string, limit, most int, unch
 			return nil, false, err
 		}
 		// guard 10.11
-		if pending.lacks(limit) { // too many of its puts have settled and were deleted meanwhile
+		if pending.lacks(limit) { // too many of the overlay's puts have settled and were deleted meanwhile
 			return listNewest(from, timed, namespace, limit, most, unchanged)
 		}
 	}
@@ -210,7 +211,7 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 		switch p := written[row.Key]; {
 		case p != nil:
 			p.UpdatedAt = max(p.UpdatedAt, row.UpdatedAt)
-		case past.isPut: // its put was dropped, and the row is even older
+		case past.isPut: // the key's put was dropped, and the row is even older
 			floor = max(floor, row.UpdatedAt)
 		case known && past.seq == 0: // guard 10.1
 			lines = append(lines, line{row.Origin.Seq, row})
@@ -226,8 +227,8 @@ func (o *overlay) over(rows []journal.Row, limit int) []wire.Item {
 	return newestFirst(lines, limit)
 }
 
-// overTimed does the same as over for an upstream that orders versions by the times of the writes: a pending
-// write has the time, and so the place, that it will have upstream.
+// overTimed lays the pending writes over settled rows, for an upstream that orders versions by the
+// times of the writes: a pending write has the time, and so the place, that it will have upstream.
 func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
 	lines := make([]line, 0, len(o.recent)+len(rows))
 	for _, row := range rows {
@@ -241,7 +242,8 @@ func (o *overlay) overTimed(rows []journal.Row, limit int) []wire.Item {
 	return newestFirst(lines, limit)
 }
 
-// line is a line of a listing. seq is the number of its write; 0 for another writer's.
+// line is a line of a listing. seq is the number of this journal's write; 0 for another writer's, and
+// where times alone decide.
 type line struct {
 	seq uint64
 	journal.Row

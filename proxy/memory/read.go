@@ -68,8 +68,9 @@ func (f found) answer() Result {
 	return r
 }
 
-// askUpstream answers a read without a fresh local answer. A stale answer is returned at once, and upstream
-// is asked in the background. Otherwise upstream's answer is returned, or else an old one.
+// askUpstream answers a read without a fresh local answer. A stale answer is returned at once, and
+// upstream is asked in the background. Otherwise upstream's answer is returned, or else an old one, or
+// a 404 where the settings assume it.
 func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, error) {
 	r := found.answer()
 	switch {
@@ -129,7 +130,8 @@ func (f found) askedBecause() Source {
 	return FromExpired
 }
 
-// isNoAnswer reports whether err means that upstream did not answer, rather than that this daemon failed.
+// isNoAnswer reports whether err means that upstream gave no usable answer, or that the daemon is
+// stopping, rather than that the daemon failed.
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {

@@ -23,7 +23,8 @@ const (
 	lookAgainEvery = 2 * time.Second
 )
 
-// Restorer gives back to upstream the entries that it has lost, for as long as a person wants it.
+// Restorer gives back to upstream the entries that upstream has lost, for as long as a person wants
+// this.
 type Restorer struct {
 	m      *Memory
 	logger *slog.Logger
@@ -57,7 +58,8 @@ func (r *Restorer) Resume() {
 	}
 }
 
-// lookAgain requests the list of a namespace with data loss, because upstream has shown one of its entries.
+// lookAgain requests the list of a namespace with data loss, because upstream has answered with one of
+// the namespace's entries.
 func (r *Restorer) lookAgain(namespace string) {
 	if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect {
 		return
@@ -105,8 +107,8 @@ func (r *Restorer) Begin(namespace string) *Restoration {
 	return now
 }
 
-// End stops the restoration of a namespace, if there is one, and waits for it. Writes that it has journaled
-// still go upstream.
+// End stops the restoration of a namespace, if there is one, and waits until it is over. Writes that it
+// has journaled still go upstream.
 func (r *Restorer) End(namespace string) error {
 	r.mu.Lock()
 	now := r.running[namespace]
@@ -192,8 +194,8 @@ func untilAnswered(ctx context.Context, ask func() error) error {
 }
 
 // lacking returns some entries with a local copy that upstream lacks, or holds in an older version if
-// versions can be compared by time. If the list may lack keys, it asks upstream for each of them, once. It
-// leaves out the entries in done.
+// versions can be compared by time. If the list may lack keys, it asks upstream for each such entry,
+// once. It leaves out the entries in done.
 func (r *Restorer) lacking(ctx context.Context, namespace string, rows []journal.Row, complete bool, done map[string]bool) (ids []journal.ID, err error) {
 	held := make(map[string]float64, len(rows))
 	for _, row := range rows {

@@ -40,7 +40,8 @@ type Request struct {
 	Waits bool
 	Wait  time.Duration
 	Trace trace.Context // the caller's trace, or that of the span started for it
-	// AtOnce refuses a request that would have to wait for upstream with [ErrWaits], before anything is done.
+	// AtOnce refuses, with [ErrWaits] and before anything is done, a GET without a fresh answer here,
+	// and a write that upstream carries out first.
 	AtOnce bool
 	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait.
 	// Release, if not nil, is called once the value's room is no longer needed, at the latest before that
@@ -121,9 +122,9 @@ type Result struct {
 	id      journal.ID
 	op      journal.Op
 	value   string
-	seq     uint64 // 0 if the journal had no room for it
+	seq     uint64 // 0 if the journal had no room for the write
 	state   string // pending, settled, superseded or dead
-	awaited bool   // the caller has waited for upstream
+	awaited bool   // the caller asked to wait for upstream
 	through bool   // upstream carried the write out before it was journaled
 	assumed bool   // a DELETE of an entry that may not have existed
 	tagged  bool
@@ -190,7 +191,7 @@ func (r *Result) Body(room []byte) []byte {
 // SetBody replaces the body. It drops the ETag, because the new body names the state itself.
 func (r *Result) SetBody(body []byte) { r.body, r.tagged = body, false }
 
-// How says how a read was answered, or what became of a write.
+// How returns how a read was answered, or what became of a write.
 func (r *Result) How() string {
 	switch {
 	case !r.Read:
@@ -220,7 +221,7 @@ type Outcome uint8
 // The outcomes. From WasRefused on, the request has failed.
 const (
 	WasAcknowledged  = Outcome(Sources) + iota // the write is durable here
-	WasAwaited                                 // the write is durable here, and the caller has waited for upstream
+	WasAwaited                                 // the write is durable here, and the caller asked to wait for upstream
 	WasThrough                                 // upstream has carried the write out
 	WasRefused                                 // refused here or by upstream
 	WasFull                                    // the disk or the journal has no room

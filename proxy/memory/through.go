@@ -12,8 +12,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// throughWrites holds the write-throughs in flight. Upstream's answers may or may not show such a write. So a
-// reader waits until it is over, and sees no value that vanishes again (contract 7).
+// throughWrites holds the write-throughs in flight. Upstream's answers may or may not show such a
+// write. So a reader waits until the write-through is over, and sees no value that vanishes again
+// (contract 7).
 type throughWrites struct {
 	mu     sync.Mutex // guards writes
 	writes map[*throughWrite]struct{}
@@ -59,7 +60,7 @@ type throughWrite struct {
 	m     *Memory
 	write journal.NewWrite
 	c     Conditions
-	lease *cache.Lease // taken when it was the entry's turn
+	lease *cache.Lease // taken in the entry's turn
 	over  chan struct{}
 }
 
@@ -178,8 +179,8 @@ func (p *throughWrite) absent() error {
 }
 
 // carriesThrough reports whether upstream carries a write out before it is acknowledged: because of the
-// namespace's settings, or because its caller waits for a condition to hold there. applied is that wait;
-// negative if there is none.
+// namespace's settings, or because its caller waits for a condition to hold upstream. applied is that
+// wait; negative if there is none.
 func (m *Memory) carriesThrough(namespace string, q *Request, wanted Conditions) (applied time.Duration, through bool) {
 	if m.writesThrough(namespace) {
 		return -1, true

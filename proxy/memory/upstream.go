@@ -8,19 +8,19 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Upstream answers reads of unknown state. An error with a method RetryAfter() time.Duration means that
-// upstream cannot be asked now. If it also has a method Answer() (status int, body []byte), upstream has
-// answered with that, and a caller without a local answer gets it. With waitOutOutage, a call waits until a
-// short outage is over.
+// Upstream answers reads of entries and listings that are not known here. An error with a method
+// RetryAfter() time.Duration means that upstream could not be asked, or gave no usable answer. If the
+// error also has a method Answer() (status int, body []byte), Answer returns upstream's own answer, for
+// a caller without a local one. With waitOutOutage, a call waits until a short outage is over.
 type Upstream interface {
 	// Get returns nil without an error if upstream does not hold the entry.
 	Get(ctx context.Context, id journal.ID, waitOutOutage bool) (*journal.Observation, error)
 	// List returns all keys that upstream can list. complete says that upstream has no more.
 	List(ctx context.Context, namespace string, waitOutOutage bool) (rows []journal.Row, complete bool, err error)
-	// Patience returns how long a caller without another answer waits for upstream's answer about an entry
-	// or, without a key, a listing. The request goes on.
+	// Patience returns how long a caller without another answer waits for upstream's answer about an
+	// entry or, without a key, a listing. The request goes on after that.
 	Patience(id journal.ID) time.Duration
-	// TooLong returns the error for a caller that has waited that long.
+	// TooLong returns the error for a caller that has waited as long as Patience has returned.
 	TooLong() error
 }
 
@@ -37,7 +37,7 @@ type Flusher interface {
 	// Waits returns why none of a namespace's writes is sent now, and until when; a zero time is unknown. why
 	// is empty if they wait only for their linger.
 	Waits(namespace string) (why string, until time.Time)
-	// EntryWaits does the same as Waits for an entry.
+	// EntryWaits returns why an entry's pending write is not sent now, and until when: see Waits.
 	EntryWaits(id journal.ID) (why string, until time.Time)
 	// TryNow ends the timed waits of a namespace, or with "" of all.
 	TryNow(namespace string)
@@ -74,24 +74,25 @@ func (undoubted) Epoch() uint64 { return 0 }
 
 func (undoubted) State() identity.State { return identity.State{Start: identity.Same} }
 
-// View shows what upstream holds of all entries, in memory and without their values. A watch keeps it up to
-// date, and this daemon's own confirmed writes come ahead of the watch. Its methods may be called
-// concurrently, and never wait.
+// View has upstream's last versions of all entries, in memory and without their values. A watch keeps
+// the view up to date, and this daemon's own confirmed writes come ahead of the watch. Its methods may
+// be called concurrently, and never wait.
 //
-// Its owner must call [Memory.VersionSeen] for each version once the view shows it, best in the same critical
-// section. Then nobody sees the version before the cache has dropped the older state (contract 7).
+// Its owner must call [Memory.VersionSeen] for each version once the view has it, best in the same
+// critical section. Then nobody sees the version before the cache has dropped the older state (contract
+// 7).
 //
 // Upstream lists from the view's versions, so no listing is newer than the view.
 type View interface {
 	// CaughtUp returns asOf, the last time up to which the view has missed nothing, and since, when its
-	// current span without a gap began. ok says that the span goes on. Then a change upstream shows here
+	// current span without a gap began. ok says that the span goes on. Then the view has a change
 	// within milliseconds, and at the latest at the next check of the watch. The engine's OnChange has
 	// reported all that upstream held at since, and all later changes.
 	CaughtUp() (asOf, since time.Time, ok bool)
-	// Entry returns what upstream holds of an entry as a row of a listing. Its Origin has At, and Seq if this
-	// host wrote the version. If upstream holds a delete's tombstone, present is false and the row has its
-	// UpdatedAt; without a tombstone that is 0. known is false until the view has been read once. It stays
-	// true when the watch breaks.
+	// Entry returns what upstream holds of an entry as a row of a listing. The row's Origin has At, and
+	// Seq if this host wrote the version. If upstream holds a delete's tombstone, present is false and
+	// the row has the tombstone's UpdatedAt; without a tombstone, UpdatedAt is 0. known is false until
+	// the view has been read once, and stays true when the watch breaks.
 	Entry(id journal.ID) (row journal.Row, present, known bool)
 	// Newest returns up to most rows of a namespace, newest first, and how many there are. For known see
 	// Entry.

@@ -9,24 +9,25 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// While a view of upstream has caught up, no answer gets old: an answer holds until the view shows another
-// version. Two rules make sure that no answer counts as fresh after that.
+// While a view of upstream has caught up, no answer gets old: an answer holds until the view has
+// another version. Two rules make sure that no answer counts as fresh after that.
 //
-// A reader makes an answer in this order: take the generation of its key, look up the local state, ask the
-// view whether it has caught up, look at the entry's version in the view, put the answer into the cache under
-// that generation. The view's owner does the opposite: it shows the version, and then advances the generation
-// with [Memory.VersionSeen]. If the reader looks at the view after the version is shown, the answer is made
-// from that version or is outdated. If it looks before, its generation is old as soon as VersionSeen returns.
-// The cache returns no answer of an old generation.
+// A reader makes an answer in this order: take the generation of its key, look up the local state, ask
+// the view whether it has caught up, look at the entry's version in the view, put the answer into the
+// cache under that generation. The view's owner does the opposite: it puts the version into the view,
+// and then advances the generation with [Memory.VersionSeen]. If the reader looks at the view after the
+// version came in, the answer is made from that version or is outdated. If the reader looks before, its
+// generation is old as soon as VersionSeen returns. The cache returns no answer of an old generation.
 //
-// An answer records when the view's span began. If the view breaks, the versions that it misses advance no
-// generation, and the answer gets old from then on. When the view has caught up again, it has reported all of
-// them, and its span begins at another time: an earlier answer is compared again.
+// An answer records when the view's span began. If the view breaks, the versions that it misses advance
+// no generation, and the answer gets old from then on. When the view has caught up again, it has
+// reported all these versions, and its span begins at another time: an earlier answer is compared
+// again.
 //
-// A local state may be newer than the view's, because it was read upstream ahead of the watch. If the view
-// does not even have a tombstone to compare it with, its own time counts. A listing is never newer: see
-// [View]. The view says since when it is complete, and may show more. So a listing younger than that does not
-// replace it while it is broken.
+// A local state may be newer than the view's, because it was read upstream ahead of the watch. If the
+// view does not even have a tombstone to compare the state with, the time when the state was confirmed
+// decides. A listing is never newer: see [View]. The view has at least all that upstream held at asOf,
+// and maybe more. So a listing from after asOf does not replace the view while the watch is broken.
 
 // upstreamView compares the local state with the known state of upstream.
 type upstreamView struct {
@@ -38,8 +39,8 @@ type upstreamView struct {
 type viewed struct {
 	item     *cache.Item // nil if there is no answer
 	mayExist bool        // nothing is known except that upstream may hold the entry
-	present  bool        // a caught-up view shows a value upstream that is not here
-	deleted  bool        // the item is an absence later than a local copy: see dropDeleted
+	present  bool        // a caught-up view has a version whose value is not here
+	deleted  bool        // the entry was deleted upstream after the local copy: see dropDeleted
 }
 
 // merge compares a state and the cached answer with upstream's version in the view, and returns the newest.
@@ -89,10 +90,10 @@ func outdated(made cache.Item) viewed {
 	return viewed{item: &made}
 }
 
-// dropDeleted drops an entry's copy if the view shows that the entry was deleted later. A caller that answers
-// "not found" must drop the copy first. Otherwise the copy could take a reader back to before the delete:
-// after a restart, or when the view shows a value while upstream cannot be asked (contract 7). The caller
-// then looks again, because the entry may have changed.
+// dropDeleted drops an entry's copy if, by the view, the entry was deleted later. A caller that answers
+// "not found" must drop the copy first. Otherwise the copy could take a reader back to before the
+// delete: after a restart, or when the view has a new value while upstream cannot be asked (contract
+// 7). The caller then looks again, because the entry may have changed.
 func (m *Memory) dropDeleted(id journal.ID) error {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
@@ -144,8 +145,8 @@ func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.
 	return f.freshness == cache.Fresh && f.item.Body == nil
 }
 
-// shows reports whether a caught-up view shows an entry's value, or the tombstone of its delete. With a
-// tombstone, upstream's 404 need not be checked against its list.
+// shows reports whether a caught-up view has a version of an entry with a value, or the tombstone of
+// its delete. With a tombstone, upstream's 404 need not be checked against its list.
 func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	if c.upstream == nil {
 		return false, false
@@ -155,7 +156,8 @@ func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
 	return caughtUp && known && present, caughtUp && known && !present && row.UpdatedAt != 0
 }
 
-// listed does the same as [journal.Listings.Shows], but answers from the view once that was read.
+// listed returns a namespace's listing without its rows, and reports whether the listing has an entry:
+// by the view once that was read, and otherwise by the journal. ok is false if there is no listing.
 func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool, err error) {
 	if l, listed, ok, err = c.journal.Listings.Shows(id); err != nil || c.upstream == nil || c.hasDataLoss(id.Namespace) {
 		return l, listed, ok, err

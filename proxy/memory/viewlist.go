@@ -10,9 +10,9 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// viewLister makes listings from the view and the journal's pending writes. The view shows this host's
-// confirmed writes before they settle. So a write is pending, or in the view, or both, and [list]'s order of
-// reading works as for the journal's rows.
+// viewLister makes listings from the view and the journal's pending writes. The view has this host's
+// confirmed writes before they settle. So a write is pending, or in the view, or both, and [list]'s
+// order of reading works as for the journal's rows.
 type viewLister struct {
 	*journal.Journal
 	c *upstreamView
@@ -20,7 +20,8 @@ type viewLister struct {
 	checked int64
 }
 
-// Listing does the same as the journal's Listing, with the view's rows, newest first.
+// Listing returns a namespace's listing with the view's rows, newest first. Until the view has been
+// read, and in a namespace with data loss, it returns the journal's listing.
 func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok bool, err error) {
 	v.checked = 0
 	asOf, since, caughtUp := v.c.upstream.CaughtUp()
@@ -30,7 +31,7 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	}
 	if caughtUp {
 		v.checked = since.UnixNano()
-	} else { // the view includes any listing made since
+	} else { // the view includes any later listing
 		head, _, err := v.c.journal.Listings.Head(namespace)
 		if err != nil {
 			return journal.Listing{}, false, err
@@ -40,8 +41,8 @@ func (v *viewLister) Listing(namespace string, most int) (l journal.Listing, ok 
 	return journal.Listing{Rows: rows, FetchedAt: asOf, Complete: true, Cut: total > len(rows)}, true, nil
 }
 
-// known does the same as [journal.Keys.Known] with the versions in a caught-up view. ok is false if the view
-// has not caught up.
+// known returns what [Memory.Known] does, from the pending writes and a caught-up view. ok is false if
+// the view has not caught up, or the namespace has data loss.
 func (c *upstreamView) known(namespace, prefix, after string, most int) (found []journal.Known, ok bool, err error) {
 	if c.upstream == nil {
 		return nil, false, nil
@@ -77,9 +78,10 @@ func (c *upstreamView) known(namespace, prefix, after string, most int) (found [
 	return found[:min(most, len(found))], true, nil
 }
 
-// mayWait reports whether the journal's listing of a namespace may get old: the view answers readers, and the
-// listing only serves a restart while upstream cannot be asked. It must be younger than the view's span and,
-// for prefetching, than the last change that the full change queue dropped.
+// mayWait reports whether the journal's listing of a namespace may get old: the view answers readers,
+// and the listing only serves a restart while upstream cannot be asked. The listing must be from within
+// the view's span and, for prefetching, younger than the last change that the full change queue
+// dropped.
 func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 	if l.m.view.upstream == nil {
 		return false
@@ -89,8 +91,9 @@ func (l *listKeeper) mayWait(namespace string, head journal.Listing) bool {
 	return caughtUp && !head.FetchedAt.Before(since) && (!l.prefetches(namespace) || head.FetchedAt.After(missed))
 }
 
-// Known returns the known entries of a namespace in the order of their keys: from a caught-up view, else from
-// the journal. complete says that upstream has no other keys.
+// Known returns known entries of a namespace in key order: at most most of the entries whose keys
+// follow after and begin with prefix. It asks a caught-up view, or else the journal. complete says that
+// upstream has no keys in the namespace beyond the known ones.
 func (m *Memory) Known(namespace, prefix, after string, most int) (found []journal.Known, complete bool, err error) {
 	found, ok, err := m.view.known(namespace, prefix, after, most)
 	if err != nil || ok {

@@ -38,7 +38,7 @@ func newCallers() *Callers {
 	return c
 }
 
-// Note counts a request that came at that time.
+// Note counts a request with the User-Agent agent that came at a time.
 func (c *Callers) Note(agent []byte, at time.Time) {
 	agent = agent[:min(agentLength, len(agent))]
 	found := (*c.known.Load())[string(agent)]

@@ -61,8 +61,8 @@ const (
 	retryTime = 10 * time.Minute
 )
 
-// retryAll retries all refused dead letters, or those of a namespace. It takes the oldest first, so that an
-// entry's newest one wins. It leaves out the dead letters that arrive meanwhile.
+// retryAll retries all refused dead letters, or those of a namespace. It takes the oldest first, so
+// that an entry's newest dead letter wins. It leaves out the dead letters that arrive meanwhile.
 func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	p := Require(r, http.MethodPost, "namespace")
 	namespace := p.namespace()

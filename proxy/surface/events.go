@@ -135,7 +135,7 @@ func (e *event) document() any {
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
-// The reasons of a reset, for people.
+// The reasons for a reset, for people.
 const (
 	resetRestarted = "another process of the daemon sent the events until then"
 	resetGone      = "the events after that are not kept any more"

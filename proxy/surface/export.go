@@ -12,8 +12,8 @@ import (
 
 const linesType = "application/jsonl"
 
-// export streams a line for each entry of a namespace. The last line has the counts, and says whether the
-// export is complete: without it, the reader knows that the answer was cut off.
+// export streams a line for each entry of a namespace. The last line has the counts, and says whether
+// the export is complete. Without that line, the reader knows that the answer was cut off.
 func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.givenNamespace()
 	if p.Err != nil {

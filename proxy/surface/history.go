@@ -155,9 +155,9 @@ func microseconds(d *metrics.Distribution, q float64) *float64 {
 func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
 
 // timeSaved estimates, in seconds, how much longer agents would have waited without botwired. Each read
-// answered here saves a median read upstream. Each acknowledged write that did not wait saves a median write
-// upstream. If only reads or only writes were measured upstream, their median stands for both; nil if neither
-// was.
+// answered here saves a median read upstream. Each acknowledged write that did not wait saves a median
+// write upstream. If only reads or only writes were measured upstream, their median stands for both.
+// timeSaved returns nil if neither was measured.
 func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 	h.mu.Lock()
 	t := h.medians

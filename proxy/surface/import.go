@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// importTime bounds about how long one import request waits and works: a caller sends the remaining lines in
-// further requests. So it soon learns that its import waits.
+// importTime is about how long one import request may wait and work: a caller sends the remaining lines
+// in further requests. So the caller soon learns that its import waits.
 const importTime = 10 * time.Second
 
 // takeImport answers 200 when all lines are done. An invalid line refuses the whole request, and nothing of

@@ -70,8 +70,8 @@ func cut(text string) string {
 	return strings.Clone(text[:most])
 }
 
-// BeginHTTP does the same as Begin for a request from net/http. It also returns nil for a request that is
-// neither for the memory API nor an append or an undo.
+// BeginHTTP returns an observation of a request from net/http. It returns nil if nobody reads the
+// monitor, and for a request that is neither for the memory API nor an append or an undo.
 func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
 	if !m.feed.Wanted() {
 		return nil

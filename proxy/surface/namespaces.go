@@ -34,7 +34,7 @@ func (s *Surface) namespaces(st journal.Stats) []api.NamespaceStatus {
 	return sorted
 }
 
-// namespacesByName does the same as namespaces for the wanted ones, by name.
+// namespacesByName describes, by name, the namespaces of [Surface.namespaces] that are wanted.
 func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) map[string]*api.NamespaceStatus {
 	docs := make(map[string]*api.NamespaceStatus)
 	of := func(name string) *api.NamespaceStatus {

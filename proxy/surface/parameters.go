@@ -23,7 +23,8 @@ const anyParameters = "*"
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
 	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
 
-// Require returns the parameters of a request. It refuses other methods and unknown parameters.
+// Require returns the parameters of a request. It refuses other methods, and unknown or repeated
+// parameters: see Err.
 func Require(r *http.Request, method string, parameters ...string) *Parameters {
 	p := &Parameters{values: r.URL.Query()}
 	if p.Err = requireMethod(r, method); p.Err == nil {
@@ -146,8 +147,8 @@ func (p *Parameters) truth(name string) bool {
 	return value
 }
 
-// duration returns a parameter such as 30s, or a number of seconds. named writes most for the refusal of a
-// longer one.
+// duration returns a parameter such as 30s, or a number of seconds. named is the text of most for the
+// refusal of a longer duration.
 func (p *Parameters) duration(name string, byDefault, most time.Duration, named string) time.Duration {
 	text := p.Text(name)
 	if text == "" {
@@ -178,8 +179,8 @@ func (p *Parameters) number(name string, byDefault, least, most int) int {
 	return n
 }
 
-// Number returns the number of a write or a revision; 0 if not given. refusal is the format of the refusal of
-// any other text.
+// Number returns the number of a write or a revision; 0 if not given. refusal is the format of the
+// error for any other text.
 func (p *Parameters) Number(name, refusal string) uint64 {
 	text := p.Text(name)
 	n, err := strconv.ParseUint(text, 10, 64)

@@ -15,8 +15,8 @@ import (
 
 func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
-// restore gives back to upstream what it has lost of a namespace. It answers when that is over, or with the
-// progress when its time is up. For all namespaces, it answers at once.
+// restore gives back to upstream what upstream has lost of a namespace. It answers when the restoration
+// is over, or with the progress when its time is up. For all namespaces, it answers at once.
 func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.isAboutAll() {
 		return s.restoreAll(w, p)
@@ -93,8 +93,9 @@ func (s *Surface) forgetEntry(w http.ResponseWriter, id journal.ID) error {
 	return writeDocument(w, http.StatusOK, api.ForgottenEntry{Namespace: id.Namespace, Key: id.Key, Forgotten: forgotten})
 }
 
-// forget accepts upstream's state of a namespace: entries that it lacks, or shows in an older state, are no
-// longer known here. For all namespaces, botwired goes on with an upstream that has lost writes.
+// forget accepts upstream's state of a namespace: entries that upstream lacks, or lists with an older
+// time, are no longer known here. For all namespaces, botwired goes on with an upstream that has lost
+// writes.
 func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.values.Has("key") {
 		id := p.Entry()
@@ -128,12 +129,13 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	return writeDocument(w, http.StatusOK, api.Forgotten{Namespace: namespace, Forgotten: forgotten, UpstreamHolds: len(held)})
 }
 
-// Loss is implemented by an engine that notices when upstream has lost confirmed writes. It then asks
-// upstream for nothing until a person decides. Its methods may be called concurrently.
+// Loss is implemented by an engine that notices when upstream has lost confirmed writes. The engine
+// then asks upstream for nothing until a person decides. Its methods may be called concurrently.
 type Loss interface {
 	// Lost returns why upstream is not trusted; empty if it is.
 	Lost() string
-	// Accept makes the engine go on with upstream's current state. That is durable when Accept returns.
+	// Accept makes the engine go on with upstream's current state. The decision is durable when Accept
+	// returns.
 	Accept() error
 }
 
@@ -177,7 +179,8 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// goOn lets upstream be asked again, and sends the writes that waited for that.
+// goOn accepts upstream's current state, so that upstream is asked again, and sends the writes that
+// waited for that.
 func (s *Surface) goOn() error {
 	err := s.opts.Loss.Accept()
 	if err == nil {

@@ -23,8 +23,8 @@ type Revision struct {
 	Deleted   bool    // a delete made this state
 	Value     string  // empty for a delete
 	CreatedAt float64 // Unix seconds: the first put, or the first after a delete
-	WrittenAt float64 // Unix seconds: when its writer wrote it
-	Host      string  // its writer's host; "" if unknown
+	WrittenAt float64 // Unix seconds: when the writer wrote the state
+	Host      string  // the name of the writer's host; "" if unknown
 	Seq       uint64  // the write's number at its host; 0 if it has none
 }
 
@@ -34,7 +34,7 @@ type Revisions interface {
 	// never held the entry, or no longer knows of it. An error has a method RetryAfter() time.Duration if
 	// upstream cannot be asked now.
 	Revisions(ctx context.Context, id journal.ID) ([]Revision, error)
-	// Host returns this daemon's name among the writers.
+	// Host returns the name under which this daemon writes: see [Revision.Host].
 	Host() string
 }
 
@@ -130,9 +130,10 @@ func (s *Surface) pendingState(w *journal.Write) api.Revision {
 
 var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
-// Undo writes an earlier state of an entry again: that of a revision, or with 0 the one before the newest. It
-// is a write like any other: durable before it is acknowledged, and for all hosts later than the state that
-// it undoes. It fails if somebody has written the entry since the caller looked at its states.
+// Undo writes an earlier state of an entry again: the state of revision to, or with 0 the state before
+// the newest. It is a write like any other: durable before it is acknowledged, and for all hosts later
+// than the state that it undoes. It fails if somebody has written the entry since the caller looked at
+// its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
 	if s.opts.Revisions == nil {
 		return memory.Result{}, errNoRevisions
@@ -164,7 +165,7 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	return r, err
 }
 
-// earlierState returns the state of a revision, or with 0 the one before the newest.
+// earlierState returns the state of revision to, or with 0 the state before the newest.
 func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revision, error) {
 	found := 1
 	if to != 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// takesWrites describes the journal. ready says that it could take a write now.
+// takesWrites returns whether and why the journal refuses writes. ready says that the journal could
+// take a write now.
 func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	err := s.journal.Err()
 	since, full := s.journal.Full()
@@ -23,7 +24,7 @@ func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	return doc, err == nil
 }
 
-// refusalReason says why the journal refuses writes, and what still works.
+// refusalReason returns why the journal refuses writes, and if it is full, what still works.
 func refusalReason(err error) string {
 	if errors.Is(err, journal.ErrFull) {
 		return err.Error() + ". " + WhileFull

@@ -22,8 +22,8 @@ type facts struct {
 	openSince time.Time   // when the oldest open dead letter was refused; zero if there is none
 }
 
-// summarize says in one sentence how the daemon is doing. Among findings of one level, those that cost data
-// or that only a person can end come first, then those that delay the most writes.
+// summarize returns all findings about the daemon, the most urgent first. Among findings of one level,
+// those that cost data or that only a person can end come first, then those that delay the most writes.
 func summarize(f *facts) api.Summary {
 	all := []api.Finding{}
 	for _, look := range []func() *api.Finding{
@@ -144,7 +144,7 @@ func plainly(n int64) string {
 	return words.Number(n) + " copies or tables"
 }
 
-// doubtShown bounds how long the summary shows a doubt: by then, older answers are replaced or show their
+// doubtShown is how long the summary has a doubt: by then, older answers are replaced or show their
 // age.
 const doubtShown = 10 * time.Minute
 

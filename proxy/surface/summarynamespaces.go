@@ -91,8 +91,8 @@ func (f *facts) lost() *api.Finding {
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
-// unwatchedFor is how long a watch may be broken before the summary says so: an election of another leader
-// breaks it for seconds.
+// unwatchedFor is how long a watch may be broken before the summary says so: an election of another
+// leader breaks the watch for seconds.
 const unwatchedFor = 10 * time.Second
 
 // unwatched reports an upstream that should report changes but does not.

@@ -34,7 +34,7 @@ const (
 	// AppendPath is the path of an append, under Prefix. An append is a request to the memory, so the server
 	// answers it.
 	AppendPath = "append"
-	// UndoPath is the path of an undo, which the server answers too.
+	// UndoPath is the path of an undo, under Prefix. The server answers an undo, too.
 	UndoPath = "undo"
 )
 
