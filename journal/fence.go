@@ -33,6 +33,9 @@ type Base struct {
 	Origin  Origin  // only of a present entry
 	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
 	UpdatedAt float64
+	// Doubted says that a write through of this host may have replaced the copy: see
+	// [WriteThrough.EndDoubt].
+	Doubted bool
 }
 
 // Base returns the state that upstream should hold for an entry: its settled copy, or absent if a
@@ -47,6 +50,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 	if err != nil || past.intact {
 		return Base{
 			Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin, UpdatedAt: past.UpdatedAt,
+			Doubted: past.confirmedAt == 0,
 		}, err
 	}
 	absent, err := f.copies.knowsAbsent(id)

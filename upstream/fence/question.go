@@ -224,6 +224,8 @@ func (q *Question) isOwn() bool {
 		return false
 	case !q.Base.Known:
 		return true // the copy of it was evicted
+	case q.Base.Doubted && q.Now.Writer.Seq == 0 && (q.Conditions == nil || !q.Conditions.OnBase): // guard 17.39
+		return true // an unanswered write through
 	}
 	return q.hasValue() && slices.Contains(q.Own, q.content()) // otherwise a copied data directory has written it
 }

@@ -256,11 +256,14 @@ func TestWritesThroughThatFailOverAVersion(t *testing.T) {
 		what   mishap
 		status int
 		held   string
+
+		reopens bool
 	}{
-		"not sent":    {refused, 503, "base"},
-		"carried out": {lost, 504, "through"},
-		"never":       {vanished, 504, "base"},
-		"crowded out": {crowded, 503, "base"},
+		"not sent":                   {refused, 503, "base", false},
+		"carried out":                {lost, 504, "through", false},
+		"carried out before a start": {lost, 504, "through", true},
+		"never":                      {vanished, 504, "base", false},
+		"crowded out":                {crowded, 503, "base", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			exact(t, func(t *testing.T, v *versioned) {
@@ -282,8 +285,15 @@ func TestWritesThroughThatFailOverAVersion(t *testing.T) {
 				if state, err := v.journal.Lookup(key("k")); err != nil || row.status == 504 && time.Since(state.ConfirmedAt) < time.Hour {
 					t.Errorf("readers need not ask upstream: %+v, %v", state, err)
 				}
+				if row.reopens {
+					v = v.reopened()
+				}
+				if _, _, err := v.throughPut("replaced", v.conditional); row.held == "through" && !errors.Is(err, journal.ErrChanged) {
+					t.Errorf("conditions that were judged by the copy hold: %v", err)
+				}
 				v.settledPut(key("k"), "after")
 				v.wantNow(key("k"), "after", false)
+				v.wantLetters()
 				if doubts, err := v.journal.InDoubt(); err != nil || len(doubts) != 0 {
 					t.Errorf("in doubt are %v, %v", doubts, err)
 				}
