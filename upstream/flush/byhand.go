@@ -2,6 +2,7 @@ package flush
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -72,16 +73,15 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 		})
 	}
 	if err != nil {
-		a.backOut()
+		a.end(ending{})
 		return journal.Write{}, err
 	}
-	if superseded, err := a.superseded(w); err != nil {
+	e, err := a.dead(ending{}, w, slog.LevelWarn, "a pending write was dropped by hand: it is a dead letter now")
+	if err != nil {
 		return journal.Write{}, err
-	} else if superseded {
+	}
+	if a.end(e); e.task == startsOver {
 		return journal.Write{}, journal.ErrNotPending // a newer write has replaced it
 	}
-	f.opts.Logger.Warn("a pending write was dropped by hand: it is a dead letter now",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq)
-	a.finish(w.Seq, true)
 	return w, nil
 }

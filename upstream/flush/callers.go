@@ -34,10 +34,6 @@ type entryWait struct {
 	done    chan struct{}
 }
 
-func newCallers() *callers {
-	return &callers{flushes: make(map[string][]*flushWait), entries: make(map[journal.ID][]*entryWait)}
-}
-
 func (cs *callers) flush(namespace string, upTo uint64, entries int) *flushWait {
 	w := &flushWait{namespace: namespace, upTo: upTo, result: Result{Pending: entries}, done: make(chan struct{})}
 	if entries == 0 {

@@ -10,171 +10,153 @@ import (
 	"github.com/botwired/botwired/upstream/fence"
 )
 
-// Reasons that people see in failures and in dead letters of a fence.
-const (
-	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
-	reasonLost      = "another host has written later"
-	reasonContended = "other hosts write the entry faster than this one gets its write in"
-)
-
-// conclude ends the attempt according to the result of its send attempt.
-func (a *attempt) conclude(ctx context.Context, s *sendAttempt, end sent) error {
-	if end.requested {
-		return a.requested(ctx, s, end)
-	}
-	switch end.end {
-	case fence.Own, fence.Held:
-		return a.held(s, end.now)
-	case fence.Lost:
-		return a.lost(s, end.now)
-	case fence.Conflict:
-		return a.contended(s)
-	}
-	return a.unasked(ctx, end.failed)
-}
-
-// requested ends the attempt according to the verdict on the write's request.
-func (a *attempt) requested(ctx context.Context, s *sendAttempt, end sent) error {
-	w, failed, verdict := s.write, end.failed, end.verdict()
-	if verdict == upstream.Unsent {
+// conclude decides what the result of a pending write's send attempt means, and journals it.
+func (a *attempt) conclude(ctx context.Context, s *sendAttempt, got sent) (ending, error) {
+	w, failed := s.write, got.failed
+	switch {
+	case got.requested && failed == nil:
+		return a.confirmed(ending{upstream: tookWrite, took: s.took, admits: letIn}, w, s.sent)
+	case got.end == fence.Own, got.end == fence.Held: // upstream already holds what the write would leave
+		s.is(got.now)
+		return a.confirmed(ending{upstream: s.news()}, s.write, s.asked)
+	case got.end == fence.Lost:
+		return a.lost(s, got.now)
+	case !got.requested, failed.Verdict == upstream.Unsent:
 		if err := a.unmark(); err != nil {
-			return err
+			return ending{}, err
 		}
 	}
-	if failed != nil && ctx.Err() != nil {
-		// The sent mark stays, unless the request was certainly not sent.
-		a.putBack()
-		return nil //nolint:nilerr // to end with the process is no failure
-	}
-	switch verdict {
-	case upstream.Confirmed:
-		a.answered(true)
-		a.f.tookTrip(s.took)
-		if a.staysPending(w, a.f.instant(s.sent)) {
-			return nil
-		}
-		return a.settle(w)
-	case upstream.Permanent:
+	switch {
+	case got.end == fence.Conflict: // the task backs off as after a failure, though upstream is healthy
+		e := failing("", &upstream.Error{Verdict: upstream.Transient, Reason: reasonContended})
+		e.upstream = s.news()
+		return e, nil
+	case ctx.Err() != nil: // the sent mark stays, unless the request was certainly not sent
+		return ending{task: goesAgain}, nil //nolint:nilerr // to end with the process is no failure
+	case !got.requested && failed.Verdict == upstream.Paused:
+		return failing("comparing with upstream: ", failed), nil // it might still let the write itself in
+	case !got.requested: // upstream cannot hold it
+	case failed.Verdict == upstream.Permanent:
 		return a.refused(w, failed)
-	case upstream.Throttled, upstream.Paused:
-		a.keepWaiting(failed)
-	case upstream.Unanswered:
-		a.noteDoubt(contentOf(w))
-		a.tryAgain(failed, a.blame(ctx, failed))
-	case upstream.Unsent, upstream.Transient:
-		if verdict == upstream.Transient { // it failed, but may have been carried out
-			a.mayHold(contentOf(w)) // guard 17.19
-		}
-		a.tryAgain(failed, a.blame(ctx, failed)) // guard 13.4
+	case failed.Verdict == upstream.Unanswered:
+		a.mayHold(contentOf(w), true)
+	case failed.Verdict == upstream.Transient: // it failed, but may have been carried out
+		a.mayHold(contentOf(w), false) // guard 17.19
 	}
-	return nil
+	return failing("", failed), nil // guard 13.4
 }
 
-// unasked ends an attempt that could not ask upstream. The write was not sent.
-func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) error {
-	if err := a.unmark(); err != nil {
-		return err
-	}
-	what := ""
-	if failed.Verdict == upstream.Paused {
-		what = "comparing with upstream: " // upstream might still let the write itself in
-	}
-	a.notRead(ctx, what, failed)
-	return nil
-}
-
-// contended ends the attempt after too many conflicts. The task backs off as after a failure, though
-// upstream is healthy.
-func (a *attempt) contended(s *sendAttempt) error {
-	if err := a.unmark(); err != nil {
-		return err
-	}
-	a.heard(s)
-	a.tryAgain(&upstream.Error{Verdict: upstream.Transient, Reason: reasonContended, Answered: true}, false)
-	return nil
-}
-
-// held ends the attempt: upstream already holds the content that the write would leave.
-func (a *attempt) held(s *sendAttempt, v upstream.Version) error {
-	a.heard(s)
-	s.is(v)
-	if a.staysPending(s.write, a.f.instant(s.asked)) {
-		return nil
-	}
-	return a.settle(s.write)
-}
-
-// heard records that upstream has answered, if it was asked at all.
-func (a *attempt) heard(s *sendAttempt) {
+// news returns that upstream has answered, if it was asked at all.
+func (s *sendAttempt) news() news {
 	if s.asked.IsZero() && s.sent.IsZero() {
-		a.f.health.Release(a.probe)
-		return
+		return unheard
 	}
-	a.answered(false)
+	return answered
 }
 
-// keepOverwritten keeps another host's earlier state as a dead letter before w overwrites it.
-func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err error) {
-	if v.Deleted {
-		err = f.fences.journal.KeepOverwrittenDelete(w, v.WrittenAt, reasonWon)
-	} else {
-		err = f.fences.journal.KeepOverwritten(w, *v.Observation(), reasonWon) // guard 17.20
+// confirmed settles a write that upstream held when it was asked, unless upstream may still carry out
+// an older request over it.
+func (a *attempt) confirmed(e ending, w journal.Write, asked time.Time) (ending, error) {
+	if a.inDoubt(asked) { // guard 14.2
+		e.task, e.write = staysInDoubt, w
+		return e, nil
 	}
-	if err != nil {
-		return err
-	}
-	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
-	return nil
+	return a.settle(e, w)
 }
 
-// lost ends the attempt: another host's state is later. If a request of this host may still overwrite
-// that state, a copy of it becomes pending, to repair that.
-func (a *attempt) lost(s *sendAttempt, v upstream.Version) (err error) {
-	a.heard(s)
-	w, mayLand := s.write, a.mayStillLand(s.asked)
+func (a *attempt) settle(e ending, w journal.Write) (ending, error) {
+	if err := a.f.opts.Journal.Settle(w); err != nil {
+		return ending{}, err
+	}
+	if a.f.opts.OnSettled != nil {
+		a.f.opts.OnSettled(w)
+	}
+	e.task, e.write = settles, w
+	return e, nil
+}
+
+// vanished decides about a task with nothing pending: its entry had a stale sent mark, or was in doubt.
+func (a *attempt) vanished(n news) (ending, error) {
+	return ending{task: settles, write: journal.Write{Seq: a.newest}, upstream: n}, a.f.opts.Through.EndDoubt(a.id())
+}
+
+// lost makes a write a dead letter: another host's state is later. If a request of this host may still
+// overwrite that state, a copy of it becomes pending, to repair that.
+func (a *attempt) lost(s *sendAttempt, v upstream.Version) (e ending, err error) {
+	w, inDoubt := s.write, a.inDoubt(s.asked)
+	mayLand := a.task.doubt().contents()
 	if v.Deleted {
 		err = a.f.fences.journal.LoseToDelete(w, v.WrittenAt, reasonLost, mayLand...)
 	} else {
 		err = a.f.fences.journal.Lose(w, *v.Observation(), reasonLost, mayLand...)
 	}
 	if err != nil {
-		return err
+		return ending{}, err
 	}
-	inDoubt := a.task.doubt() != nil
 	a.f.fences.forget(w.ID)
-	if superseded, err := a.superseded(w); superseded || err != nil {
-		return err
+	e, err = a.dead(ending{upstream: s.news()}, w, slog.LevelWarn,
+		"another host has written later than a pending write: the write is a dead letter now", "theirs_written_at", wallOf(v.WrittenAt))
+	if inDoubt && e.task == dies { // guard 17.24
+		e.then = func() error { return a.f.fences.guard(a.f.opts.Journal, w, v) }
 	}
-	a.f.opts.Logger.Warn("another host has written later than a pending write: the write is a dead letter now",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
-	a.finish(w.Seq, true)
-	if !inDoubt { // guard 17.24
-		return nil
-	}
-	return a.f.fences.guard(a.f.opts.Journal, w, v)
+	return e, err
 }
 
-// mayStillLand returns the contents of the unanswered requests that upstream could still carry out when
-// it was asked. It forgets the other requests.
-func (a *attempt) mayStillLand(asked time.Time) []journal.Content {
+// dead decides about a write that upstream does not hold, and logs that it is a dead letter. The journal
+// has made it none if a newer write to the entry was pending. Callers then wait for the newer one.
+func (a *attempt) dead(e ending, w journal.Write, level slog.Level, text string, args ...any) (ending, error) {
 	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	if d := a.task.doubt(); d != nil {
-		if d.sentAt(a.f.instant(asked)); d.over() {
-			a.task.retry.doubt = nil
+	newer := a.task.seq > w.Seq
+	a.f.mu.Unlock()
+	if newer { // guard 13.17
+		if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); !dead || err != nil {
+			e.task = startsOver
+			return e, err
 		}
 	}
-	return a.task.doubt().contents()
+	args = append([]any{"namespace", w.Namespace, "key", w.Key, "seq", w.Seq}, args...)
+	a.f.opts.Logger.Log(context.Background(), level, text, args...)
+	e.task, e.write = dies, w
+	return e, nil
 }
 
-func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
+// unmark removes the sent mark of a request that was not sent, unless an earlier request may have
+// arrived. The task still belongs to this attempt, so the mark cannot be the next attempt's.
+func (a *attempt) unmark() error {
+	if a.task.mayHaveLanded() { // guard 14.9
+		return nil
+	}
+	return a.f.opts.Journal.UnmarkSent(a.id())
+}
 
-// FenceAll makes the flusher compare every write acknowledged before the call with upstream before
-// sending it, regardless of flush.fence. It is for a machine or data directory that may be a copy, or
-// was away, while others may have written.
-func (f *Flusher) FenceAll() {
-	upTo := f.opts.Journal.Stats().LastSeq
-	f.fences.all(upTo) // guard 19.31
-	f.opts.Logger.Info("all pending writes are compared with upstream before they are sent", slog.Uint64("up_to_seq", upTo))
+// inDoubt reports whether upstream could still carry out an earlier request when it was asked. It
+// forgets the requests that it could not.
+func (a *attempt) inDoubt(asked time.Time) bool {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	d := a.task.doubt()
+	if d == nil {
+		return false
+	}
+	if d.sentAt(a.f.instant(asked)); d.over() {
+		a.task.retry.doubt = nil
+	}
+	return a.task.retry.doubt != nil
+}
+
+// mayHold records that upstream may hold c, until it confirms the next write. If it may still carry out
+// the request, within the late window, the entry is in doubt. The newest write is sent as soon as upstream
+// answers again all the same (contract 14).
+func (a *attempt) mayHold(c journal.Content, unanswered bool) {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	r := retryOf(a.task)
+	if !unanswered || a.f.exact {
+		r.mayHold(c)
+		return
+	}
+	if r.doubt == nil {
+		r.doubt = &doubt{}
+	}
+	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
 }

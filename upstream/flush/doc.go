@@ -63,12 +63,12 @@
 //
 // The flusher has three parts under one lock: the schedule, the running attempts and the callers. The
 // schedule decides which task is due, with a queue for each namespace. An attempt is one run of a task. It
-// makes a sendAttempt, which asks the fence and sends one write, and decides what the verdict means for
-// the task, the namespace and the health. Callers wait in Flush, Drain and Await. The quotas have a lock
-// of their own, and say when a namespace may send how much.
+// makes a sendAttempt, which asks the fence and sends one write. Callers wait in Flush, Drain and Await.
+// The quotas have a lock of their own, and say when a namespace may send how much.
 //
 // A write is flushed as follows. Flusher.take finds a due task, and schedule.start begins its attempt.
 // attempt.send marks the write as sent in the journal. sendAttempt.run waits for a slot, judges the
-// write and proposes it to the engine. attempt.conclude acts on the result. At the end, attempt.finish
-// completes the task, or attempt.stop enqueues it for a retry.
+// write and proposes it to the engine. attempt.conclude decides what the result means, and journals it. It
+// returns an ending, which says what becomes of the task, and what was learned about upstream's health and
+// the namespace. attempt.end applies the ending: it completes the task, or enqueues it again.
 package flush

@@ -2,6 +2,7 @@ package flush
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -17,6 +18,13 @@ const (
 	mostLinger = 250 * time.Millisecond
 	// mostLately bounds the number of remembered writes.
 	mostLately = 4096
+)
+
+// Reasons that people see in failures and in dead letters of a fence.
+const (
+	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
+	reasonLost      = "another host has written later"
+	reasonContended = "other hosts write the entry faster than this one gets its write in"
 )
 
 // fences decides which writes are compared with upstream before they are sent, and remembers the last
@@ -156,4 +164,30 @@ func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) er
 		return nil // no room for it, or a newer write is pending
 	}
 	return err
+}
+
+// keepOverwritten keeps another host's earlier state as a dead letter before w overwrites it.
+func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err error) {
+	if v.Deleted {
+		err = f.fences.journal.KeepOverwrittenDelete(w, v.WrittenAt, reasonWon)
+	} else {
+		err = f.fences.journal.KeepOverwritten(w, *v.Observation(), reasonWon) // guard 17.20
+	}
+	if err != nil {
+		return err
+	}
+	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
+	return nil
+}
+
+func wallOf(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
+
+// FenceAll makes the flusher compare every write acknowledged before the call with upstream before
+// sending it, regardless of flush.fence. It is for a machine or data directory that may be a copy, or
+// was away, while others may have written.
+func (f *Flusher) FenceAll() {
+	upTo := f.opts.Journal.Stats().LastSeq
+	f.fences.all(upTo) // guard 19.31
+	f.opts.Logger.Info("all pending writes are compared with upstream before they are sent", slog.Uint64("up_to_seq", upTo))
 }

@@ -120,7 +120,7 @@ func New(opts Options) *Flusher {
 		health:  opts.Health.Writes(),
 		wake:    make(chan struct{}, 1),
 		mu:      loggingmutex.Mutex{Logger: opts.Logger},
-		callers: newCallers(), refusals: make(refusalsOf),
+		callers: &callers{make(map[string][]*flushWait), make(map[journal.ID][]*entryWait)}, refusals: make(refusalsOf),
 	}
 	f.health.ProbeBy(upstream.NewBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax)), f.signal) // guard 14.5
 	f.fences = newFences(&f.opts)
@@ -291,14 +291,6 @@ func (f *Flusher) usualTrip() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.schedule.roundTrip)
-}
-
-// tookTrip updates the smoothed time of a write with one that upstream carried out, including its
-// fence.
-func (f *Flusher) tookTrip(took time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.schedule.roundTrip += (instant(took) - f.schedule.roundTrip) / roundTripWeight
 }
 
 // Paused returns why upstream does not let a namespace's pending writes in; empty if it does.

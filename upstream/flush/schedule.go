@@ -109,7 +109,10 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	t.removes = removes
 	switch {
 	case t.running:
-		s.running[t].newerWrite(s.announced, now) // guard 12.1
+		if a := s.running[t]; a.newer == 0 { // guard 12.1
+			a.newer = s.announced
+			t.begin(now)
+		}
 	case made:
 		t.begin(now)
 		s.enqueue(q, t, now)
@@ -214,7 +217,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
 	a.through = s.throughs.pop(t)
 	q.leave(t)
-	a.charge = a.charged(s.quotas, now)
+	a.charge(s.quotas, now)
 	s.begin(a)
 	return a
 }
@@ -261,7 +264,9 @@ func (s *schedule) stop(a *attempt, now instant) {
 		close(a.ended)
 	}
 	q.running--
-	a.charge.end()
+	if a.flying {
+		s.quotas.Landed(q.Key())
+	}
 	q.renew(s.quotas, now)
 	s.place(q)
 }

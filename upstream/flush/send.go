@@ -51,13 +51,6 @@ type sent struct {
 	failed    *upstream.Error  // error of the request, or of the fence's; nil: none
 }
 
-func (e *sent) verdict() upstream.Verdict {
-	if e.failed == nil {
-		return upstream.Confirmed
-	}
-	return e.failed.Verdict
-}
-
 // sighting is an entry's last version, as far as it is known.
 type sighting struct {
 	upstream.Version

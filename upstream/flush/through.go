@@ -221,44 +221,46 @@ func (w *through) tooEarly(now instant) error {
 
 // run makes the request in the entry's turn. It returns only the journal's errors.
 func (w *through) run(ctx context.Context, a *attempt) (err error) {
-	defer func() {
-		if err != nil {
-			w.err = err
-		}
-		close(w.done)
-	}()
+	defer close(w.done)
 	if w.err = w.tooEarly(a.f.now()); w.err == nil {
 		w.err = w.decide(a.f)
 	}
 	if w.err == nil {
 		w.err = a.f.opts.Through.Admits(w.write)
 	}
-	if w.err != nil {
-		a.unmade()
-		a.backOut()
-		return nil
+	var e ending
+	if w.err == nil {
+		if e, err = w.send(ctx, a); err != nil {
+			w.err = err
+			return err
+		}
 	}
+	if a.end(e); e.failed != nil {
+		w.err = a.notWritten(e.failed)
+	}
+	return nil
+}
+
+func (w *through) send(ctx context.Context, a *attempt) (ending, error) {
 	s, err := w.sendAttempt(a)
 	if err != nil {
-		return err
+		return ending{}, err
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	mark := s.write
 	mark.Seq = a.newest
 	if err := a.f.opts.Journal.MarkSent(mark, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 14.14
 		w.err = err
-		a.unmade()
-		a.backOut()
-		return nil
+		return ending{}, nil
 	} else if err != nil {
-		return err
+		return ending{}, err
 	}
-	end, err := s.run(ctx)
+	got, err := s.run(ctx)
 	if err != nil {
-		return err
+		return ending{}, err
 	}
-	a.account(ctx, s, end)
-	return w.conclude(ctx, s, end)
+	a.account(ctx, s, got)
+	return w.conclude(ctx, s, got)
 }
 
 // decide asks ready whether the write is sent. With an exact engine it records the base that ready
@@ -311,41 +313,35 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base, alone: newest.Seq == 0}, nil
 }
 
-// conclude ends the write according to the result of its send attempt.
-func (w *through) conclude(ctx context.Context, s *sendAttempt, end sent) error {
+// conclude decides what the result of the write's send attempt means. It journals the write if upstream
+// holds it, or sets err if upstream did not fail.
+func (w *through) conclude(ctx context.Context, s *sendAttempt, got sent) (ending, error) {
 	switch {
-	case end.requested && end.failed == nil, end.end == fence.Own:
-		return w.confirmed(s, end.now)
-	case end.end == fence.Lost: // the conditions were judged by another version
+	case got.failed != nil:
+		return w.failed(ctx, s, got)
+	case got.requested, got.end == fence.Own:
+		return w.confirmed(s, got.now)
+	case got.end == fence.Lost: // the conditions were judged by another version
 		w.err = journal.ErrChanged
-	case end.end == fence.Held: // there is nothing to delete
+	case got.end == fence.Held: // there is nothing to delete
 		w.err = journal.ErrAbsent
-	case end.end == fence.Conflict:
+	case got.end == fence.Conflict:
 		w.err = notSent(reasonContended, time.Second, statusUnavailable)
-	default:
-		return w.failed(ctx, s, end)
 	}
-	s.a.heard(s)
-	err := s.a.unmark()
-	s.a.backOut()
-	return err
+	return ending{upstream: s.news()}, s.a.unmark()
 }
 
 // confirmed journals a write that upstream has carried out; now is its version.
-func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
-	a := s.a
-	a.answered(true)
-	a.f.tookTrip(s.took)
+func (w *through) confirmed(s *sendAttempt, now upstream.Version) (ending, error) {
+	a, e := s.a, ending{upstream: tookWrite, took: s.took, admits: letIn}
 	if w.write.Op == journal.Delete && !now.Deleted { // upstream did not hold the entry
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {
-			return err
+			return ending{}, err
 		}
 		if !ok || last.Op == journal.Delete { // it does not exist here either
 			w.err = journal.ErrAbsent
-			err := a.unmark()
-			a.backOut()
-			return err
+			return e, a.unmark()
 		}
 	}
 	w.write.Held = true
@@ -355,17 +351,16 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	written, err := a.f.opts.Journal.Append(w.write)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		return w.noRoom(a)
+		return w.noRoom(a, e)
 	case errors.Is(err, journal.ErrChanged):
 		// A newer write was acknowledged meanwhile. It goes upstream next, over this one.
 		if w.settled = a.f.exact && !s.conditions.OnBase; !w.settled {
 			w.err = err
 		}
-		a.mayHold(contentOf(s.write))
-		a.backOut()
-		return nil
+		a.mayHold(contentOf(s.write), false)
+		return e, nil
 	case err != nil:
-		return err
+		return ending{}, err
 	}
 	a.sending(written) // nothing older is left to send
 	w.written = written
@@ -374,109 +369,87 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) error {
 	if a.f.exact {
 		written.CreatedAt = now.CreatedAt
 	}
-	if a.staysPending(written, a.f.instant(s.sent)) {
-		return nil
-	}
-	w.settled = true
-	return a.settle(written)
+	e, err = a.confirmed(e, written, s.sent)
+	w.settled = e.task == settles
+	return e, err
 }
 
-// noRoom ends an attempt whose write upstream holds but the journal has no room for. The journal drops
+// noRoom decides about a write that upstream holds but the journal has no room for. The journal drops
 // its copy, which is older.
-func (w *through) noRoom(a *attempt) error {
+func (w *through) noRoom(a *attempt, e ending) (ending, error) {
 	if a.task.doubt() != nil { // an earlier write may land over it, and it could not be sent again
 		w.err = &NotWritten{
 			Reason: "upstream has carried it out, but may still carry out an earlier request, and the journal has no room to repair that",
 			status: statusUnanswered,
 		}
 		a.f.opts.Through.Doubt(w.write.ID)
-		a.backOut()
-		return nil
+		return e, nil
 	}
 	w.settled = true
-	if err := a.f.opts.Through.Supersede(w.write.ID, a.newest); err != nil {
-		return err
-	}
-	a.finish(a.newest, false)
-	return nil
+	e.task, e.write = settles, journal.Write{Seq: a.newest}
+	return e, a.f.opts.Through.Supersede(w.write.ID, a.newest)
 }
 
-// failed ends a write whose request, or whose fence's request, has failed.
-func (w *through) failed(ctx context.Context, s *sendAttempt, end sent) error {
-	a, failed := s.a, end.failed
-	if !end.requested && failed.Verdict.BlamesUpstream() {
+// failed decides about a write whose request, or whose fence's request, has failed.
+func (w *through) failed(ctx context.Context, s *sendAttempt, got sent) (ending, error) {
+	a, failed := s.a, got.failed
+	if !got.requested && failed.Verdict.BlamesUpstream() {
 		read := *failed
 		read.Verdict = upstream.Unsent // the write was not sent
 		failed = &read
 	}
-	switch failed.Verdict {
-	case upstream.Unanswered:
-		w.err = &NotWritten{
-			Reason: failed.Reason + ". Upstream may have carried it out, or may do so within " + a.f.opts.LateWindow.String() +
-				": read the entry before you try again",
-			status: statusUnanswered,
-		}
-		return w.mayHaveArrived(ctx, s, failed)
-	case upstream.Transient:
-		w.err = &NotWritten{
-			Reason: "upstream failed: " + failed.Reason + ". It may have carried the write out: read the entry before you try again",
-			Wait:   failed.RetryAfter, status: statusBadAnswer,
-		}
-		return w.mayHaveArrived(ctx, s, failed)
-	}
-	if err := a.unmark(); err != nil {
-		return err
+	e := failing("", failed)
+	e.task = waitsAsBefore // nothing of the write stays pending
+	if failed.Verdict.BlamesUpstream() && ctx.Err() != nil {
+		e.upstream = unheard // the process ending caused it
 	}
 	switch failed.Verdict {
-	case upstream.Unsent:
-		a.blame(ctx, failed)
-		w.err = notSent(failed.Reason, max(time.Second, a.f.health.View().RetryIn), statusUnavailable)
-	case upstream.Throttled, upstream.Paused:
-		a.keepWaiting(failed)
-		w.err = a.refusedThrough(failed)
-		return nil
-	default:
-		a.answered(false)
-		a.f.opts.namespaceFull(w.write.Namespace, failed)
-		if a.trial {
-			a.f.mu.Lock()
-			a.f.schedule.unblock(a.queue) // upstream lets it in
-			a.f.mu.Unlock()
-		}
-		w.err = a.refusedThrough(failed)
+	case upstream.Unanswered, upstream.Transient:
+		return e, w.mayHaveArrived(s, failed)
+	case upstream.Permanent:
+		e.admits = letIn
 	}
-	a.backOut()
-	return nil
+	return e, a.unmark()
 }
 
-// mayHaveArrived ends an attempt that upstream may have carried out. An unanswered request puts the
+// mayHaveArrived records that upstream may have carried out the write. An unanswered request puts the
 // entry in doubt. A request that upstream answered with a failure cannot land later.
-func (w *through) mayHaveArrived(ctx context.Context, s *sendAttempt, failed *upstream.Error) error {
+func (w *through) mayHaveArrived(s *sendAttempt, failed *upstream.Error) error {
 	a := s.a
 	a.f.mu.Lock()
 	nothingPending := a.task.first == 0
 	a.f.mu.Unlock()
 	switch {
 	case failed.Verdict == upstream.Unanswered && !a.f.exact:
-		a.noteDoubt(contentOf(s.write))
+		a.mayHold(contentOf(s.write), true)
 		a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
 	case a.task.doubt() != nil: // the doubt lasts longer
 	case nothingPending:
-		if err := a.f.opts.Through.EndDoubt(w.write.ID); err != nil {
-			return err
-		}
+		return a.f.opts.Through.EndDoubt(w.write.ID)
 	default:
-		a.mayHold(contentOf(s.write))
+		a.mayHold(contentOf(s.write), false)
 	}
-	a.blame(ctx, failed)
-	a.backOut()
 	return nil
 }
 
-// refusedThrough returns upstream's own refusal, for the caller.
-func (a *attempt) refusedThrough(failed *upstream.Error) error {
-	said := *failed
-	if said.Verdict != upstream.Permanent {
+// notWritten returns the failure of an attempt that has ended, for the caller of a write through.
+func (a *attempt) notWritten(failed *upstream.Error) error {
+	said, status := *failed, statusBadAnswer
+	switch failed.Verdict {
+	case upstream.Unanswered:
+		return &NotWritten{
+			Reason: failed.Reason + ". Upstream may have carried it out, or may do so within " + a.f.opts.LateWindow.String() +
+				": read the entry before you try again",
+			status: statusUnanswered,
+		}
+	case upstream.Transient:
+		return &NotWritten{
+			Reason: "upstream failed: " + failed.Reason + ". It may have carried the write out: read the entry before you try again",
+			Wait:   failed.RetryAfter, status: statusBadAnswer,
+		}
+	case upstream.Unsent:
+		return notSent(failed.Reason, max(time.Second, a.f.health.View().RetryIn), statusUnavailable)
+	case upstream.Throttled, upstream.Paused:
 		a.f.mu.Lock()
 		said.RetryAfter = max(0, time.Duration(a.queue.notBefore-a.f.now()))
 		a.f.mu.Unlock()
@@ -484,7 +457,6 @@ func (a *attempt) refusedThrough(failed *upstream.Error) error {
 	if said.Answer != nil {
 		return upstream.AnswerOf(&said)
 	}
-	status := statusBadAnswer
 	if said.Verdict == upstream.Throttled {
 		status = statusThrottled
 	}

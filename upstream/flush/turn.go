@@ -78,47 +78,22 @@ func (p *pace) waits() string {
 	return "quota: spread over the window"
 }
 
-// charge is what one attempt's request costs a quota.
-type charge struct {
-	quotas    *quota.Quotas
-	namespace string
-	made      bool
-	flying    bool // a charged request is in flight until end
-}
-
-// charged charges the quota for an attempt that is about to begin.
-func (a *attempt) charged(qs *quota.Quotas, now instant) charge {
+// charge charges the quota for an attempt that is about to begin.
+func (a *attempt) charge(qs *quota.Quotas, now instant) {
 	q, t := a.queue, a.task
-	c := charge{quotas: qs, namespace: q.Key()}
 	if a.through != nil || !t.doubt().verifying(t.seq) {
-		c.made = qs.Spend(q.Key(), q.kindOf(t))
-		c.flying = c.made
+		a.charged = qs.Spend(q.Key(), q.kindOf(t))
+		a.flying = a.charged
 		q.renew(qs, now)
 	}
 	a.removes, t.removes = t.removes, false
-	return c
 }
 
 // takeBack refunds a request that upstream has not counted.
-func (c *charge) takeBack() {
-	if c.made {
-		c.made = false
-		c.quotas.GiveBack(c.namespace)
-	}
-}
-
-// cancel refunds an attempt that turned out to need no write.
-func (c *charge) cancel() {
-	c.takeBack() // guard 18.27
-	// guard 18.27b
-	c.end()
-	c.flying = false // guard 18.27c
-}
-
-// end is called once, when the attempt has ended.
-func (c *charge) end() {
-	if c.flying {
-		c.quotas.Landed(c.namespace)
+func (a *attempt) takeBack() {
+	if a.charged {
+		a.charged = false
+		a.f.opts.Quotas.GiveBack(a.queue.Key())
 	}
 }
 
