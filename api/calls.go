@@ -28,7 +28,7 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 }
 
 // ReadStatus decodes the answer to a status request. It fails with [ErrForeign] if the answer is from
-// another program: some answer every request with JSON.
+// another program: some programs answer every request with JSON.
 func ReadStatus(body []byte) (*Status, error) {
 	s := &Status{}
 	if json.Unmarshal(body, s) != nil || s.Version == "" || s.Upstream.State == "" {

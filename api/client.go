@@ -53,8 +53,8 @@ type Options struct {
 	Listen    string
 	Token     string // empty if the daemon needs none
 	UserAgent string // names the program in the daemon's status
-	// FirstByte is how long the daemon may take to begin its answer, unless a request sets it; 0 means
-	// [FirstByte].
+	// FirstByte is how long the daemon may take to begin its answer, unless the request sets Within; 0
+	// means [FirstByte].
 	FirstByte time.Duration
 	// Explain, if not nil, rewrites an error for people. Its result wraps or replaces the error.
 	Explain func(r Request, err error) error
@@ -62,9 +62,10 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Client sends requests to a daemon. It is safe for concurrent use. If the daemon refused a request,
-// the error is a *[Refused]; otherwise there was no answer, or it was not botwired's. No error contains
-// a request's URL, because it names an entry.
+// Client sends requests to a daemon. It is safe for concurrent use. If the answer's status is not 2xx,
+// the error is a *[Refused]; otherwise there was no answer, or the answer was not botwired's.
+// [Options].Explain may change the error. No error contains a request's URL, because the URL names an
+// entry.
 type Client struct {
 	http             http.Client
 	host             string // the authority of its URLs, and the Host header

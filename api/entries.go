@@ -53,7 +53,7 @@ type Entry struct {
 	Op        string  `json:"op"`
 	ListBytes int     `json:"list_bytes"`
 	UpdatedAt float64 `json:"updated_at"` // Unix seconds
-	Seq       *uint64 `json:"seq"`        // null unless a write of this daemon is known to have made it
+	Seq       *uint64 `json:"seq"`        // null unless a write of this daemon is known to have made the state
 }
 
 // ExportEnd is the last line of an export: GET /_botwired/export.

@@ -64,7 +64,7 @@ type Summary struct {
 type JournalState struct {
 	RefusesWrites bool       `json:"refuses_writes"`
 	Reason        string     `json:"reason,omitempty"`
-	Since         *time.Time `json:"since,omitempty"` // left out unless it is out of room
+	Since         *time.Time `json:"since,omitempty"` // left out unless the journal is out of room
 }
 
 // UpstreamState is the health of the memory service.
@@ -90,7 +90,7 @@ type WatchState struct {
 	Bucket   string    `json:"bucket"`
 	Server   string    `json:"server,omitempty"`
 	Lost     string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is trusted
-	CaughtUp bool      `json:"caught_up"`      // it has seen all changes
+	CaughtUp bool      `json:"caught_up"`      // the watch has seen all changes
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason,omitempty"` // why it has not caught up
 	Entries  int       `json:"entries"`
@@ -167,8 +167,8 @@ type NamespaceStatus struct {
 	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses reads
 	// DataLoss is null unless upstream seems to have lost entries of the namespace.
 	DataLoss *DataLoss `json:"data_loss"`
-	// OlderAnswers counts upstream's answers since the start that showed an older state than the known
-	// one.
+	// OlderAnswers counts upstream's answers since the start that were older than the known state, or
+	// denied an entry that upstream lists.
 	OlderAnswers int `json:"older_answers"`
 	// Quota is null if the namespace has none, or has not used it yet.
 	Quota *Quota `json:"quota"`
@@ -230,7 +230,7 @@ type NamespaceWait struct {
 type DataLoss struct {
 	Since     time.Time `json:"since"`
 	Missing   int       `json:"missing"`   // entries that upstream confirmed and now lacks
-	Of        int       `json:"of"`        // entries that it confirmed
+	Of        int       `json:"of"`        // entries that upstream confirmed
 	Restoring bool      `json:"restoring"` // the daemon is restoring them
 }
 
@@ -241,8 +241,8 @@ type Quota struct {
 	Left          int       `json:"left"`
 	ResetsAt      time.Time `json:"resets_at"`
 	LingerSeconds float64   `json:"linger_seconds"` // about how long a write waits now
-	// RunsOutAt is when the quota will run out at the current rate, or when it ran out; null if it
-	// lasts.
+	// RunsOutAt is when the quota will run out at the current rate, or when it ran out; null if the
+	// quota lasts, or if it is too early to tell.
 	RunsOutAt *time.Time `json:"runs_out_at"`
 }
 

@@ -81,7 +81,7 @@ type Winner struct {
 // Retried counts dead letters that were made pending again: POST /_botwired/dead-letters/retry.
 type Retried struct {
 	Retried int `json:"retried"`
-	Skipped int `json:"skipped"` // a retry would undo a newer write, or a user dropped them
+	Skipped int `json:"skipped"` // a retry would undo a newer write, or upstream did not refuse them
 }
 
 // Dropped is a pending write that became a dead letter: POST /_botwired/pending/drop.
@@ -116,8 +116,8 @@ type Accepted struct {
 	Namespaces []string `json:"namespaces"` // namespaces to restore upstream, by name
 }
 
-// Forgotten says how many copies the daemon dropped in a namespace with data loss: POST
-// /_botwired/forget.
+// Forgotten says how many copies the daemon dropped when it accepted upstream's state of a namespace:
+// POST /_botwired/forget.
 type Forgotten struct {
 	Forgotten     int    `json:"forgotten"`
 	Namespace     string `json:"namespace"`

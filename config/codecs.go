@@ -72,7 +72,7 @@ func duration(least lowest, at func(*Config) *time.Duration) codec {
 	return durationOr("", least, at)
 }
 
-// durationOr also accepts "no limit", unless or is "". or ends the text of the expectation.
+// durationOr also accepts "no limit", unless or is "". or is the end of the expectation's text.
 func durationOr(or string, least lowest, at func(*Config) *time.Duration) codec {
 	printed := func(d time.Duration) string {
 		if d == NoLimit {

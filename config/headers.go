@@ -87,8 +87,8 @@ func headerFromFile(v node, p places) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// RelativeHeaderFile returns the first header in a valid flag's value of upstream.headers whose value comes from a
-// file with a relative path, and that path. It returns "" if there is none.
+// RelativeHeaderFile returns the first header whose value comes from a file with a relative path, and
+// that path; "" if there is none. value is a valid value of the flag for upstream.headers.
 func RelativeHeaderFile(value string) (header, file string) {
 	v, _ := node{text: value, raw: true}.structured(isMapping) // it is valid
 	for _, each := range v.pairs {

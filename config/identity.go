@@ -6,9 +6,9 @@ import (
 )
 
 // Identity identifies an upstream. It is the URL in canonical form, so all spellings of a URL have the
-// same identity. A data directory is bound to it. A NATS cluster's identity is its bucket's name, as
-// nats:BUCKET, because servers come and go. The engine's mark detects another bucket with the same
-// name.
+// same identity. A data directory is bound to its upstream's identity. A NATS cluster's identity is its
+// bucket's name, as nats:BUCKET, because servers come and go. The engine's mark detects another bucket
+// with the same name.
 func (u *Upstream) Identity() string {
 	//exhaustive:enforce
 	switch u.Kind() {

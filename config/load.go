@@ -46,7 +46,7 @@ type Value struct {
 // Source is where a value came from.
 type Source struct {
 	Layer Layer
-	Name  string // the file's path, the variable or the flag
+	Name  string // the path of the file, or the name of the socket, variable or flag
 	Line  int    // in the file, from 1
 }
 
@@ -94,8 +94,8 @@ func Load(src Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// Check is Load for users who correct a configuration: it goes on after an error. If there are errors,
-// Loaded has the valid settings, and a lower layer's value for each invalid one.
+// Check loads like [Load], for users who correct a configuration: it goes on after an error. If there
+// are errors, Loaded has the valid settings, and a lower layer's value for each invalid one.
 func Check(src Sources) (*Loaded, []*Error) {
 	env := newEnvironment(src.Environ, runtime.GOOS)
 	l := &loader{

@@ -29,7 +29,7 @@ const serverList = "nats://host[:port],host[:port] (or tls://), without user and
 type NATS struct {
 	Bucket   string
 	Replicas int    // of a bucket that botwired creates; from 1 to 5
-	Create   bool   // create the bucket if it is missing
+	Create   bool   // create the bucket if it has never existed
 	Context  string // the absolute path of a context's file, or ""; see [NATS.Access]
 }
 

@@ -34,7 +34,7 @@ const pipeTime = 10 * time.Second
 type places struct {
 	goos   string
 	getenv func(string) string
-	base   string // the configuration file's directory while that is parsed; "" means the working directory
+	base   string // the configuration file's directory while the file is parsed; "" means the working directory
 }
 
 func placesOf(environ []string) places {
@@ -78,8 +78,9 @@ func (p places) unitDirectory(variable string) string {
 	return filepath.Join(dirs[0], application)
 }
 
-// platform returns the platform's directory for a kind of file, or "". On Windows it is in a variable;
-// elsewhere it is in XDG's variable, or else below the home directory.
+// platform returns the platform's directory for a kind of file, or "". On Windows, a variable names it.
+// On macOS, it is Library/Application Support in the home directory. Elsewhere, XDG's variable names
+// it, or it is below the home directory.
 func (p places) platform(windows, xdg string, underHome ...string) string {
 	switch p.goos {
 	case "windows":
@@ -126,8 +127,8 @@ func DefaultDataDir(environ []string) string {
 	return placesOf(environ).stateDir()
 }
 
-// absolute expands a leading "~/", and makes a relative path absolute: from the file's directory in the
-// configuration file, otherwise from the working directory.
+// absolute returns an absolute path. A leading "~/" stands for the home directory. A relative path in
+// the configuration file starts from the file's directory, and any other from the working directory.
 func (p places) absolute(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		home := p.home()

@@ -7,8 +7,8 @@ type Reloaded struct {
 	// Loaded is the configuration now in force: the new values of the settings that a running daemon
 	// can change, and the old values of all others.
 	Loaded *Loaded
-	// Changed and Restart name the settings with another value: those now in force, and those that need
-	// a restart.
+	// Changed names the settings whose new values are in force. Restart names the settings whose new
+	// values need a restart.
 	Changed, Restart []string
 }
 

@@ -25,7 +25,7 @@ const upstreamFile = "UPSTREAM"
 // bindUpstream makes sure that the journal belongs to the configured upstream before the daemon sends
 // it any request. Otherwise the daemon would send one service's pending writes to another, and answer
 // for one from the other's copies. It binds an empty journal, or one without a recorded upstream, to
-// the configured one.
+// the configured upstream.
 func bindUpstream(c *config.Config, j *journal.Journal) error {
 	wanted := c.Upstream.Identity()
 	bound, err := readUpstream(c.DataDir)

@@ -20,8 +20,9 @@ var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // for 
 // errShared says that other programs also keep files in a data directory.
 var errShared = errors.New("it holds other files too")
 
-// keepOthersOut sets dirMode on an existing data directory. If botwired may not change the directory,
-// such as a mounted volume or /tmp, it uses it as it is: its own files in it are private all the same.
+// keepOthersOut sets dirMode on an existing data directory. If the directory also holds other files, as
+// /tmp does, or botwired may not change it, such as a mounted volume, botwired uses it as it is:
+// botwired's own files in it are private all the same.
 func keepOthersOut(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm()&^dirMode == 0 {

@@ -87,8 +87,8 @@ func (in *inherited) notify(logger *slog.Logger) {
 const othersMayWrite = 0o002
 
 // admits rejects a configuration without a token if every user of the machine can connect to the
-// manager's Unix socket. That is the socket's default mode, unless its unit sets another. The daemon
-// may not find the socket if it is in another mount namespace.
+// manager's Unix socket. By default, the socket's mode allows that. admits also rejects a socket that
+// the daemon does not find, such as one in another mount namespace.
 func (in *inherited) admits(loaded *config.Loaded) error {
 	path, ok := loaded.Config.Socket()
 	if !ok || in.passed == nil || loaded.Config.Auth.TokenFile != "" {
@@ -108,9 +108,9 @@ func (in *inherited) admits(loaded *config.Loaded) error {
 		path, info.Mode().Perm())
 }
 
-// listen returns the daemon's listener. outlives says that the service manager holds a copy of it,
-// which stays open when the daemon ends. A configured address must equal that of the manager's socket,
-// as text.
+// listen returns the daemon's listener. outlives says that the service manager holds a copy of the
+// listener, which stays open when the daemon ends. A configured address must equal that of the
+// manager's socket, as text.
 func (in *inherited) listen(ctx context.Context, loaded *config.Loaded) (listener net.Listener, outlives bool, err error) {
 	c := &loaded.Config
 	if in.passed == nil {

@@ -28,7 +28,7 @@ func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 	return quotas
 }
 
-// quotasForStatus returns the quotas as the status shows them.
+// quotasForStatus returns a function that returns the quotas for the status.
 func quotasForStatus(quotas *quota.Quotas) func() map[string]api.Quota {
 	return func() map[string]api.Quota {
 		all := make(map[string]api.Quota)

@@ -86,7 +86,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	return cmd
 }
 
-// notRecovered returns an error that says why recover changed nothing.
+// notRecovered returns the error of a recover that failed.
 func notRecovered(dir string, err error) error {
 	var usage *cli.UsageError
 	switch {
