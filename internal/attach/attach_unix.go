@@ -18,12 +18,12 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// attachment is a command's use of a daemon. The command starts a daemon if there is none, which runs
+// attachment is a command's use of a daemon. If there is no daemon, the command starts one, which runs
 // until nobody uses it.
 type attachment struct {
 	look
 	users   *fileLock  // shared while the daemon is used; nil if no command has started one for this data directory
-	daemon  *ownDaemon // nil if the command did not start it
+	daemon  *ownDaemon // nil if the command did not start the daemon
 	foreign bool       // neither this command nor another one started the daemon
 }
 
@@ -142,8 +142,8 @@ func (a *attachment) isForeign() (bool, error) {
 	return free, errors.Join(err, starting.close())
 }
 
-// openUsers opens the users' lock if it exists. A client without a data directory, or without access to
-// it, uses a daemon that somebody else started.
+// openUsers opens the users' lock if it exists. A client that has no data directory, or may not read
+// the directory, uses a daemon that somebody else started.
 func (a *attachment) openUsers(create bool) (err error) {
 	if a.users != nil || a.Loaded.Config.DataDir == "" {
 		return nil

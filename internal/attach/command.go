@@ -46,7 +46,7 @@ func notStarted(name string, err error) error {
 }
 
 // commandEnviron returns the environment for a command that uses the daemon at an address. The token is
-// passed only in there.
+// passed only in the environment.
 func commandEnviron(environ []string, address, token string) []string {
 	u := url.URL{Scheme: "http", Host: address}
 	if token != "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // ExportLine returns the shell command that points the SDKs at the daemon. The shell reads the token
-// from its file, so the token is not shown. The result is "" for a socket: SDKs do not support it.
+// from its file, so the token is not shown. The result is "" for a socket: SDKs do not connect to one.
 func ExportLine(c *config.Config, address, token string) string {
 	if _, ok := c.Socket(); ok {
 		return ""

@@ -24,8 +24,8 @@ const (
 )
 
 // Link is a [http.RoundTripper] that sends requests to a configuration's daemon. Requests wait while
-// the daemon is not ready. If there is none, the attachment starts one if it may. The link retries a
-// request only if the daemon has not received it, or if it is a GET: no write is made twice.
+// the daemon is not ready. If there is no daemon, the attachment starts one, if it may. The link
+// retries a request only if the daemon has not received it, or if it is a GET: no write is made twice.
 type Link struct {
 	transport *http.Transport
 	use       *attachment

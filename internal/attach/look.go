@@ -78,8 +78,8 @@ const (
 	daemonNotReady
 )
 
-// probe asks the program at the address for its state. It fails if that is not botwired, or rejects the
-// command's token.
+// probe asks the program at the address for its state. It fails if that program is not botwired,
+// rejects the command's token, or has another upstream.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
 	_, err := l.client.Ask(ctx, api.Request{Path: api.Surface("readyz")})
 	var status *api.Status
@@ -102,9 +102,9 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 	return daemonNotReady, err
 }
 
-// checkUpstream rejects a daemon whose upstream is not the one the caller set: it would send a test's
-// writes to the real memory, or an agent's writes to a test's. A caller that has not set upstream.url
-// accepts any daemon.
+// checkUpstream rejects a daemon whose upstream is not the one the caller set: that daemon would send a
+// test's writes to the real memory, or an agent's writes to a test's. A caller that has not set
+// upstream.url accepts any daemon.
 func (l *look) checkUpstream(has string) error {
 	want, source := l.Loaded.Config.Upstream.URL, l.Loaded.Source("upstream.url")
 	if source.Layer == config.FromDefault || has == want {

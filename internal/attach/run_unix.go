@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
-// lateSignal is how long after the command's end run assumes that a signal was meant for the command:
+// lateSignal is the time after the command's end in which run takes a signal as meant for the command:
 // Ctrl-C reaches both, and the command may end first.
 const lateSignal = 500 * time.Millisecond
 

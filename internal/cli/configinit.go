@@ -64,7 +64,8 @@ func writeSample(p *Program, name, sample string, force bool) error {
 	})
 }
 
-// writeNew writes a file and creates its folder.
+// writeNew writes a file, and creates its folder if necessary. Unless replace is set, it fails if the
+// file exists.
 func writeNew(name, content string, replace bool) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

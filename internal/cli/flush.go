@@ -15,7 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flushWaits is for how many namespaces a failed flush says why they wait.
+// flushWaits limits for how many namespaces a failed flush says why they wait.
 const flushWaits = 3
 
 func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
@@ -81,7 +81,7 @@ func stillPending(result *api.Flushed, took time.Duration) error {
 		words.Plural(result.Pending, "write"), are, words.Duration(took), result.Settled, result.Dead, them, term.Printable(waits))
 }
 
-// showPending is ShowProgress with the number of pending writes.
+// showPending shows the number of pending writes: see ShowProgress.
 func showPending(ctx context.Context, p *Program, c *attach.Client, namespace string) (stop func()) {
 	return p.ShowProgress(ctx, func(ctx context.Context) string {
 		pending, err := pendingNow(ctx, c, namespace)

@@ -92,8 +92,8 @@ func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 	})
 }
 
-// allName is the flag that makes the help show everything. allUsage tells it from a command's own flag
-// of that name.
+// allName is the flag that makes the help show everything. allUsage tells this flag from a command's
+// own flag with the same name.
 const (
 	allName  = "all"
 	allUsage = "with --help: show all commands, or the flags of all settings"

@@ -48,7 +48,7 @@ func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
 }
 
-// noHistory makes the error of such a request readable.
+// noHistory makes the error of a historyRequest readable.
 func noHistory(err error, id entryID) error {
 	if isGone(err) {
 		return fmt.Errorf("key not found: %s", term.Printable(id.String()))

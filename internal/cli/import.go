@@ -147,11 +147,11 @@ func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// checked is what checkImport found in a file.
+// checked is the result of checkImport.
 type checked struct {
 	entries int
 	bytes   int64  // of the complete lines
-	lacks   string // what the export says that it lacks
+	lacks   string // what the export's end lines say is missing
 	cut     int    // the number of a last line that is cut in the middle, or 0
 }
 

@@ -192,8 +192,8 @@ func ownPath() (string, error) {
 	return self, nil
 }
 
-// WarningOfCache returns a warning if the program is in the cache of uvx or npx: once that is emptied,
-// the client does not find its server.
+// WarningOfCache returns a warning if the program is in the cache of uvx or npx: once the cache is
+// emptied, the client does not find its server.
 func WarningOfCache(program string) string {
 	for folder, instead := range map[string]string{"/archive-v": "uv tool install botwired", "/_npx/": "npm install --global botwired"} {
 		if strings.Contains(filepath.ToSlash(program), folder) {

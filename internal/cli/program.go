@@ -110,7 +110,7 @@ func (f *Settings) sources(defaults map[string]string) config.Sources {
 	return config.Sources{Flags: f.values, Environ: f.process.Environ, File: f.file, Defaults: defaults}
 }
 
-// LoadWithDataDir is Load for a command that uses the data directory.
+// LoadWithDataDir loads the configuration like Load, and fails if it has no data directory.
 func (f *Settings) LoadWithDataDir(defaults map[string]string) (*config.Loaded, error) {
 	loaded, err := f.Load(defaults)
 	if err != nil {
@@ -119,7 +119,8 @@ func (f *Settings) LoadWithDataDir(defaults map[string]string) (*config.Loaded, 
 	return loaded, loaded.RequireDataDir()
 }
 
-// LoadWithSocket is LoadWithDataDir for a daemon that may get a socket from the service manager.
+// LoadWithSocket loads the configuration like LoadWithDataDir, for a daemon that may get a socket from
+// the service manager.
 func (f *Settings) LoadWithSocket(socket config.Socket) (*config.Loaded, error) {
 	sources := f.sources(nil)
 	sources.Socket = socket

@@ -12,7 +12,8 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// refusesWrites returns since when and why the daemon refuses writes, or "" if it accepts them.
+// refusesWrites returns when the daemon began to refuse writes, and why, or "" if the daemon accepts
+// them.
 func refusesWrites(w io.Writer, j *api.JournalState) string {
 	switch {
 	case !j.RefusesWrites: // guard 3.32
@@ -40,7 +41,7 @@ func fullness(w io.Writer, n *api.NamespaceStatus) string {
 }
 
 // quotaUse returns how much of its quota a namespace has used, and how long a write waits because of
-// it.
+// the quota.
 func quotaUse(w io.Writer, q *api.Quota) string {
 	if q == nil {
 		return ""
@@ -99,7 +100,8 @@ func waits(w io.Writer, n *api.NamespaceStatus) string {
 	return kind
 }
 
-// upstreamText returns upstream's state. If it is not well, it adds since when and why.
+// upstreamText returns upstream's state. If upstream is not well, it adds when that began, why, and
+// when upstream last answered.
 func upstreamText(w io.Writer, u *api.UpstreamState) string {
 	text := u.URL + " is " + u.State
 	if u.Reason == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// WriteFull makes a file of the given size in bytes and allocates its disk space. Only the owner may
+// WriteFull creates a file of the given size in bytes and allocates its disk space. Only the owner may
 // read the file. In an in-memory file system, which has no disk space, the file is empty. If WriteFull
 // fails, it leaves no file.
 func WriteFull(fs vfs.FS, name string, size int64) error {

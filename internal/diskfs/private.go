@@ -9,14 +9,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// DirMode keeps other users out of every directory that the journal makes. The files in them have the
+// DirMode keeps other users out of every directory that the journal creates. The files in them have the
 // modes that the process's umask allows.
 const DirMode fs.FileMode = 0o700
 
-// privateFS makes every directory with [DirMode].
+// privateFS creates every directory with [DirMode].
 type privateFS struct{ vfs.FS }
 
-// Private returns a view of fs that makes every directory with [DirMode], even if the caller passes
+// Private returns a view of fs that creates every directory with [DirMode], even if the caller passes
 // another mode.
 func Private(fs vfs.FS) vfs.FS { return privateFS{fs} }
 

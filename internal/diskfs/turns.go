@@ -11,7 +11,7 @@ import (
 
 // mergePauses is the number of pauses that a merge waits, so that tables from memory go first. They
 // take little room, and may turn other tables into garbage. A merge takes all the room there is, and
-// frees none of it if that is not enough.
+// frees none of it if the room is not enough.
 const mergePauses = 4
 
 // errLastRoom refuses a merge while callers and the flusher need the remaining room.

@@ -115,7 +115,7 @@ func (e *examination) examined(ctx context.Context) (c *config.Config, answers b
 }
 
 // usedBy returns this shell's configuration with the settings that a daemon uses. If the daemon has
-// another upstream, that does not get this shell's headers and credentials: they are secrets.
+// another upstream, the result lacks this shell's headers, which are secrets.
 func (e *examination) usedBy(s *api.Status) *config.Config {
 	c := e.loaded.Config
 	if s.DataDir != "" {

@@ -18,7 +18,7 @@ type Latency struct {
 // Phase is the audit of one phase.
 type Phase struct {
 	Name     string  `json:"name"`
-	Upstream string  `json:"upstream"` // what happened to it, for people
+	Upstream string  `json:"upstream"` // what happened to upstream, for people
 	Seconds  float64 `json:"seconds"`
 
 	Acknowledged int     `json:"acknowledged"` // writes
@@ -32,8 +32,8 @@ type Phase struct {
 	// is the age of the oldest.
 	Pending       int     `json:"pending"`
 	OldestPending float64 `json:"oldest_pending_seconds"`
-	// Recovery is how long after the end of the fault upstream had the first of them; nil if it took
-	// too long, or if none was pending.
+	// Recovery is how long after the end of the fault upstream had the first of the pending writes; nil
+	// if that took too long, or if none was pending.
 	Recovery *float64 `json:"recovery_seconds"`
 	// Down is how long the daemon was down; nil if it was not killed.
 	Down *float64 `json:"down_seconds"`

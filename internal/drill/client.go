@@ -62,8 +62,8 @@ func (c *client) operate(ctx context.Context) error {
 // errNoAnswer is the error of a write that the daemon did not answer before it was killed.
 var errNoAnswer = errors.New("the daemon was killed")
 
-// ask makes a request with do. If the daemon is killed before it answers, ask waits until it is back.
-// Then it returns errNoAnswer for a write, and tries a read again.
+// ask makes a request with do. If the daemon is killed before it answers, ask waits until the daemon is
+// back. Then ask returns errNoAnswer for a write, and tries a read again.
 func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()

@@ -207,7 +207,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// operated counts an operation, and kills the daemon after the chosen one.
+// operated counts an operation. After operation killAt, it kills the daemon and starts it again.
 func (d *drill) operated(ctx context.Context) error {
 	if d.operations.Add(1) != d.killAt {
 		return nil

@@ -29,7 +29,7 @@ type conn struct {
 	net    net.Conn
 	away   atomic.Bool // net/http has the connection
 	given  bool        // net/http has it for good, and has read a request; guarded by server.mu
-	// idleSince is the time since when the connection waits for bytes of its caller, in Unix nanoseconds, or
+	// idleSince is when the connection began to wait for bytes of its caller, in Unix nanoseconds, or
 	// busy or evicted.
 	idleSince atomic.Int64
 

@@ -115,7 +115,8 @@ func (s *Server) Serve() error {
 // connections: a caller opens a new one for its next request, and never finds the old one closed.
 func (s *Server) EndConnections() { s.ending.Store(true) }
 
-// accept accepts connections. It waits while the process has no file descriptors left: some will come free.
+// accept accepts connections. After an error that will pass, such as a lack of file descriptors, it
+// pauses and tries again.
 func (s *Server) accept() error {
 	const first, last = 5 * time.Millisecond, time.Second
 	pause := first

@@ -50,7 +50,7 @@ type Options struct {
 	// Listen opens the listener, and reopens it after it was closed: see [Refuses].
 	Listen func() (net.Listener, error)
 	// MaxDelay bounds the delay of a request that is carried out late, after its client has gone. A
-	// busy machine adds to it, but no request is carried out more than twice the delay after it
+	// busy machine adds to the delay, but no request is carried out more than twice the delay after it
 	// arrived.
 	MaxDelay time.Duration
 	// Rand draws delays.

@@ -25,8 +25,8 @@ type Options struct {
 	// Keeps is how long the feed still takes records after its last reader has left: the reader may come
 	// back.
 	Keeps time.Duration
-	// Burst, if not 0, bounds the records that the feed takes between two reads of any reader. It only counts
-	// further ones, with two atomic additions and no lock.
+	// Burst, if not 0, bounds the records that the feed takes between two reads of any reader. The feed
+	// only counts further ones, with two atomic additions and no lock.
 	Burst int64
 }
 
@@ -150,8 +150,8 @@ func (f *Feed[T]) leave(r *Reader[T]) {
 	f.closing = timer
 }
 
-// stop ends the recording. Records get no number until the next reader comes, so stop skips one number: a
-// reader that resumes from an earlier one learns that it missed something. The caller holds mu.
+// stop ends the recording. Records get no number until the next reader comes, so stop skips one number:
+// a reader that resumes from an earlier number learns that it missed something. The caller holds mu.
 func (f *Feed[T]) stop() {
 	f.wanted.Store(false)
 	f.closing, f.ring, f.kept = nil, nil, f.taken

@@ -53,7 +53,7 @@ func New(o Options, next http.Handler) *Guard {
 	}
 }
 
-// Guard is a handler that passes the requests that it lets in to another handler.
+// Guard is a handler that passes the requests that it accepts to another handler.
 type Guard struct {
 	hosts   hosts
 	origins origins

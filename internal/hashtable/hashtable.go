@@ -1,6 +1,6 @@
 // Package hashtable finds elements by their keys at a cost of two words each: one in the element, one
 // in the table. A million elements of 80 bytes take 90 B each here and 136 B in a map of Go 1.26. The
-// map's slowest insertions also take six times as long, and it has no [Table.Walk] (go test
+// map's slowest insertions also take six times as long, and a map has no [Table.Walk] (go test
 // ./internal/hashtable -bench AMillion -benchtime 1x).
 //
 // A [Table] uses linear hashing (Litwin, 1980): an insertion splits at most one bucket, so no caller
@@ -96,9 +96,9 @@ func (t *Table[E, P]) Delete(key string) {
 }
 
 // Walk visits the elements of some buckets, starting at a cursor, until it has visited about n. It
-// returns the next cursor; done says that there are no more. The first cursor is 0. The table may
-// change between two calls: an element that stays in it from the first call to the last is visited at
-// least once, perhaps twice.
+// returns the next cursor; done reports whether the walk is at its end. The first cursor is 0. The
+// table may change between two calls: an element that stays in it from the first call to the last is
+// visited at least once, perhaps twice.
 func (t *Table[E, P]) Walk(cursor, n int, visit func(P)) (next int, done bool) {
 	buckets := int(t.base + t.split)
 	for visited := 0; cursor < buckets && visited < n; cursor++ {

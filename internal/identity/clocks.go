@@ -36,15 +36,15 @@ const (
 	// interval is how often [Watch.Run] reads the clocks.
 	interval = time.Second
 	// stillFor is the time between two readings from which the process counts as stopped: a busy
-	// machine delays it for less.
+	// machine delays a reading by less.
 	stillFor = 5 * time.Second
-	// jump is how far the wall clock must move against the monotonic one between two readings. Clock
-	// corrections move it by less.
+	// jump is how far the wall clock or the boot clock must move against the monotonic one between two
+	// readings. Clock corrections move the wall clock by less.
 	jump = 2 * time.Second
 )
 
-// since returns what happened since an earlier reading, and how long it lasted. The reason is "" if
-// nothing happened.
+// since returns what happened since an earlier reading, and by how much: how long the process or the
+// machine stood still, or how far the wall clock jumped. The reason is "" if nothing happened.
 func (now reading) since(past reading) (Reason, time.Duration) {
 	passed := now.mono - past.mono
 	moved := now.wall.Sub(past.wall) - passed

@@ -14,20 +14,20 @@ import (
 // directory is the data directory's name among the files of a [Place].
 const directory = "."
 
-// Place identifies the machine and the files. A field is empty if the platform does not say.
+// Place identifies the machine and the files. A field is empty if the platform does not report it.
 type Place struct {
 	Machine string          `json:"machine,omitempty"` // a hash, to keep the id itself private
 	Boot    string          `json:"boot,omitempty"`
 	Files   map[string]File `json:"files,omitempty"` // by name, relative to the data directory
 }
 
-// File distinguishes a file from its copies. A field is 0 if the platform does not say.
+// File distinguishes a file from its copies. A field is 0 if the platform does not report it.
 type File struct {
 	Device uint64 `json:"device,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
 	Born   int64  `json:"born,omitempty"` // Unix nanoseconds
 
-	modified, changed time.Time // changed is zero if the platform does not say
+	modified, changed time.Time // changed is zero if the platform does not report it
 }
 
 // otherThan reports whether a file is certainly not the recorded one. A device's number may change at a

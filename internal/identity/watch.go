@@ -154,7 +154,7 @@ func (w *Watch) newestTime(now time.Time) time.Time {
 }
 
 // Stands reports whether a copy that upstream confirmed at confirmedAt may still count as fresh: there
-// was no doubt since. It checks the clocks first.
+// was no doubt after confirmedAt. It checks the clocks first.
 func (w *Watch) Stands(confirmedAt time.Time) bool {
 	w.Check()
 	return w.stands(confirmedAt)
@@ -172,7 +172,8 @@ func (w *Watch) Epoch() uint64 {
 	return w.epoch.Load()
 }
 
-// Check checks the clocks. If the daemon was stopped, it raises a doubt before it returns.
+// Check reads the clocks. If the daemon was stopped, or its clock was set, Check raises a doubt before
+// it returns.
 func (w *Watch) Check() {
 	now := w.opts.clock()
 	if reason, _ := now.since(*w.last.Load()); reason != "" { // guard 19.25
@@ -180,8 +181,8 @@ func (w *Watch) Check() {
 	}
 }
 
-// CheckDurably is Check for a caller that is about to send a write. It returns when the doubts are also
-// on the disk, if the disk can be written.
+// CheckDurably checks the clocks for a caller that is about to send a write. It returns when all doubts
+// are on the disk too, if the disk can be written.
 func (w *Watch) CheckDurably() {
 	w.Check()
 	if w.dirty.Load() { // guard 19.27
@@ -189,7 +190,7 @@ func (w *Watch) CheckDurably() {
 	}
 }
 
-// compareClocks compares the clocks with the last reading, under the lock. A regular call also reads
+// compareClocks compares the clocks with the last reading, under the lock. A regular call also compares
 // the boot clock.
 func (w *Watch) compareClocks(regular bool) {
 	w.mu.Lock()
@@ -219,7 +220,7 @@ func (w *Watch) compareClocks(regular bool) {
 }
 
 // raise raises a doubt. latest is the latest time that an earlier confirmation can have, if that is
-// after now. The caller holds mu.
+// after now, by at most maxAhead. The caller holds mu.
 func (w *Watch) raise(reason Reason, detail string, now, latest time.Time) {
 	if latest.Before(now) || latest.Sub(now) > maxAhead {
 		latest = now

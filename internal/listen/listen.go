@@ -114,7 +114,7 @@ func isStale(ctx context.Context, path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Why explains why the daemon cannot listen.
+// Why returns an error that says in plain words why the daemon cannot listen.
 func Why(err error) error {
 	text := ""
 	switch {

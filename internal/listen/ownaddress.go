@@ -15,8 +15,8 @@ import (
 const ResolveTimeout = 2 * time.Second
 
 // RefuseOwnAddress fails if upstream.url leads to the daemon's own listener: the daemon would confirm
-// its own writes. A name that cannot be resolved now is no error: what the addresses do not show, the
-// daemon's own requests show later (package via).
+// its own writes. A name that cannot be resolved now is no error: package via finds such a loop later,
+// by the daemon's own requests.
 func RefuseOwnAddress(ctx context.Context, c *config.Config, listener net.Listener) error {
 	own, ok := listener.Addr().(*net.TCPAddr)
 	upstream, err := url.Parse(c.Upstream.URL)

@@ -158,7 +158,7 @@ func (a *argument) parseText(value json.RawMessage) (string, error) {
 var escape = regexp.MustCompile(`(?is)\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)`)
 
 // isUnicode reports whether JSON is valid UTF-8 and escapes no half of a surrogate pair. The decoder
-// would replace it, and the memory would keep text that nobody wrote.
+// would replace the half, and the memory would keep text that nobody wrote.
 func isUnicode(raw []byte) bool {
 	for _, found := range escape.FindAllSubmatchIndex(raw, -1) {
 		if found[2] >= 0 {

@@ -47,7 +47,7 @@ type refusal struct{ answer *api.Refused }
 
 func (r *refusal) Unwrap() error { return r.answer }
 
-// meanings explains statuses to an agent. For other statuses, the daemon's detail does.
+// meanings explains statuses to an agent. For other statuses, the agent gets only the daemon's detail.
 var meanings = map[int]string{
 	http.StatusUnauthorized:          "the botwired daemon wants its token, and this server has another one or none: a person has to set it",
 	http.StatusRequestEntityTooLarge: "there is no room: nothing was written",

@@ -103,8 +103,8 @@ func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
 	return out, nil
 }
 
-// newestWrite returns the number of the write that made the current state. A value's version contains
-// it. For a delete, newestWrite asks the daemon.
+// newestWrite returns the number of the write that made the current state; none if the number is not
+// known. A value's version may contain the number. Otherwise, newestWrite asks the daemon.
 func (s *toolset) newestWrite(ctx context.Context, of *historyResult) ([]uint64, error) {
 	number, _, _ := strings.Cut(of.Version, "-")
 	if seq, err := strconv.ParseUint(number, 10, 64); err == nil {

@@ -85,7 +85,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	return out, ctx.Err()
 }
 
-// look checks one entry and adds a match.
+// look checks one entry, and adds a match if the key or the value has the text.
 func (out *searchResult) look(wanted *regexp.Regexp, found valued) {
 	if found.gone {
 		return

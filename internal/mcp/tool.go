@@ -72,7 +72,7 @@ func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {
 	return encode(out)
 }
 
-// encode returns JSON that does not escape < and &.
+// encode returns JSON that does not escape <, > and &.
 func encode(document any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

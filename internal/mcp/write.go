@@ -12,7 +12,7 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// absent is the version of an entry that does not exist.
+// absent is the version of an entry that does not exist, and the state of a delete that found no entry.
 const absent = "absent"
 
 // conditionOf returns the header for a write that requires a version of the entry.

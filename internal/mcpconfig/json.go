@@ -66,8 +66,8 @@ func parse(text []byte) (root hujson.Value, err error) {
 	return root, nil
 }
 
-// holds reports whether an entry has the members, as the client reads it. The entry is a path of two
-// names.
+// holds reports whether an entry has the members, as the client reads the file. The entry is a path of
+// two names.
 func holds(root *hujson.Value, entry string, members map[string]any) bool {
 	standard := root.Clone()
 	standard.Standardize()

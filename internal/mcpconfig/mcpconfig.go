@@ -42,8 +42,8 @@ type Client struct {
 	project string                           // below the project's directory; "" if the client has no such file
 	key     string                           // the servers' key in the file
 	fields  map[string]any                   // a server's other fields
-	// own is the client's command that changes its file, if that is TOML. It is "" if botwired edits
-	// the file, which is JSON.
+	// own is the client's command that changes the client's file, for a file in TOML. It is "" for a
+	// file in JSON, which botwired edits.
 	own string
 }
 
@@ -102,7 +102,8 @@ type Change struct {
 	Changed bool
 }
 
-// Change adds a server to the client's configuration, or removes it.
+// Change adds a server to the client's file, or with remove takes it out. project chooses the file: see
+// File.
 func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (done Change, err error) {
 	if done.File, err = c.File(project); err != nil {
 		return done, err
@@ -186,7 +187,8 @@ func read(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// save writes a file's text to a temporary file beside it. name is "" if the file does not exist.
+// save writes a file's text to a temporary file in the same directory, and returns its name; "" if the
+// file does not exist.
 func save(file string, text []byte) (name string, err error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,8 +213,8 @@ func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err e
 	return f.Name(), nil
 }
 
-// replace replaces a file's text atomically, and keeps its mode. It fails if the client has changed the
-// file since it was read.
+// replace replaces a file's text atomically, and keeps its mode. It fails if another program has
+// changed the file since it was read.
 func replace(file string, before, after []byte, project bool) error {
 	mode := fs.FileMode(0o600)
 	if project {

@@ -1,6 +1,6 @@
-// Package metrics owns the metrics that botwired shows to Prometheus. Each metric is one row of this file:
-// its name, help, labels and source. The daemon's parts count into the fields of [Metrics]. Each scrape reads
-// the other numbers from [Sources].
+// Package metrics defines botwired's metrics for Prometheus. Each metric is one row of this file: its
+// name, help, labels and source. The daemon's parts count into the fields of [Metrics]. Each scrape
+// reads the other numbers from [Sources].
 //
 // No label has values that callers choose. docs/metrics.md has a line for each metric.
 package metrics

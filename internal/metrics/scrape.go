@@ -15,7 +15,7 @@ type Sources struct {
 	Journal  *journal.Journal
 	Sizes    *journal.Sizes
 	Cache    *cache.Cache
-	Disk     func() (journal.DiskUsage, error) // an error leaves its metrics out
+	Disk     func() (journal.DiskUsage, error) // an error leaves the disk's metrics out
 	Identity Identity
 	// Upstream returns whether upstream is up, and how many requests may be in flight there.
 	Upstream func() (up bool, concurrency int)

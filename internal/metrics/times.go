@@ -32,8 +32,8 @@ func newTimes(name, help string) *Times {
 	}, []string{"operation", "outcome"})}
 }
 
-// Of returns the series of an operation and an outcome. The first call makes it: most outcomes are rare, and
-// a series has more than twenty lines.
+// Of returns the series of an operation and an outcome. The first call creates the series: most
+// outcomes are rare, and a series has more than twenty lines.
 func (t *Times) Of(operation, outcome string) *Series {
 	key := [2]string{operation, outcome}
 	s, ok := t.series.Load(key)
@@ -60,7 +60,7 @@ func (s *Series) Count() int64 { return s.count.Load() }
 
 // Distribution counts requests by how long they took.
 type Distribution struct {
-	within [len(bounds)]uint64 // requests that took no longer than that bound
+	within [len(bounds)]uint64 // requests that took no longer than the bound with the same index
 	total  uint64
 }
 

@@ -15,13 +15,14 @@ var (
 	ErrRefused = errors.New("it was refused")
 	// ErrOlder means that a newer write was acknowledged or read before.
 	ErrOlder = errors.New("a later one was acknowledged or read before")
-	// ErrAbsent means that no delete explains an absence.
+	// ErrAbsent means that the read found no entry, and no delete explains this.
 	ErrAbsent = errors.New("no delete explains that")
 )
 
-// Entry records the writes to a key that has one writer, and judges answers to reads by them. The writer
-// numbers its writes from 1 on, and waits for each answer. A write without an answer may have been made or
-// not. Write 0 is the absence at the beginning. An Entry may be used concurrently.
+// Entry records the writes to a key that has one writer, and judges answers to reads by them. The
+// writer numbers its writes from 1 on, and waits for each answer. A write without an answer may have
+// been made or not. Write 0 is the state at the beginning: there is no entry. An Entry may be used
+// concurrently.
 type Entry struct {
 	Namespace, Key string
 
@@ -69,8 +70,8 @@ func (e *Entry) Oldest() int {
 	return e.floor
 }
 
-// Show judges the answer to a read, a value or an absence. oldest is the result of Oldest when the read
-// began. Later reads may show nothing older.
+// Show judges the answer to a read: a value, or that there is no entry. oldest is the result of Oldest
+// when the read began. Later reads may show nothing older.
 func (e *Entry) Show(oldest int, value string, found bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +93,7 @@ func (e *Entry) Show(oldest int, value string, found bool) error {
 	return nil
 }
 
-// absent looks for a delete that explains an absence. The caller holds mu.
+// absent looks for a delete that explains why there is no entry. The caller holds mu.
 func (e *Entry) absent(oldest int) error {
 	for n := oldest; n < len(e.writes); n++ {
 		if e.writes[n].deletes && !e.writes[n].refused {
@@ -103,8 +104,9 @@ func (e *Entry) absent(oldest int) error {
 	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
 }
 
-// Certain reports whether the entry exists, and whether that is known. It is unknown if a write after the
-// last acknowledged or read one may have been made. writes is the number of all writes, write 0 included.
+// Certain returns whether the entry exists, and whether that is certain. It is uncertain if a write
+// after the last one that was acknowledged or read may have been made. writes is the number of all
+// writes, write 0 included.
 func (e *Entry) Certain() (there, known bool, writes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

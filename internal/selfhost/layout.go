@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrNotDatabase means that SQLite cannot read the file.
+	// ErrNotDatabase means that the file is no SQLite database.
 	ErrNotDatabase = errors.New("not an SQLite database")
 	// ErrLayout means that the kv table of a database does not have BotWire's layout.
 	ErrLayout = errors.New("not laid out as BotWire's memory database")
@@ -63,8 +63,8 @@ func openStore(ctx context.Context, path string) (*store, error) {
 	return &store{db: db}, nil
 }
 
-// ensureFile creates the file, readable and writable by its owner only. If it cannot be opened for
-// writing, ensureFile returns the system's error.
+// ensureFile creates the file if it does not exist, readable and writable by its owner only. If the
+// file cannot be opened for writing, ensureFile returns the system's error.
 func ensureFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -113,8 +113,8 @@ type column struct {
 	key      int
 }
 
-// checkLayout accepts an empty database, and one whose kv table has BotWire's columns and primary key.
-// It accepts additional columns if a row can omit them.
+// checkLayout accepts a database without a kv table, and one whose kv table has BotWire's columns and
+// primary key. It accepts additional columns if a row can omit them.
 func checkLayout(ctx context.Context, db *sql.DB) error {
 	found, err := columns(ctx, db)
 	if code(err) == sqlite3.SQLITE_NOTADB {

@@ -29,7 +29,7 @@ type Options struct {
 	// Path is the database file. If it does not exist, it is created, readable by its owner only; its
 	// folder must exist.
 	Path string
-	// Latency is added to every answer, half before and half after the operation.
+	// Latency is how much longer an operation takes: half passes before the operation, and half after.
 	Latency time.Duration
 	// Version appears in the Server header.
 	Version string

@@ -79,7 +79,7 @@ func redirect(r *http.Request) (target string, ok bool) {
 // isExtra reports whether path is served in addition to the memory API.
 func isExtra(path string) bool { return path == "/health" || path == "/stats/memory" }
 
-// answer returns the body of a 200; its error is a [*wire.Refusal] or a failure of the database.
+// answer returns the body of a 200; its error is a [*wire.Refusal], or an error of the store.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	switch route := wire.ParseRoute(r.URL.Path); route.Kind {
 	case wire.EntryRoute:

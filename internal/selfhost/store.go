@@ -29,7 +29,7 @@ type store struct {
 // errClosed is the error of an operation after Close.
 var errClosed = errors.New("the database has been closed")
 
-// begin admits an operation; the caller must call done when it ends.
+// begin admits an operation; the caller must call done when the operation ends.
 func (s *store) begin() (done func(), err error) {
 	s.open.RLock()
 	if s.closed {
@@ -94,7 +94,8 @@ func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bo
 	return e, err == nil, err
 }
 
-// Remove deletes an entry, and returns once that is durable. existed reports whether there was one.
+// Remove deletes an entry, and returns once the delete is durable. existed reports whether there was
+// one.
 func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err error) {
 	done, err := s.begin()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/botwired/botwired/config"
 )
 
-// Open returns a server's logger, which writes text or JSON, and its writer. Before it ends, the
-// process waits for [Writer.End].
+// Open returns a server's logger, which writes text or JSON, and its writer. Before the process ends,
+// it calls [Writer.End].
 func Open(out io.Writer, text bool, level slog.Leveler) (*slog.Logger, *Writer) {
 	w := newLogWriter(out, func(dropped int) []byte {
 		var line bytes.Buffer

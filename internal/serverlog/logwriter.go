@@ -56,8 +56,8 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Last queues a line that says why the process ends. There is always room for it. After End, it is
-// written directly.
+// Last queues a line that says why the process ends. There is always room for it. If the goroutine has
+// ended, Last writes the line itself.
 func (w *Writer) Last(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,7 +21,8 @@ import (
 type Inherited struct {
 	// Sockets are the sockets that the manager opened, in its order.
 	Sockets []*Socket
-	// Watchdog is how long the manager waits for a sign of life; 0 if it does not.
+	// Watchdog is how long the manager waits for a sign of life; 0 if the manager does not wait for
+	// one.
 	Watchdog time.Duration
 	// Complaint is an error about an invalid variable. The process goes on without it.
 	Complaint error

@@ -14,9 +14,9 @@ type Socket struct {
 	file *os.File
 }
 
-// Listener returns a listener on the socket, and closes the socket. Closing the listener does not
-// remove a Unix socket's name, which belongs to the manager. An error says what is wrong with the
-// socket.
+// Listener returns a listener on the socket, and closes s. Closing the listener does not remove a Unix
+// socket's name, because the name belongs to the manager. Listener fails if the socket is not a
+// listening stream socket.
 func (s *Socket) Listener() (net.Listener, error) {
 	defer s.Close()
 	is, err := listens(s.file)

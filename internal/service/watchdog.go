@@ -12,10 +12,10 @@ const (
 	perRetry = 8
 )
 
-// Watch calls check twice within the watchdog timeout, and calls alive each time that check returns
-// nil. It retries a failed check sooner, and calls failed with the first error in a row. check must end
-// with its context, which ends after a quarter of the timeout. Watch returns when ctx ends, or at once
-// if there is no timeout.
+// Watch calls alive at once. Then it calls check twice within the watchdog timeout, and alive each time
+// that check returns nil. It retries a failed check sooner, and calls failed with the first error in a
+// row. check must end with its context, which ends after a quarter of the timeout. Watch returns when
+// ctx ends, or at once if there is no timeout.
 func Watch(ctx context.Context, within time.Duration, check func(context.Context) error, alive func(), failed func(error)) {
 	if within <= 0 {
 		return

@@ -68,7 +68,7 @@ type Reader struct {
 	Heard func()
 }
 
-// NewReader returns a reader of a stream whose events have at most so many bytes.
+// NewReader returns a reader of a stream whose events have at most most bytes.
 func NewReader(from io.Reader, most int) *Reader {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, most)

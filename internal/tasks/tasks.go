@@ -43,8 +43,8 @@ func (t *Tasks) Detached() context.Context { return t.detached() }
 // EndWaits ends the waits of all callers, and the detached context.
 func (t *Tasks) EndWaits() { t.endWaits() }
 
-// Patience returns a context for a caller's wait for upstream. It ends after most, when the caller leaves,
-// and with EndWaits.
+// Patience returns a context for a caller's wait for upstream. The context ends after most, when the
+// caller leaves, and with EndWaits.
 func (t *Tasks) Patience(caller context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(caller, most)
 	stop := context.AfterFunc(t.Detached(), cancel)
@@ -70,7 +70,7 @@ func (t *Tasks) Done() {
 	}
 }
 
-// Close ends the detached context and waits for all tasks.
+// Close lets no more tasks start, ends the detached context, and waits for all tasks.
 func (t *Tasks) Close() {
 	t.running.Add(1) // Close itself counts as a task until no more may start
 	t.running.Or(closed)
@@ -89,8 +89,9 @@ func Recovered(logger *slog.Logger, f func() error) (err error) {
 	return f()
 }
 
-// RecoverPanic turns a panic into an error. A panic's value may hold an entry's value, so it is logged only
-// if the runtime made it. It panics again with http.ErrAbortHandler, which is no fault: it cuts a connection.
+// RecoverPanic turns a panic into an error; its caller defers it. A panic's value may hold an entry's
+// value, so only values that the runtime made are logged. It panics again with http.ErrAbortHandler,
+// which is no fault: it cuts a connection.
 func RecoverPanic(logger *slog.Logger, err *error) {
 	p := recover()
 	if p == nil {

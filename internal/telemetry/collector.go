@@ -123,7 +123,8 @@ func (c *collector) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends spans. While the collector is busy or unreachable, it retries until ctx ends.
+// UploadTraces sends spans. While the collector is busy or cannot be reached, UploadTraces retries
+// until ctx ends.
 func (c *collector) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	// ExportTraceServiceRequest has the same wire format as TracesData, but its package adds gRPC to
 	// the program.

@@ -24,7 +24,7 @@ const everyID = 1 << 63
 // is created: a request without one costs almost nothing.
 type sampler struct {
 	parents bool   // follow a caller's decision
-	bound   uint64 // a trace is sampled if its number is below; numbers are below everyID
+	bound   uint64 // a trace is sampled if its number is below bound; numbers are below everyID
 }
 
 // newSampler reads the environment. Like OpenTelemetry's SDK, for an unknown or unset sampler it

@@ -35,7 +35,8 @@ import (
 // complainEvery is the minimum time between two log lines about a collector that accepts no spans.
 const complainEvery = 10 * time.Minute
 
-// Wanted reports whether the environment asks for spans. An error says what is wrong in it.
+// Wanted reports whether the environment asks for spans. An error says what is wrong in the
+// environment.
 func Wanted(getenv func(string) string) (bool, error) {
 	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if endpoint == "" {

@@ -19,8 +19,8 @@ type Context struct{ Parent, State string }
 // Given reports whether there is a context.
 func (c Context) Given() bool { return c.Parent != "" }
 
-// Parse returns the context in two headers. It ignores a malformed traceparent, and a tracestate
-// without a traceparent.
+// Parse returns the context in two headers. It ignores a malformed traceparent, and a tracestate that
+// is too long or has no valid traceparent.
 func Parse(parent, state string) Context {
 	if !isParent(parent) {
 		return Context{}
@@ -31,7 +31,7 @@ func Parse(parent, state string) Context {
 	return Context{parent, state}
 }
 
-// The parts of a traceparent: "00-<trace-id>-<parent-id>-<flags>".
+// Where each part of a traceparent ends: "00-<trace-id>-<parent-id>-<flags>".
 const (
 	versionEnds = 2
 	traceEnds   = versionEnds + 1 + 32
@@ -85,7 +85,7 @@ func With(ctx context.Context, c Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From returns the context that With has added; none if it has not.
+// From returns the trace context that With has added, or the zero Context.
 func From(ctx context.Context) Context {
 	c, _ := ctx.Value(contextKey{}).(Context)
 	return c

@@ -2,8 +2,8 @@ package trace
 
 import "sync"
 
-// writesKept bounds the remembered writes, at about 1 MiB. A write that waits longer than the next
-// writesKept has no context.
+// writesKept bounds the remembered writes, at about 1 MiB. A write loses its context once the writes of
+// writesKept other entries have followed.
 const writesKept = 4096
 
 // Writes remembers the contexts of writes that wait to be sent. Its methods may be called concurrently.
@@ -56,7 +56,7 @@ func (w *Writes) Of(entry string, seq uint64) (c Context, waited bool) {
 	return last.context, last.seq != 0
 }
 
-// Forget drops an entry's write with this context: it is complete.
+// Forget drops an entry's write with this context: the write is complete.
 func (w *Writes) Forget(entry string, c Context) {
 	if !c.Given() {
 		return

@@ -7,11 +7,11 @@
 // signature with 508.
 //
 // The signature of requests does not reveal a loop of several daemons: each keeps the writes that it
-// receives, and flushes them with its own requests. So a daemon also signs its answers to daemons. It
-// names all daemons between itself and the memory service, including those that its own upstream's
-// answers name. A daemon that finds its own name in an answer from upstream is part of a loop. A daemon
-// also refuses the requests of the daemons ahead of it. Daemons in a row without a loop are not
-// affected, and BotWire sees one header of the last one.
+// receives, and flushes them with its own requests. So a daemon also signs its answers to daemons. The
+// signature names all daemons between itself and the memory service, including those that its own
+// upstream's answers name. A daemon that finds its own name in an answer from upstream is part of a
+// loop. A daemon also refuses the requests of the daemons ahead of it. Daemons in a row without a loop
+// are not affected, and BotWire sees one header of the last one.
 package via
 
 import (
@@ -67,7 +67,8 @@ func (c *Chain) Learn(status int, h http.Header) (loop bool) {
 	return slices.Contains(ahead, c.own)
 }
 
-// Guard refuses requests that came back in a loop, and passes on all others.
+// Guard returns a handler that refuses requests that came back in a loop, and passes all others to
+// next.
 func (c *Chain) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := daemons(r.Header)

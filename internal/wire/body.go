@@ -108,7 +108,8 @@ func (b *Bodies) read(w http.ResponseWriter, r *http.Request, room *Room) ([]byt
 	}
 }
 
-// grow waits until there is room for that many bytes.
+// grow waits until there is room for that many bytes. It fails when roomPatience is used up or the
+// caller leaves.
 func (r *Room) grow(w http.ResponseWriter, request *http.Request, bytes int64) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(request.Context(), roomPatience-r.waited)

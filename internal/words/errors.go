@@ -19,7 +19,8 @@ func (e *plainError) Unwrap() error { return e.err }
 // Plain returns an error that reads text and unwraps to err.
 func Plain(text string, err error) error { return &plainError{text, err} }
 
-// Unusable says why a file or directory cannot be used. It leaves errors of other kinds as they are.
+// Unusable returns an error that says in plain words why a file or directory cannot be used. It returns
+// any error but an [fs.PathError] as it is.
 func Unusable(err error) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {

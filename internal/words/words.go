@@ -11,7 +11,7 @@ import (
 // Count writes a number and the thing counted: "1 write", "3,021 entries".
 func Count(n int, what string) string { return Number(int64(n)) + " " + noun(n, what) }
 
-// Plural does the same as Count without commas, as commands print numbers.
+// Plural writes a number without commas and the thing counted, as commands print them: "3021 entries".
 func Plural(n int, what string) string { return strconv.Itoa(n) + " " + noun(n, what) }
 
 // noun returns what for one, and else its plural: with an s, or with ies in place of a y after an r.

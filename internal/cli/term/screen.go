@@ -36,11 +36,11 @@ func Moment(w io.Writer, at time.Time) string {
 	return Plain(at)
 }
 
-// Since formats a time since when something has lasted: "for 3 minutes" on a screen, elsewhere "since"
-// and the time.
+// Since formats the time when something began: "for 3 minutes" on a screen, elsewhere "since" and the
+// time.
 func Since(w io.Writer, at time.Time) string { return distance(w, at, "since ", "for ", "") }
 
-// Until formats a time until when something lasts.
+// Until formats the time when something will end.
 func Until(w io.Writer, at time.Time) string { return distance(w, at, "until ", "for ", " more") }
 
 // Ahead formats a time at which something will happen.

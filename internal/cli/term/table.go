@@ -70,7 +70,7 @@ func Unix(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 100
 // Plain formats a time as RFC 3339, to the second and in UTC, so that scripts can compare it.
 func Plain(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Instant is Plain with milliseconds.
+// Instant formats a time as Plain does, but with milliseconds.
 func Instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Age formats seconds as people write them: 250ms, 3m, 1h20m5s.
