@@ -1,6 +1,7 @@
 package flush_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,4 +65,27 @@ func TestALateRequestOverAVersionThatSaysTheSame(t *testing.T) {
 			})
 		})
 	}
+}
+
+// contract 17: another host's state is kept before a write is sent over it. If that request is lost and the
+// write then loses to a third one, the dead letters do not say that the write was ever upstream.
+func TestAWriteThatHasWonAndIsLost(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		v.settledPut(key("k"), "base")
+		time.Sleep(time.Minute)
+		v.seat.set(func(b *bucket) {
+			b.mishap = func(string, upstream.Proposal) mishap { b.mishap = nil; return vanished }
+		})
+		v.put(key("k"), "local")
+		v.seat.foreign(key("k"), journal.Put, "earlier", time.Now().Add(-time.Second))
+		time.Sleep(time.Second)
+		v.seat.foreign(key("k"), journal.Put, "later", time.Now().Add(time.Second))
+		v.settleWithin(time.Minute)
+		v.wantNow(key("k"), "later", false)
+		v.wantLetters(letter{"superseded", false, journal.Put, "local", "later"}, letter{"superseded", true, journal.Put, "earlier", "local"})
+		all, err := v.journal.DeadLetters(0, 2)
+		if err != nil || len(all) != 2 || !strings.HasSuffix(all[1].Error, "this host's later write, which was sent to take its place") {
+			t.Errorf("the dead letters are %+v, %v", all, err)
+		}
+	})
 }

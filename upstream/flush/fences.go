@@ -22,7 +22,7 @@ const (
 
 // Reasons that people see in failures and in dead letters of a fence.
 const (
-	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which has overwritten it"
+	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which was sent to take its place"
 	reasonLost      = "another host has written later"
 	reasonContended = "other hosts write the entry faster than this one gets its write in"
 )
