@@ -76,7 +76,8 @@ func failing(what string, failed *upstream.Error) ending {
 	return e
 }
 
-// end ends the attempt, and is the only function that does.
+// end ends the attempt, and is the only function that does. The journal's steps come before it, so a
+// write that is a dead letter by now does not count for OnNamespaceFull.
 func (a *attempt) end(e ending) {
 	if !a.requested {
 		a.takeBack() // guard 18.27
