@@ -9,7 +9,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// longAgo is ConfirmedAt for an entry in doubt. It differs from the zero time of pending writes.
+// longAgo is the ConfirmedAt of an entry in doubt. It differs from a pending write's zero time.
 var longAgo = time.Unix(0, 0)
 
 // doubts holds the entries for which upstream may hold, or may yet carry out, a write that was sent but

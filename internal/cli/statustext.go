@@ -60,7 +60,7 @@ func quotaUse(w io.Writer, q *api.Quota) string {
 	return text + ", used up at " + term.Plain(*q.RunsOutAt)
 }
 
-// waitText returns why something waits and until when, or "" if it does not wait.
+// waitText returns why something waits and when the wait ends, or "" if it does not wait.
 func waitText(w io.Writer, wait *api.Wait) string {
 	switch {
 	case wait == nil:
@@ -82,8 +82,8 @@ func reason(n *api.NamespaceStatus) string {
 	return n.Paused
 }
 
-// waits returns why and until when a namespace waits. On a screen, which has less room, it returns only
-// the kind of wait.
+// waits returns why a namespace waits and when the wait ends. On a screen, which has less room, it
+// returns only the kind of wait.
 func waits(w io.Writer, n *api.NamespaceStatus) string {
 	s, short := w.(*term.Screen)
 	kind, _, _ := strings.Cut(reason(n), ":")

@@ -13,7 +13,7 @@ const (
 	// restPatience bounds a pause within a body that the handler has not read to the end. Nearly every caller
 	// sends the body at once, and can keep the connection.
 	restPatience = time.Second / 4
-	// restTime bounds the time that the rest of such a body may take.
+	// restTime bounds the time that the unread rest of a body may take.
 	restTime = 2 * time.Second
 )
 

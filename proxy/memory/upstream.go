@@ -34,10 +34,11 @@ type Flusher interface {
 	Attempts(id journal.ID) (count int, last string, next time.Time)
 	// Paused returns why upstream does not accept a namespace's writes; empty if it does.
 	Paused(namespace string) string
-	// Waits returns why none of a namespace's writes is sent now, and until when; a zero time is unknown. why
-	// is empty if they wait only for their linger.
+	// Waits returns why none of a namespace's writes is sent now, and when the wait ends; the zero time
+	// if that is unknown. why is empty if the writes wait only for their linger.
 	Waits(namespace string) (why string, until time.Time)
-	// EntryWaits returns why an entry's pending write is not sent now, and until when: see Waits.
+	// EntryWaits returns why an entry's pending write is not sent now, and when the wait ends: see
+	// Waits.
 	EntryWaits(id journal.ID) (why string, until time.Time)
 	// TryNow ends the timed waits of a namespace, or with "" of all.
 	TryNow(namespace string)

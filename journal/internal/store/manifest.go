@@ -116,8 +116,8 @@ const firstRecord = 10
 // liveLogs is the manifest's part about the logs that are not in tables. first and nextFile are 0 if
 // the manifest does not give them.
 type liveLogs struct {
-	// first is the lowest number of such a log: every log with a lower number is in tables. Right after
-	// Pebble has opened a store, no log has this number.
+	// first is the lowest number that a log outside the tables may have: every log with a lower number
+	// is in tables. Right after Pebble has opened a store, no log has this number.
 	first uint64
 	// begins is the number of a record. All earlier records are in tables.
 	begins uint64
