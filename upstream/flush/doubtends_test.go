@@ -98,6 +98,7 @@ func TestWriteAfterAnUnansweredWriteThrough(t *testing.T) {
 		if !r.flusher.Await(ctx, key("k"), settled.Seq) {
 			t.Error("a caller waits for a write that has settled")
 		}
+		synctest.Wait() // upstream has noticed that nobody waits for its answer
 		r.put(key("k"), "new")
 		time.Sleep(time.Second)
 		r.wantHeld(key("k"), "new")
