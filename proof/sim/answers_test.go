@@ -22,8 +22,12 @@ func (w *world) put(s step) string {
 	return w.acknowledge(s.id, state{true, s.value})
 }
 
-// acknowledge takes in an acknowledged write.
+// acknowledge takes in an acknowledged write. An older write may have lost against another host's in the
+// same instant, before this one came.
 func (w *world) acknowledge(id journal.ID, s state) string {
+	if violation := w.burials(); violation != "" {
+		return violation
+	}
 	b := w.beliefs[id]
 	b.become(s)
 	if b.written = 0; s.present {
