@@ -206,20 +206,24 @@ func TestFullDiskInTheBackgroundIsWaitedOut(t *testing.T) {
 	}
 }
 
-// contract 3: a first start waits for the room that the directory itself needs.
+// contract 3: a first start waits for the room that the directory itself and its lock need.
 func TestFullDiskAtTheFirstStartIsWaitedOut(t *testing.T) {
-	f := newFailing(syscall.ENOSPC, func(op errorfs.Op) bool { return op.Kind == errorfs.OpMkdirAll })
-	f.fault.On()
-	var asked []int64
-	j, err := journal.Open(journal.Options{Dir: dir, FS: f.fs, AwaitRoom: func(needed int64) error {
-		if asked = append(asked, needed); len(asked) == 2 {
-			f.fault.Off()
-		}
-		return nil
-	}})
-	no(t, err)
-	no(t, j.Close())
-	if len(asked) != 2 || asked[0] <= 0 || asked[1] <= 0 {
-		t.Errorf("it asked for %d bytes, want twice a number of them", asked)
+	for name, kind := range map[string]errorfs.OpKind{"directory": errorfs.OpMkdirAll, "lock": errorfs.OpLock} {
+		t.Run(name, func(t *testing.T) {
+			f := newFailing(syscall.ENOSPC, func(op errorfs.Op) bool { return op.Kind == kind })
+			f.fault.On()
+			var asked []int64
+			j, err := journal.Open(journal.Options{Dir: dir, FS: f.fs, AwaitRoom: func(needed int64) error {
+				if asked = append(asked, needed); len(asked) == 2 {
+					f.fault.Off()
+				}
+				return nil
+			}})
+			no(t, err)
+			no(t, j.Close())
+			if len(asked) != 2 || asked[0] <= 0 || asked[1] <= 0 {
+				t.Errorf("it asked for %d bytes, want twice a number of them", asked)
+			}
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/recovery"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -71,10 +73,7 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(opts); err != nil {
-		return nil, err
-	}
-	if storeOpts.Lock, err = store.LockDir(fsys, dir); err != nil { // guard 20.1
+	if storeOpts.Lock, err = lockDir(opts); err != nil { // guard 20.1
 		return nil, err
 	}
 	s, err := openLocked(storeOpts)
@@ -84,17 +83,20 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	return s, err
 }
 
-// makeDir creates the directory. On a full disk, it waits for room (contract 3).
-func makeDir(opts Options) error {
+// lockDir creates the directory if it does not exist, and locks it. On a full disk, it waits for room
+// (contract 3).
+func lockDir(opts Options) (lock *pebble.Lock, err error) {
 	const needed = 1 << 20 // at least: the store says more
 	for {
-		err := opts.FS.MkdirAll(opts.Dir, diskfs.DirMode)
+		if err = opts.FS.MkdirAll(opts.Dir, diskfs.DirMode); err == nil {
+			lock, err = store.LockDir(opts.FS, opts.Dir)
+		}
 		if diskfs.IsFull(err) && opts.AwaitRoom != nil { // guard 3.37
 			if err = opts.AwaitRoom(needed); err == nil {
 				continue
 			}
 		}
-		return err
+		return lock, err
 	}
 }
 

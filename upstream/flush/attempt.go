@@ -25,8 +25,10 @@ type attempt struct {
 	silent    bool          // the entry's last request hung
 	removes   bool          // it sends a delete, and there is a quota
 	charged   bool          // the quota counts the request
-	flying    bool          // the quota has counted the request, and the attempt has not ended
+	flying    bool          // the quota has counted the request
 	requested bool          // the write's request was made
+	heard     bool          // the health knows how upstream is
+	down      bool          // upstream is down, as the failure shows
 	ended     chan struct{} // closed when the attempt ends; nil until somebody waits for that
 	through   *through      // the write through that it sends; nil: it sends the pending write
 }
@@ -47,9 +49,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.end(e); e.then != nil {
-		return e.then()
-	}
+	a.end(e)
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (a *attempt) send(ctx context.Context) (ending, error) {
 		return ending{}, err
 	}
 	if !ok {
-		return a.vanished(unheard)
+		return a.vanished()
 	}
 	// Durable before the request leaves: a crash must not forget that it may land.
 	if err := a.f.opts.Journal.MarkSent(w, a.task.own()...); errors.Is(err, journal.ErrFull) { // guard 12.5, 14.11
@@ -113,14 +113,17 @@ func (a *attempt) sending(w journal.Write) {
 
 // readBack checks that upstream still holds a confirmed write, once no older request can land any more.
 func (a *attempt) readBack(ctx context.Context) (ending, error) {
-	confirmed, again := a.task.doubt().confirmed, ending{task: goesAgain, upstream: answered}
+	confirmed, again := a.task.doubt().confirmed, ending{task: goesAgain}
 	v, failed := a.read(ctx)
 	switch {
 	case failed != nil && ctx.Err() != nil:
 		return ending{task: goesAgain}, nil //nolint:nilerr // to end with the process is no failure
 	case failed != nil: // a read leaves nothing that could land later
-		return failing("reading back: ", failed), nil
+		e := failing("reading back: ", failed)
+		a.failed(e.failed)
+		return e, nil
 	}
+	a.answered(false, 0)
 	found := v.Content()
 	if found != confirmed.content && a.task.doubt().mayLeave(found) { // guard 14.7
 		a.f.opts.Logger.Warn("an unanswered write was carried out late: the newer one is sent again",
@@ -133,7 +136,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 	case err != nil:
 		return ending{}, err
 	case !ok:
-		return a.vanished(answered)
+		return a.vanished()
 	case w.Seq != confirmed.seq: // a newer write has arrived, and is sent now
 		return again, nil
 	case found != confirmed.content: // guard 14.18
@@ -147,10 +150,10 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 		if errors.Is(err, journal.ErrChanged) {
 			err = nil
 		}
-		return ending{task: settles, write: w, upstream: answered}, err
+		return ending{task: settles, write: w}, err
 	}
 	w.SentAfter = shown(w.SentAfter, v) // guard 7.40
-	return a.settle(ending{upstream: answered}, w)
+	return a.settle(ending{}, w)
 }
 
 // read waits for a slot and reads the entry upstream.

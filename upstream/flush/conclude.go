@@ -13,12 +13,15 @@ import (
 // conclude decides what the result of a pending write's send attempt means, and journals it.
 func (a *attempt) conclude(ctx context.Context, s *sendAttempt, got sent) (ending, error) {
 	w, failed := s.write, got.failed
+	if failed == nil {
+		s.answered(got.requested)
+	}
 	switch {
 	case got.requested && failed == nil:
-		return a.confirmed(ending{upstream: tookWrite, took: s.took, admits: letIn}, w, s.sent)
+		return a.confirmed(ending{admits: letIn}, w, s.sent)
 	case got.end == fence.Own, got.end == fence.Held: // upstream already holds what the write would leave
 		s.is(got.now)
-		return a.confirmed(ending{upstream: s.news()}, s.write, s.asked)
+		return a.confirmed(ending{}, s.write, s.asked)
 	case got.end == fence.Lost:
 		return a.lost(s, got.now)
 	case !got.requested, failed.Verdict == upstream.Unsent:
@@ -26,15 +29,18 @@ func (a *attempt) conclude(ctx context.Context, s *sendAttempt, got sent) (endin
 			return ending{}, err
 		}
 	}
+	what := ""
 	switch {
 	case got.end == fence.Conflict: // the task backs off as after a failure, though upstream is healthy
-		e := failing("", &upstream.Error{Verdict: upstream.Transient, Reason: reasonContended})
-		e.upstream = s.news()
-		return e, nil
+		return failing("", &upstream.Error{Verdict: upstream.Transient, Reason: reasonContended}), nil
 	case ctx.Err() != nil: // the sent mark stays, unless the request was certainly not sent
 		return ending{task: goesAgain}, nil //nolint:nilerr // to end with the process is no failure
 	case !got.requested && failed.Verdict == upstream.Paused:
-		return failing("comparing with upstream: ", failed), nil // it might still let the write itself in
+		what = "comparing with upstream: " // it might still let the write itself in
+	}
+	e := failing(what, failed)
+	a.failed(e.failed)
+	switch {
 	case !got.requested: // upstream cannot hold it
 	case failed.Verdict == upstream.Permanent:
 		return a.refused(w, failed)
@@ -43,15 +49,14 @@ func (a *attempt) conclude(ctx context.Context, s *sendAttempt, got sent) (endin
 	case failed.Verdict == upstream.Transient: // it failed, but may have been carried out
 		a.mayHold(contentOf(w), false) // guard 17.19
 	}
-	return failing("", failed), nil // guard 13.4
+	return e, nil // guard 13.4
 }
 
-// news returns that upstream has answered, if it was asked at all.
-func (s *sendAttempt) news() news {
-	if s.asked.IsZero() && s.sent.IsZero() {
-		return unheard
+// answered records that upstream has answered, if it was asked at all.
+func (s *sendAttempt) answered(tookWrite bool) {
+	if !s.asked.IsZero() || !s.sent.IsZero() {
+		s.a.answered(tookWrite, s.took)
 	}
-	return answered
 }
 
 // confirmed settles a write that upstream held when it was asked, unless upstream may still carry out
@@ -76,8 +81,8 @@ func (a *attempt) settle(e ending, w journal.Write) (ending, error) {
 }
 
 // vanished decides about a task with nothing pending: its entry had a stale sent mark, or was in doubt.
-func (a *attempt) vanished(n news) (ending, error) {
-	return ending{task: settles, write: journal.Write{Seq: a.newest}, upstream: n}, a.f.opts.Through.EndDoubt(a.id())
+func (a *attempt) vanished() (ending, error) {
+	return ending{task: settles, write: journal.Write{Seq: a.newest}}, a.f.opts.Through.EndDoubt(a.id())
 }
 
 // lost makes a write a dead letter: another host's state is later. If a request of this host may still
@@ -94,10 +99,10 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (e ending, err error)
 		return ending{}, err
 	}
 	a.f.fences.forget(w.ID)
-	e, err = a.dead(ending{upstream: s.news()}, w, slog.LevelWarn,
+	e, err = a.dead(ending{}, w, slog.LevelWarn,
 		"another host has written later than a pending write: the write is a dead letter now", "theirs_written_at", wallOf(v.WrittenAt))
-	if inDoubt && e.task == dies { // guard 17.24
-		e.then = func() error { return a.f.fences.guard(a.f.opts.Journal, w, v) }
+	if err == nil && inDoubt && e.task == dies { // guard 17.24
+		err = a.f.fences.guard(a.f.opts.Journal, w, v)
 	}
 	return e, err
 }

@@ -14,13 +14,10 @@ const fullDiskRetry = time.Second
 // ending says what the result of an attempt means. The zero value is the ending of an attempt that
 // made no request and changed nothing.
 type ending struct {
-	task     fate
-	write    journal.Write // settles, dies, staysInDoubt: the write
-	upstream news
-	took     time.Duration // tookWrite: the time of the write, including its fence
-	admits   admission
-	failed   *upstream.Error // the failure that the attempt ended with; nil: none
-	then     func() error    // a step of the journal after the attempt; nil: none
+	task   fate
+	write  journal.Write // settles, dies, staysInDoubt: the write
+	admits admission
+	failed *upstream.Error // the failure that the attempt ended with; nil: none
 }
 
 // fate says what becomes of the attempt's task.
@@ -35,16 +32,6 @@ const (
 	waitsForRoom              // the disk has no room to record an outcome
 	staysInDoubt              // upstream holds the write, and may still carry out an older request over it
 	retries                   // it waits for its namespace or by a backoff
-)
-
-// news says what the attempt has learned about upstream's health.
-type news uint8
-
-const (
-	unheard   news = iota // nothing
-	answered              // upstream gave a verdict
-	tookWrite             // upstream carried out a write
-	blamed                // upstream, or something that answers in its place, failed
 )
 
 // admission says what the attempt has learned about the namespace.
@@ -63,10 +50,7 @@ const (
 func failing(what string, failed *upstream.Error) ending {
 	said := *failed
 	said.Reason = what + failed.Reason
-	e := ending{task: retries, upstream: answered, failed: &said}
-	if failed.Verdict != upstream.Permanent && !failed.Says() {
-		e.upstream = blamed
-	}
+	e := ending{task: retries, failed: &said}
 	switch failed.Verdict {
 	case upstream.Throttled:
 		e.admits = throttled
@@ -82,22 +66,16 @@ func (a *attempt) end(e ending) {
 	if !a.requested {
 		a.takeBack() // guard 18.27
 	}
-	f, down := a.f, false
+	f := a.f
 	if e.failed != nil && e.failed.NamespaceFull && !e.failed.Verdict.BlamesUpstream() && f.opts.OnNamespaceFull != nil {
 		f.opts.OnNamespaceFull(a.queue.Key())
 	}
-	switch e.upstream {
-	case unheard:
+	if !a.heard {
 		f.health.Release(a.probe)
-	case blamed:
-		down = f.health.Failure(a.id(), a.probe, e.failed, time.Now())
-	default:
-		f.health.Success(a.id(), a.probe)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	a.learn(e, down, now)
 	switch e.admits {
 	case letIn:
 		if a.trial {
@@ -108,6 +86,7 @@ func (a *attempt) end(e ending) {
 	case paused, refusing:
 		a.pause(e, now)
 	}
+	//exhaustive:enforce
 	switch e.task {
 	case waitsAsBefore:
 		a.resume(now)
@@ -130,44 +109,11 @@ func (a *attempt) end(e ending) {
 	case staysInDoubt:
 		a.verifyLater(e.write, now)
 	case retries:
-		a.retry(e, down, now)
+		a.retry(e, now)
 	}
 }
 
 // The methods below do the work of end. The caller holds mu.
-
-// learn updates how much is sent at once, and what the queue and the task know of upstream's answers.
-func (a *attempt) learn(e ending, down bool, now instant) {
-	s, r := a.f.schedule, a.task.retry
-	switch e.upstream {
-	case unheard:
-		return
-	case blamed:
-		if e.admits != asBefore {
-			return // it says nothing about other namespaces
-		}
-		s.fails(a.queue, true)
-		a.queue.reason = e.failed.Reason
-		s.hanging = s.hanging || down && s.hung(a, now)
-		if down { // guard 16.5
-			s.window = 1
-		}
-		return
-	}
-	s.hanging = false
-	s.window = min(s.window+1, a.f.opts.Slots.Concurrency().Now)
-	a.queue.answeredAt = now
-	s.fails(a.queue, false)
-	if r != nil {
-		r.hung = false
-	}
-	if e.upstream == tookWrite {
-		s.roundTrip += (instant(e.took) - s.roundTrip) / roundTripWeight
-		if r != nil {
-			r.attempts, r.backoff = 0, nil
-		}
-	}
-}
 
 // throttle makes the namespace wait as long as upstream asked, or else by a backoff.
 func (a *attempt) throttle(failed *upstream.Error, now instant) {
@@ -228,7 +174,7 @@ func (a *attempt) block(until instant) {
 
 // retry makes the task wait for its namespace, or by its own backoff, or by that of the probes while
 // upstream is down.
-func (a *attempt) retry(e ending, down bool, now instant) {
+func (a *attempt) retry(e ending, now instant) {
 	r, why, at := retryOf(a.task), backingOff, atOnce
 	switch {
 	case e.admits == throttled:
@@ -238,7 +184,7 @@ func (a *attempt) retry(e ending, down bool, now instant) {
 		if r.attempts == 0 {
 			r.since = now
 		}
-		at = now + instant(a.backoff(r, e.failed, down)) // guard 14.4
+		at = now + instant(a.backoff(r, e.failed)) // guard 14.4
 		r.hung = r.hung || e.failed.Verdict == upstream.Unanswered && a.f.schedule.hung(a, now)
 		if r.hung {
 			why = silent
@@ -249,8 +195,8 @@ func (a *attempt) retry(e ending, down bool, now instant) {
 	a.enqueue(why, at, now)
 }
 
-func (a *attempt) backoff(r *retryState, failed *upstream.Error, down bool) time.Duration {
-	if down {
+func (a *attempt) backoff(r *retryState, failed *upstream.Error) time.Duration {
+	if a.down {
 		return a.f.opts.BackoffInitial
 	}
 	if r.backoff == nil {

@@ -3,12 +3,16 @@ package flush_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/flush"
 )
 
@@ -204,6 +208,37 @@ func TestSickEntryDoesNotSlowOthers(t *testing.T) {
 		}
 		if slow > 60 { // at most one outage of at most one backoff
 			t.Errorf("%d of 2,000 healthy writes were held up", slow)
+		}
+	})
+}
+
+// slowSettle takes a disk's time to settle one key.
+type slowSettle struct {
+	*journal.Journal
+	key string
+}
+
+func (s slowSettle) Settle(w journal.Write) error {
+	if w.Key == s.key {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return s.Journal.Settle(w)
+}
+
+// A write that upstream has carried out before it failed, and whose settling takes long, does not say that
+// upstream is back.
+func TestAnOlderAnswerDoesNotEndAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{fake: newFake(t), t: t, fs: vfs.NewMem()}
+		r.adjust = func(o *flush.Options) { o.Journal = slowSettle{r.journal, "slow"} }
+		openRig(r)
+		r.put(key("slow"), "1")
+		time.Sleep(linger + r.latency + time.Millisecond)
+		r.set(func(f *fake) { f.answer = func(call) reply { return reply{status: 503, body: "<html>"} } })
+		r.putMany("ns", 2)
+		time.Sleep(2 * time.Second)
+		if got, logged := r.health.Report(), r.log.take(); got.State != upstream.Down || strings.Contains(logged, "up again") {
+			t.Errorf("upstream counts as %+v; logged:\n%s", got, logged)
 		}
 	})
 }

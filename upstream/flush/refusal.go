@@ -48,7 +48,7 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 func (a *attempt) refused(w journal.Write, failed *upstream.Error) (ending, error) {
 	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
 	e := failing("it refuses one write after another: ", failed)
-	if e.admits = a.admission(w); e.admits == refusing {
+	if e.admits = a.countRefusal(w); e.admits == refusing {
 		return e, nil
 	}
 	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
@@ -57,9 +57,9 @@ func (a *attempt) refused(w journal.Write, failed *upstream.Error) (ending, erro
 	return a.dead(e, w, slog.LevelError, "upstream refused a write for good: it is a dead letter now", "reason", failed.Reason)
 }
 
-// admission counts a refusal, and returns what it says about the namespace. If that is refusing, the
+// countRefusal counts a refusal, and returns what it says about the namespace. If that is refusing, the
 // write waits. Another write is tried every BackoffMax, and the first that upstream accepts ends the pause.
-func (a *attempt) admission(w journal.Write) admission {
+func (a *attempt) countRefusal(w journal.Write) admission {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
 	q, r, now := a.queue, retryOf(a.task), a.f.now()

@@ -316,9 +316,11 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 // conclude decides what the result of the write's send attempt means. It journals the write if upstream
 // holds it, or sets err if upstream did not fail.
 func (w *through) conclude(ctx context.Context, s *sendAttempt, got sent) (ending, error) {
-	switch {
-	case got.failed != nil:
+	if got.failed != nil {
 		return w.failed(ctx, s, got)
+	}
+	s.answered(got.requested || got.end == fence.Own)
+	switch {
 	case got.requested, got.end == fence.Own:
 		return w.confirmed(s, got.now)
 	case got.end == fence.Lost: // the conditions were judged by another version
@@ -328,12 +330,12 @@ func (w *through) conclude(ctx context.Context, s *sendAttempt, got sent) (endin
 	case got.end == fence.Conflict:
 		w.err = notSent(reasonContended, time.Second, statusUnavailable)
 	}
-	return ending{upstream: s.news()}, s.a.unmark()
+	return ending{}, s.a.unmark()
 }
 
 // confirmed journals a write that upstream has carried out; now is its version.
 func (w *through) confirmed(s *sendAttempt, now upstream.Version) (ending, error) {
-	a, e := s.a, ending{upstream: tookWrite, took: s.took, admits: letIn}
+	a, e := s.a, ending{admits: letIn}
 	if w.write.Op == journal.Delete && !now.Deleted { // upstream did not hold the entry
 		last, ok, err := a.f.opts.Journal.Newest(w.write.ID)
 		if err != nil {
@@ -399,9 +401,9 @@ func (w *through) failed(ctx context.Context, s *sendAttempt, got sent) (ending,
 		failed = &read
 	}
 	e := failing("", failed)
-	e.task = waitsAsBefore // nothing of the write stays pending
-	if failed.Verdict.BlamesUpstream() && ctx.Err() != nil {
-		e.upstream = unheard // the process ending caused it
+	e.task = waitsAsBefore                                    // nothing of the write stays pending
+	if !failed.Verdict.BlamesUpstream() || ctx.Err() == nil { // otherwise the process ending caused it
+		a.failed(e.failed)
 	}
 	switch failed.Verdict {
 	case upstream.Unanswered, upstream.Transient:
