@@ -61,7 +61,7 @@ type ExportEnd struct {
 	End ExportCounts `json:"end"`
 }
 
-// ExportCounts is the end of a namespace's export.
+// ExportCounts counts the entries of a namespace's export, and says whether the export is complete.
 type ExportCounts struct {
 	Namespace string `json:"namespace"`
 	Entries   int    `json:"entries"`       // in the lines before this one

@@ -188,10 +188,10 @@ func writeString(h *maphash.Hash, s string) {
 	_ = h.WriteByte('/')
 }
 
-// Lease lets its holder keep an answer only if the key has not changed since the lease was taken (like
-// leases in memcached). A generation may advance because of another key that shares it. The cache may
-// drop an answer for that if the answer is cheap to make again, but not if it took a request upstream:
-// next to a busy key, such answers would always be dropped.
+// Lease shows whether its key has changed since the lease was taken, like a lease in memcached. A
+// generation shows less: it also advances when another key that shares it changes. An answer that is
+// cheap to make again may be dropped for that. An answer that took a request upstream must not be:
+// next to a busy key, it would be dropped every time.
 type Lease struct {
 	leases  *leases
 	key     Key

@@ -264,7 +264,8 @@ func (l *loader) derive() {
 	}
 }
 
-// defaults returns the configuration if only upstream.url were set: the quota's defaults depend on it.
+// defaults returns the default configuration. The quota's defaults are those for the present
+// upstream.url.
 func (l *loader) defaults() *Config {
 	d := *l
 	d.config, d.sources, d.faults = Config{}, map[string]Source{}, nil

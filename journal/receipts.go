@@ -25,9 +25,10 @@ const (
 	ReceiptDead       = record.ReceiptDead
 )
 
-// Receipts tells the outcome of each acknowledged write. The batch that removes a write from the
-// pending set adds its receipt, so after a crash one of the two exists. A pending write has no stored
-// receipt; Receipts finds it in the index. The methods may be called concurrently.
+// Receipts tells the outcomes of acknowledged writes. It keeps them as ReceiptsFor and ReceiptsKept say.
+// The batch that removes a write from the pending set adds its receipt, so after a crash one of the two
+// exists. A pending write has no stored receipt; Receipts finds it in the index. The methods may be
+// called concurrently.
 type Receipts struct {
 	store     *store.Store
 	pending   *pendingSet
@@ -128,8 +129,9 @@ func (r *Receipts) isPending(id ID, seq uint64) bool {
 	return ok && v.Seq == seq
 }
 
-// search searches the index for a pending write, a chunk under each hold of the readers' lock. An index
-// by sequence number would cost every write time and memory.
+// search looks for a pending write in the index. It takes the readers' lock for one chunk at a time, so
+// that it holds up no writer for long. An index by sequence number would cost every write time and
+// memory.
 func (r *Receipts) search(ctx context.Context, seq uint64) (found Receipt, ok bool, err error) {
 	r.searching.Lock()
 	defer r.searching.Unlock()

@@ -105,7 +105,7 @@ func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
 	}
 }
 
-// findOldest searches a namespace, a chunk under each hold of the readers' lock.
+// findOldest searches a namespace. It takes the readers' lock for one chunk at a time.
 func (p *pendingSet) findOldest(space *pending.Space) {
 	p.readers.Lock()
 	search := space.NewSearch()

@@ -133,8 +133,8 @@ func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carry
 // connection for ever.
 const maxPreferredWait = time.Minute
 
-// preferredWait returns how long the caller prefers to wait for upstream (RFC 7240, section 4.3), at most
-// maxPreferredWait. ok is false without a valid preference. The first of several counts.
+// preferredWait returns how long the caller prefers to wait for upstream (RFC 7240, section 4.3), at
+// most maxPreferredWait. Only the first wait preference counts. ok is false if it is invalid or missing.
 func preferredWait(lines []string) (wait time.Duration, ok bool) {
 	for _, line := range lines {
 		for preference := range strings.SplitSeq(line, ",") {

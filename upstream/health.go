@@ -170,7 +170,7 @@ func (h *Health) stateOf(c *Circuit) State {
 	return Up
 }
 
-// sickAgain reports whether an entry fails that failed before, while others succeed.
+// sickAgain reports whether a sick entry has failed again within sickFor.
 func (c *Circuit) sickAgain() bool {
 	s, ok := c.sick[c.lastSick]
 	return ok && s.again && time.Since(s.at) < c.sickFor

@@ -13,8 +13,8 @@ import (
 // dirMode keeps other users out of the data directory.
 const dirMode = 0o700
 
-// ours lists the names that botwired uses in a data directory. A related file has such a name plus a
-// dot and a suffix.
+// ours lists the names of botwired's own files and directories in a data directory, except the
+// embedded upstream's database. A name that adds a dot and a suffix to one of these is botwired's too.
 var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // for run.lock and other files of "botwired run"
 
 // errShared says that other programs also keep files in a data directory.

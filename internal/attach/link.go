@@ -86,7 +86,8 @@ func (l *Link) lost(ctx context.Context, number int) {
 }
 
 // Close makes all further requests wait, so that none restarts a daemon. If the link started the daemon
-// and nobody else uses it, Close ends the daemon and returns what it has kept, or "".
+// and nobody else uses it, Close ends the daemon. It then returns a message about the writes that have
+// not reached upstream, or "" if there are none.
 func (l *Link) Close(ctx context.Context) (said string) {
 	l.turn <- struct{}{}
 	l.transport.CloseIdleConnections()

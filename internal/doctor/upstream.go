@@ -49,7 +49,8 @@ var probeID = journal.ID{Namespace: "botwired-doctor", Key: "probe"}
 // answered is one answer of upstream: its Date, and when the request was sent and the answer received.
 type answered struct{ date, sent, received time.Time }
 
-// upstream checks upstream in the same way as the daemon sends its requests.
+// upstream reaches upstream as the daemon would, and checks its answers. It does not check an embedded
+// upstream.
 func (e *examination) upstream(ctx context.Context) []Finding {
 	c, _ := e.examined(ctx)
 	stranger := c.Upstream.Identity() != e.loaded.Config.Upstream.Identity() // this shell does not have the daemon's secrets
@@ -87,7 +88,7 @@ func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answere
 	return answers, err
 }
 
-// reachFinding judges the answer: upstream's own, or that of something in its place.
+// reachFinding says how the probe ended: with upstream's answer, with another server's, or with none.
 func reachFinding(u *url.URL, err error, stranger bool) Finding {
 	const name = "upstream"
 	look := "curl -i " + attach.ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())

@@ -59,7 +59,7 @@ func (b *Books) Balanced() bool {
 	return b.Acknowledged == b.Settled+b.Superseded+b.Pending+b.Dead
 }
 
-// Finding is something that must not happen.
+// Finding is a breach of the contract that the drill has seen.
 type Finding struct {
 	// Contract is the broken point of the contract.
 	Contract  int    `json:"contract"`

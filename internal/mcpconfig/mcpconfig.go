@@ -24,9 +24,9 @@ import (
 // Server is an MCP server that a client starts and uses over stdin and stdout. Its name may only
 // contain a-z, A-Z, 0-9, _ and -.
 type Server struct {
-	Name    string   // its name in the client
-	Program string   // an absolute path
-	Args    []string // the program's arguments
+	Name    string // its name in the client
+	Program string // an absolute path
+	Args    []string
 }
 
 // Client is a program that uses MCP servers.

@@ -104,9 +104,8 @@ func (e *Entry) absent(oldest int) error {
 	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
 }
 
-// Certain returns whether the entry exists, and whether that is certain. It is uncertain if a write
-// after the last one that was acknowledged or read may have been made. writes is the number of all
-// writes, write 0 included.
+// Certain reports whether the entry exists. known is false if a write after the last acknowledged or
+// read one may have been made. writes is the number of all writes, write 0 included.
 func (e *Entry) Certain() (there, known bool, writes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

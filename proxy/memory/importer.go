@@ -19,7 +19,7 @@ const importPause = time.Second
 // way to any newer state, here and upstream. An entry that already has its value costs no write. So a
 // repeated import does only what is left.
 //
-// To leave the journal and the quota to agents, an import bounds its pending writes.
+// To leave room in the journal and the quota for agents, an import bounds its pending writes.
 type Importer struct {
 	m       *Memory
 	turn    chan struct{}   // held by the running import

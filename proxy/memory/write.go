@@ -138,9 +138,9 @@ func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes in
 	return seq, changes, c.refuseWrite(item)
 }
 
-// present returns the number of an entry's newest pending write, and the state that a GET would return. It
-// asks upstream for that state if necessary. The journal then stores upstream's answer, and changes counts
-// that change of the entry.
+// present returns the number of an entry's newest pending write, and the state that a GET would return.
+// It asks upstream for that state if necessary. changes is 1 if the journal then took upstream's answer,
+// which counts as a change of the entry, and 0 otherwise.
 func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
 	seq, found, err := m.lookUp(id, AnyAge)
 	if err != nil {

@@ -163,8 +163,8 @@ func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parame
 	return (&stream[event]{from, begin, f.tell, f.beat}).answer(s.tasks, w, r)
 }
 
-// lastEvent returns the ID of the last event that the caller has seen; empty if there is none. A reconnecting
-// browser sends the header.
+// lastEvent returns the ID of the last event that the caller has seen; empty if there is none. A browser
+// that reconnects sends it in the Last-Event-ID header, which takes precedence over the parameter after.
 func lastEvent(r *http.Request) string {
 	if last := r.Header.Get("Last-Event-Id"); last != "" {
 		return last

@@ -38,7 +38,7 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return err
 	})
 	if r.Context().Err() != nil {
-		return nil // nobody reads any more
+		return nil // the caller has gone
 	}
 	if err != nil {
 		x.Say("botwired stopped before the end")

@@ -87,7 +87,7 @@ func supported(err error) error {
 // Parameters are a request's parameters. A wrong parameter reads as not given.
 type Parameters struct {
 	values url.Values
-	Err    error // the refusal because of the method or the first wrong parameter
+	Err    error // refuses a wrong method, or the first wrong parameter; nil if there is neither
 }
 
 func (p *Parameters) refuse(refusal error) {

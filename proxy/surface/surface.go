@@ -46,8 +46,8 @@ type Surface struct {
 	flusher memory.Flusher
 	tasks   *tasks.Tasks
 	bodies  *wire.Bodies
-	// mcpBodies are separate from the memory API's bodies: the MCP handler's own requests wait for room there
-	// while their caller holds some here.
+	// mcpBodies are separate from the memory API's bodies. An MCP request keeps its room here while the
+	// requests that its handler makes wait for room in bodies: in one pool, they could block each other.
 	mcpBodies  *wire.Bodies
 	importer   *memory.Importer
 	restorer   *memory.Restorer

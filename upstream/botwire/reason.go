@@ -16,8 +16,8 @@ import (
 	"github.com/botwired/botwired/internal/httplog"
 )
 
-// explain describes for people why a request got no answer. An error of net/http may quote bytes from
-// upstream that are no answer. They may hold a value, so explain leaves them out.
+// explain says, for people, why a request got no answer. An error of net/http may quote bytes that
+// upstream sent in place of an HTTP answer. They may contain a value, so explain leaves them out.
 func explain(err error, connected bool, timeout time.Duration) string {
 	var u *url.Error
 	if errors.As(err, &u) {

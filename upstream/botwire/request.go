@@ -14,8 +14,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// do makes one request. It fails as Unsent if the request cannot have arrived completely, and otherwise
-// as Unanswered.
+// do makes one request. It fails as Unsent if the request cannot have arrived completely, and as
+// Unanswered if no complete answer came. For a request that came back to this daemon, see loopFailure.
 func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *upstream.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()

@@ -160,9 +160,9 @@ func (q *queue) choose(now instant) *task {
 	return q.oldest(t, now)
 }
 
-// oldest returns the ready task whose newest write is oldest: upstream lists entries in the order in
-// which it gets them. New writes to the first task while others go before it do not change its place:
-// otherwise a busy key would never be sent.
+// oldest returns the ready task whose newest write is oldest, because upstream lists entries in the
+// order in which it receives them. While others go before the first task, new writes to it do not
+// change its place: otherwise a busy key would never be sent.
 func (q *queue) oldest(first *task, now instant) *task {
 	if q.passed != first.first {
 		q.passed, q.passedAs = first.first, first.seq

@@ -273,8 +273,8 @@ func (k *keeper) lostWhy() string {
 	return k.lost
 }
 
-// deciding returns a channel that closes at the next decision about the bucket, if requests wait for
-// that; otherwise nil. failed means that the last look failed.
+// deciding returns a channel that is closed at the next decision about the bucket, or nil if requests
+// need not wait for one. If they must wait, failed reports whether the last look failed.
 func (k *keeper) deciding() (next <-chan struct{}, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -122,8 +122,7 @@ func (p *progress) step() {
 	clear(p.waiters)
 }
 
-// await waits until done returns true, which is called with mu held. It returns false once ended is
-// closed.
+// await calls done, with mu held, until done returns true. If ended is closed first, it returns false.
 func (p *progress) await(ended <-chan struct{}, done func() bool) bool {
 	for {
 		p.mu.Lock()

@@ -16,8 +16,8 @@ type Entry struct {
 	bytes     int32
 	listBytes int32
 	sum       uint32
-	// Replaces is the number of bytes upstream that the writes replace, as far as the caller has looked
-	// this up.
+	// Replaces is the listed size of upstream's value that the writes replace. It is 0 if upstream has
+	// none, or until the caller has looked it up.
 	Replaces int32
 	op       record.Op
 }

@@ -27,7 +27,7 @@ type Missing struct {
 	Pending     int      `json:"pending"` // pending writes
 	DeadLetters int      `json:"dead_letters"`
 	Changes     uint64   `json:"changes"`       // changes missing at the end: writes and their outcomes
-	Differs     bool     `json:"differs"`       // the records differ from the state record: removed ones may be back in place of missing ones
+	Differs     bool     `json:"differs"`       // the records do not match the state record: removed records that came back may hide missing ones in the counts
 	FirstSeq    uint64   `json:"first_seq"`     // the first of the last writes, which are all unknown
 	LastSeq     uint64   `json:"last_seq"`      // 0 if there are none
 	Records     []string `json:"records"`       // records that were read but fail their checks

@@ -27,9 +27,9 @@
 //	u64 length of the manifest  u32 CRC-32C of that much of it
 //	u32 CRC-32C of "MARK" and the fields before
 //
-// It is written when the store is opened and closed, and by a timer within a second after a batch. All
-// applied changes are made durable first, so that the mark is never ahead of the store. No
-// acknowledgement waits for it.
+// It is written when the store is opened and closed, and by a timer a second after the first batch since
+// the last mark. All applied changes are made durable first, so that the mark is never ahead of the
+// store. No acknowledgement waits for it.
 //
 // Pebble's logs have their full length before anything is written to them. After their last record they
 // contain zeros, or data of an earlier use. The layout of the records is in package record.
@@ -43,10 +43,10 @@
 //   - a log that is missing, or that ends before its trailer
 //   - a gap between the numbers of the records in the logs
 //
-// A record or a block whose checksum does not hold, and records that do not add up to the state record,
-// are [record.ErrCorrupt] when the records are read. Damage that Pebble meets ends neither the process
-// nor the merging of tables for good: [Store.Repair] replaces the damaged table. [Store.FindDamage]
-// searches the tables that hold more than copies and receipts. It also finds damage in old versions of
+// A read returns [record.ErrCorrupt] for a record or block with a wrong checksum, and for records that
+// do not add up to the state record. If Pebble meets damage, the process goes on; merges that need the
+// damaged table succeed again once [Store.Repair] has replaced it. [Store.FindDamage] reads every block
+// of the tables that hold more than copies and receipts. So it also finds damage in old versions of
 // records, which otherwise only a merge of tables reads.
 //
 // The store does not notice these kinds of damage:
