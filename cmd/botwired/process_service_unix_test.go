@@ -171,6 +171,11 @@ func testNotifications(t *testing.T, program string) {
 		}
 		return err
 	})
+	if answer, err := c.client.Get(c.url("/memory/ns/key")); err != nil { // it was told before that, not at the very end
+		t.Errorf("the daemon does not answer new connections any more: %v", err)
+	} else {
+		answer.Body.Close()
+	}
 	c.wantExit(time.Minute, cli.ExitOK)
 	told := strings.Join(m.all(), "\n")
 	for _, want := range []string{"RELOADING=1", "STOPPING=1\nEXTEND_TIMEOUT_USEC=15000000"} {
