@@ -192,7 +192,8 @@ func TestImportOfTwoLinesOfAnEntry(t *testing.T) {
 	})
 }
 
-// A copy that is being restored is as old as it was before, whatever time the fence takes it for.
+// An import compares a line with the time of the copy that is being restored, not with the earlier time that
+// the restore has given the pending write.
 func TestImportOverARestoredCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.upstream.clock = float64(time.Now().Unix())

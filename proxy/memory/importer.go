@@ -136,16 +136,23 @@ type presence struct {
 	losesTies     bool    // of the pending write
 }
 
-// present returns the journal's state of an entry, or else upstream's answer, which may be nil. A copy of an
-// entry that is known to be deleted upstream does not count.
+// present returns the journal's state of an entry, or else upstream's answer, which may be nil. A pending
+// write is as old as its caller says, but not older than the entry's copy, which it follows or restores. A
+// copy of an entry that is known to be deleted upstream does not count.
 func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
+	if w, pending, err := run.m.journal.Newest(id); err != nil {
+		return p, err
+	} else if pending {
+		past, err := run.m.journal.Fence.Base(id)
+		return presence{true, w.Op == journal.Put, w.Seq, w.Value, max(w.WrittenAt, past.UpdatedAt), w.LosesTies}, err
+	}
 	state, err := run.m.journal.Lookup(id)
 	_, deleted := run.m.view.shows(id)
 	switch {
 	case err != nil:
 		return p, err
-	case state.Seq != 0:
-		return run.pendingWrite(id)
+	case state.Seq != 0: // it was written meanwhile
+		return p, journal.ErrChanged
 	case state.Kind == journal.Settled && run.m.isDeletedUpstream(id, &state, g), leavesNoTrace(state.Kind) && deleted: // guard 17.35
 		return presence{known: true, updatedAt: float64(run.m.view.versionOf(id)) / 1e6}, nil
 	case state.Kind == journal.Settled:
@@ -161,20 +168,6 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 	}
 	err = json.Unmarshal(said.Body, &shown)
 	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
-}
-
-// pendingWrite returns the state that an entry's pending write makes. The state is as old as the
-// write's caller says, but not older than the entry's copy, which the write follows or restores.
-func (run *importing) pendingWrite(id journal.ID) (presence, error) {
-	w, pending, err := run.m.journal.Newest(id)
-	if err == nil && !pending { // it has settled meanwhile
-		err = journal.ErrChanged
-	}
-	if err != nil {
-		return presence{}, err
-	}
-	past, err := run.m.journal.Fence.Base(id)
-	return presence{true, w.Op == journal.Put, w.Seq, w.Value, max(w.WrittenAt, past.UpdatedAt), w.LosesTies}, err
 }
 
 // compare returns the count that an entry adds to, and whether to write it.
