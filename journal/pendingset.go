@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,19 @@ func (g *garbage) take(atMost int) []retired {
 	return records
 }
 
+// takeOf takes the garbage of one entry.
+func (g *garbage) takeOf(id ID) (records []retired) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.records = slices.DeleteFunc(g.records, func(r retired) bool {
+		if r.id == id {
+			records = append(records, r)
+		}
+		return r.id == id
+	})
+	return records
+}
+
 // superseded counts writes and adds up their sizes in bytes.
 type superseded struct{ writes, bytes atomic.Int64 }
 
@@ -101,8 +115,11 @@ func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
 	if brief {
 		atMost = removedBriefly
 	}
-	records := p.garbage.take(atMost)
-	for i := range records { // guard 3.13
+	p.removeRecords(tx, p.garbage.take(atMost)) // guard 3.13
+}
+
+func (p *pendingSet) removeRecords(tx *store.Tx, records []retired) {
+	for i := range records {
 		old := &records[i]
 		tx.DeletePending(old.id, &old.v)
 		p.superseded.remove(old.v.Size(old.id))

@@ -238,3 +238,30 @@ func TestSupersededRecordsAreRemoved(t *testing.T) {
 	}
 	check(t, j)
 }
+
+// After a write has settled, no restart brings an older write to its entry back, even if many superseded
+// records await their removal.
+func TestNoOlderWriteComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		end := disk.stall()
+		begin := func(id journal.ID, value string) {
+			done, _ := later(putting(j, id, value))
+			done()
+		}
+		begin(key("first"), "1")
+		for i := range 200 {
+			begin(key("k%d", i), "old")
+		}
+		for i := range 200 {
+			begin(key("k%d", i), "new"+fmt.Sprint(i))
+		}
+		end()
+		synctest.Wait()
+		settle(t, j, key("k199"))
+		no(t, j.Close())
+		after := open(t, disk.fs)
+		expect(t, after, key("k199"), journal.Settled, "new199")
+	})
+}

@@ -206,6 +206,8 @@ func (r *retiring) Fill(tx *store.Tx) error {
 		return nil
 	}
 	tx.DeletePending(r.w.ID, &latest)
+	// An older record that stayed would be the entry's pending write after a restart.
+	p.removeRecords(tx, p.garbage.takeOf(r.w.ID)) // guard 12.9
 	r.fill(tx, &latest)
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
