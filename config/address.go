@@ -74,19 +74,13 @@ func isLoopback(host string) bool {
 }
 
 func upstreamURL(at func(*Config) *string) codec {
-	c := text(at, "url", "http(s)://host[:port][/base] without user, query or fragment, nats://host[:port],host[:port], or "+Embedded, parseUpstream)
+	c := text(at, "url", urlForms(), ParseUpstream)
 	c.show = hideURLSecrets
 	return c
 }
 
-// parseUpstream returns the canonical form of a URL in upstream.url.
-func parseUpstream(text string) (string, error) {
-	if text == Embedded {
-		return text, nil
-	}
-	if _, _, ok := cutScheme(text); ok {
-		return ParseServers(text)
-	}
+// parseService parses the URL of a service that speaks BotWire's API.
+func parseService(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || !isPlainURL(u) || strings.ContainsAny(text, "?#") {
 		return "", errUnexpected
@@ -94,7 +88,18 @@ func parseUpstream(text string) (string, error) {
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		return "", expect("https: plain http is for loopback addresses only")
 	}
+	u.Host = strings.ToLower(u.Host)
+	if port := u.Port(); port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
+		u.Host = strings.TrimSuffix(u.Host, ":"+port)
+	}
 	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func parseEmbedded(text string) (string, error) {
+	if text != Embedded {
+		return "", errUnexpected
+	}
+	return text, nil
 }
 
 func isPlainURL(u *url.URL) bool {

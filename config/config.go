@@ -48,7 +48,7 @@ type Config struct {
 
 // Upstream says which memory service the daemon uses, and how long it waits for it.
 type Upstream struct {
-	URL         string            // without a trailing slash, or Embedded, or NATS servers as [ParseServers] returns them
+	URL         string            // as [ParseUpstream] returns it
 	Timeout     time.Duration     // of one attempt; positive
 	LateWindow  time.Duration     // how long an unanswered request may still take effect (contract 14)
 	Concurrency int               // requests in flight at once; at least 1

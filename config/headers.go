@@ -88,7 +88,7 @@ func headerFromFile(v node, p places) (string, error) {
 }
 
 // RelativeHeaderFile returns the first header whose value comes from a file with a relative path, and
-// that path; "" if there is none. value is a valid value of the flag for upstream.headers.
+// that path; "" if there is none. value is a valid value of the flag for upstream.headers, or empty.
 func RelativeHeaderFile(value string) (header, file string) {
 	v, _ := node{text: value, raw: true}.structured(isMapping) // it is valid
 	for _, each := range v.pairs {

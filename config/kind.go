@@ -1,23 +1,141 @@
 package config
 
-// Kind is a kind of upstream. Code that depends on it switches over all kinds, under exhaustive:enforce:
-// the linter then lists every place that a new kind has to fill in.
+import (
+	"slices"
+	"strings"
+)
+
+// Kind is a kind of upstream. The configuration asks its row in kinds. Other code that depends on the
+// kind switches over all kinds, under exhaustive:enforce: the linter then lists every place that a new
+// kind has to fill in.
 type Kind uint8
 
 // The kinds of upstream.
 const (
-	KindBotWire  Kind = iota
+	KindBotWire  Kind = iota + 1
 	KindEmbedded      // BotWire's API, served inside the daemon
 	KindNATS          // a bucket of a NATS cluster
 )
 
+// kind has what the configuration knows of a kind.
+type kind struct {
+	service   string                       // upstreams of one service can hold the same entries
+	schemes   []string                     // the texts before the colon of upstream.url, and of an identity
+	form      string                       // of upstream.url, for errors
+	parse     func(string) (string, error) // returns the canonical form of upstream.url
+	exact     bool                         // see Exact
+	noHeaders string                       // why upstream.headers must be empty; "" if it need not
+	naming    *naming                      // nil if the URL is the identity
+}
+
+// naming says how a setting identifies an upstream whose addresses come and go.
+type naming struct {
+	setting string
+	prefix  string // of the identity, before the setting's value
+	value   func(*Upstream) string
+	isValid func(string) bool
+}
+
+//exhaustive:enforce
+var kinds = map[Kind]kind{
+	KindBotWire: {
+		service: "BotWire", schemes: []string{"http", "https"}, parse: parseService,
+		form: "http(s)://host[:port][/base] without user, query or fragment",
+	},
+	KindEmbedded: {service: "BotWire", schemes: []string{Embedded}, parse: parseEmbedded, form: Embedded},
+	KindNATS: {
+		service: "NATS", schemes: []string{"nats", "tls"}, parse: parseServers, exact: true,
+		form:      "nats://host[:port],host[:port]",
+		noHeaders: "none where upstream.url is nats:// or tls://, which has no headers: sign in with upstream.nats.context",
+		naming:    &naming{"upstream.nats.bucket", "nats:", func(u *Upstream) string { return u.NATS.Bucket }, isBucket},
+	},
+}
+
+// kindOf returns the kind of a URL or an identity. ok is false for a text of no kind.
+func kindOf(text string) (k Kind, ok bool) {
+	scheme, _, _ := strings.Cut(text, ":")
+	for k, row := range kinds {
+		if slices.Contains(row.schemes, strings.ToLower(scheme)) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
 // Kind returns the kind that upstream.url stands for.
 func (u *Upstream) Kind() Kind {
-	if _, _, ok := cutScheme(u.URL); ok {
-		return KindNATS
+	k, _ := kindOf(u.URL) // a valid URL has one
+	return k
+}
+
+// Exact reports whether the engine compares before it writes, as upstream.Engine has it. The journal
+// needs to know that before the engine is open.
+func (k Kind) Exact() bool { return kinds[k].exact }
+
+// ParseUpstream returns the canonical form of a URL in upstream.url: all spellings of a URL have one. Its
+// error completes "expected …".
+func ParseUpstream(text string) (string, error) {
+	k, ok := kindOf(text)
+	if !ok {
+		return "", errUnexpected
 	}
-	if u.URL == Embedded {
-		return KindEmbedded
+	return kinds[k].parse(text)
+}
+
+// Identity identifies an upstream; a data directory is bound to it. It is the URL, or KIND:NAME if a
+// setting identifies upstream: a NATS cluster's servers come and go, so it is its bucket's name. The
+// engine's mark detects another bucket with the same name.
+func (u *Upstream) Identity() string {
+	if n := kinds[u.Kind()].naming; n != nil {
+		return n.prefix + n.value(u)
 	}
-	return KindBotWire
+	return u.URL
+}
+
+// ParseIdentity returns the identity for text: an identity, or a URL that is one in canonical form.
+func ParseIdentity(text string) (id string, ok bool) {
+	k, _ := kindOf(text)
+	if n := kinds[k].naming; n != nil {
+		name, found := strings.CutPrefix(text, n.prefix)
+		return text, found && n.isValid(name)
+	}
+	id, err := ParseUpstream(text)
+	return id, err == nil
+}
+
+// SameService reports whether two identities are of one service, so that one upstream may have become
+// the other.
+func SameService(one, other string) bool {
+	a, _ := kindOf(one)
+	b, _ := kindOf(other)
+	return kinds[a].service == kinds[b].service
+}
+
+// Naming returns the setting that identifies upstream, and its value; "" if the URL does.
+func (u *Upstream) Naming() (setting, value string) {
+	n := kinds[u.Kind()].naming
+	if n == nil {
+		return "", ""
+	}
+	return n.setting, n.value(u)
+}
+
+// NamingSettings returns the settings that identify upstreams, beside upstream.url.
+func NamingSettings() (settings []string) {
+	for _, row := range kinds {
+		if row.naming != nil {
+			settings = append(settings, row.naming.setting)
+		}
+	}
+	slices.Sort(settings)
+	return settings
+}
+
+// urlForms completes "expected …" for upstream.url.
+func urlForms() string {
+	var forms []string
+	for k := KindBotWire; kinds[k].form != ""; k++ {
+		forms = append(forms, kinds[k].form)
+	}
+	return strings.Join(forms, ", or ")
 }

@@ -278,7 +278,7 @@ func (l *loader) defaults() *Config {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file, Warnings: l.config.modeWarnings(l.places)}
+	out := &Loaded{Config: l.config, File: l.file, Warnings: l.modeWarnings()}
 	defaults := l.defaults()
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{

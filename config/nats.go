@@ -13,8 +13,6 @@ const (
 	schemeTLS  = "tls://"
 	// portNATS is the default port of a NATS server.
 	portNATS = "4222"
-	// bucketPrefix is the prefix of a bucket's identity: see [Upstream.Identity].
-	bucketPrefix = "nats:"
 	// maxBucket limits the name of a bucket, in bytes: the servers create a folder with this name.
 	maxBucket = 64
 	// maxReplicas is NATS' own limit.
@@ -62,9 +60,8 @@ func cutScheme(text string) (scheme, hosts string, ok bool) {
 	return "", "", false
 }
 
-// ParseServers parses a list of NATS servers, and returns it in the canonical form of upstream.url. Its
-// error completes "expected …".
-func ParseServers(text string) (string, error) {
+// parseServers parses a list of NATS servers. In the canonical form, each has its port.
+func parseServers(text string) (string, error) {
 	scheme, rest, ok := cutScheme(text)
 	if !ok {
 		return "", expect("%s", serverList)

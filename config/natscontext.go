@@ -77,16 +77,16 @@ func isUnset(field any) bool {
 	return field == nil
 }
 
-// IsContextName reports whether a value of upstream.nats.context is a context's name, not the path of
+// isContextName reports whether a value of upstream.nats.context is a context's name, not the path of
 // its file.
-func IsContextName(value string) bool {
+func isContextName(value string) bool {
 	return !strings.ContainsAny(value, `/\`) && !strings.HasPrefix(value, ".")
 }
 
 // natsContext accepts the name of a context, or the path of its file. The value is the path.
 func natsContext(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the name of a NATS context, or the path of its file", itself, func(v node, p places) (string, error) {
-		if v.kind == isText && v.text != "" && IsContextName(v.text) {
+		if v.kind == isText && v.text != "" && isContextName(v.text) {
 			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as in NATS' command line
 			if dir == "" {
 				return "", expect("the path of a context's file, as there is no home directory to have contexts in")

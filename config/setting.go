@@ -12,9 +12,11 @@ type Setting struct {
 	Secret      bool   // its values are never shown
 	Overridable bool   // a namespace may override it
 	Live        bool   // a running daemon can change it: see Reload
+	SecretFile  bool   // its value is a file that holds a secret
 
 	codec  codec
 	derive func(c *Config, p places) // computes a default that depends on other settings or the platform
+	isName func(value string) bool   // reports whether a value is a name, and no path; nil: none is
 }
 
 // codec parses and prints the values of one setting.
@@ -41,6 +43,11 @@ func (s Setting) Flag() string { return FlagName(s.Name) }
 
 // Kind returns the word for the setting's values in a usage line.
 func (s Setting) Kind() string { return s.codec.kind }
+
+// IsPath reports whether a value is a path, which may be relative to the directory of the command.
+func (s Setting) IsPath(value string) bool {
+	return s.codec.kind == "path" && (s.isName == nil || !s.isName(value))
+}
 
 // FlagName returns the flag's name ("flush-drain-timeout") for any spelling of a setting's name
 // ("flush.drain_timeout").

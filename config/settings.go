@@ -68,7 +68,7 @@ func natsSettings() []Setting {
 		{Name: "upstream.nats.replicas", Default: "3",
 			Doc:   "how many servers keep a bucket that botwired makes; fewer than `3` lose the memory with one disk",
 			codec: count(1, maxReplicas, func(c *Config) *int { return &c.Upstream.NATS.Replicas })},
-		{Name: "upstream.nats.context", Documented: "none",
+		{Name: "upstream.nats.context", Documented: "none", SecretFile: true, isName: isContextName,
 			Doc:   "how botwired signs in: a context of NATS' own command line, by its name (`nats context ls`) or as the path of its file; `upstream.url` says where the servers are",
 			codec: natsContext(func(c *Config) *string { return &c.Upstream.NATS.Context })},
 	}
@@ -149,7 +149,7 @@ func quotaSettings() []Setting {
 
 func generalSettings() []Setting {
 	return []Setting{
-		{Name: "auth.token_file", Documented: "none", Live: true,
+		{Name: "auth.token_file", Documented: "none", Live: true, SecretFile: true,
 			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
 		{Name: "log.level", Default: "info", Live: true,

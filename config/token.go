@@ -42,15 +42,16 @@ func readToken(name string) (string, error) {
 
 // modeWarnings returns warnings about secret files that other users may read. Such files are accepted:
 // secrets mounted into containers often have mode 0444, and containers have no other users.
-func (c *Config) modeWarnings(p places) (warnings []string) {
-	for _, secret := range []struct{ setting, file string }{{"auth.token_file", c.Auth.TokenFile}, {"upstream.nats.context", c.Upstream.NATS.Context}} {
-		if secret.file == "" || p.goos == "windows" || p.isCredential(secret.file) {
+func (l *loader) modeWarnings() (warnings []string) {
+	for _, s := range l.table {
+		file := s.codec.print(&l.config)
+		if !s.SecretFile || file == "" || l.places.goos == "windows" || l.places.isCredential(file) {
 			continue
 		}
-		info, err := os.Stat(secret.file)
+		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
 			warnings = append(warnings, fmt.Sprintf("%s: %s has mode %04o, so other users of this machine can read it; 0600 is enough",
-				secret.setting, secret.file, info.Mode().Perm()))
+				s.Name, file, info.Mode().Perm()))
 		}
 	}
 	return warnings

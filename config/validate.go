@@ -15,13 +15,8 @@ func (l *loader) validate() {
 	} else if !c.onLoopback() && !l.isFaulty("auth.token_file") {
 		l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
-	//exhaustive:enforce
-	switch c.Upstream.Kind() {
-	case KindNATS:
-		if len(c.Upstream.Headers) > 0 {
-			l.refuse("upstream.headers", "none where upstream.url is nats:// or tls://, which has no headers: sign in with upstream.nats.context")
-		}
-	case KindBotWire, KindEmbedded:
+	if none := kinds[c.Upstream.Kind()].noHeaders; none != "" && len(c.Upstream.Headers) > 0 {
+		l.refuse("upstream.headers", none)
 	}
 }
 

@@ -32,9 +32,10 @@ type Options struct {
 	// version's time.
 	Exact bool
 	// NotBefore returns the Unix time, in seconds, of the latest state that upstream is known to have
-	// had for an entry; nil disables it. A new write gets a time at least a microsecond later. So a
-	// write that follows another host's is later, even if this host's clock is behind. The journal
-	// calls NotBefore in the order of all writes: it must be quick, and must not call the journal.
+	// had for an entry. It is nil, or returns 0, if the engine cannot tell: then this host's clock alone
+	// times its writes. A new write gets a time at least a microsecond later. So a write that follows
+	// another host's is later, even if this host's clock is behind. The journal calls NotBefore in the
+	// order of all writes: it must be quick, and must not call the journal.
 	NotBefore func(ID) float64
 	// Sizes bounds the size of namespaces; nil means no bound.
 	Sizes *Sizes

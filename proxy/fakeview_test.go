@@ -181,22 +181,26 @@ func (u *fakeUpstream) swap(id journal.ID, op journal.Op, value string, at float
 	u.view.show(c)
 }
 
+func (v *fakeView) State() api.WatchState {
+	_, since, caughtUp := v.CaughtUp()
+	now := api.WatchState{CaughtUp: caughtUp, Since: since, Entries: 2, Bytes: 300}
+	if !caughtUp {
+		now.Reason, now.Lost = "no connection", "the bucket was made anew"
+	} else {
+		now.Server = "nats://127.0.0.1:4222"
+	}
+	return now
+}
+
+func (v *fakeView) Accept() error { return nil }
+
 // newWatched returns a sidecar over an upstream that reports changes.
 func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) *sidecar {
 	t.Helper()
 	view := newFakeView()
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) {
 		o.View, o.Exact = view, true
-		o.WatchState = func() api.WatchState {
-			_, since, caughtUp := view.CaughtUp()
-			now := api.WatchState{CaughtUp: caughtUp, Since: since, Entries: 2, Bytes: 300}
-			if !caughtUp {
-				now.Reason, now.Lost = "no connection", "the bucket was made anew"
-			} else {
-				now.Server = "nats://127.0.0.1:4222"
-			}
-			return now
-		}
+		o.Watch = view
 	})...)
 	s.upstream.view, view.seen = view, s.server.VersionSeen
 	return s

@@ -21,7 +21,7 @@ type forgetful struct {
 	accepted int
 }
 
-func (f *forgetful) Lost() string { return f.why }
+func (f *forgetful) State() api.WatchState { return api.WatchState{Lost: f.why} }
 
 func (f *forgetful) Accept() error {
 	if f.err == nil {
@@ -34,7 +34,7 @@ func (f *forgetful) Accept() error {
 func withLoss(f *forgetful) func(*journal.Options, *proxy.Options) {
 	return func(stored *journal.Options, opts *proxy.Options) {
 		careful(stored, opts)
-		opts.Loss = f
+		opts.Watch = f
 	}
 }
 

@@ -127,9 +127,9 @@ func (s *sidecar) readMetrics() {
 			return now.State != "down", now.Concurrency.Now
 		},
 	}
-	if s.opts.WatchState != nil {
+	if s.opts.Watch != nil {
 		from.Watch = func() (caughtUp bool, entries int) {
-			now := s.opts.WatchState()
+			now := s.opts.Watch.State()
 			return now.CaughtUp, now.Entries
 		}
 	}

@@ -13,28 +13,36 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
-	"github.com/botwired/botwired/proxy/surface"
 )
+
+// keptState is a state that upstream keeps.
+type keptState struct {
+	Number               uint64
+	Deleted              bool
+	Value                string
+	CreatedAt, WrittenAt float64
+	Host                 string
+	Seq                  uint64
+}
 
 // fakeRevisions keeps the states of entries, newest first.
 type fakeRevisions struct {
 	mu   sync.Mutex
 	last uint64
-	kept map[journal.ID][]surface.Revision
+	kept map[journal.ID][]keptState
 	fail error
 	// asked, if not nil, is called for each question before the answer is made.
 	asked func()
 }
 
-func (f *fakeRevisions) Host() string { return "here" }
-
-func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]surface.Revision, error) {
+func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Revision, error) {
 	f.mu.Lock()
 	fail, asked := f.fail, f.asked
 	f.mu.Unlock()
@@ -47,7 +55,18 @@ func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]surface
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.kept[id]), fail
+	var states []api.Revision
+	for _, r := range f.kept[id] {
+		d := api.Revision{Revision: &r.Number, State: "settled", Op: "delete", UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == "here"}
+		if r.Seq != 0 {
+			d.Seq = &r.Seq
+		}
+		if !r.Deleted {
+			d.Op, d.CreatedAt, d.Value, d.Bytes = "put", &r.CreatedAt, &r.Value, utf8.RuneCountInString(r.Value)
+		}
+		states = append(states, d)
+	}
+	return states, fail
 }
 
 // become makes all answers fail, or calls a function first.
@@ -58,7 +77,7 @@ func (f *fakeRevisions) become(fail error, asked func()) {
 }
 
 // keep adds a state, and numbers it.
-func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
+func (f *fakeRevisions) keep(id journal.ID, r keptState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
@@ -68,10 +87,10 @@ func (f *fakeRevisions) keep(id journal.ID, r surface.Revision) {
 
 // newPast returns a sidecar whose upstream keeps the states of entries. A settled write becomes one.
 func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*sidecar, *fakeRevisions) {
-	kept := &fakeRevisions{kept: make(map[journal.ID][]surface.Revision)}
-	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) { o.Revisions = kept })...)
+	kept := &fakeRevisions{kept: make(map[journal.ID][]keptState)}
+	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) { o.Revisions, o.Host = kept.Revisions, "here" })...)
 	s.flusher.settled = func(w journal.Write) {
-		kept.keep(w.ID, surface.Revision{
+		kept.keep(w.ID, keptState{
 			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt, Host: "here", Seq: w.Seq,
 		})
 	}
@@ -81,7 +100,7 @@ func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*s
 // foreign writes an entry as another host, without a number.
 func (s *sidecar) foreign(kept *fakeRevisions, id journal.ID, value string) {
 	s.upstream.set(id, value)
-	kept.keep(id, surface.Revision{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
+	kept.keep(id, keptState{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
 }
 
 // wantStates checks an entry's states: op, value, host and state of each.
@@ -136,9 +155,9 @@ func TestAStateThatIsJustSettling(t *testing.T) {
 	s, kept := newPast(t)
 	k := id("n", "k")
 	s.put(k, "one")
-	kept.keep(k, surface.Revision{Value: "one", CreatedAt: 1, WrittenAt: 2, Host: "here", Seq: 1})
+	kept.keep(k, keptState{Value: "one", CreatedAt: 1, WrittenAt: 2, Host: "here", Seq: 1})
 	s.wantStates(k, "settled here put one")
-	kept.keep(k, surface.Revision{Value: "two", CreatedAt: 1, WrittenAt: 3, Host: "there", Seq: 1})
+	kept.keep(k, keptState{Value: "two", CreatedAt: 1, WrittenAt: 3, Host: "there", Seq: 1})
 	s.wantStates(k, "settled there put two", "settled here put one")
 }
 

@@ -252,8 +252,8 @@ func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
 }
 
-// View is the state of a circuit at one moment.
-type View struct {
+// CircuitState is the state of a circuit at one moment.
+type CircuitState struct {
 	Failing       bool
 	Down          bool
 	Since         time.Time // when failing began, if failing
@@ -262,9 +262,9 @@ type View struct {
 	Reason        string
 }
 
-// View returns the present state.
-func (c *Circuit) View() View {
+// State returns the present state.
+func (c *Circuit) State() CircuitState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return View{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
+	return CircuitState{c.failing, c.down, c.since, c.probeFailedAt, max(0, time.Until(c.probeAt)), c.reason}
 }

@@ -17,7 +17,7 @@ import (
 // flusher and the reader treat any other error as [Unanswered], because it says nothing about the
 // request.
 //
-// The proxy defines its own interface for a view of all entries that follows their changes.
+// [Backend] adds what only some engines can do.
 type Engine interface {
 	// Exact reports whether Swap compares: a write succeeds only over the version that it is based on,
 	// so no write can land late over another one. A delete then always leaves a tombstone. An engine

@@ -113,7 +113,7 @@ func (r *Reader) Patience(id journal.ID) time.Duration {
 
 // TooLong returns the error for a caller that has waited as long as Patience has returned.
 func (r *Reader) TooLong() error {
-	v := r.health.View()
+	v := r.health.State()
 	return &Unavailable{Wait: v.RetryIn, Reason: cmp.Or(v.Reason, noAnswerWithin(r.patience()))}
 }
 
@@ -164,7 +164,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 
 // again returns when to retry a failed read, or the error that turns it away.
 func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
-	v := r.health.View()
+	v := r.health.State()
 	if failed.unasked && !v.Down {
 		return 0, nil // another request has found upstream back
 	}
@@ -218,7 +218,7 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 
 // unasked returns the failure of a read that was not sent because it would fail.
 func (r *Reader) unasked() *Error {
-	return &Error{Verdict: Transient, Reason: r.health.View().Reason, unasked: true}
+	return &Error{Verdict: Transient, Reason: r.health.State().Reason, unasked: true}
 }
 
 // request makes a request and records its outcome. err is ctx's.

@@ -14,6 +14,7 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
@@ -55,7 +56,7 @@ func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 	if bound == config.Embedded { // most likely a trial: its entries do not belong in another service
 		same = "if botwired selfhost now serves the memory.db in it"
 	}
-	if isCluster(bound) != isCluster(wanted) {
+	if !config.SameService(bound, wanted) {
 		same = "if the memory has been carried over"
 	}
 	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
@@ -74,11 +75,8 @@ func held(h journal.Holdings) string {
 // configured address. The command needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
-	//exhaustive:enforce
-	switch c.Upstream.Kind() {
-	case config.KindNATS:
-		line += " --upstream-nats-bucket " + attach.ShellWord(c.Upstream.NATS.Bucket)
-	case config.KindBotWire, config.KindEmbedded:
+	if setting, value := c.Upstream.Naming(); setting != "" {
+		line += " --" + config.FlagName(setting) + " " + attach.ShellWord(value)
 	}
 	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }
@@ -125,7 +123,7 @@ func moveUpstream(c *config.Config, former string) (m move, err error) {
 
 func printMove(w io.Writer, dir string, m move) error {
 	_, err := fmt.Fprintf(w, "%s belongs to %s from now on, with %s\n", term.Printable(dir), m.To, held(journal.Holdings{Pending: m.Pending, DeadLetters: m.DeadLetters, Copies: m.Copies}))
-	if err == nil && isCluster(m.From) != isCluster(m.To) {
+	if err == nil && !config.SameService(m.From, m.To) {
 		_, err = fmt.Fprintln(w, "That is another kind of service. Pending writes go to it, and the copies here count as copies of its entries.\n"+
 			"botwired carries nothing else over: if the entries of the old one are to be there, export them from it,\n"+
 			"and import them through a daemon with a new data_dir.")
@@ -133,17 +131,14 @@ func printMove(w io.Writer, dir string, m move) error {
 	return err
 }
 
-// isCluster reports whether an identity names a NATS bucket.
-func isCluster(identity string) bool { return strings.HasPrefix(identity, "nats:") }
-
 // readUpstream returns the recorded identity, or "" if there is none.
 func readUpstream(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, upstreamFile)
-	text, err := readSmall(name)
+	text, err := identity.ReadText(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil && !errors.Is(err, errTooLarge) {
+	if err != nil {
 		return "", err
 	}
 	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))
@@ -156,5 +151,5 @@ func readUpstream(dataDir string) (string, error) {
 
 // writeUpstream records the identity of an upstream durably.
 func writeUpstream(dataDir, upstream string) error {
-	return writeDurably(filepath.Join(dataDir, upstreamFile), upstream)
+	return identity.WriteLine(filepath.Join(dataDir, upstreamFile), upstream)
 }

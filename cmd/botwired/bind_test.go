@@ -38,6 +38,9 @@ func newBinding(t *testing.T) *binding {
 }
 
 func (b *binding) to(url string) error {
+	b.t.Helper()
+	url, err := config.ParseUpstream(url)
+	check(b.t, err)
 	return bindUpstream(&config.Config{DataDir: b.dir, Upstream: config.Upstream{URL: url}}, b.j)
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/botwired/botwired/internal/engines"
 )
 
 // dirMode keeps other users out of the data directory.
@@ -15,7 +17,7 @@ const dirMode = 0o700
 
 // ours lists the names of botwired's own files and directories in a data directory, except the
 // embedded upstream's database. A name that adds a dot and a suffix to one of these is botwired's too.
-var ours = []string{journalDir, upstreamFile, hostFile, markFile, "run"} // for run.lock and other files of "botwired run"
+var ours = append([]string{journalDir, upstreamFile, "run"}, engines.Files...) // run.lock and other files of "botwired run"
 
 // errShared says that other programs also keep files in a data directory.
 var errShared = errors.New("it holds other files too")
@@ -50,7 +52,7 @@ func onlyOurs(dir string) error {
 	}
 	for _, e := range entries {
 		isOurs := func(name string) bool { return e.Name() == name || strings.HasPrefix(e.Name(), name+".") }
-		if !strings.HasPrefix(e.Name(), databaseFile) && !slices.ContainsFunc(ours, isOurs) {
+		if !strings.HasPrefix(e.Name(), engines.DatabaseFile) && !slices.ContainsFunc(ours, isOurs) {
 			return errShared
 		}
 	}

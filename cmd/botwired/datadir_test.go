@@ -22,6 +22,7 @@ func TestKeepOthersOut(t *testing.T) {
 		"empty":    {"", 0o700},
 		"ours":     {"memory.db-wal", 0o700},
 		"bound":    {"UPSTREAM", 0o700},
+		"a host":   {"HOST", 0o700},
 		"repaired": {"journal.damaged-20260102T030405Z", 0o700},
 		"a shared": {"somebody's", 0o755},
 		"named so": {"journalist", 0o755},

@@ -7,10 +7,10 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 )
 
-func flusherOptions(d *sidecar, c *config.Config, engine upstream.Engine) flush.Options {
+func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flush.Options {
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	return flush.Options{
-		Journal: d.journal, Through: d.journal.WriteThrough, Engine: engine, Health: d.health,
+		Journal: d.journal, Through: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		Fence:      d.config.fence,
 		BeforeSend: func() { d.watch.CheckDurably() },

@@ -20,8 +20,9 @@ type measured struct {
 	tracer   *telemetry.Tracer // nil: no spans
 }
 
-func measure(engine upstream.Engine, traces *trace.Writes, tracer *telemetry.Tracer, requests *metrics.Times) *measured {
-	return &measured{engine, traces, requests, tracer}
+func measure(b upstream.Backend, traces *trace.Writes, tracer *telemetry.Tracer, requests *metrics.Times) upstream.Backend {
+	b.Engine = &measured{b.Engine, traces, requests, tracer}
+	return b
 }
 
 // do makes one request. waited says that the write waited in the journal, and its caller was answered

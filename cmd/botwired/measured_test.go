@@ -46,7 +46,7 @@ func (e *traceEngine) Swap(ctx context.Context, p upstream.Proposal) (upstream.V
 // known.
 func TestRequestsUpstreamAreMeasured(t *testing.T) {
 	times, traces, engine := metrics.New(metrics.Build{}).UpstreamRequests, trace.NewWrites(), &traceEngine{}
-	m, id := measure(engine, traces, nil, times), journal.ID{Namespace: "n", Key: "k"}
+	m, id := measure(upstream.Backend{Engine: engine}, traces, nil, times), journal.ID{Namespace: "n", Key: "k"}
 	caller := trace.Context{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 	traces.Note(id.String(), 0, caller)
 	requests := func() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/upstream/quota"
@@ -13,7 +12,7 @@ func newMetrics() *metrics.Metrics {
 }
 
 // readMetrics lets the metrics read the state of the daemon's parts, which are open.
-func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() api.WatchState) {
+func (d *sidecar) readMetrics(quotas *quota.Quotas) {
 	from := metrics.Sources{
 		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,
 		Disk: d.proxy.DiskUsage, Coalesced: d.flusher.Saved,
@@ -22,9 +21,9 @@ func (d *sidecar) readMetrics(quotas *quota.Quotas, watch func() api.WatchState)
 			return now.State != "down", now.Concurrency.Now
 		},
 	}
-	if watch != nil {
+	if view := d.engine.View; view != nil {
 		from.Watch = func() (caughtUp bool, entries int) {
-			now := watch()
+			now := view.State()
 			return now.CaughtUp, now.Entries
 		}
 	}

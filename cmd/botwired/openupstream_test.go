@@ -7,32 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli"
-	"github.com/botwired/botwired/internal/engines"
 )
-
-// The daemon waits for a dead leader only as long as the servers need to elect another. doctor does not
-// retry, and waits the full timeout.
-func TestTimeOfARequestToACluster(t *testing.T) {
-	for timeout, want := range map[string]time.Duration{"10s": clusterTimeout, "2s": 2 * time.Second} {
-		loaded, err := config.Load(config.Sources{
-			Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
-			Flags:   map[string]string{"upstream.url": "nats://127.0.0.1:1", "upstream.timeout": timeout, "data_dir": t.TempDir()},
-		})
-		no(t, err)
-		c := &loaded.Config
-		daemon, err := new(sidecar).clusterOptions(c)
-		no(t, err)
-		doctor, err := engines.Cluster(c, "host", nil)
-		no(t, err)
-		if daemon.Timeout != want || doctor.Timeout != c.Upstream.Timeout {
-			t.Errorf("with upstream.timeout = %s: %s, want %s, and %s for doctor", timeout, daemon.Timeout, want, doctor.Timeout)
-		}
-	}
-}
 
 // contextFile writes a NATS context with the given fields.
 func contextFile(t *testing.T, fields string) string {

@@ -29,7 +29,7 @@ func testOwnAddress(t *testing.T, program string) {
 		{"localhost:" + port, "http://127.0.0.1:" + port},
 	} {
 		failing(t, program, []string{"serve", "--listen", c[0], "--data-dir", dir, "--upstream-url", c[1]},
-			cli.ExitError, "upstream.url", c[1], "listens itself")
+			cli.ExitError, "upstream.url", strings.ToLower(c[1]), "listens itself")
 	}
 	if files := tree(t, dir); len(files) != 1 {
 		t.Errorf("it touched the directory: %v", files)

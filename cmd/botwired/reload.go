@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/serverlog"
 )
@@ -97,7 +96,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.hasToken.Store(token != "")
 	d.requota()
 	d.sizes.Changed()
-	d.setHeaders(engines.UpstreamHeaders(c))
+	d.engine.Configure(c)
 	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {
 		d.readmit()

@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/cli"
+	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -55,7 +56,7 @@ func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 		}
 		path := *database
 		if path == "" {
-			path = filepath.Join(loaded.Config.DataDir, databaseFile)
+			path = filepath.Join(loaded.Config.DataDir, engines.DatabaseFile)
 		}
 		return serveMemory(cmd.Context(), loaded, path, p)
 	}

@@ -37,14 +37,10 @@ import (
 	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
-	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// Names in the data directory.
-const (
-	journalDir   = "journal"
-	databaseFile = "memory.db" // SQLite's other files have longer names
-)
+// journalDir is the journal's directory in the data directory.
+const journalDir = "journal"
 
 const (
 	// insideConns is how many in-process connections stay open for the next MCP request, each for up to
@@ -61,9 +57,8 @@ type sidecar struct {
 	cache   *cache.Cache
 	health  *upstream.Health
 	slots   *limit.Slots
-	offset  *fence.Offset  // offset of upstream's clock
-	cluster *natskv.Engine // nil unless upstream is NATS
-	host    string         // this data directory's name in the cluster
+	offset  *fence.Offset // offset of upstream's clock
+	engine  engines.Opened
 	flusher *flush.Flusher
 	watch   *identity.Watch
 	proxy   *proxy.Server
@@ -84,9 +79,6 @@ type sidecar struct {
 	outlived       bool
 	endConnections func()
 	requota        func() // applies changed quotas
-	setHeaders     func(http.Header)
-	// onVersion is called for each new version in the cluster. It is nil until the proxy exists.
-	onVersion atomic.Pointer[func(id journal.ID, own bool)]
 
 	isRead  func()               // called when the journal is read; may be nil
 	drained func(attach.Drained) // gets the result of stop; may be nil
@@ -123,11 +115,15 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	if err := bindUpstream(c, d.journal); err != nil { // guard 13.19
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
-	engine, forward, err := d.openUpstream(ctx, c)
+	d.offset = fence.NewOffset()
+	d.engine, err = engines.Open(ctx, c, engines.Options{
+		Logger: d.logger, Chain: d.chain, OnAnswer: d.offset.Answered, HasToken: d.hasToken.Load,
+	})
 	if err != nil {
 		return err
 	}
-	return d.openProxy(c, engine, forward)
+	d.onClose(d.engine.Close)
+	return d.openProxy(c)
 }
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
@@ -156,7 +152,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		LossLimit:   journal.UsualLossLimit,
 		Fatal:       fatal,
 		AwaitRoom:   awaitRoom,
-		Exact:       engines.Exact(c.Upstream.Kind()),
+		Exact:       c.Upstream.Kind().Exact(),
 		NotBefore:   d.notBefore,
 		Logger:      d.logger,
 	})
@@ -170,10 +166,20 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 	return nil
 }
 
-func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forward http.Handler) (err error) {
+// notBefore is the journal's Options.NotBefore. The engine is opened after the journal but before its
+// first write.
+func (d *sidecar) notBefore(id journal.ID) float64 {
+	if d.engine.View == nil {
+		return 0
+	}
+	return d.engine.View.NotBefore(id)
+}
+
+func (d *sidecar) openProxy(c *config.Config) (err error) {
 	d.metrics = newMetrics()
 	traces, tracer := trace.NewWrites(), d.openTracer()
-	engine := measure(unmeasured, traces, tracer, d.metrics.UpstreamRequests)
+	d.engine.Backend = measure(d.engine.Backend, traces, tracer, d.metrics.UpstreamRequests)
+	engine := d.engine.Backend
 	d.config.Store(c)
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	d.health = upstream.NewHealth(upstream.HealthOptions{
@@ -183,7 +189,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 	d.slots = limit.NewSlots(c.Upstream.Concurrency)
 	quotas := d.openQuotas(c)
 	flushing := flusherOptions(d, c, engine)
-	flushing.Slots, flushing.Quotas, flushing.Host = d.slots, quotas, d.host
+	flushing.Slots, flushing.Quotas = d.slots, quotas
 	d.flusher = flush.New(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
 	d.openIdentity(c)
@@ -195,6 +201,7 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		Options: memory.Options{
 			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Identity: d.watch,
 			Exact:        engine.Exact(),
+			View:         engine.View,
 			Policy:       d.config.cachePolicy,
 			WriteThrough: d.config.writeThrough,
 			Prefetch:     d.config.prefetch,
@@ -212,12 +219,15 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Version:       build.Version(),
-	}, Forward: forward}
+	}, Forward: d.engine.Forward}
 	if tracer != nil {
 		opts.Tracer = tracer
 	}
-	if d.cluster != nil {
-		d.describeCluster(&opts)
+	if engine.View != nil {
+		opts.Watch = watch{engine.View}
+	}
+	if engine.Revisions != nil {
+		opts.Revisions, opts.Host = revisionsOf(engine), engine.Host
 	}
 	inside := pipe.Listen() // the guard stands in front of those who use it
 	transport := &http.Transport{
@@ -231,9 +241,10 @@ func (d *sidecar) openProxy(c *config.Config, unmeasured upstream.Engine, forwar
 		return err
 	}
 	d.onClose(func() error { d.proxy.Close(); return nil })
-	d.readMetrics(quotas, opts.WatchState)
-	seen := d.proxy.VersionSeen
-	d.onVersion.Store(&seen)
+	d.readMetrics(quotas)
+	if engine.View != nil {
+		engine.View.Follow(func(id journal.ID, now upstream.Version) { d.proxy.VersionSeen(id, now.Writer.Host == engine.Host) })
+	}
 	end := inside.Serve(newHTTPServer(d.proxy, d.logger))
 	d.onClose(func() error { transport.CloseIdleConnections(); return end() })
 	_, err = d.configure(c)

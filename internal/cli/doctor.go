@@ -29,7 +29,7 @@ func newDoctorCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired doctor --json | jq '.checks[] | select(.result != \"ok\")'",
 		Args: NoArguments,
 	}
-	settings.Takes(cmd, slices.Concat([]string{"data_dir", "upstream.url"}, clusterSettings(), ClientSettings)...)
+	settings.Takes(cmd, slices.Concat([]string{"data_dir", "upstream.url"}, engineSettings(), ClientSettings)...)
 	asJSON := JSONFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o := doctor.Options{Sources: settings.sources(nil), Reader: io.Discard}

@@ -58,14 +58,11 @@ func AllSettings() []string {
 	return names
 }
 
-// clusterSettings returns the names of the settings for reaching a bucket.
-func clusterSettings() (names []string) {
-	for _, s := range config.Settings() {
-		if strings.HasPrefix(s.Name, "upstream.nats.") {
-			names = append(names, s.Name)
-		}
-	}
-	return names
+// engineSettings returns the settings of single engines: upstream.ENGINE.NAME.
+func engineSettings() []string {
+	return slices.DeleteFunc(AllSettings(), func(name string) bool {
+		return !strings.HasPrefix(name, "upstream.") || strings.Count(name, ".") != 2
+	})
 }
 
 // HideSettings hides the flags of all settings except some from a command's help.

@@ -152,20 +152,14 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 func (f *Settings) absolute(loaded *config.Loaded) ([]string, error) {
 	flags := *f
 	flags.values = maps.Clone(f.values)
-	for name, value := range f.values {
-		switch {
-		case name == "data_dir":
-			flags.values[name] = loaded.Config.DataDir
-		case name == "auth.token_file":
-			flags.values[name] = loaded.Config.Auth.TokenFile
-		case name == "upstream.nats.context" && !config.IsContextName(value):
-			flags.values[name] = loaded.Config.Upstream.NATS.Context
-		case name == "upstream.headers":
-			if header, file := config.RelativeHeaderFile(value); header != "" {
-				return nil, Usagef("--upstream-headers: the file of %s is %q: expected an absolute path or one from ~/, "+
-					"as the client starts botwired in its own directory", header, file)
-			}
+	for i, setting := range config.Settings() {
+		if value, given := f.values[setting.Name]; given && setting.IsPath(value) {
+			flags.values[setting.Name] = loaded.Values[i].Value
 		}
+	}
+	if header, file := config.RelativeHeaderFile(f.values["upstream.headers"]); header != "" {
+		return nil, Usagef("--upstream-headers: the file of %s is %q: expected an absolute path or one from ~/, "+
+			"as the client starts botwired in its own directory", header, file)
 	}
 	if f.file != "" {
 		flags.file = loaded.File

@@ -121,15 +121,8 @@ func (e *examination) usedBy(s *api.Status) *config.Config {
 	if s.DataDir != "" {
 		c.DataDir = s.DataDir
 	}
-	if theirs, ok := config.ParseIdentity(s.Upstream.URL); ok && theirs != c.Upstream.Identity() {
-		c.Upstream.URL, c.Upstream.Headers = theirs, nil
-	}
-	servers, err := config.ParseServers(s.Upstream.URL)
-	if err != nil {
-		return &c
-	}
-	if servers != c.Upstream.URL {
-		c.Upstream.URL, c.Upstream.Headers = servers, nil // examineCluster drops the context's credentials
+	if theirs, err := config.ParseUpstream(s.Upstream.URL); err == nil && theirs != c.Upstream.URL {
+		c.Upstream.URL, c.Upstream.Headers = theirs, nil // examineCluster drops the context's credentials
 	}
 	if watch := s.Upstream.Watch; watch != nil && watch.Bucket != "" {
 		c.Upstream.NATS.Bucket = watch.Bucket

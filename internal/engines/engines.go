@@ -1,130 +1,109 @@
-// Package engines derives the options of the upstream engines, BotWire's and NATS', from the
-// configuration.
+// Package engines opens the engine of a configuration: it alone knows all engines.
 package engines
 
 import (
-	"bytes"
-	"crypto/tls"
-	"crypto/x509"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"strconv"
+	"net/url"
+	"path/filepath"
 	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// Exact returns the [upstream.Engine.Exact] of a kind's engine, which the journal needs before the engine
-// is open.
-func Exact(kind config.Kind) bool {
+// Options is what an engine needs of a daemon beside its configuration.
+type Options struct {
+	Logger *slog.Logger
+	// Chain signs requests, so that the daemon notices those that come back to it.
+	Chain *via.Chain
+	// OnAnswer is [botwire.Options.OnAnswer].
+	OnAnswer func(date, sent, received time.Time)
+	// HasToken reports whether callers send this daemon's token, which upstream must not see.
+	HasToken func() bool
+}
+
+// Opened is an open engine.
+type Opened struct {
+	upstream.Backend
+	// Forward answers requests outside the memory API.
+	Forward http.Handler
+	// Configure applies the settings that a running daemon can change.
+	Configure func(*config.Config)
+	// Close comes after the last request.
+	Close func() error
+}
+
+// Open opens the engine of a configuration. Upstream need not be reachable. The data directory's journal
+// must be open, and belong to this upstream.
+func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err error) {
 	//exhaustive:enforce
-	switch kind {
+	switch c.Upstream.Kind() {
 	case config.KindNATS:
-		return true
-	case config.KindBotWire, config.KindEmbedded:
+		opened, err = openNATS(ctx, c, o)
+	case config.KindEmbedded:
+		opened, err = openEmbedded(ctx, c, o)
+	case config.KindBotWire:
+		opts := BotWire(c)
+		if opts.URL, err = url.Parse(c.Upstream.URL); err == nil {
+			opened = openBotWire(opts, o)
+		}
 	}
-	return false
+	if err != nil {
+		return Opened{}, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
+	}
+	return opened, nil
+}
+
+func openBotWire(opts botwire.Options, o Options) Opened {
+	opts.Chain, opts.OnAnswer = o.Chain, o.OnAnswer
+	client := botwire.NewClient(opts)
+	return Opened{
+		Backend:   upstream.Backend{Engine: client, Host: "", View: nil, Revisions: nil},
+		Forward:   botwire.NewForwarder(client, o.HasToken, o.Logger),
+		Configure: func(c *config.Config) { client.SetHeaders(headers(c)) },
+		Close:     func() error { client.Close(); return nil },
+	}
+}
+
+// openEmbedded runs the memory service in this process.
+func openEmbedded(ctx context.Context, c *config.Config, o Options) (Opened, error) {
+	service, err := selfhost.Open(ctx, selfhost.Options{
+		Path: filepath.Join(c.DataDir, DatabaseFile), Latency: c.Embedded.Latency, Version: build.Version(), Logger: o.Logger,
+	})
+	if err != nil {
+		return Opened{}, err
+	}
+	dial, end := service.ServeInProcess()
+	opts := BotWire(c)
+	opts.URL, opts.Dial = &url.URL{Scheme: "http", Host: "localhost"}, dial
+	opened := openBotWire(opts, o)
+	closeClient := opened.Close
+	opened.Close = func() error { return errors.Join(closeClient(), end(), service.Close()) }
+	return opened, nil
 }
 
 // BotWire returns the options of BotWire's engine, without its URL.
 func BotWire(c *config.Config) botwire.Options {
 	return botwire.Options{
 		Timeout: c.Upstream.Timeout, Concurrency: c.Upstream.Concurrency,
-		Headers: UpstreamHeaders(c), UserAgent: "botwired/" + build.Version(),
+		Headers: headers(c), UserAgent: "botwired/" + build.Version(),
 	}
 }
 
-// UpstreamHeaders returns the headers of each request to BotWire.
-func UpstreamHeaders(c *config.Config) http.Header {
+// headers returns the headers of each request to BotWire.
+func headers(c *config.Config) http.Header {
 	headers := make(http.Header)
 	for name, value := range c.Upstream.Headers {
 		headers.Set(name, value)
 	}
 	return headers
-}
-
-const (
-	// bucketHistory is the number of versions of an entry that a bucket made by botwired keeps: enough
-	// to undo what an agent has spoilt some writes ago. Each version takes space on every server.
-	bucketHistory = 8
-	// tombstonesFor is how long upstream keeps a tombstone, so that an older write of a host that was
-	// away does not undo the delete. BotWire itself drops a namespace that was unused for as long.
-	tombstonesFor = 90 * 24 * time.Hour
-)
-
-// Cluster returns the options of a NATS engine, except those that only a daemon sets.
-func Cluster(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
-	n, servers := &c.Upstream.NATS, c.Upstream.Servers()
-	a, err := n.Access()
-	if err != nil {
-		return natskv.Options{}, err
-	}
-	secured, err := clusterTLS(&a, servers)
-	if err == nil && a.Creds != "" {
-		err = checkCredentials(a.Creds)
-	}
-	if err != nil {
-		return natskv.Options{}, errors.New("upstream.nats.context = " + strconv.Quote(n.Context) + ": " + err.Error()) // the text is complete
-	}
-	return natskv.Options{
-		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: bucketHistory, Create: n.Create,
-		TLS: secured, TLSFirst: a.TLSFirst,
-		Access: natskv.Access{
-			User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
-		},
-		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + build.Version() + " " + host,
-		TombstonesFor: tombstonesFor, Logger: logger,
-	}, nil
-}
-
-// userSeed is the prefix of a user's key in a credentials file.
-const userSeed = "SU"
-
-// checkCredentials rejects a file that no server would ever accept. The client itself reads the file
-// again for each connection.
-func checkCredentials(name string) error {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("creds: %w", words.Unusable(err))
-	}
-	for line := range bytes.Lines(text) {
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(userSeed)) {
-			return nil
-		}
-	}
-	return fmt.Errorf("creds = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
-}
-
-// clusterTLS returns nil if plain text is allowed: the servers are on this machine, and no setting asks
-// for TLS.
-func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
-	if !config.DemandsTLS(servers) && a.CA == "" && a.Cert == "" && !a.TLSFirst {
-		return nil, nil
-	}
-	secured := &tls.Config{MinVersion: tls.VersionTLS12}
-	if a.CA != "" {
-		authorities, err := os.ReadFile(a.CA)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", words.Unusable(err))
-		}
-		secured.RootCAs = x509.NewCertPool()
-		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("ca = %q: expected certificates in PEM, and there is none in it", a.CA)
-		}
-	}
-	if a.Cert != "" {
-		own, err := tls.LoadX509KeyPair(a.Cert, a.Key)
-		if err != nil {
-			return nil, fmt.Errorf("cert = %q and key = %q: expected a certificate and its key in PEM: %w", a.Cert, a.Key, words.Unusable(err))
-		}
-		secured.Certificates = []tls.Certificate{own}
-	}
-	return secured, nil
 }

@@ -1,9 +1,14 @@
 package engines
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/via"
 )
 
 // Only the servers can judge credentials that have a key.
@@ -12,6 +17,47 @@ func TestCredentialsWithAKey(t *testing.T) {
 	noError(t, os.WriteFile(file, []byte("-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n\n"+
 		"-----BEGIN USER NKEY SEED-----\r\n  SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\r\n------END USER NKEY SEED------\n"), 0o600))
 	noError(t, checkCredentials(file))
+}
+
+// The daemon waits for a dead leader only as long as the servers need to elect another. doctor does not
+// retry, and waits the full timeout.
+func TestTimeOfARequestToACluster(t *testing.T) {
+	for timeout, want := range map[string]time.Duration{"10s": clusterTimeout, "2s": 2 * time.Second} {
+		loaded, err := config.Load(config.Sources{
+			Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+			Flags:   map[string]string{"upstream.url": "nats://127.0.0.1:1", "upstream.timeout": timeout, "data_dir": t.TempDir()},
+		})
+		noError(t, err)
+		c := &loaded.Config
+		daemon, err := daemonOptions(c, "host", nil)
+		noError(t, err)
+		doctor, err := Cluster(c, "host", nil)
+		noError(t, err)
+		if daemon.Timeout != want || doctor.Timeout != c.Upstream.Timeout {
+			t.Errorf("with upstream.timeout = %s: %s, want %s, and %s for doctor", timeout, daemon.Timeout, want, doctor.Timeout)
+		}
+	}
+}
+
+// Each kind opens without its upstream, and its engine is as exact as the journal was told.
+func TestEachKindOpens(t *testing.T) {
+	for _, url := range []string{"https://botwire.dev", "embedded", "nats://127.0.0.1:1"} {
+		loaded, err := config.Load(config.Sources{
+			Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+			Flags:   map[string]string{"upstream.url": url, "data_dir": t.TempDir()},
+		})
+		noError(t, err)
+		c := &loaded.Config
+		opened, err := Open(t.Context(), c, Options{
+			Logger: slog.New(slog.DiscardHandler), Chain: via.New(), OnAnswer: func(_, _, _ time.Time) {}, HasToken: func() bool { return false },
+		})
+		noError(t, err)
+		opened.Configure(c)
+		if exact := opened.Exact(); exact != c.Upstream.Kind().Exact() || opened.Forward == nil || exact != (opened.View != nil) || exact != (opened.Host != "") {
+			t.Errorf("%s: exact %v, %+v", url, exact, opened)
+		}
+		noError(t, opened.Close())
+	}
 }
 
 func noError(t *testing.T, err error) {

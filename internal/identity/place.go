@@ -91,7 +91,12 @@ func (f File) written(stamp time.Time) bool {
 // fileLimit limits how much of the file is read, in bytes.
 const fileLimit = 64 << 10
 
-// readText reads a file that botwired may have written, and rejects any other.
+// ReadText reads a small file that botwired may have written, and rejects any other.
+func ReadText(name string) ([]byte, error) {
+	text, _, err := readText(name)
+	return text, err
+}
+
 func readText(name string) (text []byte, _ File, err error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -107,14 +107,33 @@ func (r *record) write(dir string) (err error) {
 	if err := os.Chtimes(name+".new", time.Time{}, r.Stamp); err != nil {
 		return err
 	}
+	return replace(name)
+}
+
+// WriteLine replaces a file with one line. After a power cut, the file holds either this line or the
+// previous one.
+func WriteLine(name, line string) error {
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return replace(name)
+}
+
+// replace gives a new file its name, durably.
+func replace(name string) error {
 	if err := os.Rename(name+".new", name); err != nil {
 		return err
 	}
-	return SyncDirectory(dir)
+	return syncDirectory(filepath.Dir(name))
 }
 
-// SyncDirectory makes the names in a directory durable, if the platform can.
-func SyncDirectory(dir string) error {
+// syncDirectory makes the names in a directory durable, if the platform can.
+func syncDirectory(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,6 +82,10 @@ func TestABucketThatWouldLoseEntriesIsRefused(t *testing.T) {
 	}
 }
 
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 func TestABucketIsTakenOnceItIsMended(t *testing.T) {
 	local := RunServer(t)
 	js := admin(t, local.URL())
@@ -88,7 +93,15 @@ func TestABucketIsTakenOnceItIsMended(t *testing.T) {
 	if _, err := js.CreateKeyValue(t.Context(), kv); err != nil {
 		t.Fatal(err)
 	}
-	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) { o.Replicas = 3 })
+	var mu sync.Mutex
+	var warnings strings.Builder
+	e := engineOf(t, "h1", []string{local.URL()}, func(o *natskv.Options) {
+		o.Replicas, o.Logger = 3, slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return warnings.Write(line)
+		}), nil))
+	})
 	failed(t, asked(t, e), upstream.Paused, "allow_direct")
 	config := streamConfig(t, js)
 	config.AllowDirect = false
@@ -96,9 +109,10 @@ func TestABucketIsTakenOnceItIsMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool { return asked(t, e) == nil })
-	warnings := strings.Join(e.Report().Warnings, "\n")
-	if !strings.Contains(warnings, "--replicas=3") || !strings.Contains(warnings, "allow_msg_ttl") {
-		t.Errorf("the warnings are %s", warnings)
+	mu.Lock()
+	defer mu.Unlock()
+	if text := warnings.String(); !strings.Contains(text, "--replicas=3") || !strings.Contains(text, "allow_msg_ttl") {
+		t.Errorf("the warnings are %s", text)
 	}
 }
 

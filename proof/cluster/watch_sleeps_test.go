@@ -36,7 +36,7 @@ func TestWatchSleeps(t *testing.T) {
 	t.Parallel()
 	s := RunServer(t)
 	var told heard
-	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	b := told.follow(engineOf(t, "h2", []string{s.URL()}))
 	sounds(t, b)
 	js := admin(t, s.URL())
 	names := consumers(t, js)
@@ -60,8 +60,8 @@ func TestWatchSleeps(t *testing.T) {
 		return present
 	})
 	sounds(t, b)
-	if b.Report().Entries != 20 || told.of(entry("k0")).Revision == 0 {
-		t.Fatalf("the new watch has %+v", b.Report())
+	if b.State().Entries != 20 || told.of(entry("k0")).Revision == 0 {
+		t.Fatalf("the new watch has %+v", b.State())
 	}
 	for _, name := range consumers(t, js) {
 		if name == names[0] {
@@ -111,7 +111,7 @@ func TestWatchVanished(t *testing.T) {
 	t.Parallel()
 	s := RunServer(t)
 	var told heard
-	a := engineOf(t, "h1", []string{s.URL()}, told.options)
+	a := told.follow(engineOf(t, "h1", []string{s.URL()}))
 	sounds(t, a)
 	swapped(t, a, putting("gone", "v", 1000, 1, upstream.Version{}))
 	swapped(t, a, putting("stays", "v", 1000, 2, upstream.Version{}))
@@ -184,13 +184,12 @@ func TestWatchForeign(t *testing.T) {
 		}
 	}
 	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-	until(t, func() bool { return a.Report().Revision == 4 })
 	_, since, _ := a.CaughtUp()
 	until(t, func() bool { asOf, _, ok := a.CaughtUp(); return ok && asOf.After(since.Add(3*time.Second)) })
 	if _, now, _ := a.CaughtUp(); !now.Equal(since) {
 		t.Fatal("the view was not sound meanwhile: the index was taken for incomplete")
 	}
-	if r := a.Report(); r.Entries != 1 {
+	if r := a.State(); r.Entries != 1 {
 		t.Fatalf("the index has %d entries", r.Entries)
 	}
 }

@@ -22,17 +22,17 @@ import (
 type heard struct {
 	mu   sync.Mutex
 	last map[journal.ID]upstream.Version
-	n    int
 }
 
-func (h *heard) options(o *natskv.Options) {
+// follow follows an engine that was just opened, and so has seen nothing yet.
+func (h *heard) follow(e *natskv.Engine) *natskv.Engine {
 	h.last = make(map[journal.ID]upstream.Version)
-	o.OnChange = func(id journal.ID, v upstream.Version) {
+	e.Follow(func(id journal.ID, v upstream.Version) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.n++
 		h.last[id] = v
-	}
+	})
+	return e
 }
 
 func (h *heard) of(id journal.ID) upstream.Version {
@@ -99,7 +99,7 @@ func TestWatchShowsOtherHosts(t *testing.T) {
 	s := RunServer(t)
 	var told heard
 	a := engineOf(t, "h1", []string{s.URL()})
-	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	b := told.follow(engineOf(t, "h2", []string{s.URL()}))
 	sounds(t, a)
 	sounds(t, b)
 	before := time.Now()
@@ -144,8 +144,8 @@ func TestWatchReadsAll(t *testing.T) {
 	if rows, _, err = a.List(t.Context(), "ns"); err != nil || len(rows) != n {
 		t.Fatalf("the host that was there has %d rows, %v", len(rows), err)
 	}
-	r := b.Report()
-	if r.Entries != n || !r.CaughtUp || r.Revision != n || r.Lost != "" || r.Memory < n*80 {
+	r := b.State()
+	if r.Entries != n || !r.CaughtUp || r.Lost != "" || r.Bytes < n*80 {
 		t.Fatalf("the report says %+v", r)
 	}
 }
@@ -155,7 +155,7 @@ func TestWatchGoesOnAfterRestarts(t *testing.T) {
 	s := RunServer(t)
 	var told heard
 	a := engineOf(t, "h1", []string{s.URL()})
-	b := engineOf(t, "h2", []string{s.URL()}, told.options)
+	b := told.follow(engineOf(t, "h2", []string{s.URL()}))
 	sounds(t, a)
 	sounds(t, b)
 	ctx, stop := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestWatchGoesOnAfterRestarts(t *testing.T) {
 		written <- n - 1
 	}()
 	for range 3 {
-		until(t, func() bool { return sound(b) && b.Report().Entries > 20 })
+		until(t, func() bool { return sound(b) && b.State().Entries > 20 })
 		s.Stop()
 		until(t, func() bool { return !sound(b) && !sound(a) })
 		if err := s.Start(); err != nil {
@@ -203,7 +203,7 @@ func TestWatchAcrossSilence(t *testing.T) {
 	defer link.Close()
 	var told heard
 	a := engineOf(t, "h1", []string{s.URL()})
-	b := engineOf(t, "h2", []string{"nats://" + link.Address()}, told.options)
+	b := told.follow(engineOf(t, "h2", []string{"nats://" + link.Address()}))
 	sounds(t, a)
 	sounds(t, b)
 	cut := time.Now()
@@ -216,7 +216,7 @@ func TestWatchAcrossSilence(t *testing.T) {
 		}
 		return !ok
 	})
-	t.Logf("noticed after %v: %s", time.Since(cut), b.Report().Why)
+	t.Logf("noticed after %v: %s", time.Since(cut), b.State().Reason)
 	link.Join()
 	sounds(t, b)
 	if row, present, _ := b.Entry(entry("k")); !present || row.UpdatedAt != 1000 {
@@ -237,7 +237,7 @@ func TestWatchAmnesia(t *testing.T) {
 	s := RunServer(t)
 	var kept marks
 	var told heard
-	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept }, told.options)
+	a := told.follow(engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept }))
 	sounds(t, a)
 	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
 	if kept.saves == 0 {
@@ -250,8 +250,8 @@ func TestWatchAmnesia(t *testing.T) {
 	}
 	b := engineOf(t, "h2", []string{s.URL()})
 	sounds(t, b) // it makes the bucket
-	until(t, func() bool { return a.Report().Lost != "" })
-	t.Log(a.Report().Lost)
+	until(t, func() bool { return a.State().Lost != "" })
+	t.Log(a.State().Lost)
 	_, err := a.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "made anew")
 	if sound(a) {
@@ -297,8 +297,8 @@ func TestWatchOldCopy(t *testing.T) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return a.Report().Lost != "" })
-	if lost := a.Report().Lost; !strings.Contains(lost, "went back from 2 to 1") {
+	until(t, func() bool { return a.State().Lost != "" })
+	if lost := a.State().Lost; !strings.Contains(lost, "went back from 2 to 1") {
 		t.Fatalf("it says: %s", lost)
 	}
 	s.Stop()
@@ -307,7 +307,7 @@ func TestWatchOldCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	sounds(t, a) // the bucket is the one that it was again
-	if r := a.Report(); r.Lost != "" {
+	if r := a.State(); r.Lost != "" {
 		t.Fatalf("the bucket is back, and still: %s", r.Lost)
 	}
 }
@@ -349,7 +349,7 @@ func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
 		if row, _, _ := a.Entry(entry("k")); sound(a) && row.UpdatedAt != 2000 {
 			t.Fatalf("the view is sound, and has the lost write: %+v", row)
 		}
-		return a.Report().Lost != ""
+		return a.State().Lost != ""
 	})
 	if m, _ := kept.Load(); m.Revision != v.Revision {
 		t.Errorf("the mark is %+v", m)
@@ -368,7 +368,7 @@ func TestWatchGone(t *testing.T) {
 	if err := admin(t, s.URL()).DeleteStream(t.Context(), "KV_memory"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return a.Report().Lost != "" })
+	until(t, func() bool { return a.State().Lost != "" })
 	_, err := a.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "memory is gone")
 	if err := a.Accept(); err != nil {
@@ -384,7 +384,7 @@ func TestWatchSweeps(t *testing.T) {
 	t.Parallel()
 	s := RunServer(t)
 	var told heard
-	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.TombstonesFor = time.Second }, told.options)
+	a := told.follow(engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.TombstonesFor = time.Second }))
 	sounds(t, a)
 	js := admin(t, s.URL())
 	now := float64(time.Now().Unix()) - 100

@@ -35,7 +35,7 @@ func TestWatchDeposedLeader(t *testing.T) {
 	_, since, _ := a.CaughtUp()
 	until(t, func() bool { asOf, _, _ := a.CaughtUp(); return asOf.After(since.Add(5 * time.Second)) })
 	if _, now, ok := a.CaughtUp(); !ok || !now.Equal(since) {
-		t.Errorf("the view of an idle bucket was not sound for 5 s: %s", a.Report().Why)
+		t.Errorf("the view of an idle bucket was not sound for 5 s: %s", a.State().Reason)
 	}
 	leader, err := s.Leader(t.Context(), "KV_memory")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestWatchDeposedLeader(t *testing.T) {
 	}
 	t.Logf("the others took a write %v after the cut", time.Since(cut))
 	until(t, func() bool { checkTruth(t, a, wrote); return !sound(a) })
-	t.Logf("not sound %v after the cut: %s", time.Since(cut), a.Report().Why)
+	t.Logf("not sound %v after the cut: %s", time.Since(cut), a.State().Reason)
 	s.Heal()
 	near.Heal()
 	far.Heal()
@@ -83,7 +83,7 @@ func urls(c *Client) []string {
 
 // reaches reports whether the engine is connected to the server.
 func reaches(c *Client, e *natskv.Engine, server int) bool {
-	return "nats://"+c.links[server].Address() == e.Report().Server
+	return "nats://"+c.links[server].Address() == e.State().Server
 }
 
 // checkTruth fails if a view without the write claims to be complete up to a later moment.

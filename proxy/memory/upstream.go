@@ -87,8 +87,8 @@ func (undoubted) State() identity.State { return identity.State{Start: identity.
 type View interface {
 	// CaughtUp returns asOf, the last time up to which the view has missed nothing, and since, when its
 	// current span without a gap began. ok says that the span goes on. Then the view has a change
-	// within milliseconds, and at the latest at the next check of the watch. The engine's OnChange has
-	// reported all that upstream held at since, and all later changes.
+	// within milliseconds, and at the latest at the next check of the watch. Its owner
+	// was told of all that upstream held at since, and of all later changes.
 	CaughtUp() (asOf, since time.Time, ok bool)
 	// Entry returns what upstream holds of an entry as a row of a listing. The row's Origin has At, and
 	// Seq if this host wrote the version. If upstream holds a delete's tombstone, present is false and

@@ -129,21 +129,21 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	return writeDocument(w, http.StatusOK, api.Forgotten{Namespace: namespace, Forgotten: forgotten, UpstreamHolds: len(held)})
 }
 
-// Loss is implemented by an engine that notices when upstream has lost confirmed writes. The engine
-// then asks upstream for nothing until a person decides. Its methods may be called concurrently.
-type Loss interface {
-	// Lost returns why upstream is not trusted; empty if it is.
-	Lost() string
-	// Accept makes the engine go on with upstream's current state. The decision is durable when Accept
+// Watch keeps the memory's View up to date. It notices when upstream has lost confirmed writes, and then
+// asks upstream for nothing until a person decides. Its methods may be called concurrently.
+type Watch interface {
+	State() api.WatchState
+	// Accept makes the watch go on with upstream's current state. The decision is durable when Accept
 	// returns.
 	Accept() error
 }
 
+// lost returns why upstream is not trusted; empty if it is.
 func (s *Surface) lost() string {
-	if s.opts.Loss == nil {
+	if s.opts.Watch == nil {
 		return ""
 	}
-	return s.opts.Loss.Lost()
+	return s.opts.Watch.State().Lost
 }
 
 // restoreAll starts the restorations of all namespaces with data loss. If upstream is not trusted at all,
@@ -182,7 +182,7 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 // goOn accepts upstream's current state, so that upstream is asked again, and sends the writes that
 // waited for that.
 func (s *Surface) goOn() error {
-	err := s.opts.Loss.Accept()
+	err := s.opts.Watch.Accept()
 	if err == nil {
 		s.flusher.TryNow("")
 	}

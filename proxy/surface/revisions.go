@@ -17,33 +17,8 @@ import (
 
 const revisionsPath = "revisions"
 
-// Revision is a state of an entry that upstream has kept.
-type Revision struct {
-	Number    uint64  // upstream's number; it grows within an entry
-	Deleted   bool    // a delete made this state
-	Value     string  // empty for a delete
-	CreatedAt float64 // Unix seconds: the first put, or the first after a delete
-	WrittenAt float64 // Unix seconds: when the writer wrote the state
-	Host      string  // the name of the writer's host; "" if unknown
-	Seq       uint64  // the write's number at its host; 0 if it has none
-}
-
-// Revisions is an upstream that keeps earlier states of entries. Its methods may be called concurrently.
-type Revisions interface {
-	// Revisions returns the states of an entry that upstream keeps, newest first. There are none if upstream
-	// never held the entry, or no longer knows of it. An error has a method RetryAfter() time.Duration if
-	// upstream cannot be asked now.
-	Revisions(ctx context.Context, id journal.ID) ([]Revision, error)
-	// Host returns the name under which this daemon writes: see [Revision.Host].
-	Host() string
-}
-
 var errNoRevisions = wire.Detail(http.StatusNotImplemented,
 	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
-
-func setValue(d *api.Revision, value string) {
-	d.Op, d.Value, d.Bytes = journal.Put.String(), &value, wire.CodePoints(value)
-}
 
 // revisionTag returns the entity tag of the write that made a state. It stays the same when the write
 // settles.
@@ -82,17 +57,13 @@ func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision,
 	if err != nil {
 		return nil, err
 	}
-	var kept []Revision
+	var states []api.Revision
 	err = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
-		kept, err = s.opts.Revisions.Revisions(ctx, id)
+		states, err = s.opts.Revisions(ctx, id)
 		return err
 	})
 	if err != nil {
 		return nil, err
-	}
-	var states []api.Revision
-	for i := range kept {
-		states = append(states, s.settledState(&kept[i]))
 	}
 	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
 		states = slices.Insert(states, 0, s.pendingState(&written))
@@ -103,27 +74,12 @@ func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision,
 	return states, nil
 }
 
-func (s *Surface) settledState(r *Revision) api.Revision {
-	d := api.Revision{
-		Revision: &r.Number, State: "settled", Op: journal.Delete.String(),
-		UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == s.opts.Revisions.Host(),
-	}
-	if r.Seq != 0 {
-		d.Seq = &r.Seq
-	}
-	if !r.Deleted {
-		d.CreatedAt = &r.CreatedAt
-		setValue(&d, r.Value)
-	}
-	return d
-}
-
 func (s *Surface) pendingState(w *journal.Write) api.Revision {
 	d := api.Revision{
-		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Revisions.Host(), Here: true, Seq: &w.Seq,
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Host, Here: true, Seq: &w.Seq,
 	}
 	if w.Op == journal.Put {
-		setValue(&d, w.Value)
+		d.Op, d.Value, d.Bytes = w.Op.String(), &w.Value, wire.CodePoints(w.Value)
 	}
 	return d
 }

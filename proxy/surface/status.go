@@ -38,8 +38,8 @@ func (s *Surface) upstream() api.UpstreamState {
 	if last := now.LastSuccessAt; last != nil {
 		now.LastSuccessAt = stamp(*last)
 	}
-	if s.opts.WatchState != nil {
-		watch := s.opts.WatchState()
+	if s.opts.Watch != nil {
+		watch := s.opts.Watch.State()
 		watch.Since = watch.Since.UTC().Round(time.Millisecond)
 		now.Watch = &watch
 	}

@@ -68,10 +68,8 @@ type Surface struct {
 // Options configures a surface and its memory.
 type Options struct {
 	memory.Options
-	// Loss notices that upstream has lost confirmed writes; nil if the engine cannot.
-	Loss Loss
-	// WatchState returns the state of the watch that keeps View up to date; nil if there is no watch.
-	WatchState func() api.WatchState
+	// Watch keeps View up to date; nil if there is no View.
+	Watch Watch
 	// UpstreamURL and UpstreamState describe upstream in the status, without the watch.
 	UpstreamURL   string
 	UpstreamState func() api.UpstreamState
@@ -86,8 +84,12 @@ type Options struct {
 	DataDir, Listen string
 	// Sizes are the journal's sizes; nil if it has none.
 	Sizes *journal.Sizes
-	// Revisions returns earlier states of entries; nil if upstream keeps none.
-	Revisions Revisions
+	// Revisions returns the states of an entry that upstream keeps, newest first, settled ones all. There
+	// are none if upstream never held the entry, or no longer knows of it. An error has a method
+	// RetryAfter() time.Duration if upstream cannot be asked now. It is nil if upstream keeps none.
+	Revisions func(ctx context.Context, id journal.ID) ([]api.Revision, error)
+	// Host is the name under which this daemon writes, if there are Revisions.
+	Host string
 	// Version is the daemon's version.
 	Version string
 	// MCP answers requests to /_botwired/mcp; nil answers 404.

@@ -203,7 +203,7 @@ func (a *attempt) backoff(r *retryState, failed *upstream.Error) time.Duration {
 		r.backoff = upstream.NewBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
 	}
 	wait := r.backoff.NextBackOff()
-	if v := a.f.health.View(); v.Failing && a.f.instant(v.Since) <= r.since {
+	if v := a.f.health.State(); v.Failing && a.f.instant(v.Since) <= r.since {
 		// guard 14.6
 		wait = min(wait, probeMax) // nothing succeeded since: perhaps this entry's requests are the only ones
 	}

@@ -171,7 +171,7 @@ func (f *Flusher) judgeDrain(next instant) {
 	if d == nil || d.over || len(f.schedule.running) > 0 {
 		return
 	}
-	v := f.health.View()
+	v := f.health.State()
 	late := next == 0 || d.deadline != 0 && next >= d.deadline
 	if late || v.Down && !v.ProbeFailedAt.Before(d.since) { // guard 22.4
 		d.over = true

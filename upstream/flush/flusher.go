@@ -260,7 +260,7 @@ func (f *Flusher) begin(now instant) (a *attempt, at instant) {
 // flight, and otherwise neither in the past nor before the time that EntryWaits returns. If nothing is
 // pending, all results are zero.
 func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Time) {
-	v := f.health.View()
+	v := f.health.State()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)

@@ -202,7 +202,7 @@ func (w *through) refusal(f *Flusher, q *queue) error {
 	case q.pace.limited && q.pace.promptAt > now:
 		return notSent("the namespace has no write left of its quota now (quota.writes_per_day)", until(q.pace.promptAt), statusThrottled)
 	case f.health.Blocks(w.write.Namespace, time.Now()):
-		v := f.health.View()
+		v := f.health.State()
 		return notSent("upstream is down: "+v.Reason, v.RetryIn, statusUnavailable)
 	}
 	return nil
@@ -450,7 +450,7 @@ func (a *attempt) notWritten(failed *upstream.Error) error {
 			Wait:   failed.RetryAfter, status: statusBadAnswer,
 		}
 	case upstream.Unsent:
-		return notSent(failed.Reason, max(time.Second, a.f.health.View().RetryIn), statusUnavailable)
+		return notSent(failed.Reason, max(time.Second, a.f.health.State().RetryIn), statusUnavailable)
 	case upstream.Throttled, upstream.Paused:
 		a.f.mu.Lock()
 		said.RetryAfter = max(0, time.Duration(a.queue.notBefore-a.f.now()))

@@ -10,7 +10,7 @@ import (
 // Waits returns why nothing of a namespace's pending writes is sent now, and until when. The time is
 // zero if no time ends the wait. why is empty if the namespace does not wait, or only for its linger.
 func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
-	v := f.health.View()
+	v := f.health.State()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.schedule.queues.Get(namespace)
@@ -31,7 +31,7 @@ func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 
 // EntryWaits does the same as Waits for one entry's pending write.
 func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
-	v := f.health.View()
+	v := f.health.State()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
@@ -46,7 +46,7 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 }
 
 // entryWaits returns why a task that is not running waits, and until when.
-func (q *queue) entryWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
+func (q *queue) entryWaits(t *task, now instant, seen upstream.CircuitState) (why string, until instant) {
 	why, until = q.waits(now)
 	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
 		return q.taskWaits(t, now, seen)
@@ -71,7 +71,7 @@ func (q *queue) waits(now instant) (why string, until instant) {
 }
 
 // taskWaits returns why a task that is not running waits, and until when; t may be nil.
-func (q *queue) taskWaits(t *task, now instant, seen upstream.View) (why string, until instant) {
+func (q *queue) taskWaits(t *task, now instant, seen upstream.CircuitState) (why string, until instant) {
 	switch {
 	case t == nil:
 		return "", 0

@@ -21,14 +21,7 @@ type bucket struct {
 
 	mu       sync.Mutex
 	stream   jetstream.Stream // nil until the stream was found and its settings were accepted
-	warnings []string
-}
-
-// warns returns warnings about settings that endanger the bucket's contents.
-func (b *bucket) warns() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.warnings)
+	warnings []string         // the logged ones
 }
 
 // open returns the stream for requests to its leader; nil until the stream was found and its settings

@@ -17,7 +17,7 @@
 //
 // # Files
 //
-//	engine.go    the engine: its options, opening, closing, Report
+//	engine.go    the engine: its options, opening, closing
 //	connect.go   the connection
 //	bucket.go    the bucket: making it, and checking its settings
 //	message.go   entries as messages: subjects, headers, bodies

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -38,10 +37,6 @@ type Options struct {
 	TombstonesFor time.Duration
 	// Marks stores the bucket's mark across restarts; nil: it is not stored.
 	Marks Marks
-	// OnChange, if not nil, is called for each version that becomes known, this host's or another's, in
-	// the order of an entry's revisions. Readers of the index wait until OnChange returns, and then see
-	// the version. So OnChange must be quick, and must not call the engine.
-	OnChange func(id journal.ID, now upstream.Version)
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
@@ -71,21 +66,6 @@ type Marks interface {
 	Save(Mark) error
 }
 
-// Report describes the engine for the status and for people.
-type Report struct {
-	Bucket   string
-	Server   string // the connected server; "" if there is none
-	Revision uint64 // the last one in the index
-	Entries  int    // in the index
-	Memory   int64  // approximate size of the index in bytes
-	CaughtUp bool
-	Since    time.Time // when CaughtUp last changed
-	Why      string    // why CaughtUp is false
-	Lost     string    // why the engine refuses the bucket; "" if it does not: see Accept
-	// Warnings say which settings endanger the bucket's contents, and what to change.
-	Warnings []string
-}
-
 // Engine keeps the memory in a bucket. Its methods may be called concurrently.
 type Engine struct {
 	opts   Options
@@ -98,14 +78,17 @@ type Engine struct {
 	background sync.WaitGroup     // the watch
 }
 
-var _ upstream.Engine = (*Engine)(nil)
+// Backend returns the engine with all that it can do.
+func (e *Engine) Backend() upstream.Backend {
+	return upstream.Backend{Engine: e, Host: e.opts.Host, View: e, Revisions: e.Revisions}
+}
 
 // Open returns an engine. The servers need not be reachable: until they are, requests fail as Unsent.
 // Open fails only if waiting would not help: the options cannot be used, or a file of Access or the
 // mark cannot be read. ctx applies only to Open.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	background, stop := context.WithCancel(context.Background())
-	e := &Engine{opts: opts, index: newIndex(opts.OnChange), stop: stop}
+	e := &Engine{opts: opts, index: newIndex(nil), stop: stop}
 	e.bucket = &bucket{e: e}
 	var err error
 	if e.watch, err = newWatch(e); err == nil {

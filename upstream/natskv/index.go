@@ -39,7 +39,6 @@ type indexRow struct {
 // index holds the last version of each entry, without the values. Its methods may be called
 // concurrently.
 type index struct {
-	onChange func(journal.ID, upstream.Version)
 	// onAhead, if not nil, is called once for each host whose clock is far ahead of this machine's.
 	onAhead func(host string, by time.Duration)
 
@@ -48,6 +47,7 @@ type index struct {
 	// mu guards the fields below. onChange is called while mu is held: no reader sees a version that
 	// was not reported.
 	mu         sync.RWMutex
+	onChange   func(journal.ID, upstream.Version) // may be nil
 	loaded     bool
 	namespaces map[string]*namespace
 	hosts      []string // by number
@@ -70,11 +70,18 @@ type expiry struct {
 	at       time.Time
 }
 
-// newIndex returns an empty index. onChange is [Options.OnChange].
+// newIndex returns an empty index. onChange may be nil: see follow.
 func newIndex(onChange func(journal.ID, upstream.Version)) *index {
 	x := &index{onChange: onChange, foreign: make(map[string]bool)}
 	x.clear()
 	return x
+}
+
+// follow sets onChange: see [upstream.View].
+func (x *index) follow(onChange func(journal.ID, upstream.Version)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.onChange = onChange
 }
 
 // clear removes all rows, and returns an index with the removed rows.

@@ -56,21 +56,22 @@ func (e *Engine) NotBefore(id journal.ID) float64 {
 	return max(v.WrittenAt, seconds(e.index.latest.get()))
 }
 
-// Accept makes the engine accept the present bucket, if Report gives it as Lost. It returns an error if
-// the new mark cannot be saved; then the engine goes on refusing requests.
+// Follow implements [upstream.View].
+func (e *Engine) Follow(changed func(id journal.ID, now upstream.Version)) { e.index.follow(changed) }
+
+// Accept implements [upstream.View]: it makes the present bucket the mark.
 func (e *Engine) Accept() error { return e.watch.accept() }
 
-// Report describes the engine's present state.
-func (e *Engine) Report() Report {
+// State implements [upstream.View].
+func (e *Engine) State() upstream.WatchState {
 	_, _, sound := e.watch.view()
 	since, why := e.watch.progress.state()
 	if sound {
 		why = ""
 	}
 	f := e.index.figures()
-	return Report{
-		Bucket: e.opts.Bucket, Server: e.link.connectedTo(), Revision: f.revision, Entries: f.entries, Memory: f.memory,
-		CaughtUp: sound, Since: since, Why: why, Lost: e.watch.keeper.lostWhy(),
-		Warnings: e.bucket.warns(),
+	return upstream.WatchState{
+		Bucket: e.opts.Bucket, Server: e.link.connectedTo(), Entries: f.entries, Bytes: f.memory,
+		CaughtUp: sound, Since: since, Reason: why, Lost: e.watch.keeper.lostWhy(),
 	}
 }

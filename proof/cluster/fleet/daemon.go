@@ -79,11 +79,11 @@ func MakeBucket(ctx context.Context, url, name string) error {
 		return err
 	}
 	defer e.Close()
-	for !e.Report().CaughtUp {
+	for !e.State().CaughtUp {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("make the bucket %s: %s: %w", name, e.Report().Why, ctx.Err())
+			return fmt.Errorf("make the bucket %s: %s: %w", name, e.State().Reason, ctx.Err())
 		}
 	}
 	return nil

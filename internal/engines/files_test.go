@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"os"
@@ -13,21 +13,18 @@ import (
 // A data directory keeps its host name, and no two directories have the same one.
 func TestHostOfADirectory(t *testing.T) {
 	dir := t.TempDir()
-	first, err := clusterHost(dir)
-	check(t, err)
-	again, err := clusterHost(dir)
-	check(t, err)
-	other, err := clusterHost(t.TempDir())
-	check(t, err)
+	first, err := hostOf(dir)
+	noError(t, err)
+	again, err := hostOf(dir)
+	noError(t, err)
+	other, err := hostOf(t.TempDir())
+	noError(t, err)
 	if first != again || first == other || len(first) < 12 {
 		t.Errorf("%q, then %q, and another is %q", first, again, other)
 	}
-	if err := onlyOurs(dir); err != nil {
-		t.Errorf("the directory holds botwired's files only: %v", err)
-	}
 	for _, text := range []string{"", "short", "with a space in it", strings.Repeat("x", 5000)} {
-		check(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte(text), 0o600))
-		if host, err := clusterHost(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {
+		noError(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte(text), 0o600))
+		if host, err := hostOf(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {
 			t.Errorf("%.20q: host %q, error %v", text, host, err)
 		}
 	}
@@ -38,22 +35,22 @@ func TestMarksInAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "NATS")
 	marks := fileMarks{name}
 	got, err := marks.Load()
-	check(t, err)
+	noError(t, err)
 	if got != (natskv.Mark{}) {
 		t.Errorf("a new directory has the mark %+v", got)
 	}
 	want := natskv.Mark{Created: time.Date(2026, 11, 23, 8, 25, 42, 123456789, time.UTC), Revision: 1<<63 + 1, Latest: 1795422342.123456}
 	for range 2 {
-		check(t, marks.Save(want))
+		noError(t, marks.Save(want))
 		got, err = marks.Load()
-		check(t, err)
+		noError(t, err)
 		if got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		want.Revision++
 	}
 	for _, text := range []string{"", "{", "[]", strings.Repeat(" ", 5000)} {
-		check(t, os.WriteFile(name, []byte(text), 0o600))
+		noError(t, os.WriteFile(name, []byte(text), 0o600))
 		if m, err := marks.Load(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%.20q: %+v, %v", text, m, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"crypto/rand"
@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/upstream/natskv"
 )
+
+// DatabaseFile is the embedded upstream's database in the data directory. SQLite's other files have
+// longer names.
+const DatabaseFile = "memory.db"
 
 const (
 	// hostFile holds the host name that marks a data directory's writes upstream. A copy of the
@@ -22,17 +25,18 @@ const (
 	markFile = "NATS"
 	// hostSize is the length of a host's name, in characters of 5 random bits each.
 	hostSize = 16
-	// smallFileLimit is the largest such file that botwired reads, in bytes.
-	smallFileLimit = 4 << 10
 )
 
-// clusterHost returns the host name of a data directory. It creates one for a new directory.
-func clusterHost(dataDir string) (string, error) {
+// Files names all other files that the engines keep in a data directory.
+var Files = []string{hostFile, markFile}
+
+// hostOf returns the host name of a data directory. It creates one for a new directory.
+func hostOf(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, hostFile)
-	text, err := readSmall(name)
+	text, err := identity.ReadText(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		host := newHost()
-		return host, writeDurably(name, host)
+		host := strings.ToLower(rand.Text()[:hostSize])
+		return host, identity.WriteLine(name, host)
 	}
 	if err != nil {
 		return "", err
@@ -44,15 +48,12 @@ func clusterHost(dataDir string) (string, error) {
 	return host, nil
 }
 
-// newHost returns a unique name.
-func newHost() string { return strings.ToLower(rand.Text()[:hostSize]) }
-
 // fileMarks stores the mark in a file. It implements [natskv.Marks].
 type fileMarks struct{ name string }
 
 // Load implements [natskv.Marks].
 func (f fileMarks) Load() (m natskv.Mark, err error) {
-	text, err := readSmall(f.name)
+	text, err := identity.ReadText(f.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -72,38 +73,5 @@ func (f fileMarks) Save(m natskv.Mark) error {
 	if err != nil {
 		return err
 	}
-	return writeDurably(f.name, string(text))
-}
-
-// errTooLarge is the error for a file larger than any that botwired writes.
-var errTooLarge = fmt.Errorf("larger than %d bytes", smallFileLimit)
-
-// readSmall reads a file of a few lines. It returns errTooLarge if the file is larger than
-// smallFileLimit.
-func readSmall(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > smallFileLimit {
-		return nil, fmt.Errorf("%s: %w", name, errTooLarge)
-	}
-	return os.ReadFile(name)
-}
-
-// writeDurably replaces a file with one line. After a power cut, the file holds either this line or the
-// previous one.
-func writeDurably(name, line string) error {
-	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, line)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	return identity.SyncDirectory(filepath.Dir(name))
+	return identity.WriteLine(f.name, string(text))
 }

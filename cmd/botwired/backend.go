@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
+)
+
+// watch gives the surface the view that the engine keeps.
+type watch struct{ upstream.View }
+
+// State implements [surface.Watch].
+func (w watch) State() api.WatchState { return api.WatchState(w.View.State()) }
+
+// leastRetry is the shortest retry time, also used if the engine gives none.
+const leastRetry = time.Second
+
+// revisionsOf gives the surface the revisions that an engine keeps.
+func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Revision, error) {
+	return func(ctx context.Context, id journal.ID) ([]api.Revision, error) {
+		versions, err := b.Revisions(ctx, id)
+		if failed, ok := errors.AsType[*upstream.Error](err); ok {
+			err = &upstream.Unavailable{Wait: max(failed.RetryAfter, leastRetry), Reason: failed.Reason}
+		}
+		states := make([]api.Revision, len(versions))
+		for i := range versions {
+			v := &versions[i]
+			d := api.Revision{
+				Revision: &v.Revision, State: "settled", Op: journal.Delete.String(),
+				UpdatedAt: v.WrittenAt, Host: v.Writer.Host, Here: v.Writer.Host == b.Host,
+			}
+			if v.Writer.Seq != 0 {
+				d.Seq = &v.Writer.Seq
+			}
+			if !v.Deleted {
+				d.Op, d.CreatedAt, d.Value, d.Bytes = journal.Put.String(), &v.CreatedAt, &v.Value, wire.CodePoints(v.Value)
+			}
+			states[i] = d
+		}
+		return states, err
+	}
+}

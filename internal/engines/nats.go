@@ -1,0 +1,136 @@
+package engines
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/upstream/natskv"
+)
+
+const (
+	// bucketHistory is the number of versions of an entry that a bucket made by botwired keeps: enough
+	// to undo what an agent has spoilt some writes ago. Each version takes space on every server.
+	bucketHistory = 8
+	// tombstonesFor is how long upstream keeps a tombstone, so that an older write of a host that was
+	// away does not undo the delete. BotWire itself drops a namespace that was unused for as long.
+	tombstonesFor = 90 * 24 * time.Hour
+	// clusterTimeout limits one attempt of a daemon, even if upstream.timeout is longer. A leader that
+	// dies during a request leaves it unanswered, and the servers soon elect another. The daemon retries
+	// by itself.
+	clusterTimeout = 5 * time.Second
+)
+
+// openNATS opens the bucket that holds the memory.
+func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) {
+	host, err := hostOf(c.DataDir)
+	if err != nil {
+		return Opened{}, err
+	}
+	opts, err := daemonOptions(c, host, o.Logger)
+	if err != nil {
+		return Opened{}, err
+	}
+	engine, err := natskv.Open(ctx, opts)
+	if err != nil {
+		return Opened{}, err
+	}
+	return Opened{
+		Backend: engine.Backend(),
+		Forward: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // a bucket has no other resources
+			wire.Detail(http.StatusNotFound, "Not Found").Write(w)
+		}),
+		Configure: func(*config.Config) {}, // it has no headers
+		Close:     func() error { engine.Close(); return nil },
+	}, nil
+}
+
+func daemonOptions(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
+	opts, err := Cluster(c, host, logger)
+	opts.Timeout = min(opts.Timeout, clusterTimeout)
+	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
+	return opts, err
+}
+
+// Cluster returns the options of a NATS engine, except those that only a daemon sets.
+func Cluster(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
+	n, servers := &c.Upstream.NATS, c.Upstream.Servers()
+	a, err := n.Access()
+	if err != nil {
+		return natskv.Options{}, err
+	}
+	secured, err := clusterTLS(&a, servers)
+	if err == nil && a.Creds != "" {
+		err = checkCredentials(a.Creds)
+	}
+	if err != nil {
+		return natskv.Options{}, errors.New("upstream.nats.context = " + strconv.Quote(n.Context) + ": " + err.Error()) // the text is complete
+	}
+	return natskv.Options{
+		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: bucketHistory, Create: n.Create,
+		TLS: secured, TLSFirst: a.TLSFirst,
+		Access: natskv.Access{
+			User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
+		},
+		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + build.Version() + " " + host,
+		TombstonesFor: tombstonesFor, Logger: logger,
+	}, nil
+}
+
+// userSeed is the prefix of a user's key in a credentials file.
+const userSeed = "SU"
+
+// checkCredentials rejects a file that no server would ever accept. The client itself reads the file
+// again for each connection.
+func checkCredentials(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("creds: %w", words.Unusable(err))
+	}
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(userSeed)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("creds = %q: expected NATS credentials, a user's JWT and its key, and there is no key in it", name)
+}
+
+// clusterTLS returns nil if plain text is allowed: the servers are on this machine, and no setting asks
+// for TLS.
+func clusterTLS(a *config.Access, servers []string) (*tls.Config, error) {
+	if !config.DemandsTLS(servers) && a.CA == "" && a.Cert == "" && !a.TLSFirst {
+		return nil, nil
+	}
+	secured := &tls.Config{MinVersion: tls.VersionTLS12}
+	if a.CA != "" {
+		authorities, err := os.ReadFile(a.CA)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", words.Unusable(err))
+		}
+		secured.RootCAs = x509.NewCertPool()
+		if !secured.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("ca = %q: expected certificates in PEM, and there is none in it", a.CA)
+		}
+	}
+	if a.Cert != "" {
+		own, err := tls.LoadX509KeyPair(a.Cert, a.Key)
+		if err != nil {
+			return nil, fmt.Errorf("cert = %q and key = %q: expected a certificate and its key in PEM: %w", a.Cert, a.Key, words.Unusable(err))
+		}
+		secured.Certificates = []tls.Certificate{own}
+	}
+	return secured, nil
+}

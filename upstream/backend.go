@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// Backend is an opened engine with everything that it can do: upstream's data reach the daemon only
+// through it. A nil field says that the engine lacks this ability, and nothing else; [Engine.Exact] says
+// whether Swap compares. Lint refuses a literal without all fields. So an opened engine names what it
+// lacks, and a decorator that translates names or values forgets nothing.
+//
+//exhaustruct:enforce
+type Backend struct {
+	Engine
+	// Host names this daemon in the [Writer] of its writes; empty if the engine stores no writer.
+	Host string
+	// View follows the changes of all entries; nil if the engine cannot tell of changes.
+	View View
+	// Revisions returns the versions of an entry that upstream keeps, newest first, with their values and
+	// with tombstones. Errors are *[Error]. It is nil if upstream keeps only the last version.
+	Revisions func(ctx context.Context, id journal.ID) ([]Version, error)
+}
+
+// View has the last versions of all entries in memory, without their values. Package proxy/memory says
+// in its View what CaughtUp, Entry and Newest promise. Methods may be called concurrently, and none of
+// them waits for upstream.
+type View interface {
+	CaughtUp() (asOf, since time.Time, ok bool)
+	Entry(id journal.ID) (row journal.Row, present, known bool)
+	Newest(namespace string, most int) (rows []journal.Row, total int, known bool)
+	// NotBefore returns a time in Unix seconds that a new write to an entry must be later than: see
+	// [journal.Options].
+	NotBefore(id journal.ID) float64
+	// Follow makes changed the function that is called for each version that becomes known from now on,
+	// this host's or another's, in the order of an entry's revisions. The version is without its value.
+	// Readers of the view wait until changed returns, and then see the version. So changed must be
+	// quick, and must not call the engine.
+	Follow(changed func(id journal.ID, now Version))
+	// State describes the view and what it watches.
+	State() WatchState
+	// Accept makes the engine go on with upstream as it is now, if State gives a reason as Lost. An
+	// error says that the decision could not be saved; then the engine goes on refusing requests.
+	Accept() error
+}
+
+// WatchState describes a [View] for the status and for people.
+type WatchState struct {
+	Bucket   string // the name of what is watched
+	Server   string // the connected server; "" if there is none
+	Lost     string // why the engine asks upstream for nothing until [View] accepts; "" if it asks
+	CaughtUp bool
+	Since    time.Time // when CaughtUp last changed
+	Reason   string    // why CaughtUp is false
+	Entries  int
+	Bytes    int64 // approximate size in memory
+}
