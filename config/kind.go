@@ -19,7 +19,7 @@ const (
 
 // kind has what the configuration knows of a kind.
 type kind struct {
-	service   string                       // upstreams of one service can hold the same entries
+	service   string                       // see Service
 	schemes   []string                     // the texts before the colon of upstream.url, and of an identity
 	form      string                       // of upstream.url, for errors
 	parse     func(string) (string, error) // returns the canonical form of upstream.url
@@ -103,12 +103,11 @@ func ParseIdentity(text string) (id string, ok bool) {
 	return id, err == nil
 }
 
-// SameService reports whether two identities are of one service, so that one upstream may have become
-// the other.
-func SameService(one, other string) bool {
-	a, _ := kindOf(one)
-	b, _ := kindOf(other)
-	return kinds[a].service == kinds[b].service
+// Service returns the service of an identity's kind. Only an upstream of the same service can be the one
+// that had another identity.
+func Service(identity string) string {
+	k, _ := kindOf(identity)
+	return kinds[k].service
 }
 
 // Naming returns the setting that identifies upstream, and its value; "" if the URL does.
@@ -127,7 +126,6 @@ func NamingSettings() (settings []string) {
 			settings = append(settings, row.naming.setting)
 		}
 	}
-	slices.Sort(settings)
 	return settings
 }
 

@@ -8,9 +8,8 @@ import (
 )
 
 // Backend is an opened engine with everything that it can do: upstream's data reach the daemon only
-// through it. A nil field says that the engine lacks this ability, and nothing else; [Engine.Exact] says
-// whether Swap compares. Lint refuses a literal without all fields. So an opened engine names what it
-// lacks, and a decorator that translates names or values forgets nothing.
+// through it. A nil field says only that the engine lacks this ability. Lint wants all fields in a
+// literal: an engine names what it lacks, and a decorator that translates names or values forgets none.
 //
 //exhaustruct:enforce
 type Backend struct {
@@ -25,8 +24,7 @@ type Backend struct {
 }
 
 // View has the last versions of all entries in memory, without their values. Package proxy/memory says
-// in its View what CaughtUp, Entry and Newest promise. Methods may be called concurrently, and none of
-// them waits for upstream.
+// in its View what CaughtUp, Entry and Newest promise. Methods may be called concurrently, and never wait.
 type View interface {
 	CaughtUp() (asOf, since time.Time, ok bool)
 	Entry(id journal.ID) (row journal.Row, present, known bool)

@@ -102,8 +102,8 @@ type Proposal struct {
 // Conflict says that an entry's last version is not the one that a [Proposal] was to replace. After a
 // lost answer, that version may be the proposal itself.
 type Conflict struct {
-	// Now is the last version. It is nil if the engine does not say: several writes to the entry are in
-	// flight, and asking again at once would only add to them.
+	// Now is the last version, with its value. It is nil if the engine does not say: several writes to
+	// the entry are in flight, and asking again at once would only add to them.
 	Now *Version
 }
 
@@ -176,7 +176,8 @@ const (
 	Throttled
 	// Paused: upstream refuses this namespace's requests; only a person can change that.
 	Paused
-	// Permanent: upstream will never carry out this request.
+	// Permanent: upstream will never carry out this request. After such a read, the flusher sends the
+	// write uncompared: a version that is there and cannot be read is Paused.
 	Permanent
 )
 

@@ -17,15 +17,12 @@ type watch struct{ upstream.View }
 // State implements [surface.Watch].
 func (w watch) State() api.WatchState { return api.WatchState(w.View.State()) }
 
-// leastRetry is the shortest retry time, also used if the engine gives none.
-const leastRetry = time.Second
-
 // revisionsOf gives the surface the revisions that an engine keeps.
 func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Revision, error) {
 	return func(ctx context.Context, id journal.ID) ([]api.Revision, error) {
 		versions, err := b.Revisions(ctx, id)
 		if failed, ok := errors.AsType[*upstream.Error](err); ok {
-			err = &upstream.Unavailable{Wait: max(failed.RetryAfter, leastRetry), Reason: failed.Reason}
+			err = &upstream.Unavailable{Wait: max(failed.RetryAfter, time.Second), Reason: failed.Reason}
 		}
 		states := make([]api.Revision, len(versions))
 		for i := range versions {

@@ -56,7 +56,7 @@ func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 	if bound == config.Embedded { // most likely a trial: its entries do not belong in another service
 		same = "if botwired selfhost now serves the memory.db in it"
 	}
-	if !config.SameService(bound, wanted) {
+	if config.Service(bound) != config.Service(wanted) {
 		same = "if the memory has been carried over"
 	}
 	return fmt.Errorf("upstream.url is %s, but the directory belongs to %s and holds %s: %schoose another data_dir, "+
@@ -123,7 +123,7 @@ func moveUpstream(c *config.Config, former string) (m move, err error) {
 
 func printMove(w io.Writer, dir string, m move) error {
 	_, err := fmt.Fprintf(w, "%s belongs to %s from now on, with %s\n", term.Printable(dir), m.To, held(journal.Holdings{Pending: m.Pending, DeadLetters: m.DeadLetters, Copies: m.Copies}))
-	if err == nil && !config.SameService(m.From, m.To) {
+	if err == nil && config.Service(m.From) != config.Service(m.To) {
 		_, err = fmt.Fprintln(w, "That is another kind of service. Pending writes go to it, and the copies here count as copies of its entries.\n"+
 			"botwired carries nothing else over: if the entries of the old one are to be there, export them from it,\n"+
 			"and import them through a daemon with a new data_dir.")

@@ -14,10 +14,10 @@ import (
 
 // measured is an engine that measures its requests and passes each write's trace on.
 type measured struct {
-	engine   upstream.Engine
-	traces   *trace.Writes
-	requests *metrics.Times
-	tracer   *telemetry.Tracer // nil: no spans
+	upstream.Engine // Exact and Known make no request
+	traces          *trace.Writes
+	requests        *metrics.Times
+	tracer          *telemetry.Tracer // nil: no spans
 }
 
 func measure(b upstream.Backend, traces *trace.Writes, tracer *telemetry.Tracer, requests *metrics.Times) upstream.Backend {
@@ -66,16 +66,10 @@ func (m *measured) traced(ctx context.Context, p *upstream.Proposal) (_ context.
 	return trace.With(ctx, c), waited
 }
 
-// Exact implements [upstream.Engine].
-func (m *measured) Exact() bool { return m.engine.Exact() }
-
-// Known implements [upstream.Engine]. It makes no request.
-func (m *measured) Known(id journal.ID) (upstream.Version, bool) { return m.engine.Known(id) }
-
 // Get implements [upstream.Engine].
 func (m *measured) Get(ctx context.Context, id journal.ID) (v upstream.Version, err error) {
 	err = m.do(ctx, "get", id.Namespace, false, func(ctx context.Context) error {
-		v, err = m.engine.Get(ctx, id)
+		v, err = m.Engine.Get(ctx, id)
 		return err
 	})
 	return v, err
@@ -84,7 +78,7 @@ func (m *measured) Get(ctx context.Context, id journal.ID) (v upstream.Version, 
 // List implements [upstream.Engine].
 func (m *measured) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
 	err = m.do(ctx, "list", namespace, false, func(ctx context.Context) error {
-		rows, complete, err = m.engine.List(ctx, namespace)
+		rows, complete, err = m.Engine.List(ctx, namespace)
 		return err
 	})
 	return rows, complete, err
@@ -98,7 +92,7 @@ func (m *measured) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Ve
 		operation = "delete"
 	}
 	err = m.do(ctx, operation, p.Namespace, waited, func(ctx context.Context) error {
-		v, err = m.engine.Swap(ctx, p)
+		v, err = m.Engine.Swap(ctx, p)
 		return err
 	})
 	return v, err

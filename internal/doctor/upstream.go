@@ -170,7 +170,7 @@ func setClock() string {
 
 // examineCluster checks the way to a bucket, and that it is on enough servers.
 func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Finding {
-	opts, err := engines.Cluster(c, "", slog.New(slog.DiscardHandler))
+	opts, err := engines.Cluster(c, "", probeTimeout, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return []Finding{fail("upstream", "botwired config", "%s", words.Unusable(err))}
 	}
@@ -186,7 +186,7 @@ func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Find
 // asDoctor changes a daemon's options for doctor. If stranger is set, the daemon has another upstream
 // than this shell, and its servers do not get this shell's credentials.
 func asDoctor(opts *natskv.Options, stranger bool) {
-	opts.Timeout, opts.Name = min(opts.Timeout, probeTimeout), "botwired doctor"
+	opts.Name = "botwired doctor"
 	if !stranger {
 		return
 	}

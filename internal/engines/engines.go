@@ -23,9 +23,8 @@ import (
 // Options is what an engine needs of a daemon beside its configuration.
 type Options struct {
 	Logger *slog.Logger
-	// Chain signs requests, so that the daemon notices those that come back to it.
-	Chain *via.Chain
-	// OnAnswer is [botwire.Options.OnAnswer].
+	// Chain and OnAnswer are those of [botwire.Options].
+	Chain    *via.Chain
 	OnAnswer func(date, sent, received time.Time)
 	// HasToken reports whether callers send this daemon's token, which upstream must not see.
 	HasToken func() bool

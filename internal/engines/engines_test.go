@@ -19,8 +19,7 @@ func TestCredentialsWithAKey(t *testing.T) {
 	noError(t, checkCredentials(file))
 }
 
-// The daemon waits for a dead leader only as long as the servers need to elect another. doctor does not
-// retry, and waits the full timeout.
+// The daemon waits for a dead leader only as long as the servers need to elect another.
 func TestTimeOfARequestToACluster(t *testing.T) {
 	for timeout, want := range map[string]time.Duration{"10s": clusterTimeout, "2s": 2 * time.Second} {
 		loaded, err := config.Load(config.Sources{
@@ -29,12 +28,10 @@ func TestTimeOfARequestToACluster(t *testing.T) {
 		})
 		noError(t, err)
 		c := &loaded.Config
-		daemon, err := daemonOptions(c, "host", nil)
+		daemon, err := Cluster(c, "host", clusterTimeout, nil)
 		noError(t, err)
-		doctor, err := Cluster(c, "host", nil)
-		noError(t, err)
-		if daemon.Timeout != want || doctor.Timeout != c.Upstream.Timeout {
-			t.Errorf("with upstream.timeout = %s: %s, want %s, and %s for doctor", timeout, daemon.Timeout, want, doctor.Timeout)
+		if daemon.Timeout != want {
+			t.Errorf("with upstream.timeout = %s: %s, want %s", timeout, daemon.Timeout, want)
 		}
 	}
 }

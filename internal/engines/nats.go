@@ -40,10 +40,11 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 	if err != nil {
 		return Opened{}, err
 	}
-	opts, err := daemonOptions(c, host, o.Logger)
+	opts, err := Cluster(c, host, clusterTimeout, o.Logger)
 	if err != nil {
 		return Opened{}, err
 	}
+	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	engine, err := natskv.Open(ctx, opts)
 	if err != nil {
 		return Opened{}, err
@@ -58,15 +59,8 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 	}, nil
 }
 
-func daemonOptions(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
-	opts, err := Cluster(c, host, logger)
-	opts.Timeout = min(opts.Timeout, clusterTimeout)
-	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
-	return opts, err
-}
-
-// Cluster returns the options of a NATS engine, except those that only a daemon sets.
-func Cluster(c *config.Config, host string, logger *slog.Logger) (natskv.Options, error) {
+// Cluster returns the options of a NATS engine without Marks. longest limits upstream.timeout.
+func Cluster(c *config.Config, host string, longest time.Duration, logger *slog.Logger) (natskv.Options, error) {
 	n, servers := &c.Upstream.NATS, c.Upstream.Servers()
 	a, err := n.Access()
 	if err != nil {
@@ -85,7 +79,7 @@ func Cluster(c *config.Config, host string, logger *slog.Logger) (natskv.Options
 		Access: natskv.Access{
 			User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
 		},
-		Timeout: c.Upstream.Timeout, Host: host, Name: "botwired/" + build.Version() + " " + host,
+		Timeout: min(c.Upstream.Timeout, longest), Host: host, Name: "botwired/" + build.Version() + " " + host,
 		TombstonesFor: tombstonesFor, Logger: logger,
 	}, nil
 }

@@ -87,45 +87,37 @@ func read(dir string) (*record, File, error) {
 	return r, own, nil
 }
 
-// write replaces the file durably: after a power cut, it is the old or the new one. It sets Self and
-// Stamp.
-func (r *record) write(dir string) (err error) {
-	name := filepath.Join(dir, FileName)
-	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
+// write replaces the file durably. It sets Self and Stamp.
+func (r *record) write(dir string) error {
 	r.Stamp = time.Now().UTC().Truncate(time.Microsecond)
-	info, err := f.Stat()
-	if err == nil {
+	return replace(filepath.Join(dir, FileName), r.Stamp, func(f *os.File) error {
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
 		r.Self = fileOf(info)
-		err = json.NewEncoder(f).Encode(r)
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Chtimes(name+".new", time.Time{}, r.Stamp); err != nil {
-		return err
-	}
-	return replace(name)
+		return json.NewEncoder(f).Encode(r)
+	})
 }
 
-// WriteLine replaces a file with one line. After a power cut, the file holds either this line or the
-// previous one.
+// WriteLine replaces a file with one line, durably.
 func WriteLine(name, line string) error {
+	return replace(name, time.Time{}, func(f *os.File) error { _, err := fmt.Fprintln(f, line); return err })
+}
+
+// replace replaces a file: after a power cut, it is the old or the new one. A zero stamp leaves the
+// file's time as it is.
+func replace(name string, stamp time.Time, fill func(*os.File) error) error {
 	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, line)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return replace(name)
-}
-
-// replace gives a new file its name, durably.
-func replace(name string) error {
+	if err := os.Chtimes(name+".new", time.Time{}, stamp); err != nil {
+		return err
+	}
 	if err := os.Rename(name+".new", name); err != nil {
 		return err
 	}

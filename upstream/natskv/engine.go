@@ -88,7 +88,7 @@ func (e *Engine) Backend() upstream.Backend {
 // mark cannot be read. ctx applies only to Open.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	background, stop := context.WithCancel(context.Background())
-	e := &Engine{opts: opts, index: newIndex(nil), stop: stop}
+	e := &Engine{opts: opts, index: newIndex(), stop: stop}
 	e.bucket = &bucket{e: e}
 	var err error
 	if e.watch, err = newWatch(e); err == nil {

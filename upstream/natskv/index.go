@@ -70,9 +70,8 @@ type expiry struct {
 	at       time.Time
 }
 
-// newIndex returns an empty index. onChange may be nil: see follow.
-func newIndex(onChange func(journal.ID, upstream.Version)) *index {
-	x := &index{onChange: onChange, foreign: make(map[string]bool)}
+func newIndex() *index {
+	x := &index{foreign: make(map[string]bool)}
 	x.clear()
 	return x
 }

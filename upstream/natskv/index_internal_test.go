@@ -42,7 +42,8 @@ func (m *modelOf) listed(namespace string) (rows []indexRow) {
 func TestIndexLikeAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &modelOf{map[journal.ID]upstream.Version{}, map[journal.ID][]upstream.Version{}}
-		x := newIndex(m.hear)
+		x := newIndex()
+		x.follow(m.hear)
 		t.Repeat(map[string]func(*rapid.T){
 			"apply": func(t *rapid.T) { m.apply(t, x) },
 			"forget": func(t *rapid.T) {
@@ -155,7 +156,8 @@ func put(x *index, key string, revision uint64, deleted bool) journal.ID {
 // Reading the whole bucket removes the entries that were not delivered, but none that came later.
 func TestVanished(t *testing.T) {
 	var told []journal.ID
-	x := newIndex(func(id journal.ID, v upstream.Version) {
+	x := newIndex()
+	x.follow(func(id journal.ID, v upstream.Version) {
 		if v.Deleted {
 			told = append(told, id)
 		}
@@ -179,7 +181,8 @@ func TestVanished(t *testing.T) {
 // After another bucket was accepted, its entries are reported, and the entries that it lacks.
 func TestAnotherBucket(t *testing.T) {
 	last := make(map[string]upstream.Version)
-	x := newIndex(func(id journal.ID, v upstream.Version) { last[id.Key] = v })
+	x := newIndex()
+	x.follow(func(id journal.ID, v upstream.Version) { last[id.Key] = v })
 	put(x, "both", 7, false)
 	put(x, "gone", 8, false)
 	before := x.clear()
@@ -200,7 +203,8 @@ func TestAnotherBucket(t *testing.T) {
 func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "k"}
 	var told upstream.Version
-	x := newIndex(func(_ journal.ID, v upstream.Version) { told = v })
+	x := newIndex()
+	x.follow(func(_ journal.ID, v upstream.Version) { told = v })
 	x.apply(id, upstream.Version{Revision: 1, WrittenAt: 10})
 	x.apply(id, upstream.Version{Revision: 2, WrittenAt: 5})
 	if v, _ := x.get(id); v.Revision != 2 || v.WrittenAt != 10.000001 || told.WrittenAt != 10.000001 {
@@ -218,7 +222,7 @@ func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 
 // The last trace of an entry is removed when its time has come, unless the entry was written since.
 func TestExpire(t *testing.T) {
-	x := newIndex(nil)
+	x := newIndex()
 	now := time.Now()
 	for _, key := range []string{"due", "later", "written"} {
 		x.expires(put(x, key, 1, true), 1, now.Add(map[string]time.Duration{"later": time.Hour}[key]))
@@ -265,7 +269,7 @@ func TestLatest(t *testing.T) {
 
 // filled returns an index of n entries of one namespace, each written by one of 8 hosts.
 func filled(n int) *index {
-	x := newIndex(nil)
+	x := newIndex()
 	for i := range n {
 		x.apply(journal.ID{Namespace: "ns", Key: fmt.Sprintf("agent-%07d", i)}, upstream.Version{
 			Revision: uint64(i + 1), ListBytes: 100, CreatedAt: 1.7e9, WrittenAt: 1.7e9 + float64(i),

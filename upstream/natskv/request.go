@@ -150,8 +150,7 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, true, nil
 }
 
-// Revisions returns all versions of an entry that the bucket keeps, newest first, with their values.
-// Tombstones are included. It takes at most Options.Timeout. Errors are *[upstream.Error].
+// Revisions is that of [upstream.Backend]. It takes at most Options.Timeout.
 func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Timeout)
 	defer cancel()

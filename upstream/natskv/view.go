@@ -13,14 +13,11 @@ func (w *watch) view() (asOf, since time.Time, ok bool) {
 	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
 }
 
-// CaughtUp returns the latest time asOf at which the index is known to have been complete, and the time
-// since from which on it was complete without a gap. ok says that the index still is: the last
-// successful comparison is at most 3 s old, there is a connection, and the bucket is not refused.
+// CaughtUp implements [upstream.View]. ok says that the last successful comparison is at most 3 s old,
+// there is a connection, and the bucket is not refused.
 func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
 
-// Entry returns an entry's last version as a row of a listing. The row's Origin has Seq if this host
-// wrote the version. For a tombstone, the row has the time of the delete, and present is false. known
-// is false until the whole bucket has been read.
+// Entry implements [upstream.View].
 func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	v, known := e.index.get(id)
 	if v.Revision == 0 {
@@ -29,8 +26,7 @@ func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 	return e.row(id.Key, v), v.Present(), known
 }
 
-// Newest returns up to most rows of a namespace, newest first, and their total number. For known, see
-// Entry.
+// Newest implements [upstream.View].
 func (e *Engine) Newest(namespace string, most int) (rows []journal.Row, total int, known bool) {
 	found, total, known := e.index.rows(namespace, most)
 	rows = make([]journal.Row, len(found))
@@ -48,9 +44,8 @@ func (e *Engine) row(key string, v upstream.Version) journal.Row {
 	return r
 }
 
-// NotBefore returns a time in Unix seconds that a new write to an entry must be later than: the time of
-// the entry's known version, and of any write that was seen. Times more than a minute ahead of this
-// machine's clock count only for their own entries.
+// NotBefore implements [upstream.View], by all writes that were seen. Times more than a minute ahead of
+// this machine's clock count only for their own entries.
 func (e *Engine) NotBefore(id journal.ID) float64 {
 	v, _ := e.index.get(id)
 	return max(v.WrittenAt, seconds(e.index.latest.get()))
