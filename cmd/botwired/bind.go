@@ -134,7 +134,7 @@ func printMove(w io.Writer, dir string, m move) error {
 // readUpstream returns the recorded identity, or "" if there is none.
 func readUpstream(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, upstreamFile)
-	text, err := identity.ReadText(name)
+	text, _, err := identity.ReadText(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -33,7 +33,7 @@ var Files = []string{hostFile, markFile}
 // hostOf returns the host name of a data directory. It creates one for a new directory.
 func hostOf(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, hostFile)
-	text, err := identity.ReadText(name)
+	text, _, err := identity.ReadText(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		host := strings.ToLower(rand.Text()[:hostSize])
 		return host, identity.WriteLine(name, host)
@@ -53,7 +53,7 @@ type fileMarks struct{ name string }
 
 // Load implements [natskv.Marks].
 func (f fileMarks) Load() (m natskv.Mark, err error) {
-	text, err := identity.ReadText(f.name)
+	text, _, err := identity.ReadText(f.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}

@@ -92,12 +92,7 @@ func (f File) written(stamp time.Time) bool {
 const fileLimit = 64 << 10
 
 // ReadText reads a small file that botwired may have written, and rejects any other.
-func ReadText(name string) ([]byte, error) {
-	text, _, err := readText(name)
-	return text, err
-}
-
-func readText(name string) (text []byte, _ File, err error) {
+func ReadText(name string) (text []byte, _ File, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, File{}, err

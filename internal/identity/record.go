@@ -73,7 +73,7 @@ func (r *record) compare(now Place, own File, seq uint64) (Kind, string) {
 
 // read returns a data directory's record and the file that it is in.
 func read(dir string) (*record, File, error) {
-	text, own, err := readText(filepath.Join(dir, FileName))
+	text, own, err := ReadText(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, File{}, err
 	}
