@@ -23,7 +23,14 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		j.full.refuse(err) // guard 3.31
 		return Write{}, err
 	}
-	return writeOf(w.ID, &a.write.Version, w.Value), nil
+	return a.journaled(), nil
+}
+
+// journaled returns the write after it has been journaled.
+func (a *appending) journaled() Write {
+	w := writeOf(a.ID, &a.write.Version, a.Value)
+	w.removals = a.removals
+	return w
 }
 
 // run journals the write. It gives a delete an updated_at no earlier than the settled copy's.
@@ -58,6 +65,7 @@ type appending struct {
 	notBefore float64 // Unix seconds: a lower bound for updated_at
 	frees     int64   // bytes of the budget that the same change frees
 	write     pending.Write
+	removals  int64  // copies.removals when the version was added
 	unlock    func() // releases the copies lock; does nothing if the write does not hold it
 }
 
@@ -69,6 +77,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value)
+	a.removals = a.copies.removals.Load()
 	a.copies.pending.add(a.ID, &a.write, a.replaces)
 	return nil
 }
@@ -104,7 +113,7 @@ func (a *appending) admit(tx *store.Tx) error {
 	}
 	a.write.Version = v
 	if exists {
-		p.superseded.add(latest.Size(a.ID))
+		tx.DeletePending(a.ID, &latest)           // guard 3.13
 		p.receipts.add(tx, a.supersedes(&latest)) // guard 13.6
 	}
 	return nil

@@ -45,28 +45,6 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// Each settling checks for an older copy. With a million entries (-benchtime=1000000x), the answer is
-// in tables on disk.
-func BenchmarkSettle(b *testing.B) {
-	j := onDisk(b)
-	b.ReportAllocs()
-	b.ResetTimer()
-	var next atomic.Int64
-	together(512, func(int) {
-		for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-			id := journal.ID{Namespace: fmt.Sprint("agent-", n%1000), Key: fmt.Sprint("item-", n)}
-			w, err := j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: benchValue})
-			if err == nil {
-				err = j.Settle(w)
-			}
-			if err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-}
-
 func BenchmarkLookup(b *testing.B) {
 	j := onDisk(b)
 	put(b, j, key("settled"), benchValue)

@@ -35,8 +35,11 @@ type copies struct {
 	trust    *Trust
 	seen     seen         // confirmations and reads that the disk does not record
 	written  atomic.Int64 // bytes of copies written since the last measurement
+	unnamed  atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
 	damaged  atomic.Int64 // damaged copies and listings given up so far
 	measured atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
+	// removals counts the changes that remove versions, from 1 on. It changes in the store's order.
+	removals atomic.Int64
 }
 
 // copiesLocks bounds how many namespaces can change their copies at the same time.
@@ -54,6 +57,7 @@ func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copie
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
 		doubts: &doubts{},
 	}
+	c.removals.Store(1)
 	c.trust = &Trust{copies: c, logger: logger}
 	return c
 }
@@ -72,21 +76,62 @@ func (c *copies) lock(namespace string) (unlock func()) {
 type settledCopy struct {
 	Observation
 	confirmedAt float64
-	kept        bool // a record exists
-	intact      bool // the record can be read
+	version     uint64 // the number of the version with the value; 0 before format 6
+	removals    int64  // copies.removals before the version was read
+	kept        bool   // a record exists
+	intact      bool   // the record and the value can be read
 }
 
-func (c *copies) read(id ID) (found settledCopy, err error) {
+// read reads an entry's settled copy. A damaged one counts as kept and not intact.
+func (c *copies) read(id ID) (settledCopy, error) {
+	for gone := uint64(0); ; {
+		found, err := c.readHead(id)
+		if err != nil || found.version == 0 {
+			return found, err
+		}
+		v, stored, err := readVersion(c.store.DB(), id, found.version)
+		switch {
+		case err == nil && stored:
+			found.Value = v.Value
+			return found, nil
+		case err == nil && found.version != gone:
+			gone = found.version // removed or replaced since the copy was read
+			continue
+		case err == nil:
+			err = fmt.Errorf("%w: version %d is missing", ErrCorrupt, gone)
+		}
+		damaged, err := c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+		return settledCopy{kept: damaged}, err
+	}
+}
+
+// readHead reads an entry's settled copy without its value; a copy of an older format has it all the same.
+func (c *copies) readHead(id ID) (found settledCopy, err error) {
+	found.removals = c.removals.Load()
 	found.kept, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
-		found.Observation, found.confirmedAt, err = record.DecodeSettled(body)
+		found.Observation, found.confirmedAt, found.version, err = record.DecodeSettled(body)
 		return err
 	})
-	if err == nil {
-		found.intact = found.kept
-		return found, nil
+	if err != nil {
+		damaged, err := c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
+		return settledCopy{kept: damaged}, err
 	}
-	damaged, err := c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
-	return settledCopy{kept: damaged}, err
+	found.intact = found.kept
+	return found, nil
+}
+
+// versionOf returns the number of the version that holds a value, if it is the copy's; otherwise 0. The
+// caller is in the store's order.
+func (c *copies) versionOf(past *settledCopy, value string) uint64 {
+	if past.intact && past.Value == value && past.removals == c.removals.Load() { // guard 3.41
+		return past.version
+	}
+	return 0
+}
+
+// unname counts the version of a copy that is removed, or replaced by one with another value.
+func (c *copies) unname(past *settledCopy) {
+	c.unnamed.Add(int64(max(len(past.Value), past.ListBytes)))
 }
 
 // timeOf returns updated_at for a copy: upstream's time, but never earlier than the time that readers
@@ -100,16 +145,10 @@ func timeOf(c *copies, at, seen float64) float64 {
 }
 
 // head returns an entry's settled copy without its value, or zero if there is no copy.
-func (c *copies) head(id ID) (o Observation, err error) {
-	_, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
-		o, _, err = record.DecodeSettledHead(body)
-		return err
-	})
-	if err != nil {
-		_, err = c.giveUp(fmt.Errorf("settled copy of %s: %w", id, err))
-		return Observation{}, err
-	}
-	return o, nil
+func (c *copies) head(id ID) (Observation, error) {
+	found, err := c.readHead(id)
+	found.Value = ""
+	return found.Observation, err
 }
 
 // state returns the State of an entry without a pending write.
@@ -181,12 +220,27 @@ func (c *copies) giveUp(err error) (damaged bool, _ error) {
 	return true, nil
 }
 
-// set adds an entry's settled copy, confirmed at the given Unix time, to a batch.
-func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64) {
+// set adds an entry's settled copy, confirmed at the given Unix time, to a batch. version is the number
+// of the version with the copy's value; if it is 0, set adds the version.
+func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, version uint64) {
+	if version == 0 {
+		version = tx.TakeSeq()
+		tx.SetVersion(id, version, &record.Stored{
+			Op: Put, Shown: true, At: o.UpdatedAt, ListBytes: int32(o.ListBytes), Value: o.Value,
+		})
+	}
 	key := record.EntryKey(record.SettledPrefix, id)
-	value := record.EncodeSettled(key, o, confirmedAt)
-	tx.Set(key, value)
-	c.written.Add(int64(len(key) + len(value)))
+	head := record.EncodeSettled(key, o, confirmedAt, version)
+	tx.Set(key, head)
+	c.written.Add(int64(len(key) + len(head) + record.VersionKeySize(id) + len(o.Value)))
+}
+
+// gone removes an entry's settled copy, and adds the version that upstream does not hold the entry. at is
+// when that began, in Unix seconds, as far as the journal knows.
+func (c *copies) gone(tx *store.Tx, id ID, past *settledCopy, at float64) {
+	tx.Delete(record.EntryKey(record.SettledPrefix, id))
+	c.unname(past)
+	tx.SetVersion(id, tx.TakeSeq(), &record.Stored{Op: Delete, Shown: true, At: at})
 }
 
 // hide makes readers of the given entries and listings wait until the caller calls the returned

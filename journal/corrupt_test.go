@@ -138,7 +138,7 @@ func withDamagedCopies(t *testing.T, listing string) *journal.Journal {
 func TestVanishedWriteIsAnError(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w := put(t, j, key("a"), "1")
-	no(t, j.Damage(journal.PendingKey(w.ID, w.Seq), nil))
+	no(t, j.Damage(journal.VersionKey(w.ID, w.Seq), nil))
 	mustBeCorrupt(t, second(j.Lookup(w.ID)))
 	_, _, err := j.Newest(w.ID)
 	mustBeCorrupt(t, err)

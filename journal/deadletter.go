@@ -147,7 +147,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}
-	return writeOf(l.ID, &r.write.Version, l.Value), nil
+	return r.journaled(), nil
 }
 
 // budgeted returns the number of bytes that a dead letter takes from the budget.

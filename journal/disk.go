@@ -15,8 +15,8 @@ type Disk struct {
 
 // DiskUsage is in bytes. It may not include the files written last.
 type DiskUsage struct {
-	Journal int64 // everything except the copies
-	Copies  int64 // settled copies and listings
+	Journal int64 // everything else
+	Copies  int64 // settled copies, listings and the history
 	Free    int64 // on the journal's disk, for this user; negative if the system does not report it
 }
 
@@ -60,7 +60,7 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	}
 	r := &removal{evictor: d.evictor, of: []copyOnDisk{{id: id}}, unlock: d.evictor.copies.lock(id.Namespace), byHand: true}
 	defer r.unlock()
-	found, err := d.evictor.copies.read(id)
+	found, err := d.evictor.copies.readHead(id)
 	if err != nil || !found.kept {
 		return false, err
 	}

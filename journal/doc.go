@@ -1,6 +1,6 @@
 // Package journal is the durable store of botwired. It keeps the acknowledged writes that upstream has
-// not confirmed yet, the last known upstream state of entries and listings, the dead letters, and for a
-// day the receipts of writes that have ended. One process at a time owns the journal's directory.
+// not confirmed yet, the last known upstream state of entries and listings, the dead letters, for a day
+// the receipts of writes that have ended, and the older versions of entries. One process at a time owns the journal's directory.
 //
 // # What it promises
 //
@@ -47,5 +47,5 @@
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: readers see a consistent state;
 //   - one of the innermost locks, whose holders take no other lock: those of [Sizes], the index
-//     of dead letters, the generations of receipts, the doubts, [Trust], and the garbage.
+//     of dead letters, the generations of receipts, the doubts and [Trust].
 package journal

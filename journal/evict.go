@@ -58,6 +58,7 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	measured := e.copies.measured.Load()
 	if measured == 0 {
 		usage, err := e.usage()
+		usage += e.copies.store.Totals().PendingBytes // on the disk they may take much less than usage subtracts
 		if err != nil || usage+e.copies.written.Load() < budget*evictTo/100 {
 			return false, err // the copies cannot exceed the budget yet
 		}
@@ -67,10 +68,13 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	return e.evict(ctx, budget)
 }
 
-// usage returns how many bytes the tables of copies and listings take on disk.
+// usage returns how many bytes the tables of copies, older versions and listings take on disk.
 func (e *evictor) usage() (sum int64, err error) {
-	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix} {
+	for _, prefix := range []string{record.SettledPrefix, record.VersionPrefix, record.HeaderPrefix, record.RowPrefix} {
 		n, usageErr := e.copies.store.Usage(prefix)
+		if prefix == record.VersionPrefix {
+			n = max(0, n-e.copies.store.Totals().PendingBytes)
+		}
 		sum, err = sum+n, errors.Join(err, usageErr)
 	}
 	return sum, err
@@ -132,10 +136,15 @@ func (e *evictor) visitCopies(ctx context.Context, visit func(chunk []copyOnDisk
 	return e.visitListings(ctx, snapshot, visit) // guard 3.20
 }
 
-func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) error {
+func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func([]copyOnDisk) error) (err error) {
+	versions, err := store.NewVersions(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, versions.Close()) }()
 	chunk := make([]copyOnDisk, 0, copiesChunk)
 	prefix := []byte(record.SettledPrefix)
-	err := store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
+	err = store.Each(r, prefix, record.After(prefix), func(key, value []byte) error {
 		id, err := record.ParseEntryKey(record.SettledPrefix, key)
 		if err != nil {
 			return nil //nolint:nilerr // a damaged key: nobody reads its copy
@@ -143,7 +152,11 @@ func (e *evictor) visitSettled(ctx context.Context, r pebble.Reader, visit func(
 		found := copyOnDisk{id: id, size: int64(len(key) + len(value))}
 		// A damaged copy counts as the oldest.
 		if body, err := record.Unseal(key, value); err == nil {
-			_, used, _ := record.DecodeSettledHead(body)
+			_, used, version, _ := record.DecodeSettled(body)
+			if version != 0 {
+				value, _ := versions.Find(id, version) // a damaged one takes no room once it is repaired
+				found.size += int64(record.VersionKeySize(id) + len(value))
+			}
 			found.used = max(used, e.copies.seen.get(id).last()) // guard 3.19
 		}
 		if chunk = append(chunk, found); len(chunk) < copiesChunk {
@@ -209,6 +222,7 @@ func (r *removal) Fill(tx *store.Tx) error {
 			continue
 		default:
 			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
+			r.copies.unnamed.Add(c.size)
 		}
 		r.copies.sizes.forgot(c.id.Namespace) // guard 18.23
 		r.removed, r.bytes = r.removed+1, r.bytes+c.size
@@ -223,62 +237,95 @@ func (r *removal) Applied() { r.unlock() }
 // Durable does nothing: there is nothing left to show.
 func (*removal) Durable() {}
 
-// dropAll removes all settled copies except those of suspect namespaces and of entries with a pending
-// write. It removes neighbours as one range: under disk pressure, one record for each would take too
-// much room.
-func (e *evictor) dropAll(ctx context.Context) error {
-	for from := []byte(record.SettledPrefix); from != nil; {
+// dropAll removes the settled copies, except those of suspect namespaces and of entries with a pending
+// write, and then the versions that neither a copy nor a pending write needs. It removes neighbours as
+// one range: under disk pressure, one record for each would take too much room. It returns the number of
+// bytes that it has removed.
+func (e *evictor) dropAll(ctx context.Context) (removed int64, err error) {
+	removed, err = e.dropUnder(ctx, record.SettledPrefix)
+	if removed > 0 {
+		e.copies.sizes.forgotAny()
+	}
+	if err != nil {
+		return removed, err
+	}
+	versions, err := e.dropUnder(ctx, record.VersionPrefix)
+	return removed + versions, err
+}
+
+func (e *evictor) dropUnder(ctx context.Context, prefix string) (removed int64, err error) {
+	for from := []byte(prefix); from != nil; {
 		err := e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) (err error) {
-			from, err = e.drop(tx, from)
+			var n int64
+			from, n, err = e.drop(tx, prefix, from)
+			removed += n
 			return err
 		}))
 		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
+			return removed, err
 		}
 	}
-	return nil
+	return removed, nil
 }
 
 // droppedBytes bounds the bytes that drop reads in the order of all writes, because writers wait
 // meanwhile.
 const droppedBytes = 1 << 20
 
-// drop removes some copies, starting at a key. It returns the key at which to continue, or nil at the
-// end.
-func (e *evictor) drop(tx *store.Tx, from []byte) (next []byte, err error) {
+// drop removes some copies or versions, starting at a key. It returns the key at which to continue, or
+// nil at the end, and the number of bytes removed.
+func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, removed int64, err error) {
 	r, err := tx.Reader()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var keys [][]byte
+	var sizes []int
 	var read int
-	err = store.Each(r, from, record.After([]byte(record.SettledPrefix)), func(key, value []byte) error {
+	err = store.Each(r, from, record.After([]byte(prefix)), func(key, value []byte) error {
 		if read += len(value); len(keys) == droppedAtOnce || read > droppedBytes && len(keys) > 0 {
 			next = bytes.Clone(key)
 			return errEnough
 		}
-		keys = append(keys, bytes.Clone(key))
+		keys, sizes = append(keys, bytes.Clone(key)), append(sizes, len(key)+len(value))
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
+		return nil, 0, err
+	}
+	named := make([]bool, len(keys))
+	if prefix == record.VersionPrefix {
+		copies := namedVersions{reader: r}
+		for i, key := range keys {
+			if id, seq, err := record.ParseVersionKey(key); err == nil {
+				of, err := copies.of(id)
+				named[i] = err != nil || of == seq // guard 3.42
+			}
+		}
 	}
 	e.pending.readers.RLock()
 	defer e.pending.readers.RUnlock()
 	for begin, end := 0, 0; end <= len(keys); end++ {
-		if end < len(keys) && !e.stays(keys[end]) {
+		if end < len(keys) && !named[end] && !e.stays(keys[end]) {
+			removed += int64(sizes[end])
 			continue
 		}
 		if begin < end {
 			tx.DeleteSpan(keys[begin], append(keys[end-1], 0))
+			e.copies.removals.Add(1)
 		}
 		begin = end + 1
 	}
-	return next, nil
+	return next, removed, nil
 }
 
-// stays reports whether dropAll keeps a copy. The caller holds the readers' lock.
+// stays reports whether dropAll keeps a copy, or a version that no copy names. The caller holds the
+// readers' lock.
 func (e *evictor) stays(key []byte) bool {
+	if bytes.HasPrefix(key, []byte(record.VersionPrefix)) {
+		id, seq, err := record.ParseVersionKey(key)
+		return err == nil && e.pending.needs(id, seq)
+	}
 	id, err := record.ParseEntryKey(record.SettledPrefix, key)
 	return err == nil && (e.pending.waits(id) || e.copies.trust.isSuspect(id.Namespace)) // guard 19.11, 9.57
 }

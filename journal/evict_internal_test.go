@@ -57,3 +57,31 @@ func TestListingIsRemovedUnderTheCopiesLock(t *testing.T) {
 		t.Errorf("the listing is there: %v, %v; the lock is still held: %v", ok, err, j.CopiesLocked("ns"))
 	}
 }
+
+// If a copy and its version are removed while an answer with the same value arrives, the answer brings both
+// back.
+func TestCopyIsRemovedBesideAnAnswer(t *testing.T) {
+	j := openInternal(t, Options{})
+	id := ID{Namespace: "ns", Key: "a"}
+	show := func(at float64) *Observation { return &Observation{Value: "1", ListBytes: 1, UpdatedAt: at} }
+	if _, err := j.Fill(id, show(20), func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	f := &filling{copies: j.copies, id: id, valid: func() bool { return true }, unlock: func() {}}
+	if err := f.prepare(show(30)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.evictor.evict(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.BoundHistory(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.store.Update(f); err != nil {
+		t.Fatal(err)
+	}
+	f.reveal()
+	if state, err := j.Lookup(id); err != nil || state.Kind != Settled || state.Value != "1" || j.Stats().DamagedCopies != 0 {
+		t.Errorf("%+v, %v", state, err)
+	}
+}

@@ -197,3 +197,21 @@ func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
 		})
 	}
 }
+
+// The budget counts the bytes of the values, also of those that a listing counts as small.
+func TestBudgetOfCopiesCountsTheirValues(t *testing.T) {
+	j := open(t, vfs.NewMem(), copies)
+	for i := range 300 {
+		no(t, second(j.Fill(key("%d", i), &journal.Observation{Value: "\x00" + noise(copySize), UpdatedAt: 20}, always)))
+	}
+	no(t, j.Evict(100*copySize))
+	kept := 0
+	for i := range 300 {
+		if lookup(t, j, key("%d", i)).Kind == journal.Settled {
+			kept++
+		}
+	}
+	if kept == 0 || kept > 100 {
+		t.Errorf("%d copies are kept, with room for 100", kept)
+	}
+}

@@ -58,14 +58,19 @@ func (j *Journal) check(tx *store.Tx) error {
 	if want != tx.Totals() {
 		return fmt.Errorf("totals are %+v in memory and %+v in the store", tx.Totals(), want)
 	}
-	var supersededBytes, supersededWrites int64
-	var last retired
+	versions, err := store.NewVersions(db)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = versions.Close() }()
+	var last ID
 	found, err := store.Count(db, func(id ID, v record.Version) error {
-		if last.id == id {
-			supersededWrites, supersededBytes = supersededWrites+1, supersededBytes+last.v.Size(id)
+		if last == id {
+			return fmt.Errorf("%s has two pending records", id)
 		}
-		last = retired{id, v}
-		return nil
+		last = id
+		_, err := versions.Find(id, v.Seq)
+		return err
 	})
 	if err != nil {
 		return err
@@ -73,12 +78,28 @@ func (j *Journal) check(tx *store.Tx) error {
 	if err := want.Compare(found); err != nil {
 		return err
 	}
-	s := &j.pending.superseded
-	if !j.pending.rebuilding() && (s.bytes.Load() != supersededBytes || s.writes.Load() != supersededWrites) {
-		return fmt.Errorf("%d bytes of %d writes are superseded in memory and %d of %d in the store",
-			s.bytes.Load(), s.writes.Load(), supersededBytes, supersededWrites)
+	if err := checkCopies(db); err != nil {
+		return err
 	}
 	return j.dead.check(db)
+}
+
+// checkCopies checks that the version of each settled copy is there.
+func checkCopies(db pebble.Reader) error {
+	return store.ScanPrefix(db, []byte(record.SettledPrefix), func(key, body []byte, _ uint32) error {
+		id, err := record.ParseEntryKey(record.SettledPrefix, key)
+		if err != nil {
+			return err
+		}
+		_, _, seq, err := record.DecodeSettled(body)
+		if err != nil || seq == 0 {
+			return err
+		}
+		if _, ok, err := readVersion(db, id, seq); err != nil || !ok {
+			return fmt.Errorf("version %d of the copy of %s: found %v, %w", seq, id, ok, err)
+		}
+		return nil
+	})
 }
 
 // check compares the index with the store, if it is complete.
@@ -146,6 +167,9 @@ const AloneEnv = "JOURNAL_TEST_ALONE"
 // PendingKey returns the key of a pending write's record.
 func PendingKey(id ID, seq uint64) string { return string(record.PendingKey(id, seq)) }
 
+// VersionKey returns the key of a version's record.
+func VersionKey(id ID, seq uint64) string { return string(record.VersionKey(id, seq)) }
+
 // DeadKey returns the key of a dead letter's record.
 func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
@@ -173,7 +197,30 @@ func (j *Journal) RotateLog() error {
 func (j *Journal) MarkNow() { j.store.MarkNow() }
 
 // DropCopies drops the settled copies, as under disk pressure.
-func (j *Journal) DropCopies() error { return j.evictor.dropAll(context.Background()) }
+func (j *Journal) DropCopies() error {
+	_, err := j.evictor.dropAll(context.Background())
+	return err
+}
+
+// DropCopiesWhile drops the settled copies, as under disk pressure, and calls during between the copies
+// and their versions.
+func (j *Journal) DropCopiesWhile(during func()) error {
+	ctx := context.Background()
+	_, err := j.evictor.dropUnder(ctx, record.SettledPrefix)
+	during()
+	_, versionsErr := j.evictor.dropUnder(ctx, record.VersionPrefix)
+	return errors.Join(err, versionsErr)
+}
+
+// StateAfter looks up an entry with a pending write, and calls during between the index and the store.
+func (j *Journal) StateAfter(id ID, during func()) (State, error) {
+	v, _, err := j.pending.visible(id)
+	if err != nil {
+		return State{}, err
+	}
+	during()
+	return j.pending.state(id, &v, j.copies)
+}
 
 // CopiesLocked reports whether the copies lock of a namespace is held.
 func (j *Journal) CopiesLocked(namespace string) bool {
@@ -199,7 +246,7 @@ func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		j.copies.set(tx, id, &found.Observation, seconds)
+		j.copies.set(tx, id, &found.Observation, seconds, found.version)
 		setHeader(tx, id.Namespace, record.Header{FetchedAt: seconds, Newest: found.UpdatedAt, Complete: true})
 		return nil
 	}))
@@ -209,6 +256,50 @@ func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
 func (j *Journal) Evict(budget int64) error {
 	_, err := j.evictor.evict(context.Background(), budget)
 	return err
+}
+
+// BoundHistory makes one pass over the versions.
+func (j *Journal) BoundHistory(budget int64) error {
+	j.history.budget, j.history.measured = budget, max(j.history.measured, budget)
+	_, err := j.history.bound(context.Background())
+	return err
+}
+
+// PassOverVersions removes all old versions, and calls during between finding and removing them.
+func (j *Journal) PassOverVersions(during func()) error {
+	snapshot := j.store.Snapshot()
+	f := &forgetting{retention: j.history}
+	err := store.ScanPrefix(snapshot, []byte(record.VersionPrefix), func(key, _ []byte, _ uint32) error {
+		id, seq, err := record.ParseVersionKey(key)
+		f.of = append(f.of, oldVersion{id: id, seq: seq})
+		return err
+	})
+	during()
+	return errors.Join(err, j.store.Update(f), snapshot.Close())
+}
+
+// Versions returns the numbers of an entry's versions in the store.
+func (j *Journal) Versions(id ID) (seqs []uint64, err error) {
+	err = store.ScanPrefix(j.store.DB(), record.VersionsOf(id), func(key, _ []byte, _ uint32) error {
+		_, seq, err := record.ParseVersionKey(key)
+		seqs = append(seqs, seq)
+		return err
+	})
+	return seqs, err
+}
+
+// Shown returns the numbers of the versions that are no write of this journal.
+func (j *Journal) Shown() (seqs []uint64, err error) {
+	err = store.ScanPrefix(j.store.DB(), []byte(record.VersionPrefix), func(key, body []byte, _ uint32) error {
+		v, err := record.DecodeVersion(body)
+		if err != nil || !v.Shown {
+			return err
+		}
+		_, seq, err := record.ParseVersionKey(key)
+		seqs = append(seqs, seq)
+		return err
+	})
+	return seqs, err
 }
 
 // MaintainOnce runs one round of Maintain.

@@ -156,19 +156,19 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 		return func(*store.Tx) {}, nil
 	}
 	if theirs == nil {
-		return f.deleted(r, &past)
+		return f.deleted(r, &past, at)
 	}
 	return f.replaced(r, *theirs, &past)
 }
 
 // deleted returns the change that another host's delete makes.
-func (f *Fence) deleted(r *retiring, past *settledCopy) (fill func(*store.Tx), err error) {
+func (f *Fence) deleted(r *retiring, past *settledCopy, at float64) (fill func(*store.Tx), err error) {
 	row, err := f.copies.bringRow(r.w.Namespace, knownRow{Row: Row{Key: r.w.Key}, gone: true})
 	if err != nil {
 		return nil, err
 	}
 	return func(tx *store.Tx) {
-		tx.Delete(record.EntryKey(record.SettledPrefix, r.w.ID))
+		f.copies.gone(tx, r.w.ID, past, at)
 		row.fill(tx)
 		f.copies.sizes.resized(r.w.Namespace, resizing{from: row.base(past)})
 	}, nil
@@ -188,8 +188,9 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 	}
 	keeps := !f.store.Low(int64(len(o.Value)))
 	return func(tx *store.Tx) {
+		f.copies.unname(past)
 		if keeps {
-			f.copies.set(tx, id, &o, unixNow())
+			f.copies.set(tx, id, &o, unixNow(), 0)
 		} else {
 			tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		}

@@ -118,11 +118,9 @@ func (f *filling) prepare(o *Observation) error {
 	if f.rejection = f.judge(past, o); f.rejection != NotRejected {
 		return nil
 	}
-	key := record.EntryKey(record.SettledPrefix, f.id)
-	drop := func(tx *store.Tx) { tx.Delete(key) }
 	if o == nil {
 		if past.kept {
-			f.setCopy = drop
+			f.setCopy = func(tx *store.Tx) { f.gone(tx, f.id, &past, unixNow()) }
 		}
 		// guard 9.50
 		if f.trust.isSuspect(f.id.Namespace) && !f.deleted {
@@ -148,9 +146,17 @@ func (f *filling) prepare(o *Observation) error {
 	// guard 3.21, 19.13
 	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // unchanged, and the clock was not set back
 	case keep:
-		f.setCopy = func(tx *store.Tx) { f.set(tx, f.id, &now, f.confirmedAt) }
+		f.setCopy = func(tx *store.Tx) {
+			version := f.versionOf(&past, now.Value)
+			if f.set(tx, f.id, &now, f.confirmedAt, version); version == 0 {
+				f.unname(&past)
+			}
+		}
 	case past.kept:
-		f.setCopy = drop
+		f.setCopy = func(tx *store.Tx) {
+			tx.Delete(record.EntryKey(record.SettledPrefix, f.id))
+			f.unname(&past)
+		}
 	}
 	f.row, err = f.bringRow(f.id.Namespace, knownRow{
 		Row:     Row{Key: f.id.Key, ListBytes: now.ListBytes, UpdatedAt: now.UpdatedAt, Origin: now.Origin},

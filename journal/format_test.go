@@ -36,7 +36,7 @@ func contents(t *testing.T, dir string) map[string]string {
 // contract 21: a directory of another format is refused and stays unmodified.
 func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"newer format":       {"FORMAT": "botwired journal 6\n", "MANIFEST-000001": "x"},
+		"newer format":       {"FORMAT": "botwired journal 7\n", "MANIFEST-000001": "x"},
 		"other format":       {"FORMAT": "something else\n"},
 		"empty format":       {"FORMAT": ""},
 		"another's store":    {"MANIFEST-000001": "x", "000002.log": "y"},
@@ -69,7 +69,7 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	if info.Mode().Perm() != 0o700 {
 		t.Errorf("mode is %v", info.Mode())
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "FORMAT")); err != nil || string(text) != "botwired journal 5\n" {
+	if text, err := os.ReadFile(filepath.Join(dir, "FORMAT")); err != nil || string(text) != "botwired journal 6\n" {
 		t.Errorf("FORMAT is %q, %v", text, err)
 	}
 }

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "make the golden directory of the presen
 
 // presentFormat is the version that -update writes. Directories of older formats are never rewritten,
 // because released versions have left such directories on disks.
-const presentFormat = 5
+const presentFormat = 6
 
 // fill puts some of everything into a journal, in tables and in logs.
 func fill(t testing.TB, j *journal.Journal) {

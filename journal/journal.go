@@ -25,6 +25,9 @@ type Options struct {
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means no bound.
 	// Maintain removes the least recently used ones in the background.
 	CopiesBytes int64
+	// HistoryBytes bounds the versions of entries that are neither pending nor a settled copy, in bytes;
+	// 0 means no bound. Maintain removes the oldest ones in the background.
+	HistoryBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
 	// Exact says that upstream carries out a write only over the version that the write is based on.
@@ -93,6 +96,9 @@ type Journal struct {
 	// Listings reads the settled listings.
 	Listings *Listings
 
+	// History reads the versions of entries.
+	History *History
+
 	// Disk reports the journal's disk usage.
 	Disk *Disk
 
@@ -102,6 +108,7 @@ type Journal struct {
 	copies  *copies
 	dead    *deadIndex
 	evictor *evictor
+	history *retention
 	full    *fullness
 	rebuilt chan struct{} // closed when the index is complete
 }

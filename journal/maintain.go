@@ -23,11 +23,11 @@ const (
 	maxCompactionPause = 15 * time.Second
 )
 
-// Maintain keeps the store small until ctx ends. It keeps the settled copies within their budget,
-// removes old receipts, and frees the space of writes that have left the journal. Under disk pressure
-// it first removes the settled copies, because upstream can be asked again, then the receipts, and then
-// the disk space reserved for this. It replaces damaged tables, and records when the journal refuses
-// writes. The caller runs it after [Journal.Run].
+// Maintain keeps the store small until ctx ends. It keeps the settled copies and the history within
+// their budgets, removes old receipts, and frees the space of writes that have left the journal. Under
+// disk pressure it first removes the history and the settled copies, because upstream can be asked
+// again, then the receipts, and then the disk space reserved for this. It replaces damaged tables, and
+// records when the journal refuses writes. The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] if pending writes or dead letters are damaged. A
 // disk that stays full is not an error.
@@ -79,6 +79,8 @@ type maintainer struct {
 	// the pause.
 	notBefore time.Time
 	pause     time.Duration
+	// dropAfter delays the next attempt to give up copies after one that found little.
+	dropAfter time.Time
 }
 
 // extent is the journal's progress at a compaction. Garbage has grown if there is a newer write, or if
@@ -90,7 +92,7 @@ type extent struct {
 
 // once runs one round of maintenance.
 func (m *maintainer) once(ctx context.Context) error {
-	repaired, err := m.store.Repair(ctx) // guard 4.21
+	repaired, err := m.repair(ctx) // guard 4.21
 	if err != nil {
 		return refusedStart(m.opts.Dir, err)
 	}
@@ -102,6 +104,11 @@ func (m *maintainer) once(ctx context.Context) error {
 		return nil // the next repair replaces the table
 	}
 	return err
+}
+
+// repair replaces damaged tables, with the versions that are not pending.
+func (j *Journal) repair(ctx context.Context) (replaced bool, err error) {
+	return j.store.Repair(ctx, func() { j.copies.removals.Add(1) }) // guard 3.43
 }
 
 func (m *maintainer) look(ctx context.Context) error {
@@ -118,6 +125,14 @@ func (m *maintainer) look(ctx context.Context) error {
 	}
 	if err := m.boundCopies(ctx); err != nil {
 		return err
+	}
+	if removed, err := m.history.bound(ctx); err != nil {
+		return err
+	} else if removed {
+		delete(m.compacted, record.VersionPrefix)
+		if err := m.compact(ctx, record.VersionPrefix); err != nil {
+			return err
+		}
 	}
 	if idle {
 		return m.compact(ctx, record.PendingPrefix)
@@ -141,25 +156,46 @@ func (m *maintainer) boundCopies(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes the settled copies, except those of suspect namespaces, and those of entries with a
-// pending write, which takes its created_at from the copy. No answer changes, because a read asks
-// upstream again. When too few copies are left, makeRoom removes the receipts.
+// makeRoom removes the settled copies and the history, except those of suspect namespaces, and those of
+// entries with a pending write, which takes its created_at from the copy. No answer changes, because a
+// read asks upstream again. When too few of them are left, makeRoom removes the receipts.
 func (m *maintainer) makeRoom(ctx context.Context) error {
-	held, err := m.held(ctx, record.SettledPrefix)
+	given, err := m.giveUpCopies(ctx)
+	if err == nil && !given {
+		err = m.giveUpReceipts(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if held > worthCompacting {
-		m.opts.Logger.Warn("the disk is nearly full: settled copies are given up", "bytes", held)
-		if err := m.evictor.dropAll(ctx); err != nil {
-			return err
-		}
-		m.copies.sizes.forgotAny()
-		m.gain(record.SettledPrefix)
-	} else if err := m.giveUpReceipts(ctx); err != nil {
-		return err
+	for _, prefix := range []string{record.SettledPrefix, record.VersionPrefix, record.ReceiptPrefix, record.PendingPrefix} {
+		err = errors.Join(err, m.compact(ctx, prefix))
 	}
-	return errors.Join(m.compact(ctx, record.SettledPrefix), m.compact(ctx, record.ReceiptPrefix), m.compact(ctx, record.PendingPrefix))
+	return err
+}
+
+// giveUpCopies reports whether it has given up much. Most versions on the disk may be of pending writes,
+// so it finds out by a pass over all; the next pass waits after one that found little.
+func (m *maintainer) giveUpCopies(ctx context.Context) (given bool, err error) {
+	copied, err := m.held(ctx, record.SettledPrefix)
+	if err != nil {
+		return false, err
+	}
+	versions, err := m.held(ctx, record.VersionPrefix)
+	if err != nil || copied+versions <= worthCompacting || time.Now().Before(m.dropAfter) {
+		return false, err
+	}
+	bytes, err := m.evictor.dropAll(ctx)
+	if err != nil {
+		return false, err
+	}
+	if bytes <= worthCompacting {
+		m.dropAfter = time.Now().Add(maxCompactionPause)
+		return false, nil
+	}
+	m.opts.Logger.Warn("the disk is nearly full: settled copies and the history are given up", "bytes", bytes)
+	m.gain(record.SettledPrefix)
+	m.gain(record.VersionPrefix)
+	return true, nil
 }
 
 func (m *maintainer) giveUpReceipts(ctx context.Context) error {

@@ -1,8 +1,10 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -55,7 +57,7 @@ func manyWrites(t *testing.T, n int) (d *disk, j *journal.Journal, writes []jour
 	t.Helper()
 	d = &disk{FS: vfs.NewMem()}
 	d.free.Store(1 << 30)
-	j = open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+	j = open(t, d, func(o *journal.Options) { o.DiskReserve, o.HistoryBytes = reserve, 1<<20 })
 	value := noise(100 << 10)
 	for i := range n {
 		writes = append(writes, put(t, j, key("%d", i), fmt.Sprint(i)+value))
@@ -147,6 +149,52 @@ func TestFullDiskGivesUpCopies(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := j.MarkSent(waiting); err == nil {
 			t.Error("an attempt was begun that the disk has no room to record")
+		}
+	})
+}
+
+// contract 3: on a nearly full disk the copies give way also during an outage. Many writes are pending
+// then, whose values may take much less on the disk than they count.
+func TestFullDiskGivesUpCopiesDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, j, writes := manyWrites(t, 100)
+		for _, w := range writes {
+			no(t, j.Settle(w))
+		}
+		for i := range 300 {
+			put(t, j, key("waiting%d", i), strings.Repeat("x", 100<<10))
+		}
+		d.free.Store(reserve - 1)
+		maintain(t, j, time.Minute)
+		if state, err := j.Lookup(key("7")); err != nil || state.Kind != journal.Unknown {
+			t.Errorf("a copy is of kind %v (%v)", state.Kind, err)
+		}
+		if after := size(t, d); after > 4<<20 {
+			t.Errorf("%d bytes are left", after)
+		}
+		check(t, j)
+	})
+}
+
+// A nearly full disk with nothing to give up is no reason to say otherwise every second.
+func TestFullDiskWithNothingToGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		j := open(t, d, func(o *journal.Options) {
+			o.DiskReserve, o.HistoryBytes = reserve, 1<<20
+			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		})
+		for range 3 { // the first two are superseded
+			for i := range 50 {
+				put(t, j, key("waiting%d", i), noise(100<<10))
+			}
+		}
+		d.free.Store(reserve - 1)
+		maintain(t, j, time.Minute)
+		if n := bytes.Count(log.Bytes(), []byte("given up")); n != 1 {
+			t.Errorf("%d lines:\n%s", n, log.Bytes())
 		}
 	})
 }

@@ -3,9 +3,11 @@ package journal_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -19,18 +21,24 @@ import (
 // ofFormat returns a file system with the golden directory of a format, and its contents.
 func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
 	t.Helper()
-	mem = vfs.NewCrashableMem()
+	text, err := os.ReadFile(goldenDir(version) + ".txt")
+	no(t, err)
+	return goldenCopy(t, filepath.Base(goldenDir(version))), string(text)
+}
+
+// goldenCopy returns a file system with a directory of testdata.
+func goldenCopy(t *testing.T, name string) *vfs.MemFS {
+	t.Helper()
+	mem := vfs.NewCrashableMem()
 	no(t, mem.MkdirAll(mem.PathDir(dir), 0o700))
-	_, err := vfs.Clone(vfs.Default, mem, goldenDir(version), dir, vfs.CloneSync)
+	_, err := vfs.Clone(vfs.Default, mem, filepath.Join("testdata", name), dir, vfs.CloneSync)
 	no(t, err)
 	for _, up := range []string{"/", mem.PathDir(dir), dir} {
 		d, err := mem.OpenDir(up)
 		no(t, err)
 		no(t, errors.Join(d.Sync(), d.Close()))
 	}
-	text, err := os.ReadFile(goldenDir(version) + ".txt")
-	no(t, err)
-	return mem, string(text)
+	return mem
 }
 
 // sampledMoments is the step between the moments that a test checks. It is odd because each change has
@@ -89,6 +97,28 @@ func TestMigrationCutOff(t *testing.T) {
 		no(t, j.Close())
 		if names, err := fs.List(fs.PathDir(dir)); err != nil || len(names) != 1 {
 			t.Errorf("moment %d: %v, %v", i, names, err)
+		}
+	})
+}
+
+// Format 5 left records of superseded writes behind, which later batches removed. Their values stay, but
+// none of them comes back, wherever the migration is cut off.
+func TestMigrationRemovesSupersededRecords(t *testing.T) {
+	mem := goldenCopy(t, "superseded-5")
+	migrate := func(fs vfs.FS) { no(t, open(t, fs).Close()) }
+	atChanges(t, mem, sampledMoments, migrate, func(_ int, fs *vfs.MemFS) {
+		j := open(t, fs)
+		for i := range 3 {
+			id := key("%d", i)
+			expect(t, j, id, journal.Value, fmt.Sprint("new ", i))
+			versions(t, j, id, uint64(2*i+2), uint64(2*i+3))
+			settle(t, j, id)
+		}
+		check(t, j)
+		no(t, j.Close())
+		j = open(t, fs)
+		for i := range 3 {
+			expect(t, j, key("%d", i), journal.Settled, fmt.Sprint("new ", i))
 		}
 	})
 }

@@ -82,6 +82,8 @@ func (p *play) step() {
 		p.lose(id)
 	case n < 94:
 		p.keepOverwritten(id)
+	case n < 96:
+		p.bound()
 	default:
 		p.crash()
 	}
@@ -110,9 +112,20 @@ func (p *play) settle(id journal.ID) {
 	} else {
 		delete(p.model.pending, id)
 	}
+	if p.rng.IntN(4) == 0 {
+		p.bound() // also the write's version goes, if it was overtaken
+	}
 	no(p.t, p.j.Settle(w))
 	delete(p.model.sent, id)
 	p.settled(w)
+}
+
+// bound removes the old versions: no answer changes.
+func (p *play) bound() {
+	shown, err := p.j.Shown()
+	no(p.t, err)
+	p.model.decided = append(p.model.decided, shown...)
+	no(p.t, p.j.BoundHistory(1))
 }
 
 // settled updates the model after a confirmed write.

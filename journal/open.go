@@ -22,7 +22,7 @@ func Open(opts Options) (*Journal, error) {
 	pending := newPendingSet(readers, opts.MaxBytes, opts.DiskReserve)
 	s, err := open(opts, store.Options{
 		Dir: opts.Dir, FS: opts.FS, DiskReserve: opts.DiskReserve, Fatal: opts.Fatal, Logger: opts.Logger,
-		Readers: readers, BeforeApply: pending.removeGarbage, FullDiskPause: opts.fullDiskPause, AwaitRoom: opts.AwaitRoom,
+		Readers: readers, FullDiskPause: opts.fullDiskPause, AwaitRoom: opts.AwaitRoom,
 	})
 	if err != nil {
 		return nil, refusedStart(opts.Dir, err)
@@ -44,9 +44,11 @@ func Open(opts Options) (*Journal, error) {
 		Trust:        copies.trust,
 		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies, full: full},
 		Keys:         &Keys{store: s, copies: copies},
+		History:      &History{store: s, pending: pending},
 		Listings:     &Listings{store: s, pending: pending, copies: copies},
 		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
+		history: &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:    full,
 		rebuilt: rebuilt,
 	}

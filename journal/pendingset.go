@@ -2,10 +2,8 @@ package journal
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
@@ -34,96 +32,12 @@ type pendingSet struct {
 	// lastStamp is guarded by the store's order.
 	lastStamp float64
 
-	// superseded counts the writes that a newer one has replaced. The budget excludes them, because one
-	// of the next batches removes them.
-	superseded superseded
-	garbage    garbage
-
 	searching  sync.Mutex   // one search for the oldest entry at a time; taken before readers
 	searchPace pending.Pace // guarded by searching
 }
 
 func newPendingSet(readers *readersLock, budget, reserve int64) *pendingSet {
 	return &pendingSet{readers: readers, index: pending.New(), budget: budget, reserve: reserve}
-}
-
-// retired is the record of a pending write that a newer write has replaced.
-type retired struct {
-	id ID
-	v  record.Version
-}
-
-// garbage holds the retired records that the next batches remove. It has its own lock, because records
-// are added under the readers' lock but removed in the store's order.
-type garbage struct {
-	mu      sync.Mutex
-	records []retired
-}
-
-func (g *garbage) add(r retired) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.records = append(g.records, r)
-}
-
-const (
-	// removedAtOnce bounds how much garbage one batch removes.
-	removedAtOnce = 4096
-	// removedBriefly replaces removedAtOnce while readers wait for the batch.
-	removedBriefly = 64
-)
-
-func (g *garbage) take(atMost int) []retired {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	records := g.records
-	if g.records = nil; len(records) > atMost {
-		records, g.records = records[:atMost], records[atMost:]
-	}
-	return records
-}
-
-// takeOf takes the garbage of one entry.
-func (g *garbage) takeOf(id ID) (records []retired) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.records = slices.DeleteFunc(g.records, func(r retired) bool {
-		if r.id == id {
-			records = append(records, r)
-		}
-		return r.id == id
-	})
-	return records
-}
-
-// superseded counts writes and adds up their sizes in bytes.
-type superseded struct{ writes, bytes atomic.Int64 }
-
-func (s *superseded) add(size int64) {
-	s.writes.Add(1)
-	s.bytes.Add(size)
-}
-
-func (s *superseded) remove(size int64) {
-	s.writes.Add(-1)
-	s.bytes.Add(-size)
-}
-
-// removeGarbage adds the removal of garbage to a batch.
-func (p *pendingSet) removeGarbage(tx *store.Tx, brief bool) {
-	atMost := removedAtOnce
-	if brief {
-		atMost = removedBriefly
-	}
-	p.removeRecords(tx, p.garbage.take(atMost)) // guard 3.13
-}
-
-func (p *pendingSet) removeRecords(tx *store.Tx, records []retired) {
-	for i := range records {
-		old := &records[i]
-		tx.DeletePending(old.id, &old.v)
-		p.superseded.remove(old.v.Size(old.id))
-	}
 }
 
 // ready prepares a write to the entry: it loads the entry into the index, and checks the free space.
@@ -140,8 +54,7 @@ func (p *pendingSet) ready(id ID) error {
 // used returns the bytes of the budget that are in use. Dead letters of conflicts between hosts have a
 // separate budget.
 func (p *pendingSet) used(t record.Totals) int64 {
-	writes := int64(t.Pending) - p.superseded.writes.Load()
-	return t.PendingBytes - p.superseded.bytes.Load() + writes*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
+	return t.PendingBytes + int64(t.Pending)*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
 }
 
 // room returns an error if a write adds more bytes than the budget has left, or writes more bytes than
@@ -179,7 +92,6 @@ func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
 func (p *pendingSet) show(id ID, w *pending.Write) {
 	change := Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op, Bytes: int(w.Bytes)}
 	if replaced, ok := p.index.Show(w); ok {
-		p.garbage.add(retired{id, replaced})
 		change.Ended = endingOf(&replaced, ReceiptSuperseded) // guard 13.29
 		change.Ended.By = w.Seq
 	}
@@ -191,6 +103,21 @@ func (p *pendingSet) isPending(id ID) bool {
 	p.readers.RLock()
 	defer p.readers.RUnlock()
 	return p.waits(id)
+}
+
+// needs reports whether a version must stay for a pending write: it is the write that readers see, or a
+// newer one. It must also stay while the index does not know the entry. The caller holds the readers'
+// lock.
+func (p *pendingSet) needs(id ID, seq uint64) bool {
+	if !p.index.Known(id) { // guard 3.44
+		return true
+	}
+	e := p.index.Get(id)
+	if _, waits := e.Latest(); !waits {
+		return false
+	}
+	visible, ok := e.Visible()
+	return !ok || seq >= visible.Seq // guard 3.39
 }
 
 // visible returns the entry's pending write that readers see; ok is false if there is none.

@@ -1,8 +1,11 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -50,8 +53,8 @@ func damagedIf(err error) error {
 	return err
 }
 
-// state returns the State of an entry whose pending write is v. It reads the settled copy first:
-// while the record of v exists, no newer write has settled.
+// state returns the State of an entry whose pending write is v. It reads the settled copy, and then
+// looks again: while readers see v, no newer write has settled. Errors: errGone.
 func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
@@ -61,9 +64,12 @@ func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error
 		return state, nil
 	}
 	if !v.AfterDelete {
-		settled, err := past.read(id)
+		settled, err := past.readHead(id)
 		if err != nil {
 			return State{}, err
+		}
+		if now, ok, err := p.visible(id); err != nil || !ok || now.Seq != v.Seq { // guard 6.13
+			return State{}, cmp.Or(err, errGone)
 		}
 		if settled.intact {
 			state.CreatedAt = settled.CreatedAt
@@ -80,19 +86,23 @@ func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error
 
 // value reads the value of a pending write. Errors: errGone.
 func (p *pendingSet) value(id ID, seq uint64) (string, error) {
-	var value string
-	ok, err := store.Get(p.store.DB(), record.PendingKey(id, seq), func(body []byte) error {
-		_, bytes, err := record.DecodePending(body)
-		value = string(bytes)
-		return err
-	})
+	found, ok, err := readVersion(p.store.DB(), id, seq)
 	if err != nil {
 		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
 	}
 	if !ok {
 		return "", errGone
 	}
-	return value, nil
+	return found.Value, nil
+}
+
+// readVersion reads a version of an entry; ok is false if the store does not hold it.
+func readVersion(r pebble.Reader, id ID, seq uint64) (v record.Stored, ok bool, err error) {
+	ok, err = store.Get(r, record.VersionKey(id, seq), func(body []byte) (err error) {
+		v, err = record.DecodeVersion(body)
+		return err
+	})
+	return v, ok, err
 }
 
 // Newest returns the entry's pending write with its value, to send upstream; ok is false if there is
@@ -104,6 +114,7 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 	defer j.store.Release()
 	var gone uint64
 	for {
+		removals := j.copies.removals.Load()
 		v, ok, err := j.pending.visible(id)
 		if err != nil || !ok {
 			return Write{}, false, err
@@ -116,6 +127,8 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 		if err != nil {
 			return Write{}, false, damagedIf(err)
 		}
-		return writeOf(id, &v, value), true, nil
+		w = writeOf(id, &v, value)
+		w.removals = removals
+		return w, true, nil
 	}
 }

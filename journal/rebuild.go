@@ -22,7 +22,7 @@ const rebuildChunk = 256
 func (j *Journal) Run(ctx context.Context) error {
 	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
 	if err == nil {
-		_, err = j.store.Repair(ctx)
+		_, err = j.repair(ctx)
 	}
 	if err == nil {
 		err = j.use(func() error { return j.rebuild(ctx) })
@@ -56,23 +56,36 @@ func (j *Journal) rebuild(ctx context.Context) error {
 // Rebuilt returns a channel that is closed when the pending index is complete.
 func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 
-// rebuild reads all pending records into the index, visits the dead letters, and compares both with the
-// state record. All come from one snapshot, and every batch rewrites the state record, so they must
-// agree.
+// waiting is a pending write as found in the store.
+type waiting struct {
+	id ID
+	v  record.Version
+}
+
+// rebuild reads all pending records into the index, checks that their values can be read, visits the
+// dead letters, and compares all with the state record. All come from one snapshot, and every batch
+// rewrites the state record, so they must agree.
 func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	chunk := make([]retired, 0, rebuildChunk)
+	versions, err := store.NewVersions(snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, versions.Close()) }()
+	chunk := make([]waiting, 0, rebuildChunk)
 	found, err := store.CountBoth(snapshot, func(id record.ID, v record.Version) error {
-		// An entry's records are adjacent: a chunk never ends between them.
-		if len(chunk) >= rebuildChunk && chunk[len(chunk)-1].id != id { // guard 5.6
+		if len(chunk) >= rebuildChunk {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			p.restoreAll(chunk)
 			chunk = chunk[:0]
 		}
-		chunk = append(chunk, retired{id, v})
+		chunk = append(chunk, waiting{id, v})
+		if _, err := versions.Find(id, v.Seq); err != nil { // guard 4.29
+			return err
+		}
 		return nil
 	}, visitDead)
 	if err != nil {
@@ -86,28 +99,20 @@ func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) 
 	return want.Compare(found) // guard 4.2
 }
 
-func (p *pendingSet) restoreAll(records []retired) {
+func (p *pendingSet) restoreAll(records []waiting) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
 	for i := range records {
 		if !p.index.Known(records[i].id) { // guard 5.5
-			p.restore(records, i)
+			p.restore(&records[i])
 		}
 	}
 }
 
-// restore adds one of the records to the index, unless an earlier rebuild did. An entry's last record
-// is its pending write; the earlier ones are superseded and await removal. The caller holds the
+// restore adds a pending write to the index, unless an earlier rebuild did. The caller holds the
 // readers' lock, and the index must not know the entry yet.
-func (p *pendingSet) restore(records []retired, i int) {
-	r := records[i]
+func (p *pendingSet) restore(r *waiting) {
 	if _, ok := p.index.Get(r.id).Latest(); ok {
-		return
-	}
-	if i+1 < len(records) && records[i+1].id == r.id {
-		p.superseded.add(r.v.Size(r.id)) // guard 3.14
-		// guard 3.14b
-		p.garbage.add(r)
 		return
 	}
 	p.index.Restore(r.id, r.v)
@@ -132,9 +137,9 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	if known {
 		return nil
 	}
-	var records []retired
+	var records []waiting
 	err := store.ScanPending(p.store.DB(), prefix(id), func(id record.ID, v record.Version) error {
-		records = append(records, retired{id, v})
+		records = append(records, waiting{id, v})
 		return nil
 	})
 	if err != nil {
@@ -145,7 +150,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 	// Another caller may have been faster, and have written or settled the entry since.
 	for i := range records {
 		if !p.index.Known(records[i].id) { // guard 5.4
-			p.restore(records, i)
+			p.restore(&records[i])
 		}
 	}
 	for i := range records {

@@ -158,9 +158,10 @@ func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			j := open(t, mem)
-			a := key("000") // in the first block of many
-			for i := range 200 {
-				put(t, j, key("%03d", i), noise(4<<10))
+			a := key("0") // in the first block of many
+			put(t, j, a, "value")
+			for i := range 3000 {
+				put(t, j, key("%04d%s", i, strings.ReplaceAll(noise(100), "/", "")), "value")
 			}
 			w, _, err := j.Newest(a)
 			no(t, err)
@@ -170,7 +171,7 @@ func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 			disk := newSlowReads(mem)
 			j = reopen(t, disk)
 			no(t, second(j.Lookup(key("of the tables, the parts that are always read")))) // the filter and the index
-			disk.countdown.Store(50)
+			disk.countdown.Store(8)
 			ended := make(chan error)
 			go func() { ended <- read(j) }()
 			<-disk.reached
@@ -180,51 +181,12 @@ func TestEntrySettlesWhileItIsReadFromTheStore(t *testing.T) {
 			no(t, <-ended)
 			expect(t, j, a, journal.Settled, w.Value)
 			no(t, j.Run(t.Context()))
-			if n := j.Stats().Pending; n != 199 {
+			if n := j.Stats().Pending; n != 3000 {
 				t.Errorf("%d are pending", n)
 			}
 			check(t, j)
 		})
 	}
-}
-
-// Records that were superseded but not removed when the journal was closed become garbage at the next
-// start, wherever the rebuild pauses.
-func TestSupersededRecordsAtTheStart(t *testing.T) {
-	const entries = 300
-	disk := newStalling()
-	synctest.Test(t, func(t *testing.T) {
-		j := open(t, disk.fs)
-		goOn := disk.stall()
-		var calls []func() error
-		for i := range entries {
-			if i > 0 { // the first entry has one record, all others two
-				calls = append(calls, putting(j, key("%03d", i), "old"))
-			}
-			calls = append(calls, putting(j, key("%03d", i), "new"))
-		}
-		for _, call := range calls {
-			ended, _ := later(call)
-			ended()
-		}
-		goOn()
-		synctest.Wait()
-		no(t, j.Close())
-	})
-	j := reopen(t, disk.fs)
-	if n, err := j.PendingRecords(); err != nil || n != 2*entries-1 {
-		t.Fatalf("%d records, %v", n, err)
-	}
-	no(t, j.Run(t.Context()))
-	for i := range entries {
-		expect(t, j, key("%03d", i), journal.Value, "new")
-	}
-	check(t, j)
-	put(t, j, key("another"), "1")
-	if n, err := j.PendingRecords(); err != nil || n != entries+1 {
-		t.Errorf("%d records, %v", n, err)
-	}
-	check(t, j)
 }
 
 // A superseded record is removed from the disk.

@@ -38,7 +38,7 @@ func BenchmarkReceipt(b *testing.B) {
 					n := seq.Add(1)
 					id := ID{Namespace: "agent", Key: fmt.Sprint(n % 1000)}
 					err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-						j.copies.set(tx, id, copied, 1)
+						j.copies.set(tx, id, copied, 1, 0)
 						if leaves {
 							j.pending.receipts.add(tx, &record.Receipt{
 								ID: id, Seq: n, Op: record.Put, State: ReceiptSettled, WrittenAt: 1, SettledAt: 2,

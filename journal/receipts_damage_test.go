@@ -10,7 +10,7 @@ import (
 
 // A start that meets damaged receipts still finds those in intact tables.
 func TestReceiptsBesideDamagedOnes(t *testing.T) {
-	few := func(o *journal.Options) { journal.KeepReceipts(o, 32) } // a generation is one receipt
+	few := func(o *journal.Options) { journal.KeepReceipts(o, 32*600) } // a generation holds all of them
 	fs := vfs.NewMem()
 	j := open(t, fs, few)
 	bury := func(from, to int) (ended []journal.Write) {
@@ -23,13 +23,14 @@ func TestReceiptsBesideDamagedOnes(t *testing.T) {
 		no(t, j.FlushTables())
 		return ended
 	}
-	bury(0, 16)
-	sound := bury(16, 24)
+	sound := bury(0, 200)
+	bury(200, 600)
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false)) // into several tables
+	name := tableFrom(t, j, "r/")
 	j.MarkNow()
 	files := readAll(t, fs)
-	name := largest(files)
 	files[name] = flip(t, files[name], "r/\x00")
-	j = open(t, diskWith(t, files), few)
+	j = open(t, diskWith(t, files), few, func(o *journal.Options) { *o = journal.WithoutPause(*o) })
 	for _, w := range sound {
 		expectReceipt(t, j, w, journal.ReceiptDead, journal.Write{}, noise(8<<10))
 	}

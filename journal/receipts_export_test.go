@@ -67,6 +67,19 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 		}
 		return nil
 	})
+	if err == nil {
+		err = store.ScanPrefix(db, []byte(record.VersionPrefix), func(key, body []byte, _ uint32) error {
+			_, seq, err := record.ParseVersionKey(key)
+			if err != nil {
+				return err
+			}
+			v, err := record.DecodeVersion(body)
+			if v.Shown {
+				noWrites = append(noWrites, seq)
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -123,12 +136,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 // writesIn returns the writes in the store, each with its entry, and those that are pending.
 func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
 	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
-	var last retired
 	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Version) error {
-		if last.id == id {
-			delete(pending, last.v.Seq)
-		}
-		last = retired{id, v}
 		entries[v.Seq], pending[v.Seq] = id, true
 		return nil
 	})

@@ -106,3 +106,22 @@ func TestLostFormatNamesTheRecovery(t *testing.T) {
 		})
 	}
 }
+
+// A recovery keeps no copy whose value is damaged: its readers would take it for a damaged one for ever.
+func TestRecoveryDropsACopyWithoutItsValue(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	for _, k := range []string{"a", "b"} {
+		no(t, second(j.Fill(key("%s", k), observed(k), always)))
+	}
+	no(t, j.Flip(journal.VersionKey(key("b"), 2)))
+	no(t, j.Close())
+	r, err := recoverAll(fs)
+	if no(t, err); r.Healthy || r.Salvaged.Settled == 0 {
+		t.Errorf("%+v", r)
+	}
+	j = open(t, fs)
+	expect(t, j, key("a"), journal.Settled, "a")
+	wantNoValue(t, j, key("b"))
+	check(t, j)
+}

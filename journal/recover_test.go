@@ -233,7 +233,7 @@ func TestRecoverRefuses(t *testing.T) {
 	if _, err := recoverAll(fs); !errors.Is(err, journal.ErrInUse) {
 		t.Errorf("in use: %v", err)
 	}
-	files := map[string]string{"FORMAT": "botwired journal 6\n", "000002.log": "x"}
+	files := map[string]string{"FORMAT": "botwired journal 7\n", "000002.log": "x"}
 	other := diskWith(t, files)
 	if _, err := recoverAll(other); !errors.Is(err, journal.ErrFormat) {
 		t.Errorf("newer: %v", err)

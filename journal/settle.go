@@ -21,7 +21,7 @@ func (j *Journal) Settle(w Write) error {
 	}
 	unlock := j.copies.lock(w.Namespace)
 	defer unlock()
-	past, err := j.copies.read(w.ID)
+	past, err := j.copies.readHead(w.ID)
 	var marks *marking
 	if err == nil {
 		marks, err = j.dead.mark(w.ID, w.Seq, true)
@@ -67,7 +67,11 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
 	if w.Op == Delete {
-		return func(tx *store.Tx, _ bool) bool { tx.Delete(key); return false }, origin
+		return func(tx *store.Tx, _ bool) bool {
+			tx.Delete(key)
+			c.unname(&past)
+			return false
+		}, origin
 	}
 	low := c.store.Low(int64(len(w.Value)))
 	o := Observation{
@@ -84,11 +88,15 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 		o.CreatedAt = w.CreatedAt
 	}
 	return func(tx *store.Tx, newerWaits bool) bool {
+		c.unname(&past)
 		if low && !newerWaits { // guard 17.5
 			tx.Delete(key)
 			return false
 		}
-		c.set(tx, w.ID, &o, unixNow())
+		if w.removals != c.removals.Load() { // guard 3.40
+			tx.SetVersion(w.ID, w.Seq, &record.Stored{Op: w.Op, At: w.WrittenAt, ListBytes: int32(w.ListBytes), Value: w.Value})
+		}
+		c.set(tx, w.ID, &o, unixNow(), w.Seq)
 		return true
 	}, origin
 }
@@ -206,8 +214,6 @@ func (r *retiring) Fill(tx *store.Tx) error {
 		return nil
 	}
 	tx.DeletePending(r.w.ID, &latest)
-	// An older record that stayed would be the entry's pending write after a restart.
-	p.removeRecords(tx, p.garbage.takeOf(r.w.ID)) // guard 12.9
 	r.fill(tx, &latest)
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,

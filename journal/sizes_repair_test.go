@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -44,16 +45,25 @@ func TestARepairKeepsTheSizes(t *testing.T) {
 func TestDamageEndsTheCountEarly(t *testing.T) {
 	mem := vfs.NewMem()
 	j := open(t, mem)
-	value := noise(16 << 10)
-	for i := range 400 {
-		no(t, second(j.Fill(key("copy%03d", i), observed(value), always)))
+	const copies, size = 12_000, 20
+	rng := rand.NewChaCha8([32]byte{})
+	var ids []journal.ID
+	for i := range copies {
+		var name [200]byte // Pebble cannot compress it much
+		no(t, second(rng.Read(name[:])))
+		ids = append(ids, key("copy%04d%x", i, name))
 	}
+	together(8, func(g int) {
+		for i := g; i < copies; i += 8 {
+			no(t, second(j.Fill(ids[i], observed(noise(size)), always)))
+		}
+	})
 	no(t, j.FlushTables())
 	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false)) // into several tables
 	j.MarkNow()
 	files := readAll(t, mem)
-	last, _ := newest(t, files, "", ".sst") // it has only copies
-	files[last] = flip(t, files[last], "s/ns/copy")
+	name := tableFrom(t, j, "s/")
+	files[name] = flip(t, files[name], "s/ns/copy")
 
 	sizes, with := limited(1 << 40)
 	j = open(t, diskWith(t, files), with, func(o *journal.Options) { *o = journal.WithoutPause(*o) })
@@ -61,13 +71,13 @@ func TestDamageEndsTheCountEarly(t *testing.T) {
 		no(t, j.MaintainOnce())
 	}
 	left := int64(0)
-	for i := range 400 {
-		left += int64(lookup(t, j, key("copy%03d", i)).ListBytes)
+	for _, id := range ids {
+		left += int64(lookup(t, j, id).ListBytes)
 	}
 	if st := j.Stats(); left == 0 || st.DamagedTables != 1 {
 		t.Fatalf("copies of %d bytes are left, and %d tables were damaged", left, st.DamagedTables)
 	}
-	if got := sizes.Of("ns").Bytes; got < left || got > 400*16<<10 {
-		t.Errorf("the namespace holds %d bytes, want from %d to %d", got, left, 400*16<<10)
+	if got := sizes.Of("ns").Bytes; got < left || got > copies*size {
+		t.Errorf("the namespace holds %d bytes, want from %d to %d", got, left, copies*size)
 	}
 }

@@ -71,6 +71,7 @@ func (v *voyage) sail() {
 	v.settle(b)
 	v.flushTables()
 	v.burst("third", 80<<10)
+	v.forgetVersions()
 	v.compactTables()
 	v.put(c, "c3")
 	v.close()
@@ -78,8 +79,10 @@ func (v *voyage) sail() {
 	v.start()
 	v.put(a, "a5") // before the index is rebuilt
 	v.settle(key("burst3"))
+	v.forgetVersions()
 	v.run()
 	v.settle(a)
+	v.forgetVersions()
 	v.put(key("late"), "1")
 	v.close()
 }
@@ -125,6 +128,17 @@ func (v *voyage) close() {
 // Callers do not learn about errors when Pebble writes and merges its tables.
 func (v *voyage) flushTables()   { _ = v.j.RotateLog() }
 func (v *voyage) compactTables() { _ = v.j.CompactTables(context.Background()) }
+
+// Callers do not learn about errors when old versions are removed.
+func (v *voyage) forgetVersions() {
+	shown, err := v.j.Shown()
+	if err == nil {
+		v.mu.Lock()
+		v.shown = append(v.shown, shown...)
+		v.mu.Unlock()
+		_ = v.j.BoundHistory(1)
+	}
+}
 
 func (v *voyage) append(w journal.NewWrite) {
 	was := v.of(w.ID)

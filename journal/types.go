@@ -88,6 +88,8 @@ type Write struct {
 
 	createdAt   float64 // when the entry was first put, or first put after a delete
 	afterDelete bool    // a delete came before it: the settled copy is of an older entry
+	// removals is copies.removals when the store was seen to hold the write's version; 0 if it was not.
+	removals int64
 }
 
 func writeOf(id ID, v *record.Version, value string) Write {

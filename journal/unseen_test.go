@@ -233,10 +233,10 @@ func TestLostChangesAreNoticed(t *testing.T) {
 	h.learn("k", "old")
 	log := logsOf(t, readAll(t, h.FS), 1)[0]
 	before := readAll(t, h.FS)[log]
-	h.learn("k", "new")
+	no(t, h.j.BeginListing("ns").Commit(rows("k"), true))
 	h.j.MarkNow()
 	files := readAll(t, h.FS)
-	reads(t, files, "new")
+	reads(t, files, "old")
 	refuses(t, files, damage{file: log, text: before}, "changes are missing")
 }
 

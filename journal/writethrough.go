@@ -75,7 +75,7 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 			}, nil
 		}
 		return func(tx *store.Tx) {
-			t.copies.set(tx, id, &past.Observation, 0)
+			t.copies.set(tx, id, &past.Observation, 0, t.copies.versionOf(&past, past.Value))
 			t.copies.seen.confirm(id, 0)
 		}, nil
 	})

@@ -39,7 +39,7 @@ func TestCallersOfADaemonThatStops(t *testing.T) {
 		s.server.EndWaits()
 		w := <-write
 		wantStatus(t, w, http.StatusOK)
-		wantHeader(t, w, "Botwired-Write", "pending; seq=2")
+		wantHeader(t, w, "Botwired-Write", "pending; seq=3")
 		w = <-read
 		wantDetail(t, w, http.StatusServiceUnavailable, "shutting down")
 		wantHeader(t, w, "Retry-After", "1")
@@ -50,6 +50,6 @@ func TestCallersOfADaemonThatStops(t *testing.T) {
 			t.Errorf("the last is answered after %s", took)
 		}
 		w = s.put(id("n", "later"), "v", "Prefer", "wait=60")
-		wantHeader(t, w, "Botwired-Write", "pending; seq=3")
+		wantHeader(t, w, "Botwired-Write", "pending; seq=4")
 	})
 }

@@ -49,8 +49,12 @@ func (o Origin) NewerThan(at float64) bool {
 	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding // guard 7.24
 }
 
-// originFollows is set in a record's list bytes if an origin follows them.
-const originFollows = 1 << 31
+const (
+	// originFollows is set in a record's list bytes if an origin follows them.
+	originFollows = 1 << 31
+	// versionFollows is set in a settled copy's list bytes if a version's number follows, and no value.
+	versionFollows = 1 << 30
+)
 
 func appendSize(dst []byte, listBytes int, o Origin) []byte {
 	if o == (Origin{}) {
@@ -80,37 +84,41 @@ func (d *decoder) size() (listBytes int, o Origin) {
 	return int(n), o
 }
 
-// EncodeSettled returns the record of an entry's settled copy. confirmedAt is in Unix seconds.
-func EncodeSettled(key []byte, o *Observation, confirmedAt float64) []byte {
-	dst := make([]byte, 0, 4*8+binary.MaxVarintLen32+binary.MaxVarintLen64+len(o.Value)+sumSize)
+// EncodeSettled returns the record of an entry's settled copy, whose value is in the version with this
+// number. confirmedAt is in Unix seconds.
+func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint64) []byte {
+	dst := make([]byte, 0, 4*8+binary.MaxVarintLen32+2*binary.MaxVarintLen64+sumSize)
 	dst = appendFloat(dst, o.CreatedAt)
 	dst = appendFloat(dst, o.UpdatedAt)
 	dst = appendFloat(dst, confirmedAt)
-	dst = appendSize(dst, o.ListBytes, o.Origin)
-	return Seal(key, append(dst, o.Value...))
+	dst = appendSize(dst, o.ListBytes|versionFollows, o.Origin)
+	return Seal(key, binary.AppendUvarint(dst, version))
 }
 
-// DecodeSettled decodes the body of a settled copy.
-func DecodeSettled(body []byte) (o Observation, confirmedAt float64, err error) {
-	o, confirmedAt, value, err := decodeSettled(body)
-	o.Value = string(value)
-	return o, confirmedAt, err
+// DecodeSettled decodes the body of a settled copy. Before format 6, the copy had the value itself; then
+// version is 0.
+func DecodeSettled(body []byte) (o Observation, confirmedAt float64, version uint64, err error) {
+	d := decoder{rest: body}
+	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
+	o.ListBytes, o.Origin = d.size()
+	if o.ListBytes&versionFollows != 0 {
+		o.ListBytes &^= versionFollows
+		version = d.uvarint()
+		d.bad = d.bad || version == 0 || len(d.rest) != 0
+	} else {
+		o.Value = string(d.rest)
+	}
+	if d.bad {
+		return o, 0, 0, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
+	}
+	return o, confirmedAt, version, nil
 }
 
 // DecodeSettledHead decodes the body of a settled copy, and leaves out the value.
 func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
-	o, confirmedAt, _, err = decodeSettled(body)
+	o, confirmedAt, _, err = DecodeSettled(body)
+	o.Value = ""
 	return o, confirmedAt, err
-}
-
-func decodeSettled(body []byte) (o Observation, confirmedAt float64, value []byte, err error) {
-	d := decoder{rest: body}
-	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
-	o.ListBytes, o.Origin = d.size()
-	if d.bad {
-		return o, 0, nil, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
-	}
-	return o, confirmedAt, d.rest, nil
 }
 
 // Row is one line of a listing.

@@ -74,7 +74,9 @@ func EncodeDead(key []byte, l *Dead) []byte {
 	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
-	return Seal(key, append(AppendPendingFields(dst, &l.Version), l.Value...))
+	v := l.Version
+	v.Apart = false
+	return Seal(key, append(appendPending(dst, &v), l.Value...))
 }
 
 func appendKind(dst []byte, l *Dead) []byte {

@@ -7,7 +7,9 @@
 // u64 is big-endian:
 //
 //	m/state          the state record, rewritten by every batch
-//	p/ns/key/u64     pending write, u64 its sequence number
+//	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
+//	                 shown; it never changes
+//	p/ns/key/u64     pending write, u64 that of its version
 //	a/ns/key         sent mark: upstream may hold or yet apply a pending write
 //	s/ns/key         settled copy of an entry
 //	h/ns             header of a settled listing
@@ -25,21 +27,27 @@
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
+//	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it)
+//	         f64 written_at  str author  str host  uv list bytes  value
 //	pending  op (1 byte: 1 put, 2 delete)
-//	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced)
+//	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced,
+//	         4 the value is in the version)
 //	         f64 updated_at  f64 since  f64 created_at
 //	         if bit 1 of the flags is set: f64 written_at; else it is updated_at
-//	         uv list bytes  value
+//	         uv list bytes
+//	         if bit 4 of the flags is set: uv length of the value; else the value, as before format 6
 //	sent     uv seq, and for each content that was sent and may land:
 //	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
-//	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size  value
+//	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size
+//	         if bit 30 of the list bytes is set: uv sequence number of the version with the value;
+//	         else the value, as before format 6
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
 //	         bit 1 suspect, bit 2 restoring)
 //	         if suspect: f64 since  uv missing  uv of  uv older
 //	row      size  f64 updated_at
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
 //	         host's state  f64 upstream's updated_at; negative: it is not earlier than that
-//	dead     str ns  str key  uv status  str error  f64 refused_at  pending…
+//	dead     str ns  str key  uv status  str error  f64 refused_at  pending, with the value
 //	         if bit 31 of the status is set, a byte and a uv follow it: kind (0 refused,
 //	         1 superseded, 2 dropped; bit 6 another host's state, 7 has a winner) and the
 //	         sequence number of a later write that has settled, or 0

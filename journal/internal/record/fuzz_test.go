@@ -10,7 +10,7 @@ import (
 )
 
 // body returns a sealed record without its checksum.
-func body(t *testing.T, key, sealed []byte) []byte {
+func body(t testing.TB, key, sealed []byte) []byte {
 	t.Helper()
 	b, err := record.Unseal(key, sealed)
 	if err != nil {
@@ -35,20 +35,23 @@ func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 	}
 }
 
-// pendingBody returns the body of a pending write's record.
-func pendingBody(v *record.Version, value string) []byte {
-	return append(record.AppendPendingFields(nil, v), value...)
+// pendingBody returns the body of a pending write's record. If the value is not apart, it is that of an
+// older format.
+func pendingBody(t testing.TB, v *record.Version, value string) []byte {
+	t.Helper()
+	key := []byte("key")
+	return append(body(t, key, record.EncodePending(nil, key, v)), value...)
 }
 
 func FuzzPendingRecord(f *testing.F) {
-	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, ListBytes: 7, AfterDelete: true}, `"value"`))
-	f.Add(pendingBody(&record.Version{Op: record.Delete, UpdatedAt: 2}, ""))
-	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, "v"))
-	f.Add(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, "v"))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, ListBytes: 7, AfterDelete: true}, `"value"`))
+	f.Add(pendingBody(f, &record.Version{Op: record.Delete, UpdatedAt: 2}, ""))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, "v"))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, "v"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, value, err := record.DecodePending(body)
 		decoded(t, body, err, func() []byte {
-			again := pendingBody(&v, string(value))
+			again := pendingBody(t, &v, string(value))
 			w, same, err := record.DecodePending(again)
 			if err != nil || !bytes.Equal(value, same) || w.Op != v.Op || w.ListBytes != v.ListBytes ||
 				w.AfterDelete != v.AfterDelete || w.LosesTies != v.LosesTies || w.Fenced != v.Fenced || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
@@ -63,13 +66,9 @@ func FuzzPendingRecord(f *testing.F) {
 func TestPendingRecord(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
 	v := record.Version{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
-	fields := record.AppendPendingFields(nil, &v)
-	key, sealed := make([]byte, record.PendingKeySize(id)), make([]byte, record.PendingSize(fields, "value"))
-	record.AppendPendingKey(key[:0], id, v.Seq)
-	record.EncodePending(sealed, key, fields, &v, "value")
-	if !bytes.Equal(key, record.PendingKey(id, 7)) {
-		t.Errorf("the key is %q", key)
-	}
+	v.Apart = true
+	key := record.PendingKey(id, 7)
+	sealed := record.EncodePending(nil, key, &v)
 	gotID, got, err := record.ReadPending(key, body(t, key, sealed), record.Sum(sealed))
 	if err != nil || gotID != id || got != v {
 		t.Errorf("%v, %+v, %v; want %+v", gotID, got, err, v)
@@ -88,7 +87,7 @@ func FuzzDeadLetter(f *testing.F) {
 		Value: "value", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
 	})
 	f.Add(sealed[:len(sealed)-4])
-	f.Add(deadOfFormat3())
+	f.Add(deadOfFormat3(f))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := record.DecodeDead(7, raw)
 		decoded(t, raw, err, func() []byte {
@@ -114,14 +113,14 @@ func sameWinner(a, b *record.Winner) bool {
 }
 
 // deadOfFormat3 returns the body of a dead letter in format 3.
-func deadOfFormat3() []byte {
+func deadOfFormat3(t testing.TB) []byte {
 	return []byte("\x02ns\x03key\xa6\x03\x03bad\x00\x00\x00\x00\x00\x00\x08\x40" +
-		string(pendingBody(&record.Version{Op: record.Put, UpdatedAt: 1}, "value")))
+		string(pendingBody(t, &record.Version{Op: record.Put, UpdatedAt: 1}, "value")))
 }
 
 // A dead letter of format 3 was refused by upstream.
 func TestDeadLetterOfFormat3(t *testing.T) {
-	l, err := record.DecodeDead(7, deadOfFormat3())
+	l, err := record.DecodeDead(7, deadOfFormat3(t))
 	if err != nil || l.Kind != record.Refused || l.SupersededBy != 0 || l.Status != 422 || l.Error != "bad" || l.RefusedAt != 3 || l.Value != "value" {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -149,11 +148,20 @@ func FuzzReceipt(f *testing.F) {
 	})
 }
 
+func sealedVersion(key []byte, v *record.Stored) []byte {
+	fields := record.AppendVersionFields(nil, v)
+	sealed := make([]byte, record.VersionSize(fields, v.Value))
+	record.EncodeVersion(sealed, key, fields, v.Value)
+	return sealed
+}
+
 func FuzzOtherRecords(f *testing.F) {
 	key := []byte("key")
 	add := func(sealed []byte) { f.Add(sealed[:len(sealed)-4]) }
-	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 2}, 3))
-	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, Origin: record.Origin{Seq: 300, At: 4}}, 3))
+	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 2}, 3, 1))
+	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, Origin: record.Origin{Seq: 300, At: 4}}, 3, 300))
+	add(sealedVersion(key, &record.Stored{Op: record.Put, Shown: true, At: 5, Author: "someone", Host: "h", ListBytes: 7, Value: "v"}))
+	add(sealedVersion(key, &record.Stored{Op: record.Delete, At: 5}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 1}}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{At: 4}}))
@@ -166,12 +174,16 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeTotals(&record.Totals{Seq: 1, DeadBytes: 6, ConflictBytes: 300, Batches: 7}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		o, at, err := record.DecodeSettled(raw)
-		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeSettled(key, &o, at)) })
+		o, at, version, err := record.DecodeSettled(raw)
+		if version != 0 {
+			decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeSettled(key, &o, at, version)) })
+		}
 		head, only, onlyErr := record.DecodeSettledHead(raw)
 		if err == nil && (onlyErr != nil || only != at && only == only || head.Value != "" || head.Origin.Seq != o.Origin.Seq) {
 			t.Errorf("confirmed at %v, and read alone %+v at %v, %v", at, head, only, onlyErr)
 		}
+		stored, err := record.DecodeVersion(raw)
+		decoded(t, raw, err, func() []byte { return body(t, key, sealedVersion(key, &stored)) })
 		row, err := record.DecodeRow("key", raw)
 		decoded(t, raw, err, func() []byte { return body(t, key, record.EncodeRow(key, row)) })
 		mark, err := record.DecodeSent(raw)

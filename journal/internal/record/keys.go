@@ -18,11 +18,12 @@ const (
 	RowPrefix     = "l/"
 	DeadPrefix    = "d/"
 	ReceiptPrefix = "r/"
+	VersionPrefix = "v/"
 )
 
 // EntryKey returns the key of one kind of record of an entry.
 func EntryKey(prefix string, id ID) []byte {
-	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+pendingSuffix), prefix, id)
+	return appendEntryKey(make([]byte, 0, len(prefix)+len(id.Namespace)+1+len(id.Key)+versionSuffix), prefix, id)
 }
 
 func appendEntryKey(dst []byte, prefix string, id ID) []byte {
@@ -35,8 +36,8 @@ func RowKey(namespace, key string) []byte {
 	return EntryKey(RowPrefix, ID{Namespace: namespace, Key: key})
 }
 
-// pendingSuffix is the length of the part of a pending write's key that follows the entry's key.
-const pendingSuffix = 1 + 8
+// versionSuffix is the length of the part of a version's key that follows the entry's key.
+const versionSuffix = 1 + 8
 
 // PendingKey returns the key of one pending write.
 func PendingKey(id ID, seq uint64) []byte {
@@ -48,9 +49,28 @@ func AppendPendingKey(dst []byte, id ID, seq uint64) []byte {
 	return appendSuffix(appendEntryKey(dst, PendingPrefix, id), seq)
 }
 
-// PendingKeySize returns the length of a pending write's key.
-func PendingKeySize(id ID) int {
-	return len(PendingPrefix) + len(id.Namespace) + 1 + len(id.Key) + pendingSuffix
+// VersionKey returns the key of one version of an entry.
+func VersionKey(id ID, seq uint64) []byte {
+	return appendSuffix(EntryKey(VersionPrefix, id), seq)
+}
+
+// VersionsOf returns the key prefix of an entry's versions.
+func VersionsOf(id ID) []byte { return append(EntryKey(VersionPrefix, id), '/') }
+
+// AppendVersionKey appends the result of VersionKey to dst.
+func AppendVersionKey(dst []byte, id ID, seq uint64) []byte {
+	return appendSuffix(appendEntryKey(dst, VersionPrefix, id), seq)
+}
+
+// VersionKeySize returns the length of a version's key.
+func VersionKeySize(id ID) int {
+	return len(VersionPrefix) + len(id.Namespace) + 1 + len(id.Key) + versionSuffix
+}
+
+// PendingOfVersion returns the key of the pending write of a version, given the version's key or a bound
+// of such keys.
+func PendingOfVersion(key []byte) []byte {
+	return append([]byte(PendingPrefix), key[len(VersionPrefix):]...)
 }
 
 func appendSuffix(dst []byte, seq uint64) []byte {
@@ -93,8 +113,11 @@ func ParseReceiptKey(key []byte) (generation, seq uint64, err error) {
 }
 
 // ParsePendingKey parses the key of a pending write. Errors: [ErrCorrupt].
-func ParsePendingKey(key []byte) (ID, uint64, error) {
-	rest := key[len(PendingPrefix):]
+func ParsePendingKey(key []byte) (ID, uint64, error) { return ParseVersionKey(key) }
+
+// ParseVersionKey parses the key of a version. Errors: [ErrCorrupt].
+func ParseVersionKey(key []byte) (ID, uint64, error) {
+	rest := key[len(VersionPrefix):]
 	slash := bytes.IndexByte(rest, '/')
 	if slash < 0 || len(rest) < slash+1+1+8 || rest[len(rest)-9] != '/' {
 		return ID{}, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)

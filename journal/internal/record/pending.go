@@ -20,6 +20,7 @@ type Version struct {
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
 	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
 	Fenced      bool // compare it with upstream before sending it, regardless of the settings
+	Apart       bool // the value is in a version record; before format 6, the pending record had it
 }
 
 // Overhead is the number of bytes that the state record counts for a pending write or a dead letter on
@@ -37,11 +38,9 @@ const (
 	flagWrittenAt   // written_at follows, because it differs from updated_at
 	flagLosesTies
 	flagFenced
+	flagApart // the value's length follows, and no value
 	unknownFlags
 )
-
-// PendingFields is the maximum size of a pending record without its value.
-const PendingFields = 1 + 1 + 4*8 + binary.MaxVarintLen32 + sumSize
 
 func (v *Version) flags() (flags byte) {
 	if v.AfterDelete {
@@ -56,6 +55,9 @@ func (v *Version) flags() (flags byte) {
 	if v.Fenced {
 		flags |= flagFenced
 	}
+	if v.Apart {
+		flags |= flagApart
+	}
 	return flags
 }
 
@@ -64,8 +66,8 @@ func (v *Version) hasWrittenAt() bool {
 	return math.Float64bits(v.WrittenAt) != math.Float64bits(v.UpdatedAt)
 }
 
-// AppendPendingFields appends the fields of a pending record that come before its value.
-func AppendPendingFields(dst []byte, v *Version) []byte {
+// appendPending appends the fields of a pending write, without a value.
+func appendPending(dst []byte, v *Version) []byte {
 	dst = append(dst, byte(v.Op), v.flags())
 	dst = appendFloat(dst, v.UpdatedAt)
 	dst = appendFloat(dst, v.Since)
@@ -73,15 +75,19 @@ func AppendPendingFields(dst []byte, v *Version) []byte {
 	if v.hasWrittenAt() {
 		dst = appendFloat(dst, v.WrittenAt)
 	}
-	return binary.AppendUvarint(dst, uint64(v.ListBytes))
+	dst = binary.AppendUvarint(dst, uint64(v.ListBytes))
+	if v.Apart {
+		dst = binary.AppendUvarint(dst, uint64(v.Bytes))
+	}
+	return dst
 }
 
-// PendingSize returns the length of the record that consists of these fields and value.
-func PendingSize(fields []byte, value string) int { return len(fields) + len(value) + sumSize }
-
-// EncodePending writes the record into dst, which must have room for it, and its checksum into v.
-func EncodePending(dst, key, fields []byte, v *Version, value string) {
-	v.Sum = Sum(Seal(key, append(append(dst[:0], fields...), value...)))
+// EncodePending appends the record of a pending write whose value is apart to dst, which is empty, and
+// sets its checksum in v.
+func EncodePending(dst, key []byte, v *Version) []byte {
+	sealed := Seal(key, appendPending(dst, v))
+	v.Sum = Sum(sealed)
+	return sealed
 }
 
 // ReadPending decodes the record of a pending write. body excludes the checksum. Errors: [ErrCorrupt].
@@ -98,7 +104,8 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	return id, v, nil
 }
 
-// DecodePending decodes the body of a pending record. The returned value is a slice of body.
+// DecodePending decodes the body of a pending record. The returned value is a slice of body, and empty if
+// the value is apart.
 func DecodePending(body []byte) (Version, []byte, error) {
 	d := decoder{rest: body}
 	v := Version{Op: Op(d.byte())}
@@ -109,7 +116,12 @@ func DecodePending(body []byte) (Version, []byte, error) {
 		v.WrittenAt = d.float()
 	}
 	v.ListBytes = int32(d.count())
-	v.Bytes = int32(len(d.rest))
+	if v.Apart = flags&flagApart != 0; v.Apart {
+		v.Bytes = int32(d.count())
+		d.bad = d.bad || len(d.rest) != 0
+	} else {
+		v.Bytes = int32(len(d.rest))
+	}
 	if d.bad || flags >= unknownFlags || (v.Op != Put && v.Op != Delete) {
 		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
 	}

@@ -21,7 +21,9 @@ func storeOptions(fsys vfs.FS, dir string) store.Options {
 // content describes a journal to build.
 type content struct {
 	records           source
-	listings, settled bool // whether to include these records
+	listings, settled bool             // whether to include these records
+	valueless         map[uint64]share // pending writes to leave out: see sifter
+	damagedVersions   map[uint64]bool  // copies of these versions are left out: see sifter
 	batches, lastSeq  uint64
 	written           func() // called for each record
 }
@@ -67,7 +69,7 @@ func (c *content) fill(made *store.Store) error {
 	if err := c.records.each(f.take); err != nil {
 		return err
 	}
-	if err := f.mark(); err != nil {
+	if err := f.keepPending(); err != nil {
 		return err
 	}
 	totals := f.sifter.totals
@@ -76,15 +78,20 @@ func (c *content) fill(made *store.Store) error {
 	return f.load.Finish(totals)
 }
 
-// filler takes the records in key order: the sent marks come first, and one entry's pending writes are
-// adjacent.
+// filler takes the records in key order: the sent marks come first, one entry's pending writes are
+// adjacent, and the versions come last.
 type filler struct {
 	*content
-	load   *store.Load
-	sifter sifter
-	// doubtful is the entry of the last pending write, and seq the write's number; 0 if there is none.
-	doubtful record.ID
-	seq      uint64
+	load    *store.Load
+	sifter  sifter
+	pending pendingRecord // the last one, which is not written yet
+}
+
+// pendingRecord is a pending write's record.
+type pendingRecord struct {
+	id               record.ID
+	v                record.Version
+	key, body, value []byte // nil if there is none
 }
 
 func (f *filler) take(key, value []byte) error {
@@ -96,28 +103,77 @@ func (f *filler) take(key, value []byte) error {
 	if !ok || listing && !f.listings || kind == record.SettledPrefix && !f.settled {
 		return nil
 	}
-	if kind == record.PendingPrefix {
-		id, seq, err := record.ParsePendingKey(key)
-		if err != nil {
-			return err
-		}
-		if id != f.doubtful {
-			if err := f.mark(); err != nil {
-				return err
-			}
-		}
-		f.doubtful, f.seq = id, seq
+	switch {
+	case kind == record.PendingPrefix:
+		return f.takePending(key, value)
+	case kind == record.SettledPrefix && f.isValueless(key, value):
+		return nil
 	}
 	f.written()
 	return f.load.Set(key, value)
 }
 
-// mark puts the entry of the last pending write in doubt: upstream may hold that write, or an older one
-// that is no longer known.
-func (f *filler) mark() error {
-	if f.seq == 0 {
+// isValueless reports whether the version of a settled copy is damaged.
+func (f *filler) isValueless(key, value []byte) bool {
+	if len(f.damagedVersions) == 0 {
+		return false
+	}
+	id, err := record.ParseEntryKey(record.SettledPrefix, key)
+	if err != nil {
+		return true
+	}
+	body, err := record.Unseal(key, value)
+	if err != nil {
+		return true
+	}
+	_, _, version, err := record.DecodeSettled(body)
+	return err != nil || f.damagedVersions[hashOf(record.VersionKey(id, version))]
+}
+
+// takePending keeps an entry's newest pending write that has a value. Before format 6, older ones awaited
+// their removal.
+func (f *filler) takePending(key, value []byte) error {
+	body, err := record.Unseal(key, value)
+	if err != nil {
+		return err
+	}
+	id, v, err := record.ReadPending(key, body, record.Sum(value))
+	if err != nil {
+		return err
+	}
+	f.sifter.totals.Remove(id, &v)                                          // keepPending counts it
+	if _, lost := f.valueless[hashOf(record.VersionKey(id, v.Seq))]; lost { // guard 4.31
 		return nil
 	}
-	key := record.EntryKey(record.SentPrefix, f.doubtful)
-	return f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: f.seq})) // guard 4.10
+	if id != f.pending.id {
+		if err := f.keepPending(); err != nil {
+			return err
+		}
+	}
+	f.pending = pendingRecord{id, v, bytes.Clone(key), bytes.Clone(body), bytes.Clone(value)}
+	return nil
+}
+
+// keepPending writes the last pending write, and puts its entry in doubt: upstream may hold that write,
+// or an older one that is no longer known.
+func (f *filler) keepPending() error {
+	p := f.pending
+	if f.pending = (pendingRecord{}); p.key == nil {
+		return nil
+	}
+	f.sifter.totals.Add(p.id, &p.v)
+	f.written()
+	key := record.EntryKey(record.SentPrefix, p.id)
+	err := f.load.Set(p.key, p.value)
+	if err == nil {
+		err = f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: p.v.Seq})) // guard 4.10
+	}
+	if err != nil || p.v.Apart {
+		return err
+	}
+	versionKey, sealed, err := record.VersionOfPending(p.key, p.body)
+	if err != nil {
+		return err
+	}
+	return f.load.Set(versionKey, sealed)
 }

@@ -13,8 +13,9 @@
 //  2. If Pebble can open the store and shows all that the newest state record counts, the
 //     records come from Pebble. Otherwise they are the sorted ones, and those that only
 //     Pebble shows. Copies among these may be old, and are dropped. A receipt does not
-//     become old, and a receipt of a write that is back is ignored.
-//  3. One pass over the records counts the intact ones, and so shows how many are missing.
+//     become old, and a receipt of a write that is back is ignored. A version never changes.
+//  3. One pass over the records counts the intact ones, and so shows how many are missing. A
+//     pending write without its version is not intact.
 //  4. The damaged directory is copied aside: dir.damaged-TIME. Before the last step the
 //     report is written next to it: dir.damaged-TIME.json.
 //  5. A second pass writes the intact records to a new journal: dir.recovering. Each
@@ -22,7 +23,7 @@
 //  6. Two renames replace the old directory, which is dir.replaced meanwhile, with the new
 //     journal.
 //
-// Memory is bounded regardless of the journal's size: sorting holds 16 MiB, and writes the
-// rest to files in dir.sorting. On disk a recovery takes up to three times the size of the
+// Memory is bounded regardless of the size of values: sorting holds 16 MiB, and writes the rest to
+// files in dir.sorting. Some 50 bytes for each pending write are held to find those without a version. On disk a recovery takes up to three times the size of the
 // directory: for the copy, the sorted records and the new journal.
 package recovery

@@ -25,14 +25,14 @@ func examine(opts store.Options, version int) error {
 	if err != nil {
 		return err
 	}
-	err = examineRecords(db, &m)
+	err = examineRecords(db, &m, version)
 	if err == nil {
 		err = store.CheckTables(opts, db) // guard 4.17
 	}
 	return store.Classify(errors.Join(err, db.Close()))
 }
 
-func examineRecords(db *pebble.DB, m *store.Mark) error {
+func examineRecords(db *pebble.DB, m *store.Mark, version int) (err error) {
 	t, err := store.ReadTotals(db)
 	if err != nil {
 		return err
@@ -40,7 +40,18 @@ func examineRecords(db *pebble.DB, m *store.Mark) error {
 	if err := m.Reached(t); err != nil {
 		return err
 	}
-	found, err := store.Count(db, func(record.ID, record.Version) error { return nil })
+	versions, err := store.NewVersions(db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, versions.Close()) }()
+	found, err := store.Count(db, func(id record.ID, v record.Version) error {
+		if version < versionsApart {
+			return nil
+		}
+		_, err := versions.Find(id, v.Seq)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -53,6 +64,10 @@ func examineRecords(db *pebble.DB, m *store.Mark) error {
 		if err != nil {
 			return err
 		}
+	}
+	err = store.ScanPrefix(db, []byte(record.VersionPrefix), func(key, body []byte, _ uint32) error { return s.addVersion(key, body) })
+	if err != nil {
+		return err
 	}
 	return store.ScanPrefix(db, []byte(record.ReceiptPrefix), func(key, body []byte, _ uint32) error { return s.addReceipt(key, body) })
 }

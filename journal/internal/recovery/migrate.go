@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/internal/diskfs"
+	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
@@ -25,7 +27,8 @@ func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.forma
 // none. Format 4 adds receipts, and kinds to the records of dead letters; a dead letter of format 3 has
 // no kind and counts as refused. Format 5 adds the contents to sent marks, written_at and two flags to
 // pending writes, winners to dead letters, and the times of other hosts' states to origins. The
-// contents of a sent mark of format 4 are unknown.
+// contents of a sent mark of format 4 are unknown. Format 6 keeps each value in a version: see
+// addVersions.
 func Migrate(opts store.Options, from int) error {
 	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
 		"checkpoint", checkpointOf(opts.Dir, from))
@@ -51,6 +54,9 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	}
 	err = copyAside(opts, db, from) // guard 21.6
 	if err == nil {
+		err = addVersions(db)
+	}
+	if err == nil {
 		totals, readErr := store.ReadTotals(db)
 		m.Seq, m.Batches, err = totals.Seq, totals.Batches, readErr
 	}
@@ -71,6 +77,69 @@ func copyAside(opts store.Options, db *pebble.DB, from int) error {
 		return err
 	}
 	return errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
+}
+
+// versionsApart is the first format that keeps the values of pending writes in versions.
+const versionsApart = 6
+
+// batchBytes bounds one batch of a migration, in bytes.
+const batchBytes = 1 << 20
+
+// addVersions adds the version of each pending write, whose record keeps the value, too. It removes the
+// records of superseded writes, which older formats removed with later batches. Each step leaves a store
+// of the older format. A settled copy of an older format keeps its value until it is replaced.
+func addVersions(db *pebble.DB) (err error) {
+	snapshot := db.NewSnapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	totals, err := store.ReadTotals(snapshot)
+	if err != nil {
+		return err
+	}
+	batch := db.NewBatch()
+	var lastKey []byte
+	var last record.ID
+	var lastVersion record.Version
+	err = store.ScanPrefix(snapshot, []byte(record.PendingPrefix), func(key, body []byte, sum uint32) error {
+		id, v, err := record.ReadPending(key, body, sum)
+		if err != nil {
+			return err
+		}
+		if id == last {
+			totals.Remove(last, &lastVersion)
+			if err := batch.Delete(lastKey, nil); err != nil {
+				return err
+			}
+		}
+		last, lastVersion, lastKey = id, v, bytes.Clone(key)
+		if v.Apart { // FORMAT was damaged and names an older format
+			return nil
+		}
+		versionKey, sealed, err := record.VersionOfPending(key, body)
+		if err == nil {
+			err = batch.Set(versionKey, sealed, nil)
+		}
+		if err != nil || batch.Len() < batchBytes {
+			return err
+		}
+		totals.Batches++
+		err = commit(batch, &totals)
+		batch = db.NewBatch()
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	totals.Batches++
+	return commit(batch, &totals)
+}
+
+// commit makes a batch durable, with the state record after it.
+func commit(batch *pebble.Batch, totals *record.Totals) error {
+	err := batch.Set(record.StateKey, record.EncodeTotals(totals), nil)
+	if err == nil {
+		err = batch.Commit(pebble.Sync)
+	}
+	return errors.Join(err, batch.Close())
 }
 
 // RemoveLeftovers removes the checkpoints of migrations and the files of a recovery that was cut off.

@@ -179,8 +179,9 @@ func (t *task) replacement(version int, kept *sifter) (err error) {
 	t.account(kept, m)
 	made := madeName(dir)
 	err = build(fsys, made, &content{
-		records: t.source, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
-		batches: t.found.newest.Batches, lastSeq: t.report.NextSeq - 1, written: t.written,
+		records: t.source, valueless: kept.valueless, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
+		damagedVersions: kept.damagedVersions,
+		batches:         t.found.newest.Batches, lastSeq: t.report.NextSeq - 1, written: t.written,
 	})
 	if err != nil {
 		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))

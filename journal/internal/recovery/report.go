@@ -13,12 +13,13 @@ import (
 
 // Salvaged counts records.
 type Salvaged struct {
-	Pending     int `json:"pending"` // includes superseded ones that awaited removal
+	Pending     int `json:"pending"` // before format 6, includes superseded ones that awaited removal
 	DeadLetters int `json:"dead_letters"`
 	Settled     int `json:"settled"`
 	SentMarks   int `json:"sent_marks"`
 	Listings    int `json:"listings"`
 	Receipts    int `json:"receipts"`
+	Versions    int `json:"versions"` // values of entries: pending, settled and older ones
 }
 
 // Missing counts the records that are known to be missing. There may be more.

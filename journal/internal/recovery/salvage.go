@@ -213,8 +213,8 @@ func (l *damagedLog) take(c store.Chunk) {
 	}
 }
 
-// end ends a batch that is cut or fails its checksum. It keeps the pending writes and dead letters,
-// which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
+// end ends a batch that is cut or fails its checksum. It keeps the pending writes, versions and dead
+// letters, which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
 // elsewhere). The batch's position in the order may be damaged, so end passes 0 for it: every delete of
 // such a record comes later.
 func (l *damagedLog) end() {
@@ -226,7 +226,7 @@ func (l *damagedLog) end() {
 	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before it count
 	_ = visitBatch(batch, func(key, value []byte, _ uint64, deleted bool) error {
 		kind := string(key[:min(2, len(key))])
-		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix {
+		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix && kind != record.VersionPrefix {
 			return nil
 		}
 		if _, err := record.Unseal(key, value); err != nil {
@@ -254,7 +254,7 @@ func visitBatch(repr []byte, visit func(key, value []byte, order uint64, deleted
 		switch kind {
 		case sstable.InternalKeyKindLogData:
 			continue
-		case sstable.InternalKeyKindRangeDelete: // only copies are deleted by range
+		case sstable.InternalKeyKindRangeDelete: // only copies and old versions are deleted by range
 		default:
 			if err := visit(key, value, order, removes(kind)); err != nil {
 				return err

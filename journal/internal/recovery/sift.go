@@ -3,6 +3,7 @@ package recovery
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/botwired/botwired/journal/internal/record"
 )
@@ -20,13 +21,37 @@ type sifter struct {
 	unnamed int // damaged records beyond namedAtMost
 
 	damagedPending int
+	// valueless are the pending writes whose version was not found, by the hash of the version's key. In
+	// key order, a version follows all pending writes. If nil, all count.
+	valueless map[uint64]share
+	// damagedVersions has the hashes of the keys of damaged versions.
+	damagedVersions map[uint64]bool
 }
 
-// sift counts the intact records of a source.
-func sift(from source) (*sifter, error) {
-	s := new(sifter)
-	return s, from.each(func(key, value []byte) error { s.take(key, value); return nil })
+// share is what a pending write adds to the totals.
+type share struct {
+	bytes int64
+	sum   uint32
 }
+
+// sift counts the intact records of a source. A pending write without its value counts as damaged.
+func sift(from source) (*sifter, error) {
+	s := &sifter{valueless: make(map[uint64]share)}
+	err := from.each(func(key, value []byte) error { s.take(key, value); return nil })
+	for _, lost := range s.valueless {
+		s.totals.Pending--
+		s.totals.PendingBytes -= lost.bytes
+		s.totals.Sum -= uint64(lost.sum)
+		s.counts.Pending--
+		s.damagedPending++
+	}
+	return s, err
+}
+
+// hashSeed makes the hashes of one process comparable.
+var hashSeed = maphash.MakeSeed()
+
+func hashOf(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 
 // take checks a record. It returns the record's kind, and whether the record is intact.
 func (s *sifter) take(key, value []byte) (kind string, ok bool) {
@@ -39,8 +64,14 @@ func (s *sifter) take(key, value []byte) (kind string, ok bool) {
 		s.records++
 		return kind, true
 	}
-	if kind == record.PendingPrefix {
+	switch kind {
+	case record.PendingPrefix:
 		s.damagedPending++
+	case record.VersionPrefix:
+		if s.damagedVersions == nil {
+			s.damagedVersions = make(map[uint64]bool)
+		}
+		s.damagedVersions[hashOf(key)] = true
 	}
 	if len(s.damaged) < namedAtMost {
 		s.damaged = append(s.damaged, nameOf(string(key)))
@@ -67,6 +98,11 @@ func (s *sifter) add(kind string, key, body, value []byte) error {
 		s.totals.Add(id, &v)
 		s.totals.Seq = max(s.totals.Seq, v.Seq)
 		s.counts.Pending++
+		if v.Apart && s.valueless != nil {
+			s.valueless[hashOf(record.VersionKey(id, v.Seq))] = share{v.Size(id), v.Sum}
+		}
+	case record.VersionPrefix:
+		return s.addVersion(key, body)
 	case record.DeadPrefix:
 		seq, err := record.ParseDeadKey(key)
 		if err != nil {
@@ -107,10 +143,25 @@ func (s *sifter) addReceipt(key, body []byte) error {
 	return nil
 }
 
+// addVersion raises the highest sequence number to that of a version.
+func (s *sifter) addVersion(key, body []byte) error {
+	_, seq, err := record.ParseVersionKey(key)
+	if err != nil {
+		return err
+	}
+	if _, err := record.DecodeVersion(body); err != nil {
+		return err
+	}
+	s.totals.Seq = max(s.totals.Seq, seq)
+	s.counts.Versions++
+	delete(s.valueless, hashOf(key))
+	return nil
+}
+
 func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	switch kind {
 	case record.SettledPrefix:
-		if _, _, err = record.DecodeSettled(body); err == nil {
+		if _, _, _, err = record.DecodeSettled(body); err == nil {
 			s.counts.Settled++
 		}
 	case record.SentPrefix:
@@ -134,7 +185,7 @@ func nameOf(key string) string {
 	kinds := map[string]string{
 		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
 		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
-		record.ReceiptPrefix: "receipt of write",
+		record.ReceiptPrefix: "receipt of write", record.VersionPrefix: "version",
 	}
 	kind, ok := kinds[key[:min(2, len(key))]]
 	if !ok {
@@ -142,6 +193,9 @@ func nameOf(key string) string {
 	}
 	if id, seq, err := record.ParsePendingKey([]byte(key)); err == nil && kind == kinds[record.PendingPrefix] {
 		return fmt.Sprintf("pending write %d to %s", seq, id)
+	}
+	if id, seq, err := record.ParseVersionKey([]byte(key)); err == nil && kind == kinds[record.VersionPrefix] {
+		return fmt.Sprintf("version %d of %s", seq, id)
 	}
 	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
 		return fmt.Sprintf("dead letter %d", seq)

@@ -20,7 +20,7 @@ type source interface {
 // viewPrefixes are the prefixes of all records except the state record, in order.
 var viewPrefixes = []string{
 	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.ReceiptPrefix,
-	record.SettledPrefix,
+	record.SettledPrefix, record.VersionPrefix,
 }
 
 // view reads a store that Pebble can open.
@@ -32,7 +32,7 @@ type view struct {
 
 // hasWrites reports whether the last pass has read everything except copies and receipts.
 func (v *view) hasWrites() bool {
-	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix]
+	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix] && !v.unread[record.VersionPrefix]
 }
 
 // hasCopies reports whether the last pass has read all copies.

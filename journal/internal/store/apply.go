@@ -18,17 +18,8 @@ func (p *pipeline) applyGathered() error {
 	return err
 }
 
-// apply adds the garbage removal and the state record to the gathering group's batch, and applies it.
-// The caller holds order.
+// apply adds the state record to the gathering group's batch, and applies it. The caller holds order.
 func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
-	if p.beforeApply != nil {
-		tx := Tx{p: p} // a Fill may still be using p.tx
-		p.beforeApply(&tx, p.showing)
-		if tx.err != nil {
-			p.fail(tx.err)
-			return ErrFailed
-		}
-	}
 	p.totals.Batches++ // guard 4.28
 	p.applied()
 	if err := g.batch.Set(record.StateKey, record.EncodeTotals(&p.totals), nil); err != nil {

@@ -17,7 +17,7 @@
 //
 // # Files
 //
-// FORMAT in the directory holds one line, "botwired journal 5", and is read before anything else is
+// FORMAT in the directory holds one line, "botwired journal 6", and is read before anything else is
 // touched. It is written last, when the store is complete.
 //
 // MARK is the high-water mark. It has two slots, at 0 and 4096, which are written in turn. The slot
@@ -46,7 +46,7 @@
 // A read returns [record.ErrCorrupt] for a record or block with a wrong checksum, and for records that
 // do not add up to the state record. If Pebble meets damage, the process goes on; merges that need the
 // damaged table succeed again once [Store.Repair] has replaced it. [Store.FindDamage] reads every block
-// of the tables that hold more than copies and receipts. So it also finds damage in old versions of
+// of the tables that hold more than copies, receipts and versions. So it also finds damage in old versions of
 // records, which otherwise only a merge of tables reads.
 //
 // The store does not notice these kinds of damage:

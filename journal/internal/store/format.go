@@ -26,7 +26,7 @@ const (
 	formatLine   = "botwired journal "
 	// FormatVersion is the version of the layout described in the docs of this package and of package
 	// record.
-	FormatVersion = 5
+	FormatVersion = 6
 )
 
 // CheckFormat returns the version of a directory's format; 0 means that there is no store yet. Errors:

@@ -26,9 +26,10 @@ const (
 // pipeline puts changes in order, and makes concurrent callers' changes durable with one sync.
 type pipeline struct {
 	*engine
-	readers     sync.Locker              // Options.Readers
-	beforeApply func(tx *Tx, brief bool) // Options.BeforeApply
-	applied     func()                   // called with order held after each batch
+	readers sync.Locker // Options.Readers
+	applied func()      // called with order held after each batch
+	// versionBytes adds up the sizes of the versions written since the store was opened.
+	versionBytes atomic.Int64
 
 	// order puts updates in order. Only its holder assigns sequence numbers and applies batches, so
 	// that each batch's state record matches the store after that batch. It is taken before readers. It
@@ -36,8 +37,8 @@ type pipeline struct {
 	order  sync.Mutex
 	totals record.Totals // guarded by order; includes the gathering changes
 	tx     Tx            // guarded by order
-	// showing is true while the holder of order also holds readers; batches are brief then.
-	showing bool
+	// scratch is the memory for a record that a batch copies. order guards it.
+	scratch struct{ key, value []byte }
 	// gathering is the group for the next sync. syncing is the group whose sync is in progress, or nil.
 	// order guards both.
 	gathering, syncing *group

@@ -90,15 +90,17 @@ func TestEarlyChangeIsAppliedUnderTheReadersLock(t *testing.T) {
 	batches := 0
 	s := openStore(t, vfs.NewMem(), func(o *Options) {
 		o.Readers = readers
-		o.BeforeApply = func(*Tx, bool) {
-			if armed {
-				batches++
-				if !locked() {
-					t.Error("a batch is applied without the lock")
-				}
+	})
+	applied := s.applied
+	s.applied = func() {
+		applied()
+		if armed {
+			batches++
+			if !locked() {
+				t.Error("a batch is applied without the lock")
 			}
 		}
-	})
+	}
 	armed = true
 	no(t, s.Update(early{ChangeFunc: put("a", "1"), applied: func() {
 		if !locked() {

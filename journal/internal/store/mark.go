@@ -110,9 +110,11 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 	return errors.Join(err, f.Close())
 }
 
-// createMark creates the file of a mark, durably, with the mark in both slots.
+// createMark creates the file of a mark, durably, with the mark in both slots. It replaces an existing
+// file at once.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
-	f, err := fsys.Create(fsys.PathJoin(dir, MarkFile), vfs.WriteCategoryUnspecified)
+	name := fsys.PathJoin(dir, MarkFile)
+	f, err := fsys.Create(name+".new", vfs.WriteCategoryUnspecified) // guard 21.8
 	if err != nil {
 		return err
 	}
@@ -122,6 +124,9 @@ func createMark(fsys vfs.FS, dir string, m *Mark) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(name+".new", name); err != nil { // guard 21.8b
 		return err
 	}
 	return diskfs.SyncDir(fsys, dir)

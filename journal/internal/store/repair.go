@@ -94,8 +94,9 @@ func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 // DamagedTables returns how many tables were found damaged since the store was opened.
 func (s *Store) DamagedTables() int64 { return s.damage.count.Load() }
 
-// FindDamage reads every block of the tables that hold more than copies and receipts, so that
-// [Store.Repair] knows of damage that otherwise only a merge of tables would meet.
+// FindDamage reads every block of the tables that hold more than copies, receipts and versions, so that
+// [Store.Repair] knows of damage that otherwise only a merge of tables would meet. The versions of pending
+// writes are read when the index is built.
 func (s *Store) FindDamage(ctx context.Context) error {
 	tables, err := liveTables(s.db)
 	if err != nil {
@@ -130,13 +131,15 @@ func (s *Store) isDamaged(t table) (bool, error) {
 }
 
 // Repair replaces the damaged tables, so that no merge of tables meets the damage again. In their key
-// range, it drops the receipts, and the settled copies and listings, which upstream still has. It
-// rewrites all other records in one atomic change. Nothing else uses the store meanwhile, and the
-// caller must not have acquired it. Repair reports whether it has replaced any table.
+// range, it drops the receipts, the settled copies and listings, which upstream still has, and the
+// versions that are not pending; settled copies elsewhere that need one of these go first. It rewrites
+// all other records in one atomic change. Nothing else uses the store meanwhile, and the caller must not
+// have acquired it. Repair calls replaced before others use the store again, and reports whether it has
+// replaced any table.
 //
 // Errors: [record.ErrCorrupt] if Repair cannot read a record that it would keep, [ErrClosed], those of
-// ctx, and those of the file system. Unless the last step fails, an error leaves the store unchanged.
-func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
+// ctx, and those of the file system. Unless the last step fails, an error leaves all but copies unchanged.
+func (s *Store) Repair(ctx context.Context, replaced func()) (repaired bool, err error) {
 	if !s.damage.any() {
 		return false, nil
 	}
@@ -156,6 +159,9 @@ func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
+	if err := s.dropCopiesOf(damaged); err != nil {
+		return false, err
+	}
 	// Pebble gives the change its own sequence number, which no log contains. After this flush a new
 	// log begins, so the gap lies between two logs, and only the later log is checked.
 	if s.flushSoon(ctx) != nil {
@@ -164,6 +170,7 @@ func (s *Store) Repair(ctx context.Context) (replaced bool, err error) {
 	if err := s.replace(ctx, damaged); err != nil {
 		return false, err
 	}
+	replaced()
 	s.damage.clear()
 	s.opts.Logger.Warn("damaged tables were replaced: settled copies in them are asked of upstream anew")
 	return true, nil
@@ -225,6 +232,65 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 	return all, found, nil
 }
 
+// droppedAtOnce is the number of copies that one change drops.
+const droppedAtOnce = 4096
+
+// dropCopiesOf drops the settled copies before a key range whose version is in the range. It is a normal
+// change, so it comes before the flush of Repair.
+func (s *Store) dropCopiesOf(all span) error {
+	from, to := bounds(record.SettledPrefix)
+	if bytes.Compare(all.to, []byte(record.VersionPrefix)) < 0 || bytes.Compare(all.from, from) <= 0 {
+		return nil
+	}
+	if bytes.Compare(all.from, to) < 0 {
+		to = all.from // the others go with the range
+	}
+	var keys [][]byte
+	drop := func() error {
+		if len(keys) == 0 {
+			return nil
+		}
+		err := s.Update(ChangeFunc(func(tx *Tx) error {
+			for _, key := range keys {
+				tx.Delete(key)
+			}
+			return nil
+		}))
+		keys = nil
+		return err
+	}
+	err := Each(s.db, from, to, func(key, value []byte) error {
+		if !needsVersionIn(all, key, value) { // guard 4.32
+			return nil
+		}
+		if keys = append(keys, bytes.Clone(key)); len(keys) < droppedAtOnce {
+			return nil
+		}
+		return drop()
+	})
+	if err != nil && !IsDamage(err) { // damaged copies are for the next repair
+		return err
+	}
+	return drop()
+}
+
+func needsVersionIn(all span, key, sealed []byte) bool {
+	id, err := record.ParseEntryKey(record.SettledPrefix, key)
+	if err != nil {
+		return false
+	}
+	body, err := record.Unseal(key, sealed)
+	if err != nil {
+		return false
+	}
+	_, _, version, err := record.DecodeSettled(body)
+	if err != nil || version == 0 {
+		return false
+	}
+	name := record.VersionKey(id, version)
+	return all.contains(span{name, name})
+}
+
 // replace drops all copies and receipts in a key range, and rewrites the other records.
 func (s *Store) replace(ctx context.Context, all span) error {
 	fsys := s.opts.FS
@@ -243,7 +309,8 @@ func (s *Store) replace(ctx context.Context, all span) error {
 	})
 }
 
-// writeKept writes a table of the records of a range that are not copies or receipts.
+// writeKept writes a table of the records of a range that must not be lost: pending writes with their
+// versions, sent marks, dead letters and the state record.
 func (s *Store) writeKept(path string, all span) (n int, err error) {
 	f, err := s.opts.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -264,10 +331,46 @@ func (s *Store) writeKept(path string, all span) (n int, err error) {
 			return n, errors.Join(err, w.Close())
 		}
 	}
-	return n, w.Close()
+	// guard 4.30
+	err = s.eachPendingVersion(all, func(key, sealed []byte) error {
+		n++
+		return w.Set(key, sealed)
+	})
+	return n, errors.Join(err, w.Close())
 }
 
-// withoutCopies returns the parts of a span without copies and receipts. Their ends are exclusive.
+// eachPendingVersion visits the versions of pending writes in a range, in order. Errors:
+// [record.ErrCorrupt] if one of them cannot be read.
+func (s *Store) eachPendingVersion(all span, visit func(key, sealed []byte) error) (err error) {
+	prefix := []byte(record.VersionPrefix)
+	to := append(bytes.Clone(all.to), 0)
+	if bytes.Compare(to, prefix) <= 0 {
+		return nil
+	}
+	from := all.from
+	if bytes.Compare(from, prefix) < 0 {
+		from = prefix
+	}
+	versions, err := NewVersions(s.db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, versions.Close()) }()
+	return Scan(s.db, record.PendingOfVersion(from), record.PendingOfVersion(to), func(key, body []byte, sum uint32) error {
+		id, v, err := record.ReadPending(key, body, sum)
+		if err != nil {
+			return err
+		}
+		sealed, err := versions.Find(id, v.Seq)
+		if err != nil {
+			return err
+		}
+		return visit(record.VersionKey(id, v.Seq), sealed)
+	})
+}
+
+// withoutCopies returns the parts of a span without copies, receipts and versions. Their ends are
+// exclusive.
 func (s span) withoutCopies() (parts []span) {
 	rest := span{s.from, append(bytes.Clone(s.to), 0)}
 	for _, copies := range copySpans {

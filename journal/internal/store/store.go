@@ -39,9 +39,6 @@ type Options struct {
 	AwaitRoom func(needed int64) error
 	// Readers is the lock under which changes become visible to readers.
 	Readers sync.Locker
-	// BeforeApply, if not nil, adds to every batch before the batch is applied, in the order of all
-	// updates. If brief is true, readers wait, and BeforeApply adds only little.
-	BeforeApply func(tx *Tx, brief bool)
 	// Fatal is called once, when the disk has failed. It must end the process; if it returns, the store
 	// makes nothing more durable. It is called with locks held, and must not call the store.
 	Fatal func(error)
@@ -68,7 +65,7 @@ type Store struct {
 
 func newStore(opts Options) *Store {
 	e := &engine{opts: opts}
-	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers, beforeApply: opts.BeforeApply}}
+	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers}}
 	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now()}
 	e.mergeable = s.gauge.mergeable
 	s.marker.store = s

@@ -20,10 +20,10 @@ import (
 type span struct{ from, to []byte }
 
 // copySpans are the ranges of records that may be lost: the settled copies and the listings, because
-// upstream can be asked for them again, and the receipts.
+// upstream can be asked for them again, the receipts, and the versions that are not pending.
 var copySpans = []span{
 	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
-	{[]byte(record.ReceiptPrefix), record.After([]byte(record.SettledPrefix))},
+	{[]byte(record.ReceiptPrefix), record.After([]byte(record.VersionPrefix))},
 }
 
 func (s span) overlaps(o span) bool {
@@ -44,7 +44,7 @@ func (s span) union(o span) span {
 	return s
 }
 
-// copiesOnly reports whether a span can contain only copies and receipts.
+// copiesOnly reports whether a span can contain only copies, receipts and versions.
 func (s span) copiesOnly() bool {
 	return copySpans[0].contains(s) || copySpans[1].contains(s)
 }

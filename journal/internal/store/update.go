@@ -120,8 +120,6 @@ func (p *pipeline) applyEarly(c Early) (err error) {
 	// guard 6.10b
 	defer p.readers.Unlock()
 	defer p.recoverPanic(&err) // guard 2.8
-	p.showing = true
-	defer func() { p.showing = false }()
 	if err := p.applyGathered(); err != nil {
 		return err
 	}
@@ -157,15 +155,27 @@ func (tx *Tx) TakeSeq() uint64 {
 	return tx.p.totals.Seq
 }
 
-// SetPending adds the record of a write. The write must have the next sequence number. SetPending sets
-// the version's checksum.
-func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
-	var scratch [record.PendingFields]byte
-	fields := record.AppendPendingFields(scratch[:0], v)
-	op := tx.batch().SetDeferred(record.PendingKeySize(id), record.PendingSize(fields, value))
-	record.AppendPendingKey(op.Key[:0], id, v.Seq)
-	record.EncodePending(op.Value, op.Key, fields, v, value)
+// SetVersion adds a version of an entry.
+func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
+	var scratch [256]byte
+	fields := record.AppendVersionFields(scratch[:0], v)
+	keySize, size := record.VersionKeySize(id), record.VersionSize(fields, v.Value)
+	op := tx.batch().SetDeferred(keySize, size)
+	tx.p.versionBytes.Add(int64(keySize + size))
+	record.AppendVersionKey(op.Key[:0], id, seq)
+	record.EncodeVersion(op.Value, op.Key, fields, v.Value)
 	tx.note(op.Finish())
+}
+
+// SetPending adds a write: its version with the value, and its pending record. The write must have the
+// next sequence number. SetPending sets the record's checksum.
+func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
+	v.Apart = true
+	tx.SetVersion(id, v.Seq, &record.Stored{Op: v.Op, At: v.WrittenAt, ListBytes: v.ListBytes, Value: value})
+	s := &tx.p.scratch // the batch copies both
+	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
+	s.value = record.EncodePending(s.value[:0], s.key, v)
+	tx.Set(s.key, s.value)
 	tx.p.totals.Seq = v.Seq
 	tx.p.totals.Add(id, v)
 	tx.p.gathering.writes++
@@ -173,7 +183,9 @@ func (tx *Tx) SetPending(id record.ID, v *record.Version, value string) {
 
 // DeletePending removes the record of a write.
 func (tx *Tx) DeletePending(id record.ID, v *record.Version) {
-	tx.Delete(record.PendingKey(id, v.Seq))
+	s := &tx.p.scratch
+	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
+	tx.Delete(s.key)
 	tx.p.totals.Remove(id, v)
 }
 

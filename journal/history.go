@@ -1,0 +1,108 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// History reads the versions of entries: this journal's writes, and what upstream has shown. The oldest
+// ones are removed, see Options.HistoryBytes. The methods may be called concurrently.
+type History struct {
+	store   *store.Store
+	pending *pendingSet
+}
+
+// Past is one version of an entry.
+type Past struct {
+	ID
+	Seq       uint64
+	Op        Op
+	Value     string  // empty for a delete
+	ListBytes int     // the size that a listing gives
+	WrittenAt float64 // Unix seconds: when it was written, by the writer's clock
+	State     PastState
+	Shown     bool // upstream has shown it: it is no write of this journal
+}
+
+// PastState says what became of a version.
+type PastState string
+
+// The states of a [Past].
+const (
+	PastPending    PastState = "pending"    // upstream has not confirmed it yet
+	PastCurrent    PastState = "current"    // it is the settled copy
+	PastSettled    PastState = "settled"    // upstream has confirmed it
+	PastSuperseded PastState = "superseded" // a later write has replaced it, or its receipt is no longer kept
+	PastDead       PastState = "dead"       // upstream has refused it, or a person has dropped it
+	PastShown      PastState = "shown"      // upstream has shown it, and it is no longer the settled copy
+)
+
+// Of returns up to limit versions of an entry, the newest first. All of them are durable.
+func (h *History) Of(id ID, limit int) (versions []Past, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer h.store.Release()
+	if err := h.pending.faultIn(id); err != nil {
+		return nil, err
+	}
+	snapshot := h.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	prefix := record.VersionsOf(id)
+	it, err := snapshot.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Last(); it.Valid() && len(versions) < limit; it.Prev() {
+		past, err := h.past(snapshot, it.Key(), it.Value())
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, past)
+	}
+	return versions, errors.Join(it.Error(), h.store.AwaitDurable())
+}
+
+func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
+	id, seq, err := record.ParseVersionKey(key)
+	if err != nil {
+		return Past{}, err
+	}
+	body, err := record.Unseal(key, sealed)
+	if err != nil {
+		return Past{}, err
+	}
+	v, err := record.DecodeVersion(body)
+	if err != nil {
+		return Past{}, err
+	}
+	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, ListBytes: int(v.ListBytes), WrittenAt: v.At, Shown: v.Shown}
+	past.State, err = h.state(r, id, seq, v.Shown)
+	return past, err
+}
+
+func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
+	h.pending.readers.RLock()
+	latest, ok := h.pending.index.Get(id).Latest() // the caller waits until it is durable
+	h.pending.readers.RUnlock()
+	if ok && latest.Seq == seq {
+		return PastPending, nil
+	}
+	copied := namedVersions{reader: r}
+	if named, err := copied.of(id); err != nil || named == seq {
+		return PastCurrent, err
+	}
+	if shown {
+		return PastShown, nil
+	}
+	receipt, ok, err := h.pending.receipts.find(seq)
+	if err != nil || !ok || receipt.ID != id {
+		return PastSuperseded, err
+	}
+	return PastState(receipt.State.String()), nil
+}

@@ -1,0 +1,70 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Stored is a version of an entry as it was written. It never changes: what becomes of the version stands
+// in other records, which name it by its number.
+type Stored struct {
+	Op        Op
+	Shown     bool    // upstream has shown it: no write of this journal has the version's number
+	At        float64 // Unix seconds: when it was written, by the writer's clock
+	Author    string  // who wrote it, as far as the daemon can tell; empty if unknown
+	Host      string  // empty for this journal's writes, and if unknown
+	ListBytes int32   // the size that a listing gives
+	Value     string
+}
+
+// The flags of a version.
+const (
+	flagShown = 1 << iota
+	unknownVersionFlags
+)
+
+// AppendVersionFields appends the fields of a version record that come before its value.
+func AppendVersionFields(dst []byte, v *Stored) []byte {
+	var flags byte
+	if v.Shown {
+		flags |= flagShown
+	}
+	dst = appendFloat(append(dst, byte(v.Op), flags), v.At)
+	dst = appendString(appendString(dst, v.Author), v.Host)
+	return binary.AppendUvarint(dst, uint64(v.ListBytes))
+}
+
+// VersionSize returns the length of the record that consists of these fields and value.
+func VersionSize(fields []byte, value string) int { return len(fields) + len(value) + sumSize }
+
+// EncodeVersion writes the record into dst, which must have room for it.
+func EncodeVersion(dst, key, fields []byte, value string) {
+	Seal(key, append(append(dst[:0], fields...), value...))
+}
+
+// VersionOfPending returns the version of a pending write of an older format, whose record has the value.
+func VersionOfPending(key, body []byte) (versionKey, sealed []byte, err error) {
+	v, value, err := DecodePending(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	versionKey = append([]byte(VersionPrefix), key[len(PendingPrefix):]...)
+	fields := AppendVersionFields(nil, &Stored{Op: v.Op, At: v.WrittenAt, ListBytes: v.ListBytes})
+	return versionKey, Seal(versionKey, append(fields, value...)), nil
+}
+
+// DecodeVersion decodes the body of a version record.
+func DecodeVersion(body []byte) (Stored, error) {
+	d := decoder{rest: body}
+	v := Stored{Op: Op(d.byte())}
+	flags := d.byte()
+	v.Shown = flags&flagShown != 0
+	v.At = d.float()
+	v.Author, v.Host = d.string(), d.string()
+	v.ListBytes = int32(d.count())
+	if d.bad || flags >= unknownVersionFlags || v.Op != Put && v.Op != Delete {
+		return Stored{}, fmt.Errorf("%w: version does not parse", ErrCorrupt)
+	}
+	v.Value = string(d.rest)
+	return v, nil
+}

@@ -1,0 +1,181 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+const (
+	// historyTo is the percentage of the budget that a pass leaves in use. A pass reads all versions, so
+	// it has to free much.
+	historyTo = 60
+	// forgottenAtOnce is the number of versions that one change removes.
+	forgottenAtOnce = 256
+)
+
+// retention removes the oldest versions of entries. It keeps those of settled copies and of pending
+// writes. A write that a newer one has superseded may yet settle: that writes its version again.
+type retention struct {
+	copies   *copies
+	budget   int64 // bytes; 0 means no bound
+	measured int64 // bytes of the history after the last pass; negative before the first one
+	added    int64 // result of mayAdd at the last pass
+}
+
+// oldVersion is a version that may be removed.
+type oldVersion struct {
+	id   ID
+	seq  uint64
+	size int64
+}
+
+// bound keeps the history within its budget. It reports whether it has removed any version.
+func (r *retention) bound(ctx context.Context) (removed bool, err error) {
+	s := r.copies.store
+	added := r.mayAdd()
+	if r.budget == 0 || r.measured >= 0 && r.measured+added-r.added <= r.budget {
+		return false, nil
+	}
+	if r.measured < 0 {
+		usage, err := s.Usage(record.VersionPrefix)
+		if err != nil || usage+added <= r.budget {
+			return false, err // the history cannot exceed the budget yet
+		}
+	}
+	var sample sampler
+	err = r.visit(ctx, func(v oldVersion) error {
+		sample.add(copyOnDisk{size: v.size, used: float64(v.seq)})
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	if r.measured, r.added = sample.size, added; sample.size <= r.budget {
+		return false, nil
+	}
+	limit := sample.usedSince(r.budget / 100 * historyTo)
+	count, chunk := 0, make([]oldVersion, 0, forgottenAtOnce)
+	forget := func() error {
+		f := &forgetting{retention: r, of: chunk}
+		err := s.Update(f)
+		count, chunk = count+f.removed, chunk[:0]
+		r.measured -= f.bytes
+		return err
+	}
+	err = r.visit(ctx, func(v oldVersion) error {
+		if float64(v.seq) >= limit {
+			return nil
+		}
+		if chunk = append(chunk, v); len(chunk) < forgottenAtOnce {
+			return nil
+		}
+		return forget()
+	})
+	if err == nil && len(chunk) > 0 {
+		err = forget()
+	}
+	if count > 0 {
+		r.copies.logger.Info("the oldest versions of entries are removed", "versions", count)
+	}
+	return count > 0, err
+}
+
+// mayAdd returns how many bytes may have come to the history since the store was opened: the versions
+// that were written, and those of removed copies. A listing's removals do not count.
+func (r *retention) mayAdd() int64 { return r.copies.store.VersionBytes() + r.copies.unnamed.Load() }
+
+// visit calls visit for each version that may be removed, in key order.
+func (r *retention) visit(ctx context.Context, visit func(oldVersion) error) (err error) {
+	snapshot := r.copies.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	named := namedVersions{reader: snapshot}
+	prefix := []byte(record.VersionPrefix)
+	return store.Each(snapshot, prefix, record.After(prefix), func(key, value []byte) error {
+		id, seq, err := record.ParseVersionKey(key)
+		if err != nil {
+			return nil //nolint:nilerr // a damaged key: nobody reads its version
+		}
+		if id != named.id {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if of, err := named.of(id); err != nil || of == seq || r.isNeeded(id, seq) {
+			return err
+		}
+		return visit(oldVersion{id, seq, int64(len(key) + len(value))})
+	})
+}
+
+func (r *retention) isNeeded(id ID, seq uint64) bool {
+	p := r.copies.pending
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return p.needs(id, seq)
+}
+
+// forgetting is the change that removes some versions.
+type forgetting struct {
+	*retention
+	of []oldVersion
+
+	removed int
+	bytes   int64
+}
+
+// Fill removes the versions, except those that must stay by now.
+func (f *forgetting) Fill(tx *store.Tx) error {
+	reader, err := tx.Reader()
+	if err != nil {
+		return err
+	}
+	named := namedVersions{reader: reader}
+	f.of = slices.DeleteFunc(f.of, func(v oldVersion) bool {
+		of, err := named.of(v.id)
+		return err != nil || of == v.seq // guard 3.38
+	})
+	p := f.copies.pending
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	for _, v := range f.of {
+		if p.needs(v.id, v.seq) {
+			continue
+		}
+		tx.Delete(record.VersionKey(v.id, v.seq))
+		f.removed, f.bytes = f.removed+1, f.bytes+v.size
+	}
+	f.copies.removals.Add(1)
+	return nil
+}
+
+// Durable does nothing: no reader sees the removed versions as an entry's state.
+func (*forgetting) Durable() {}
+
+// namedVersions finds the versions of settled copies. It remembers the last entry's.
+type namedVersions struct {
+	reader pebble.Reader
+	id     ID
+	seq    uint64
+}
+
+// of returns the version of an entry's settled copy; 0 if there is none. A damaged copy has none.
+func (n *namedVersions) of(id ID) (seq uint64, err error) {
+	if id == n.id {
+		return n.seq, nil
+	}
+	_, err = store.Get(n.reader, record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
+		_, _, seq, err = record.DecodeSettled(body)
+		return err
+	})
+	if err != nil && !store.IsDamage(err) {
+		return 0, err
+	}
+	n.id, n.seq = id, seq
+	return seq, nil
+}
