@@ -9,8 +9,8 @@ type Revisions struct {
 
 // Revision is one state of an entry.
 type Revision struct {
-	Revision  *uint64  `json:"revision"` // null for a pending write
-	State     string   `json:"state"`    // "settled" or "pending"
+	Revision  *uint64  `json:"revision"` // null for a pending write, and for an absence without a version
+	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "shown" or "absent"
 	Op        string   `json:"op"`
 	Value     *string  `json:"value"`      // null for a delete
 	Bytes     int      `json:"bytes"`      // in BotWire's count: characters

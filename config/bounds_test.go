@@ -11,6 +11,7 @@ import (
 func TestBounds(t *testing.T) {
 	for name, values := range map[string]map[string]string{
 		"cache.memory":                 {"9223372036854775807": "at most 64GiB", "100TiB": "at most 64GiB", "0": "above zero"},
+		"history.disk":                 {"9223372036854775807": "at most 1024TiB", "1025TiB": "at most 1024TiB"},
 		"cache.disk":                   {"9223372036854775807": "at most 1024TiB", "1025TiB": "at most 1024TiB"},
 		"journal.max_bytes":            {"9223372036854775807": "at most 1024TiB", "0": "above zero"},
 		"journal.disk_reserve":         {"9223372036854775807": "at most 1024TiB", "-1": "zero or more"},
@@ -35,7 +36,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{
-		"cache.memory": "64MiB", "cache.disk": "1024TiB", "journal.max_bytes": "1024TiB", "journal.disk_reserve": "1024TiB",
+		"cache.memory": "64MiB", "cache.disk": "1024TiB", "history.disk": "1024TiB", "journal.max_bytes": "1024TiB", "journal.disk_reserve": "1024TiB",
 		"flush.linger": "36500d", "upstream.concurrency": "1024",
 	} {
 		load(t, config.Sources{Flags: map[string]string{name: value}})

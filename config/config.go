@@ -38,6 +38,7 @@ type Config struct {
 	Upstream   Upstream
 	Embedded   EmbeddedUpstream
 	Cache      Cache
+	History    History
 	Journal    Journal
 	Flush      Flush
 	Auth       Auth
@@ -65,6 +66,11 @@ type EmbeddedUpstream struct {
 type Cache struct {
 	Memory int64 // bytes of entries; positive
 	Disk   int64 // bytes of settled copies; at least 1 MiB
+}
+
+// History limits the older versions of entries on the disk.
+type History struct {
+	Disk int64 // bytes; at least 1 MiB
 }
 
 // Journal limits the journal on the disk (contract 3).

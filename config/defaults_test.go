@@ -30,6 +30,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Embedded: config.EmbeddedUpstream{Latency: 50 * time.Millisecond},
 		Cache:    config.Cache{Memory: 64 << 20, Disk: 1 << 30},
+		History:  config.History{Disk: 256 << 20},
 		Journal:  config.Journal{MaxBytes: 256 << 20, DiskReserve: 64 << 20},
 		Flush:    config.Flush{DrainTimeout: 10 * time.Second},
 		Policy: config.Policy{

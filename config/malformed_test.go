@@ -36,6 +36,7 @@ func malformed() map[string][]string {
 		"cache.stale_while_revalidate": durations,
 		"cache.stale_if_error":         durations,
 		"cache.absent_for":             durations,
+		"history.disk":                 append([]string{"0", "1023KiB"}, sizes...),
 		"cache.disk":                   append([]string{"0", "1023KiB"}, sizes...),
 		"journal.max_bytes":            append([]string{"0"}, sizes...),
 		"journal.disk_reserve":         sizes,
@@ -75,7 +76,7 @@ func TestMalformedValues(t *testing.T) {
 
 // In a file, Load rejects numbers, booleans and structures in the wrong place with the same words.
 func TestMalformedTypesInFile(t *testing.T) {
-	numbers := map[string]bool{"upstream.concurrency": true, "upstream.nats.replicas": true, "cache.memory": true, "cache.disk": true, "journal.max_bytes": true,
+	numbers := map[string]bool{"upstream.concurrency": true, "upstream.nats.replicas": true, "cache.memory": true, "cache.disk": true, "history.disk": true, "journal.max_bytes": true,
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}
 	for _, setting := range config.Settings() {
 		bad := []string{"null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}

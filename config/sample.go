@@ -20,6 +20,7 @@ var intros = map[string]string{
 	"upstream":   "The memory service that the daemon stands in front of.",
 	"embedded":   "The memory service inside the daemon, for upstream.url: embedded.",
 	"cache":      "Copies of upstream's entries, and how long they count.",
+	"history":    "What entries have held before.",
 	"journal":    "The pending writes on the disk.",
 	"flush":      "How pending writes go upstream.",
 	"quota":      "What upstream allows.",

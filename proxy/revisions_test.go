@@ -203,10 +203,10 @@ func TestUndoRefuses(t *testing.T) {
 	s, _ := newPast(t)
 	k := id("n", "k")
 	s.put(k, "one")
-	wantDetail(t, s.undo(k, ""), http.StatusConflict, "keeps no version of n/k before this one")
+	wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/k before this one is kept")
 	s.settle(k)
 	s.put(k, "two")
-	wantDetail(t, s.undo(k, "&to=7"), http.StatusNotFound, "does not keep revision 7 of n/k")
+	wantDetail(t, s.undo(k, "&to=7"), http.StatusNotFound, "revision 7 of n/k is not kept")
 	wantDetail(t, s.undo(k, "&to=0"), http.StatusBadRequest, "the number of a revision")
 	wantDetail(t, s.undo(k, "&until=1"), http.StatusBadRequest, "unknown parameter")
 	wantDetail(t, s.undo(k, "", "If-None-Match", "*"), http.StatusBadRequest, "If-Match")
@@ -223,12 +223,73 @@ func TestUndoRefuses(t *testing.T) {
 	wantStatus(t, s.undo(k, "&to=3", "If-Match", `"revision-9"`), http.StatusPreconditionFailed)
 }
 
-// Without such an upstream, nothing is asked and nothing written.
-func TestAnUpstreamThatKeepsNoRevisions(t *testing.T) {
+// In front of an upstream that keeps no states, those that the journal keeps are listed, and undone, also
+// while upstream is away.
+func TestTheVersionsHere(t *testing.T) {
 	s := newSidecar(t)
-	s.put(id("n", "k"), "v")
-	wantDetail(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusNotImplemented, "keeps no earlier versions", "nats://")
-	wantDetail(t, s.undo(id("n", "k"), ""), http.StatusNotImplemented, "keeps no earlier versions")
+	k := id("n", "k")
+	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound)
+	wantStatus(t, s.undo(id("n", "none"), ""), http.StatusNotFound)
+	s.upstream.set(k, "theirs")
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	s.wantStates(k, "settled  put theirs")
+	wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/k before this one is kept")
+
+	s.upstream.setDown(true)
+	s.put(k, "spoilt")
+	s.wantStates(k, "pending  put spoilt", "settled  put theirs")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	s.wantStates(k, "pending  put theirs", "superseded  put spoilt", "settled  put theirs")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "spoilt")
+	s.upstream.setDown(false)
+	s.settle(k)
+
+	s.put(k, "refused")
+	w, _, err := s.journal.Newest(k)
+	if err == nil {
+		err = s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantStates(k, "settled  put spoilt", "dead  put refused", "superseded  put theirs", "superseded  put spoilt", "shown  put theirs")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	s.settle(k)
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	s.settle(k)
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	wantStatus(t, s.undo(k, "&to=2"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "spoilt")
+}
+
+// An entry that upstream no longer lists is absent, too.
+func TestUndoOfAnAbsenceFromTheListing(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.put(k, "v")
+	s.settle(k)
+	s.upstream.remove(k)
+	wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
+	s.wantStates(k, "absent  delete", "settled  put v")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "v")
+}
+
+// An entry that upstream no longer holds is absent, and an undo brings its last value back.
+func TestUndoOfAnAbsence(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.put(k, "v")
+	s.settle(k)
+	s.upstream.remove(k)
+	wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), http.StatusNotFound)
+	seen := s.wantStates(k, "shown  delete", "settled  put v")
+	wantStatus(t, s.undo(k, "", "If-Match", seen.Header().Get("Etag")), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "v")
 }
 
 // contract 9: if upstream is needed and cannot be asked, the answer is 503.

@@ -26,16 +26,14 @@ func TestHistory(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/revisions?key=k&namespace=ns":    {200, statesOfK},
 		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"Key not found: ns/none"}`},
-		"GET /_botwired/revisions?key=k&namespace=plain": {501, `{"detail":"upstream keeps no earlier versions"}`},
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
-		"REVISION  WRITTEN               HOST  OP      BYTES  VALUE\n"+
-		"pending   2023-11-14T22:14:20Z  this  put     4      a b \n"+
-		"7         2023-11-14T22:13:20Z  h2    delete  -      -\n"+
-		"5         2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
+		"REVISION  STATE    WRITTEN               HOST  OP      BYTES  VALUE\n"+
+		"pending   pending  2023-11-14T22:14:20Z  this  put     4      a b \n"+
+		"7         settled  2023-11-14T22:13:20Z  h2    delete  -      -\n"+
+		"5         settled  2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "key not found: ns/none")
-	wantFailure(t, at(t, d, nil, "history", "plain", "k"), cli.ExitError, "upstream keeps no earlier versions (HTTP 501)")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 

@@ -144,17 +144,18 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Logger: d.logger,
 	})
 	d.journal, err = journal.Open(journal.Options{
-		Dir:         filepath.Join(c.DataDir, journalDir),
-		MaxBytes:    c.Journal.MaxBytes,
-		CopiesBytes: c.Cache.Disk,
-		DiskReserve: c.Journal.DiskReserve,
-		Sizes:       d.sizes,
-		LossLimit:   journal.UsualLossLimit,
-		Fatal:       fatal,
-		AwaitRoom:   awaitRoom,
-		Exact:       c.Upstream.Kind().Exact(),
-		NotBefore:   d.notBefore,
-		Logger:      d.logger,
+		Dir:          filepath.Join(c.DataDir, journalDir),
+		MaxBytes:     c.Journal.MaxBytes,
+		CopiesBytes:  c.Cache.Disk,
+		HistoryBytes: c.History.Disk,
+		DiskReserve:  c.Journal.DiskReserve,
+		Sizes:        d.sizes,
+		LossLimit:    journal.UsualLossLimit,
+		Fatal:        fatal,
+		AwaitRoom:    awaitRoom,
+		Exact:        c.Upstream.Kind().Exact(),
+		NotBefore:    d.notBefore,
+		Logger:       d.logger,
 	})
 	if errors.Is(err, journal.ErrInUse) { // guard 20.2
 		return fmt.Errorf("data_dir = %q: another botwired uses it: stop it, or choose another directory", c.DataDir)

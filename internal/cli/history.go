@@ -25,9 +25,11 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 		GroupID: groupMemory,
 		Example: "  botwired history my-agent user_name\n" +
 			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'",
-		Long: "List the states that an entry has had, the newest first: its pending write, and those that upstream keeps.\n" +
-			"The table has the beginning of each value, and --json all of it. HOST is \"this\" for a write of this daemon.\n\n" +
-			"BotWire keeps the newest state only. NATS keeps as many as the bucket is made for (8).",
+		Long: "List the states that an entry has had, the present one first. The table has the beginning of each value, and\n" +
+			"--json all of it. HOST is \"this\" for a write of this daemon.\n\n" +
+			"In front of BotWire, these are the writes of this daemon and what BotWire has shown it, up to 100, as far back as\n" +
+			"history.disk has room. In front of NATS, they are those that the bucket is made for (8), of all hosts, and the\n" +
+			"pending write.",
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
@@ -74,10 +76,10 @@ func stateText(w io.Writer, r *api.Revision) string {
 	return text + ", written " + term.Moment(w, term.Unix(r.UpdatedAt))
 }
 
-// revisionName returns a state's revision number, or "pending".
+// revisionName returns a state's revision number, or what the state is if it has none.
 func revisionName(r *api.Revision) string {
 	if r.Revision == nil {
-		return "pending"
+		return r.State
 	}
 	return strconv.FormatUint(*r.Revision, 10)
 }
@@ -92,9 +94,9 @@ func printHistory(w io.Writer, states *api.Revisions) error {
 		if r.Value != nil {
 			bytes = strconv.Itoa(r.Bytes)
 		}
-		rows = append(rows, []string{revisionName(&r), term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Op, bytes, beginning(r.Text())})
+		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Op, bytes, beginning(r.Text())})
 	}
-	return term.Table(w, []string{"REVISION", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
+	return term.Table(w, []string{"REVISION", "STATE", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
 }
 
 func newUndoCommand(p *Program, settings *Settings) *cobra.Command {

@@ -15,16 +15,20 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-const revisionsPath = "revisions"
-
-var errNoRevisions = wire.Detail(http.StatusNotImplemented,
-	"upstream keeps no earlier versions of an entry: BotWire does not. NATS does, with an upstream.url that begins with nats://")
+const (
+	revisionsPath = "revisions"
+	// deadState is the state of a version that upstream has refused.
+	deadState = "dead"
+)
 
 // revisionTag returns the entity tag of the write that made a state. It stays the same when the write
 // settles.
 func revisionTag(d *api.Revision) string {
 	if d.Here && d.Seq != nil {
 		return memory.WriteTag(*d.Seq, d.Text())
+	}
+	if d.Revision == nil {
+		return `"absent"`
 	}
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
@@ -38,9 +42,6 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	id := p.Entry()
 	if p.Err != nil {
 		return p.Err
-	}
-	if s.opts.Revisions == nil {
-		return errNoRevisions
 	}
 	states, err := s.states(r.Context(), id)
 	if err != nil {
@@ -91,9 +92,6 @@ var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry i
 // than the state that it undoes. It fails if somebody has written the entry since the caller looked at
 // its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
-	if s.opts.Revisions == nil {
-		return memory.Result{}, errNoRevisions
-	}
 	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
 	r, err := s.memory.Update(ctx, q, func(*cache.Item) (w journal.NewWrite, err error) {
 		states, err := s.states(ctx, q.ID)
@@ -121,21 +119,18 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	return r, err
 }
 
-// earlierState returns the state of revision to, or with 0 the state before the newest.
+// earlierState returns the state of revision to, or with 0 the state before the newest. It skips writes
+// that upstream has refused, unless to names one.
 func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revision, error) {
-	found := 1
-	if to != 0 {
-		for found = 0; found < len(states); found++ {
-			if states[found].Revision != nil && *states[found].Revision == to {
-				break
-			}
-		}
+	found := slices.IndexFunc(states, func(d api.Revision) bool { return to != 0 && d.Revision != nil && *d.Revision == to })
+	if to == 0 && len(states) > 1 {
+		found = slices.IndexFunc(states[1:], func(d api.Revision) bool { return d.State != deadState }) + 1
 	}
 	switch {
-	case to != 0 && found == len(states):
-		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("upstream does not keep revision %d of %s, or never had it", to, id))
-	case found == len(states):
-		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: upstream keeps no version of %s before this one", id))
+	case to != 0 && found < 0:
+		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %d of %s is not kept, or never was", to, id))
+	case to == 0 && found <= 0:
+		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id))
 	case found == 0, states[0].Value == nil && states[found].Value == nil:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))
 	}

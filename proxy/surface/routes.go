@@ -24,6 +24,9 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Revisions == nil {
+		opts.Revisions = versionsOf(opts.Journal)
+	}
 	counts := &Measures{times: opts.Metrics.Requests}
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),

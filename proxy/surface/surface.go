@@ -84,11 +84,11 @@ type Options struct {
 	DataDir, Listen string
 	// Sizes are the journal's sizes; nil if it has none.
 	Sizes *journal.Sizes
-	// Revisions returns the states of an entry that upstream keeps, newest first, settled ones all. There
-	// are none if upstream never held the entry, or no longer knows of it. An error has a method
-	// RetryAfter() time.Duration if upstream cannot be asked now. It is nil if upstream keeps none.
+	// Revisions returns the states that an entry has had, the present one first, without the pending
+	// write. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. If it is
+	// nil, the surface uses the versions that the journal keeps.
 	Revisions func(ctx context.Context, id journal.ID) ([]api.Revision, error)
-	// Host is the name under which this daemon writes, if there are Revisions.
+	// Host is the name under which this daemon writes; empty if upstream does not tell hosts apart.
 	Host string
 	// Version is the daemon's version.
 	Version string
