@@ -138,7 +138,7 @@ func readUpstream(dataDir string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, identity.ErrForeign) {
 		return "", err
 	}
 	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))

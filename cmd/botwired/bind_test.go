@@ -156,7 +156,7 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 	check(t, b.to(oldURL))
 	b.wantBound(oldURL)
 	b.write("k")
-	for _, text := range []string{"", "\n", "two\nlines", "nul\x00", "httpz//127.0.0.1:1", "http://127.0.0.1:", "https://user@old.example", strings.Repeat("x", 5000)} {
+	for _, text := range []string{"", "\n", "two\nlines", "nul\x00", "httpz//127.0.0.1:1", "http://127.0.0.1:", "https://user@old.example", strings.Repeat("x", 5000), strings.Repeat("x", 100_000)} {
 		check(t, os.WriteFile(filepath.Join(b.dir, "UPSTREAM"), []byte(text), 0o600))
 		b.wantRefused(b.to(oldURL), "UPSTREAM names no upstream", "damaged", "write into "+filepath.Join(b.dir, "UPSTREAM"), "upstream.url")
 	}

@@ -91,14 +91,17 @@ func (f File) written(stamp time.Time) bool {
 // fileLimit limits how much of the file is read, in bytes.
 const fileLimit = 64 << 10
 
-// ReadText reads a small file that botwired may have written, and rejects any other.
+// ErrForeign is the error for a file that botwired has not written, by its kind or size.
+var ErrForeign = errors.New("is not a file that botwired writes")
+
+// ReadText reads a small file that botwired may have written. Any other is [ErrForeign].
 func ReadText(name string) (text []byte, _ File, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, File{}, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > fileLimit {
-		return nil, File{}, fmt.Errorf("%s is not a file that botwired writes", name)
+		return nil, File{}, fmt.Errorf("%s %w", name, ErrForeign)
 	}
 	text, err = os.ReadFile(name)
 	return text, fileOf(info), err
