@@ -2,6 +2,8 @@ package engines
 
 import (
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/via"
+	"github.com/botwired/botwired/journal"
 )
 
 // Only the servers can judge credentials that have a key.
@@ -45,15 +48,43 @@ func TestEachKindOpens(t *testing.T) {
 		})
 		noError(t, err)
 		c := &loaded.Config
-		opened, err := Open(t.Context(), c, Options{
-			Logger: slog.New(slog.DiscardHandler), Chain: via.New(), OnAnswer: func(_, _, _ time.Time) {}, HasToken: func() bool { return false },
-		})
+		opened, err := Open(t.Context(), c, ofDaemon())
 		noError(t, err)
 		opened.Configure(c)
 		if exact := opened.Exact(); exact != c.Upstream.Kind().Exact() || opened.Forward == nil || exact != (opened.View != nil) || exact != (opened.Host != "") {
 			t.Errorf("%s: exact %v, %+v", url, exact, opened)
 		}
 		noError(t, opened.Close())
+	}
+}
+
+// A reload's headers go with the next request.
+func TestHeadersAreConfigured(t *testing.T) {
+	got := make(chan string, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("X-Key")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer service.Close()
+	c := &config.Config{Upstream: config.Upstream{
+		URL: service.URL, Timeout: time.Minute, Concurrency: 1, Headers: map[string]string{"x-key": "one"},
+	}}
+	opened, err := Open(t.Context(), c, ofDaemon())
+	noError(t, err)
+	for _, want := range []string{"one", "two"} {
+		c.Upstream.Headers = map[string]string{"x-key": want}
+		opened.Configure(c)
+		_, _ = opened.Get(t.Context(), journal.ID{Namespace: "n", Key: "k"}) // only the request matters
+		if key := <-got; key != want {
+			t.Errorf("upstream gets %q, want %q", key, want)
+		}
+	}
+	noError(t, opened.Close())
+}
+
+func ofDaemon() Options {
+	return Options{
+		Logger: slog.New(slog.DiscardHandler), Chain: via.New(), OnAnswer: func(_, _, _ time.Time) {}, HasToken: func() bool { return false },
 	}
 }
 
