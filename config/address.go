@@ -135,13 +135,13 @@ const (
 )
 
 // isBotWires reports whether upstream is BotWire's own service, which has quotas. Other services have
-// none that botwired knows of.
+// none that botwired knows of. upstream is as [ParseUpstream] returns it.
 func isBotWires(upstream string) bool {
 	u, err := url.Parse(upstream)
 	if err != nil {
 		return false
 	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	host := strings.TrimSuffix(u.Hostname(), ".")
 	return host == "botwire.dev" || strings.HasSuffix(host, ".botwire.dev")
 }
 
