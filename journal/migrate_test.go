@@ -101,6 +101,28 @@ func TestMigrationCutOff(t *testing.T) {
 	})
 }
 
+// contract 3: on a full disk, a migration waits for the room that the values of pending writes take.
+func TestMigrationWaitsForRoom(t *testing.T) {
+	mem, want := ofFormat(t, 5)
+	d := &disk{FS: mem}
+	d.free.Store(1<<20 + 100)
+	var asked []int64
+	j := open(t, d, func(o *journal.Options) {
+		o.AwaitRoom = func(needed int64) error {
+			if asked = append(asked, needed); needed > 0 {
+				if got := readAll(t, mem)["FORMAT"]; got != "botwired journal 5\n" {
+					t.Errorf("the format is %q already", got)
+				}
+				d.free.Store(1 << 30)
+			}
+			return nil
+		}
+	})
+	if diff := cmp.Diff(want, dump(t, j)); diff != "" || len(asked) < 2 || asked[0] < 1<<20+1000 {
+		t.Errorf("%d were asked for: %s", asked, diff)
+	}
+}
+
 // Format 5 left records of superseded writes behind, which later batches removed. Their values stay, but
 // none of them comes back, wherever the migration is cut off.
 func TestMigrationRemovesSupersededRecords(t *testing.T) {

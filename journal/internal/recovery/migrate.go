@@ -48,6 +48,9 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	if err := examine(opts, from); err != nil { // guard 21.4
 		return m, err
 	}
+	if err := awaitRoom(opts); err != nil { // guard 3.45
+		return m, err
+	}
 	db, err := store.OpenPebble(opts, false)
 	if err != nil {
 		return m, err
@@ -61,6 +64,19 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 		m.Seq, m.Batches, err = totals.Seq, totals.Batches, readErr
 	}
 	return m, errors.Join(err, db.Close())
+}
+
+// awaitRoom waits for the room that the versions of the pending writes take, in logs and in tables.
+func awaitRoom(opts store.Options) error {
+	db, err := store.OpenPebble(opts, true)
+	if err != nil {
+		return err
+	}
+	totals, err := store.ReadTotals(db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return store.AwaitRoom(opts, 2*totals.PendingBytes)
 }
 
 // copyAside makes the checkpoint. It replaces an existing one, which was cut off or is of the same

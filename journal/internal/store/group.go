@@ -33,7 +33,8 @@ type pipeline struct {
 
 	// order puts updates in order. Only its holder assigns sequence numbers and applies batches, so
 	// that each batch's state record matches the store after that batch. It is taken before readers. It
-	// is never held during an fsync, nor while Pebble reads for a caller that can wait.
+	// is never held during an fsync. A change that reads under it, see Tx.Reader, reads some hundreds of
+	// records at most.
 	order  sync.Mutex
 	totals record.Totals // guarded by order; includes the gathering changes
 	tx     Tx            // guarded by order

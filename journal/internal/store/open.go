@@ -13,7 +13,7 @@ import (
 // damaged or its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
-	if err := s.awaitRoom(); err != nil { // guard 3.36
+	if err := s.awaitRoom(0); err != nil { // guard 3.36
 		return err
 	}
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
@@ -54,7 +54,7 @@ func (s *Store) open() (err error) {
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
-	if err := s.awaitRoom(); err != nil { // guard 3.25
+	if err := s.awaitRoom(0); err != nil { // guard 3.25
 		return err
 	}
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {

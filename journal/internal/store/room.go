@@ -11,10 +11,19 @@ import (
 // and Pebble's other files.
 const openSlack = 1 << 20
 
-// awaitRoom waits until the disk has room to create or open the store. Pebble first writes the logs' records into
-// tables, and would wait for room forever without a message. Without Options.AwaitRoom, awaitRoom does
-// nothing.
-func (s *Store) awaitRoom() error {
+// AwaitRoom waits until the disk has room to open the store and to write more bytes into it.
+func AwaitRoom(opts Options, more int64) error {
+	s := newStore(opts)
+	if err := s.findBallast(); err != nil {
+		return err
+	}
+	return s.awaitRoom(more)
+}
+
+// awaitRoom waits until the disk has room to create or open the store, and for more bytes. Pebble first
+// writes the logs' records into tables, and would wait for room forever without a message. Without
+// Options.AwaitRoom, awaitRoom does nothing.
+func (s *Store) awaitRoom(more int64) error {
 	for s.opts.AwaitRoom != nil {
 		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
 		if errors.Is(err, vfs.ErrUnsupported) {
@@ -23,7 +32,7 @@ func (s *Store) awaitRoom() error {
 		if err != nil {
 			return err
 		}
-		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)))
+		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)), more)
 		if err != nil {
 			return err
 		}
@@ -38,9 +47,9 @@ func (s *Store) awaitRoom() error {
 	return nil
 }
 
-// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. It reads the
-// logs only if their files would not fit, because files are longer than their records.
-func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
+// roomToOpen returns how many bytes must be free to open a store and write more bytes, or 0 if they are
+// free. It reads the logs only if their files would not fit, because files are longer than their records.
+func roomToOpen(fsys vfs.FS, dir string, free, more int64) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
 		return 0, err
@@ -51,7 +60,7 @@ func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 	}
 	logs = slices.DeleteFunc(logs, func(log logFile) bool { return log.number < live.first })
 	for _, size := range []func(vfs.FS, string, logFile) (int64, error){sizeOfLog, sizeOfRecords} {
-		needed = 0
+		needed = more
 		for _, log := range logs {
 			n, err := size(fsys, fsys.PathJoin(dir, log.name), log)
 			if err != nil {
