@@ -86,6 +86,15 @@ func (s *stage) measure(ctx context.Context, w work, connections int) (c counts,
 	if c[objects], c[space], err = first.allocated(ctx, on); err != nil {
 		return c, err
 	}
+	if w.on == nil {
+		// Another daemon: this one may soon write a table of all that it has in memory.
+		if err = on.Kill(); err == nil {
+			on, err = s.daemon(ctx, s.nobody)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
 	if err = s.countCalls(ctx, w, on, connections, &c); err == nil && w.on == nil {
 		err = on.Kill() // its disk and its processors are the next one's
 	}

@@ -24,6 +24,7 @@
 //     journal.
 //
 // Memory is bounded regardless of the size of values: sorting holds 16 MiB, and writes the rest to
-// files in dir.sorting. Some 50 bytes for each pending write are held to find those without a version. On disk a recovery takes up to three times the size of the
-// directory: for the copy, the sorted records and the new journal.
+// files in dir.sorting. Some 50 bytes for each pending write are held to find those without a version.
+// On disk a recovery takes up to three times the size of the directory: for the copy, the sorted
+// records and the new journal.
 package recovery
