@@ -227,7 +227,10 @@ func (m *maintainer) compact(ctx context.Context, prefix string) error {
 	if err != nil || held <= worthCompacting {
 		return err
 	}
-	if err = m.store.Compact(ctx, prefix); diskfs.IsFull(err) {
+	soon, cancel := context.WithTimeout(ctx, maxCompactionPause)
+	defer cancel()
+	// On a full disk a compaction may wait for room that only another round of maintenance frees.
+	if err = m.store.Compact(soon, prefix); diskfs.IsFull(err) || soon.Err() != nil && ctx.Err() == nil {
 		m.pause = min(max(2*m.pause, 2*maintainEvery), maxCompactionPause)
 		m.notBefore = time.Now().Add(m.pause)
 		return nil
@@ -240,7 +243,9 @@ func (m *maintainer) compact(ctx context.Context, prefix string) error {
 // flushes it to tables first.
 func (m *maintainer) held(ctx context.Context, prefix string) (int64, error) {
 	if m.store.InMemory() > worthCompacting {
-		if err := m.store.Flush(ctx); err != nil {
+		soon, cancel := context.WithTimeout(ctx, maxCompactionPause)
+		defer cancel()
+		if err := m.store.Flush(soon); err != nil && (soon.Err() == nil || ctx.Err() != nil) {
 			return 0, err
 		}
 	}
