@@ -114,6 +114,24 @@ func DecodeSettled(body []byte) (o Observation, confirmedAt float64, version uin
 	return o, confirmedAt, version, nil
 }
 
+// VersionOfSettled returns the key of the version that a settled copy's record names; nil if the copy has
+// its value itself. Errors: [ErrCorrupt].
+func VersionOfSettled(key, sealed []byte) (version []byte, err error) {
+	id, err := ParseEntryKey(SettledPrefix, key)
+	if err != nil {
+		return nil, err
+	}
+	body, err := Unseal(key, sealed)
+	if err != nil {
+		return nil, err
+	}
+	_, _, seq, err := DecodeSettled(body)
+	if err != nil || seq == 0 {
+		return nil, err
+	}
+	return VersionKey(id, seq), nil
+}
+
 // DecodeSettledHead decodes the body of a settled copy, and leaves out the value.
 func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
 	o, confirmedAt, _, err = DecodeSettled(body)

@@ -118,16 +118,8 @@ func (f *filler) isValueless(key, value []byte) bool {
 	if len(f.damagedVersions) == 0 {
 		return false
 	}
-	id, err := record.ParseEntryKey(record.SettledPrefix, key)
-	if err != nil {
-		return true
-	}
-	body, err := record.Unseal(key, value)
-	if err != nil {
-		return true
-	}
-	_, _, version, err := record.DecodeSettled(body)
-	return err != nil || f.damagedVersions[hashOf(record.VersionKey(id, version))]
+	version, err := record.VersionOfSettled(key, value)
+	return err != nil || f.damagedVersions[hashOf(version)]
 }
 
 // takePending keeps an entry's newest pending write that has a value. Before format 6, older ones awaited

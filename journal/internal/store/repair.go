@@ -275,20 +275,8 @@ func (s *Store) dropCopiesOf(all span) error {
 }
 
 func needsVersionIn(all span, key, sealed []byte) bool {
-	id, err := record.ParseEntryKey(record.SettledPrefix, key)
-	if err != nil {
-		return false
-	}
-	body, err := record.Unseal(key, sealed)
-	if err != nil {
-		return false
-	}
-	_, _, version, err := record.DecodeSettled(body)
-	if err != nil || version == 0 {
-		return false
-	}
-	name := record.VersionKey(id, version)
-	return all.contains(span{name, name})
+	name, err := record.VersionOfSettled(key, sealed)
+	return err == nil && name != nil && all.contains(span{name, name})
 }
 
 // replace drops all copies and receipts in a key range, and rewrites the other records.
