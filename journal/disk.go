@@ -32,6 +32,7 @@ func (d *Disk) Usage() (u DiskUsage, err error) {
 	}
 	u.Free = free
 	u.Copies, err = d.evictor.usage()
+	u.Copies = max(0, u.Copies-d.store.Totals().PendingBytes)
 	u.Journal = max(0, all-u.Copies)
 	return u, err
 }

@@ -58,7 +58,6 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	measured := e.copies.measured.Load()
 	if measured == 0 {
 		usage, err := e.usage()
-		usage += e.copies.store.Totals().PendingBytes // on the disk they may take much less than usage subtracts
 		if err != nil || usage+e.copies.written.Load() < budget*evictTo/100 {
 			return false, err // the copies cannot exceed the budget yet
 		}
@@ -68,13 +67,11 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 	return e.evict(ctx, budget)
 }
 
-// usage returns how many bytes the tables of copies, older versions and listings take on disk.
+// usage returns how many bytes the tables of copies, listings and versions take on disk, with the versions
+// of pending writes.
 func (e *evictor) usage() (sum int64, err error) {
 	for _, prefix := range []string{record.SettledPrefix, record.VersionPrefix, record.HeaderPrefix, record.RowPrefix} {
 		n, usageErr := e.copies.store.Usage(prefix)
-		if prefix == record.VersionPrefix {
-			n = max(0, n-e.copies.store.Totals().PendingBytes)
-		}
 		sum, err = sum+n, errors.Join(err, usageErr)
 	}
 	return sum, err
