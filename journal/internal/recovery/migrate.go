@@ -68,12 +68,8 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 
 // awaitRoom waits for the room that the versions of the pending writes take, in logs and in tables.
 func awaitRoom(opts store.Options) error {
-	db, err := store.OpenPebble(opts, true)
+	totals, err := store.TotalsOf(opts)
 	if err != nil {
-		return err
-	}
-	totals, err := store.ReadTotals(db)
-	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return store.AwaitRoom(opts, 2*totals.PendingBytes)

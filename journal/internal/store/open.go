@@ -83,7 +83,7 @@ func Check(opts Options) (Mark, error) {
 	}
 	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
 	if err == nil && !stated {
-		newest, err = readTotalsOnly(opts) // all records are in tables
+		newest, err = TotalsOf(opts) // all records are in tables
 	}
 	if err != nil {
 		return m, err
@@ -91,8 +91,8 @@ func Check(opts Options) (Mark, error) {
 	return m, m.Reached(newest) // guard 4.5
 }
 
-// readTotalsOnly reads the state record of a store that is not open, and changes nothing.
-func readTotalsOnly(opts Options) (record.Totals, error) {
+// TotalsOf reads the state record of a store that is not open, and changes nothing.
+func TotalsOf(opts Options) (record.Totals, error) {
 	db, err := OpenPebble(opts, true)
 	if err != nil {
 		return record.Totals{}, err
