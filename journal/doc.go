@@ -1,6 +1,7 @@
 // Package journal is the durable store of botwired. It keeps the acknowledged writes that upstream has
 // not confirmed yet, the last known upstream state of entries and listings, the dead letters, for a day
-// the receipts of writes that have ended, and the older versions of entries. One process at a time owns the journal's directory.
+// the receipts of writes that have ended, and the older versions of entries. One process at a time owns
+// the journal's directory.
 //
 // # What it promises
 //

@@ -22,7 +22,6 @@ type Past struct {
 	Seq       uint64
 	Op        Op
 	Value     string  // empty for a delete
-	ListBytes int     // the size that a listing gives
 	WrittenAt float64 // Unix seconds: when it was written, by the writer's clock
 	State     PastState
 	Shown     bool // upstream has shown it: it is no write of this journal
@@ -81,7 +80,7 @@ func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
 	if err != nil {
 		return Past{}, err
 	}
-	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, ListBytes: int(v.ListBytes), WrittenAt: v.At, Shown: v.Shown}
+	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown}
 	past.State, err = h.state(r, id, seq, v.Shown)
 	return past, err
 }
