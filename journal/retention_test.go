@@ -245,14 +245,19 @@ func TestVersionsStayUntilTheIndexIsComplete(t *testing.T) {
 // A reader who has found a pending write gets nothing of a newer one that has settled meanwhile.
 func TestNewerWriteSettlesDuringALookup(t *testing.T) {
 	j := open(t, vfs.NewMem())
-	id := key("a")
-	old := put(t, j, id, "old")
-	state, err := j.StateAfter(id, func() {
-		put(t, j, id, "new")
-		settle(t, j, id)
-	})
-	if err == nil && state.UpdatedAt != old.UpdatedAt {
-		t.Errorf("%+v of the write of %v", state, old.UpdatedAt)
+	for _, newest := range []string{"", "newest"} {
+		id := key("before %q", newest)
+		old := put(t, j, id, "old")
+		state, err := j.StateAfter(id, func() {
+			put(t, j, id, "new")
+			settle(t, j, id)
+			if newest != "" {
+				put(t, j, id, newest)
+			}
+		})
+		if err == nil && state.UpdatedAt != old.UpdatedAt {
+			t.Errorf("%+v of the write of %v", state, old.UpdatedAt)
+		}
 	}
 }
 

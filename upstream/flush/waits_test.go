@@ -88,6 +88,6 @@ func TestTryNowOfManyEntries(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		r.set(func(f *fake) { f.answer = nil })
 		r.flusher.TryNow("")
-		r.settleWithin(5 * time.Second)
+		r.settleWithin(15 * time.Second) // a request that was in flight may still fail
 	})
 }
