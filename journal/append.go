@@ -28,7 +28,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 
 // journaled returns the write after it has been journaled.
 func (a *appending) journaled() Write {
-	w := writeOf(a.ID, &a.write.Version, a.Value)
+	w := writeOf(a.ID, &a.write.Version, a.Value, a.Author)
 	w.removals = a.removals
 	return w
 }
@@ -76,7 +76,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	if err := a.admit(tx); err != nil {
 		return err
 	}
-	tx.SetPending(a.ID, &a.write.Version, a.Value)
+	tx.SetPending(a.ID, &a.write.Version, a.Value, a.Author)
 	a.removals = a.copies.removals.Load()
 	a.copies.pending.add(a.ID, &a.write, a.replaces)
 	return nil
@@ -91,7 +91,7 @@ func (a *appending) supersedes(old *record.Version) *record.Receipt {
 }
 
 // Durable makes the write visible.
-func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write) }
+func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write, a.Author) }
 
 // admit decides whether the journal takes the write. If so, it sets the write's version, and adds a
 // receipt for the write that this one supersedes. The budget counts only the growth over the superseded

@@ -92,7 +92,7 @@ func (c *copies) read(id ID) (settledCopy, error) {
 		v, stored, err := readVersion(c.store.DB(), id, found.version)
 		switch {
 		case err == nil && stored:
-			found.Value = v.Value
+			found.Value, found.Author, found.Host = v.Value, v.Author, v.Host
 			return found, nil
 		case err == nil && found.version != gone:
 			gone = found.version // removed or replaced since the copy was read
@@ -226,7 +226,7 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, v
 	if version == 0 {
 		version = tx.TakeSeq()
 		tx.SetVersion(id, version, &record.Stored{
-			Op: Put, Shown: true, At: o.UpdatedAt, ListBytes: int32(o.ListBytes), Value: o.Value,
+			Op: Put, Shown: true, At: o.UpdatedAt, Author: o.Author, Host: o.Host, ListBytes: int32(o.ListBytes), Value: o.Value,
 		})
 	}
 	key := record.EntryKey(record.SettledPrefix, id)

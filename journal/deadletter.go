@@ -48,7 +48,7 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 
 func letterOf(l *record.Dead) DeadLetter {
 	return DeadLetter{
-		Write: writeOf(l.ID, &l.Version, l.Value), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
+		Write: writeOf(l.ID, &l.Version, l.Value, l.Author), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
 		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
 	}
 }
@@ -124,7 +124,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
 		copies: j.copies, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
 		NewWrite: NewWrite{
-			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes),
+			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes), Author: l.Author,
 			If: func(newest uint64) bool { return newest <= last }, // guard 13.11
 		},
 	}}

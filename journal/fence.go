@@ -118,7 +118,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 			}
 			if last != nil && !w.LosesTies { // guard 17.2
 				f.dead.set(tx, &record.Dead{
-					ID: w.ID, Version: *last, Value: w.Value, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
+					ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: winnerOf(o, at),
 				})
 			}
@@ -223,6 +223,7 @@ func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 			UpdatedAt: o.UpdatedAt, WrittenAt: o.UpdatedAt, Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
 		},
 		Value:  o.Value,
+		Author: o.Author,
 		Winner: &Winner{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
 	}
 }

@@ -139,6 +139,9 @@ func (f *filling) prepare(o *Observation) error {
 	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
 		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
 	}
+	if past.intact && past.Value == o.Value {
+		now.Author, now.Host = past.Author, past.Host // the copy's version stays
+	}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
 	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy) // guard 7.21

@@ -24,6 +24,8 @@ type Past struct {
 	Value     string  // empty for a delete
 	WrittenAt float64 // Unix seconds: when it was written, by the writer's clock
 	State     PastState
+	Author    string // see NewWrite.Author
+	Host      string // empty for this journal's writes, and if unknown
 	Shown     bool // upstream has shown it: it is no write of this journal
 }
 
@@ -67,6 +69,19 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	return versions, errors.Join(it.Error(), h.store.AwaitDurable())
 }
 
+// Author returns the author of a version; it is empty if the version is gone.
+func (h *History) Author(id ID, seq uint64) (string, error) {
+	if err := h.store.Acquire(); err != nil {
+		return "", err
+	}
+	defer h.store.Release()
+	v, _, err := readVersion(h.store.DB(), id, seq)
+	if store.IsDamage(err) {
+		err = nil
+	}
+	return v.Author, err
+}
+
 func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
 	id, seq, err := record.ParseVersionKey(key)
 	if err != nil {
@@ -80,7 +95,7 @@ func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
 	if err != nil {
 		return Past{}, err
 	}
-	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown}
+	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host}
 	past.State, err = h.state(r, id, seq, v.Shown)
 	return past, err
 }

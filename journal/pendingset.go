@@ -89,8 +89,8 @@ func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
 }
 
 // show makes a durable write visible. The caller holds the readers' lock.
-func (p *pendingSet) show(id ID, w *pending.Write) {
-	change := Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op, Bytes: int(w.Bytes)}
+func (p *pendingSet) show(id ID, w *pending.Write, author string) {
+	change := Change{ID: id, Seq: w.Seq, Written: true, Op: w.Op, Bytes: int(w.Bytes), Author: author}
 	if replaced, ok := p.index.Show(w); ok {
 		change.Ended = endingOf(&replaced, ReceiptSuperseded) // guard 13.29
 		change.Ended.By = w.Seq

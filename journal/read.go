@@ -76,24 +76,24 @@ func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error
 			state.UpdatedAt = max(state.UpdatedAt, settled.UpdatedAt) // guard 19.3
 		}
 	}
-	value, err := p.value(id, v.Seq)
+	written, err := p.version(id, v.Seq)
 	if err != nil {
 		return State{}, err
 	}
-	state.Kind, state.Value = Value, value
+	state.Kind, state.Value = Value, written.Value
 	return state, nil
 }
 
-// value reads the value of a pending write. Errors: errGone.
-func (p *pendingSet) value(id ID, seq uint64) (string, error) {
+// version reads the version of a pending write. Errors: errGone.
+func (p *pendingSet) version(id ID, seq uint64) (record.Stored, error) {
 	found, ok, err := readVersion(p.store.DB(), id, seq)
 	if err != nil {
-		return "", fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+		return record.Stored{}, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
 	}
 	if !ok {
-		return "", errGone
+		return record.Stored{}, errGone
 	}
-	return found.Value, nil
+	return found, nil
 }
 
 // readVersion reads a version of an entry; ok is false if the store does not hold it.
@@ -119,7 +119,7 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 		if err != nil || !ok {
 			return Write{}, false, err
 		}
-		value, err := j.pending.value(id, v.Seq)
+		written, err := j.pending.version(id, v.Seq)
 		if errors.Is(err, errGone) && v.Seq != gone {
 			gone = v.Seq
 			continue
@@ -127,7 +127,7 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 		if err != nil {
 			return Write{}, false, damagedIf(err)
 		}
-		w = writeOf(id, &v, value)
+		w = writeOf(id, &v, written.Value, written.Author)
 		w.removals = removals
 		return w, true, nil
 	}

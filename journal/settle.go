@@ -94,7 +94,9 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 			return false
 		}
 		if w.removals != c.removals.Load() { // guard 3.40
-			tx.SetVersion(w.ID, w.Seq, &record.Stored{Op: w.Op, At: w.WrittenAt, ListBytes: int32(w.ListBytes), Value: w.Value})
+			tx.SetVersion(w.ID, w.Seq, &record.Stored{
+				Op: w.Op, At: w.WrittenAt, Author: w.Author, ListBytes: int32(w.ListBytes), Value: w.Value,
+			})
 		}
 		c.set(tx, w.ID, &o, unixNow(), w.Seq)
 		return true
@@ -165,7 +167,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			setSent(tx, w.ID, marked)
 		}
 		j.dead.set(tx, &record.Dead{ // guard 13.5
-			ID: w.ID, Version: *last, Value: w.Value, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
+			ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 		})
 	}
 	err = j.store.Update(r)

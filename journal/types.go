@@ -53,6 +53,8 @@ type NewWrite struct {
 	// Held says that upstream already holds the write: the journal does not refuse it for its
 	// namespace's size.
 	Held bool
+	// Author names the program that writes, as far as it is known; only the history shows it.
+	Author string
 	// WrittenAt is the time of the write in Unix seconds of the wall clock; 0 means now. The fence
 	// compares this time.
 	WrittenAt float64
@@ -79,6 +81,7 @@ type Write struct {
 	WrittenAt float64 // when the caller wrote, by the wall clock at that time; it may go back
 	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
+	Author    string  // see NewWrite.Author
 	// SentAfter is for [Journal.Settle]: upstream cannot have carried out the write before this time,
 	// by upstream's clock; 0 if unknown.
 	SentAfter float64
@@ -92,9 +95,9 @@ type Write struct {
 	removals int64
 }
 
-func writeOf(id ID, v *record.Version, value string) Write {
+func writeOf(id ID, v *record.Version, value, author string) Write {
 	return Write{
-		ID: id, Seq: v.Seq, Op: v.Op, Value: value, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
+		ID: id, Seq: v.Seq, Op: v.Op, Value: value, Author: author, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
 		WrittenAt: v.WrittenAt, LosesTies: v.LosesTies, Fenced: v.Fenced,
 		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
 	}
@@ -193,6 +196,7 @@ type Change struct {
 	Written bool   // a new write became visible
 	Op      Op     // of the new write
 	Bytes   int    // length of the new write's value in UTF-8
+	Author  string // of the new write; empty for one that is Found
 	Found   bool   // the write is from an earlier process and was just found in the store
 	Ended   Ending // how a write has left the pending set; Ending.Seq is 0 if none has
 }

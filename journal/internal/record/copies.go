@@ -13,6 +13,8 @@ type Observation struct {
 	CreatedAt float64 // Unix seconds
 	UpdatedAt float64 // Unix seconds
 	Origin    Origin  // stored with it; upstream does not show it
+	// Author and Host say who wrote it, as far as upstream shows it. Its version keeps them.
+	Author, Host string
 }
 
 // Origin says which of this journal's writes made an entry's state upstream, and when, by upstream's

@@ -34,6 +34,7 @@ type Dead struct {
 	ID
 	Version
 	Value        string
+	Author       string // empty if unknown
 	Kind         DeadKind
 	SupersededBy uint64  // this journal's later write that has settled, or that overwrites another host's state; 0 if there is none
 	Status       int     // upstream's status for the refusal; the journal does not interpret it
@@ -57,9 +58,10 @@ func (l *Dead) Size() int64 {
 
 // Flags in the same byte as the kind, and in the winner.
 const (
+	flagAuthor     = 1 << 5
 	flagTheirs     = 1 << 6
 	flagWinner     = 1 << 7
-	kindMask       = flagTheirs - 1
+	kindMask       = flagAuthor - 1
 	flagRivalThere = 1 << 0
 )
 
@@ -81,6 +83,9 @@ func EncodeDead(key []byte, l *Dead) []byte {
 
 func appendKind(dst []byte, l *Dead) []byte {
 	kind := byte(l.Kind)
+	if l.Author != "" {
+		kind |= flagAuthor
+	}
 	if l.Theirs {
 		kind |= flagTheirs
 	}
@@ -88,6 +93,9 @@ func appendKind(dst []byte, l *Dead) []byte {
 		kind |= flagWinner
 	}
 	dst = binary.AppendUvarint(append(dst, kind), l.SupersededBy)
+	if l.Author != "" {
+		dst = appendString(dst, l.Author)
+	}
 	if l.Winner == nil {
 		return dst
 	}
@@ -123,6 +131,9 @@ func (l *Dead) kind(d *decoder) {
 		status &^= kindFollows
 		kind := d.byte()
 		l.Kind, l.Theirs, l.SupersededBy = DeadKind(kind&kindMask), kind&flagTheirs != 0, d.uvarint()
+		if kind&flagAuthor != 0 {
+			l.Author = d.string()
+		}
 		if kind&flagWinner != 0 {
 			l.Winner = d.rival()
 		}

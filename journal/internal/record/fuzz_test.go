@@ -84,7 +84,7 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add(sealed[:len(sealed)-4])
 	sealed = record.EncodeDead(key, &record.Dead{
 		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
-		Value: "value", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
+		Value: "value", Author: "someone", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
 	})
 	f.Add(sealed[:len(sealed)-4])
 	f.Add(deadOfFormat3(f))
@@ -93,7 +93,7 @@ func FuzzDeadLetter(f *testing.F) {
 		decoded(t, raw, err, func() []byte {
 			again := body(t, key, record.EncodeDead(key, &l))
 			same, err := record.DecodeDead(7, again)
-			if err != nil || same.Value != l.Value || same.ID != l.ID || same.Error != l.Error || same.Kind != l.Kind ||
+			if err != nil || same.Value != l.Value || same.Author != l.Author || same.ID != l.ID || same.Error != l.Error || same.Kind != l.Kind ||
 				same.SupersededBy != l.SupersededBy || same.Status != l.Status || same.Theirs != l.Theirs || !sameWinner(same.Winner, l.Winner) {
 				t.Errorf("%+v became %+v, %v", l, same, err)
 			}
