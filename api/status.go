@@ -28,6 +28,7 @@ type Status struct {
 	DamagedCopies        int64         `json:"damaged_copies"` // found since the start
 	DamagedTables        int64         `json:"damaged_tables"`
 	Figures
+	History HistoryState `json:"history"`
 	Callers []Caller `json:"callers"` // of the memory API, latest first
 	// NamespacesTotal is the number of namespaces before the parameter namespaces limits the list.
 	NamespacesTotal int               `json:"namespaces_total"`
@@ -65,6 +66,12 @@ type JournalState struct {
 	RefusesWrites bool       `json:"refuses_writes"`
 	Reason        string     `json:"reason,omitempty"`
 	Since         *time.Time `json:"since,omitempty"` // left out unless the journal is out of room
+}
+
+// HistoryState says how far back the versions of entries reach.
+type HistoryState struct {
+	// Since is the time of the newest version that was removed for room; null if none was.
+	Since *time.Time `json:"since"`
 }
 
 // UpstreamState is the health of the memory service.

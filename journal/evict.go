@@ -278,6 +278,7 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 	}
 	var keys [][]byte
 	var sizes []int
+	var times []float64 // of versions
 	var read int
 	err = store.Each(r, from, record.After([]byte(prefix)), func(key, value []byte) error {
 		if read += len(value); len(keys) == droppedAtOnce || read > droppedBytes && len(keys) > 0 {
@@ -285,11 +286,13 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 			return errEnough
 		}
 		keys, sizes = append(keys, bytes.Clone(key)), append(sizes, len(key)+len(value))
+		times = append(times, record.WrittenAt(value))
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, 0, err
 	}
+	newest := 0.0 // of the removed versions
 	named := make([]bool, len(keys))
 	if prefix == record.VersionPrefix {
 		copies := namedVersions{reader: r}
@@ -304,7 +307,7 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 	defer e.pending.readers.RUnlock()
 	for begin, end := 0, 0; end <= len(keys); end++ {
 		if end < len(keys) && !named[end] && !e.stays(keys[end]) {
-			removed += int64(sizes[end])
+			removed, newest = removed+int64(sizes[end]), max(newest, times[end])
 			continue
 		}
 		if begin < end {
@@ -312,6 +315,9 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 			e.copies.removals.Add(1)
 		}
 		begin = end + 1
+	}
+	if prefix == record.VersionPrefix {
+		e.copies.forgotten.add(tx, newest)
 	}
 	return next, removed, nil
 }

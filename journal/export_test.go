@@ -265,6 +265,9 @@ func (j *Journal) BoundHistory(budget int64) error {
 	return err
 }
 
+// GiveUpReceipts removes all receipts.
+func (j *Journal) GiveUpReceipts() error { return j.pending.receipts.giveUp() }
+
 // PassOverVersions removes all old versions, and calls during between finding and removing them.
 func (j *Journal) PassOverVersions(during func()) error {
 	snapshot := j.store.Snapshot()

@@ -14,6 +14,7 @@ import (
 type History struct {
 	store   *store.Store
 	pending *pendingSet
+	copies  *copies
 }
 
 // Past is one version of an entry.
@@ -42,7 +43,11 @@ const (
 	PastShown      PastState = "shown"      // upstream has shown it, and it is no longer the settled copy
 )
 
-// Of returns up to limit versions of an entry, the newest first. All of them are durable.
+// Since returns the time of the newest version that was removed for room, in Unix seconds; 0 if none was.
+func (h *History) Since() float64 { return h.copies.forgotten.since() }
+
+// Of returns up to limit versions of an entry, the newest first, without the damaged ones. All of them
+// are durable.
 func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	if err := h.store.Acquire(); err != nil {
 		return nil, err
@@ -61,6 +66,10 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Last(); it.Valid() && len(versions) < limit; it.Prev() {
 		past, err := h.past(snapshot, it.Key(), it.Value())
+		if store.IsDamage(err) {
+			h.copies.logger.Error("a damaged version of an entry is left out of its history", "error", store.OneLine(err))
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -115,8 +124,15 @@ func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastSta
 		return PastShown, nil
 	}
 	receipt, ok, err := h.pending.receipts.find(seq)
-	if err != nil || !ok || receipt.ID != id {
-		return PastSuperseded, err
+	if err != nil || ok && receipt.ID == id {
+		return PastState(receipt.State.String()), err
 	}
-	return PastState(receipt.State.String()), nil
+	letter, err := readDead(r, seq) // its receipt may be gone
+	if err == nil && letter.ID == id && !letter.Theirs && letter.Kind != Superseded {
+		return PastDead, nil
+	}
+	if errors.Is(err, ErrNoDeadLetter) || store.IsDamage(err) {
+		err = nil
+	}
+	return PastSuperseded, err
 }

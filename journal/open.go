@@ -44,7 +44,7 @@ func Open(opts Options) (*Journal, error) {
 		Trust:        copies.trust,
 		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies, full: full},
 		Keys:         &Keys{store: s, copies: copies},
-		History:      &History{store: s, pending: pending},
+		History:      &History{store: s, pending: pending, copies: copies},
 		Listings:     &Listings{store: s, pending: pending, copies: copies},
 		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
@@ -53,7 +53,7 @@ func Open(opts Options) (*Journal, error) {
 		rebuilt: rebuilt,
 	}
 	j.Disk = &Disk{store: s, evictor: j.evictor}
-	if err := ignoreDamage(j.Trust.recall(s)); err != nil {
+	if err := errors.Join(ignoreDamage(j.Trust.recall(s)), copies.forgotten.load(s.DB())); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	entries, err := j.InDoubt()

@@ -3,7 +3,9 @@ package journal
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -32,7 +34,34 @@ type retention struct {
 type oldVersion struct {
 	id   ID
 	seq  uint64
+	at   float64 // Unix seconds: when it was written
 	size int64
+}
+
+// forgotten records how far back the history reaches.
+type forgotten struct {
+	newest atomic.Uint64 // the bits of the latest time of a removed version, in Unix seconds; 0 if none was removed
+}
+
+// load reads the record. A damaged one counts as missing.
+func (r *forgotten) load(db pebble.Reader) error {
+	_, err := store.Get(db, record.RetentionKey, func(body []byte) error {
+		newest, err := record.DecodeRetention(body)
+		r.newest.Store(math.Float64bits(newest))
+		return err
+	})
+	return ignoreDamage(err)
+}
+
+// since returns the latest time of a removed version, in Unix seconds; 0 if none was removed.
+func (r *forgotten) since() float64 { return math.Float64frombits(r.newest.Load()) }
+
+// add records that versions up to a time are removed. A clock that was ahead does not count.
+func (r *forgotten) add(tx *store.Tx, at float64) {
+	if at = min(at, unixNow()); at > r.since() {
+		r.newest.Store(math.Float64bits(at))
+		tx.Set(record.RetentionKey, record.EncodeRetention(at))
+	}
 }
 
 // bound keeps the history within its budget. It reports whether it has removed any version.
@@ -109,7 +138,7 @@ func (r *retention) visit(ctx context.Context, visit func(oldVersion) error) (er
 		if of, err := named.of(id); err != nil || of == seq || r.isNeeded(id, seq) {
 			return err
 		}
-		return visit(oldVersion{id, seq, int64(len(key) + len(value))})
+		return visit(oldVersion{id, seq, record.WrittenAt(value), int64(len(key) + len(value))})
 	})
 }
 
@@ -148,6 +177,7 @@ func (f *forgetting) Fill(tx *store.Tx) error {
 			continue
 		}
 		tx.Delete(record.VersionKey(v.id, v.seq))
+		f.copies.forgotten.add(tx, v.at)
 		f.removed, f.bytes = f.removed+1, f.bytes+v.size
 	}
 	f.copies.removals.Add(1)

@@ -349,3 +349,53 @@ func TestVersionsAreRemovedUnderLoad(t *testing.T) {
 		t.Errorf("%d copies count as damaged", n)
 	}
 }
+
+// The journal knows how far back its history reaches, also after a crash.
+func TestHistorySince(t *testing.T) {
+	for name, remove := range map[string]func(*journal.Journal) error{
+		"history":   func(j *journal.Journal) error { return j.BoundHistory(1) },
+		"full disk": (*journal.Journal).DropCopies,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewCrashableMem()
+				j := open(t, fs)
+				if at := j.History.Since(); at != 0 {
+					t.Errorf("it reaches back to %f", at)
+				}
+				w := put(t, j, key("a"), "1")
+				time.Sleep(time.Hour)
+				put(t, j, key("a"), "2")
+				no(t, second(j.Fill(key("b"), &journal.Observation{Value: "ahead", UpdatedAt: 1e12}, always)))
+				no(t, remove(j))
+				for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+					if got := j.History.Since(); micros(got) != micros(w.WrittenAt) && name == "history" || got > nowSeconds() {
+						t.Errorf("it reaches back to %f, and version 1 is of %f", got, w.WrittenAt)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A damaged version is left out, and the others are listed. A dead letter tells what became of its write
+// also without a receipt.
+func TestHistoryWithDamage(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	a := key("a")
+	put(t, j, a, "1")
+	two := put(t, j, a, "2")
+	no(t, j.DeadLetter(put(t, j, a, "3"), journal.Failure{Reason: "no"}))
+	put(t, j, a, "4")
+	no(t, j.GiveUpReceipts())
+	no(t, j.Flip(journal.VersionKey(a, two.Seq)))
+	all, err := j.History.Of(a, 100)
+	no(t, err)
+	var got []string
+	for _, p := range all {
+		got = append(got, fmt.Sprint(p.Seq, " ", p.State))
+	}
+	if want := []string{"4 pending", "3 dead", "1 superseded"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

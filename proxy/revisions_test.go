@@ -145,7 +145,7 @@ func TestTheStatesOfAnEntry(t *testing.T) {
 	s.settle(k)
 	s.wantStates(k, "settled here delete", "settled there put twö", "settled here put one")
 
-	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound)
+	wantDetail(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound, "no version of n/none is known: it was never written here")
 	wantStatus(t, s.get("/_botwired/revisions?namespace=n"), http.StatusBadRequest)
 	wantStatus(t, s.undo(id("n", "none"), ""), http.StatusNotFound)
 }

@@ -25,7 +25,7 @@ var statesOfK = `{"namespace":"ns","key":"k","revisions":[` +
 func TestHistory(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/revisions?key=k&namespace=ns":    {200, statesOfK},
-		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"Key not found: ns/none"}`},
+		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"no version of ns/none is known: so and so"}`},
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
 		"REVISION  STATE    WRITTEN               HOST  OP      BYTES  VALUE\n"+
@@ -33,7 +33,7 @@ func TestHistory(t *testing.T) {
 		"7         settled  2023-11-14T22:13:20Z  h2    delete  -      -\n"+
 		"5         settled  2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
-	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "key not found: ns/none")
+	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 

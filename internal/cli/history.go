@@ -39,8 +39,7 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		id := entryID{Namespace: args[0], Key: args[1]}
-		err = ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error { return printHistory(p.Screen(), states) })
-		return noHistory(err, id)
+		return ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error { return printHistory(p.Screen(), states) })
 	}
 	return cmd
 }
@@ -48,14 +47,6 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 // historyRequest asks for the states of an entry. The answer's ETag is that of the newest state.
 func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
-}
-
-// noHistory makes the error of a historyRequest readable.
-func noHistory(err error, id entryID) error {
-	if isGone(err) {
-		return fmt.Errorf("key not found: %s", term.Printable(id.String()))
-	}
-	return err
 }
 
 // beginning shortens a value to shownValue characters.
@@ -156,7 +147,7 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to uint64) (tag string, err error) {
 	shown, err := c.Do(ctx, historyRequest(id))
 	if err != nil {
-		return "", noHistory(err, id)
+		return "", err
 	}
 	tag = shown.Header.Get("ETag")
 	var states api.Revisions

@@ -90,6 +90,9 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	add("reads", readsText(&s.Reads))
 	add("saved", saved(&s.Figures))
 	add("disk", diskText(&s.Disk))
+	if at := s.History.Since; at != nil {
+		add("history", "reaches back to "+term.Moment(w, *at)+": older versions were removed for room (history.disk)")
+	}
 	add("memory", fmt.Sprintf("%s of entries, at most %s", term.Size(s.Cache.Bytes), term.Size(s.Cache.Budget)))
 	add("data_dir", s.DataDir)
 	return facts

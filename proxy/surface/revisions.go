@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
@@ -70,9 +71,17 @@ func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision,
 		states = slices.Insert(states, 0, s.pendingState(&written))
 	}
 	if len(states) == 0 {
-		return nil, wire.NotFound(id.Namespace, id.Key)
+		return nil, s.noStates(id)
 	}
 	return states, nil
+}
+
+func (s *Surface) noStates(id journal.ID) error {
+	why := "it was never written here, and upstream has not shown it"
+	if at := s.journal.History.Since(); at != 0 {
+		why = "it was not written here since " + unixTime(at).Format(time.RFC3339) + ", and older versions were removed for room (history.disk)"
+	}
+	return wire.Detail(http.StatusNotFound, fmt.Sprintf("no version of %s is known: %s", id, why))
 }
 
 func (s *Surface) pendingState(w *journal.Write) api.Revision {

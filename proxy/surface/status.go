@@ -98,6 +98,10 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 		Callers: s.Callers.list(), Namespaces: s.namespaces(st),
 	}
 	doc.NamespacesTotal = len(doc.Namespaces)
+	if at := s.journal.History.Since(); at != 0 {
+		since := unixTime(at)
+		doc.History.Since = &since
+	}
 	var err error
 	if doc.Figures, err = s.figures.now(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@
 // u64 is big-endian:
 //
 //	m/state          the state record, rewritten by every batch
+//	m/retention      what was removed from the history; missing if nothing was
 //	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
 //	                 shown; it never changes
 //	p/ns/key/u64     pending write, u64 that of its version
@@ -27,6 +28,7 @@
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
+//	retention  f64 newest written_at of a removed version
 //	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it)
 //	         f64 written_at  str author  str host  uv list bytes  value
 //	pending  op (1 byte: 1 put, 2 delete)

@@ -9,6 +9,9 @@ import (
 // StateKey is the key of the state record.
 var StateKey = []byte("m/state")
 
+// RetentionKey is the key of the record that says what was removed from the history.
+var RetentionKey = []byte("m/retention")
+
 // The key prefixes of each kind of record.
 const (
 	PendingPrefix = "p/"

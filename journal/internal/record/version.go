@@ -42,6 +42,24 @@ func EncodeVersion(dst, key, fields []byte, value string) {
 	Seal(key, append(append(dst[:0], fields...), value...))
 }
 
+// WrittenAt returns the time in a version record, without a look at the checksum.
+func WrittenAt(sealed []byte) float64 {
+	d := decoder{rest: sealed[min(2, len(sealed)):]}
+	return d.float()
+}
+
+// EncodeRetention returns the record of the retention: the latest time of a version that it has removed.
+func EncodeRetention(newest float64) []byte { return Seal(RetentionKey, appendFloat(nil, newest)) }
+
+// DecodeRetention decodes the body of the record of the retention.
+func DecodeRetention(body []byte) (newest float64, err error) {
+	d := decoder{rest: body}
+	if newest = d.float(); d.bad || len(d.rest) != 0 || newest <= 0 {
+		return 0, fmt.Errorf("%w: the record of the retention does not parse", ErrCorrupt)
+	}
+	return newest, nil
+}
+
 // VersionOfPending returns the version of a pending write of an older format, whose record has the value.
 func VersionOfPending(key, body []byte) (versionKey, sealed []byte, err error) {
 	v, value, err := DecodePending(body)

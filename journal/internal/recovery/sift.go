@@ -174,6 +174,8 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 		}
 	case record.RowPrefix:
 		_, err = record.DecodeRow("", body)
+	case string(record.RetentionKey[:2]):
+		_, err = record.DecodeRetention(body)
 	default:
 		err = record.ErrCorrupt
 	}

@@ -19,8 +19,8 @@ type source interface {
 
 // viewPrefixes are the prefixes of all records except the state record, in order.
 var viewPrefixes = []string{
-	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, record.PendingPrefix, record.ReceiptPrefix,
-	record.SettledPrefix, record.VersionPrefix,
+	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
+	record.ReceiptPrefix, record.SettledPrefix, record.VersionPrefix,
 }
 
 // view reads a store that Pebble can open.
