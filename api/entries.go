@@ -18,6 +18,7 @@ type Revision struct {
 	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the writer's clock
 	Host      string   `json:"host"`       // "" if unknown
 	Here      bool     `json:"here"`       // written by this daemon
+	Author    string   `json:"author"`     // the program that wrote it, by its own word; "" if unknown
 	Seq       *uint64  `json:"seq"`        // null if unknown
 }
 

@@ -9,7 +9,8 @@ type WriteEvent struct {
 	Key       string  `json:"key"`
 	Op        string  `json:"op"` // "put" or "delete"
 	Bytes     int     `json:"bytes"`
-	By        *uint64 `json:"by,omitempty"` // the write through this daemon that superseded this one; left out if there is none
+	Author    string  `json:"author,omitempty"` // of the event pending; left out if unknown
+	By        *uint64 `json:"by,omitempty"`     // the write through this daemon that superseded this one; left out if there is none
 	Reason    string  `json:"reason,omitempty"`
 }
 

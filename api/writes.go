@@ -14,6 +14,7 @@ type PendingWrite struct {
 	Key         string     `json:"key"`
 	Op          string     `json:"op"` // "put" or "delete"
 	Bytes       int        `json:"bytes"`
+	Author      string     `json:"author"`     // "" if unknown
 	WrittenAt   float64    `json:"written_at"` // Unix seconds
 	Attempts    int        `json:"attempts"`
 	LastError   string     `json:"last_error"`
@@ -35,6 +36,7 @@ type Receipt struct {
 	Namespace string   `json:"namespace"`
 	Key       string   `json:"key"`
 	Op        string   `json:"op"`
+	Author    string   `json:"author"`     // "" if unknown, or if its version is no longer kept
 	State     string   `json:"state"`      // "pending", "settled", "superseded" or "dead"
 	WrittenAt float64  `json:"written_at"` // Unix seconds
 	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while pending
@@ -58,6 +60,7 @@ type ListedDeadLetter struct {
 	Namespace    string  `json:"namespace"`
 	Key          string  `json:"key"`
 	Op           string  `json:"op"`
+	Author       string  `json:"author"` // "" if unknown
 	Status       int     `json:"status"`
 	Error        string  `json:"error"`
 	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the writer's clock

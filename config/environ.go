@@ -42,9 +42,9 @@ func (e environment) spelling(name string) string {
 
 func (e environment) get(name string) string { return e.values[e.spelling(name)] }
 
-// ofCompletion are cobra's variables for shell completion: they choose what is offered. The scripts for
-// fish and PowerShell set the first one.
-var ofCompletion = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS"}
+// noSettings are variables that other parts read: cobra those of shell completion, and the Python package
+// the last one.
+var noSettings = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS", "BOTWIRED_AUTHOR"}
 
 // isInjected reports whether a variable describes a network service called botwired or
 // botwired-something. Kubernetes and compose links inject such variables into every container beside

@@ -228,7 +228,7 @@ func (l *loader) readEnvironment() {
 	for _, name := range l.env.names {
 		value := l.env.values[name]
 		if len(name) <= len(envPrefix) || name[:len(envPrefix)] != envPrefix ||
-			name == EnvFile || isInjected(name, value) || slices.Contains(ofCompletion, name) {
+			name == EnvFile || isInjected(name, value) || slices.Contains(noSettings, name) {
 			continue
 		}
 		if s, ok := byVariable[name]; ok {

@@ -46,7 +46,7 @@ func TestInjectedVariablesAreIgnored(t *testing.T) {
 
 // A shell that completes a command line sets variables.
 func TestVariablesOfCompletionAreIgnored(t *testing.T) {
-	load(t, config.Sources{Environ: home(t, "BOTWIRED_ACTIVE_HELP=0", "BOTWIRED_COMPLETION_DESCRIPTIONS=false")})
+	load(t, config.Sources{Environ: home(t, "BOTWIRED_ACTIVE_HELP=0", "BOTWIRED_COMPLETION_DESCRIPTIONS=false", "BOTWIRED_AUTHOR=me")})
 	wantAll(t, refused(t, config.Sources{Environ: home(t, "BOTWIRED_ACTIVE_HELPER=0")}), []string{"BOTWIRED_ACTIVE_HELPER"}...)
 }
 

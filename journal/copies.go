@@ -204,7 +204,7 @@ func (c *copies) durableState(id ID) (state State, done bool, err error) {
 
 func settledState(o Observation, confirmedAt float64) State {
 	return State{
-		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes,
+		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes, Author: o.Author,
 		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
 		WrittenAs: o.Origin.Seq, // guard 5.9
 	}

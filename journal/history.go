@@ -27,7 +27,7 @@ type Past struct {
 	State     PastState
 	Author    string // see NewWrite.Author
 	Host      string // empty for this journal's writes, and if unknown
-	Shown     bool // upstream has shown it: it is no write of this journal
+	Shown     bool   // upstream has shown it: it is no write of this journal
 }
 
 // PastState says what became of a version.

@@ -138,6 +138,7 @@ type State struct {
 	ListBytes   int
 	CreatedAt   float64 // Unix seconds
 	UpdatedAt   float64 // Unix seconds
+	Author      string  // of a settled copy: see NewWrite.Author
 	ConfirmedAt time.Time
 	// WrittenAs is the sequence number of this journal's write that made the state. Settling keeps it,
 	// and so does an answer from upstream that still shows that write. It is 0 if another host made the

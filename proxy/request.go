@@ -47,8 +47,20 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
 	q.Directives = memory.ParseDirectives(h["Cache-Control"])
 	q.Wait, q.Waits = preferredWait(h["Prefer"])
+	switch named := h[wire.AuthorHeader]; {
+	case q.Verb == memory.GetEntry:
+	case len(named) == 0:
+		q.Author = wire.Product(h.Get("User-Agent"))
+	case len(named) > 1 || !wire.IsAuthor(named[0]):
+		return errNoAuthor
+	default:
+		q.Author = named[0]
+	}
 	return err
 }
+
+var errNoAuthor = wire.Detail(http.StatusBadRequest,
+	wire.AuthorHeader+" must name the program that writes, once, in 1 to 64 printable characters")
 
 func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request, c *call) (room *wire.Room, err error) {
 	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)

@@ -137,7 +137,7 @@ func TestTheStatesOfAnEntry(t *testing.T) {
 	theirs := s.wantStates(k, "settled there put twö", "settled here put one")
 	wantHeader(t, theirs, "Etag", `"revision-2"`)
 	if !strings.Contains(theirs.Body.String(), `{"namespace":"n","key":"k","revisions":[{"revision":2,"state":"settled","op":"put","value":"twö","bytes":3,`+
-		`"created_at":1,"updated_at":2,"host":"there","here":false,"seq":null},`) {
+		`"created_at":1,"updated_at":2,"host":"there","here":false,"author":"","seq":null},`) {
 		t.Error(theirs.Body)
 	}
 	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)

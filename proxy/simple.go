@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,17 +23,17 @@ import (
 func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, later fastpath.Later) {
 	route := wire.ParseRoute(r.Path)
 	isPut := r.Method == http.MethodPut && r.JSON
-	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || !s.tasks.Start() {
+	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || r.Author != "" && !wire.IsAuthor(r.Author) || !s.tasks.Start() {
 		return nil, nil
 	}
 	defer s.tasks.Done()
 	c := call{verb: verbOf(r.Method), began: time.Now(), seen: s.surface.Monitor.Begin(r.Method, r.Path, route)}
-	s.surface.Callers.Note(r.Agent, c.began)
+	product := s.surface.Callers.Note(r.Agent, c.began)
 	if isPut { // the write keeps its trace until it is sent
 		c.trace = traceOf(r)
 		s.enter(&c, memory.PutEntry, route.Namespace)
 	}
-	q := memory.Request{Verb: c.verb, ID: journal.ID{Namespace: route.Namespace, Key: route.Key}, Directives: memory.AnyAge, Trace: c.trace, AtOnce: true}
+	q := memory.Request{Verb: c.verb, ID: journal.ID{Namespace: route.Namespace, Key: route.Key}, Directives: memory.AnyAge, Author: cmp.Or(r.Author, product), Trace: c.trace, AtOnce: true}
 	result, err := s.atOnce(&q, r, c.seen)
 	var room [storedSize]byte
 	var body []byte

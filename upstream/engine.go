@@ -52,6 +52,7 @@ type Version struct {
 	CreatedAt float64 // Unix seconds: when the entry was first put, or first put after a delete
 	WrittenAt float64 // Unix seconds: when the writer wrote the version, or upstream received it; updated_at for readers
 	Writer    Writer  // zero if the engine does not know it
+	Author    string  // see [journal.NewWrite]; empty from [Engine.Known], and if the engine does not know it
 }
 
 // Writer identifies one write among those of all hosts. A copied data directory has the same host name:
@@ -75,7 +76,9 @@ func (v *Version) Observation() *journal.Observation {
 	if !v.Present() {
 		return nil
 	}
-	return &journal.Observation{Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt}
+	return &journal.Observation{
+		Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt, Author: v.Author, Host: v.Writer.Host,
+	}
 }
 
 // Content returns the entry's content after this version. The value must be known.
@@ -94,6 +97,7 @@ type Proposal struct {
 	ListBytes int
 	WrittenAt float64 // Unix seconds, with microseconds
 	Writer    Writer
+	Author    string // see [journal.NewWrite]
 	// Over is the version that the write replaces. An exact engine needs its revision, which must still
 	// be the entry's last one, and its CreatedAt.
 	Over Version

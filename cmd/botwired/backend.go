@@ -29,7 +29,7 @@ func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Re
 			v := &versions[i]
 			d := api.Revision{
 				Revision: &v.Revision, State: "settled", Op: journal.Delete.String(),
-				UpdatedAt: v.WrittenAt, Host: v.Writer.Host, Here: v.Writer.Host == b.Host,
+				UpdatedAt: v.WrittenAt, Host: v.Writer.Host, Here: v.Writer.Host == b.Host, Author: v.Author,
 			}
 			if v.Writer.Seq != 0 {
 				d.Seq = &v.Writer.Seq

@@ -16,7 +16,7 @@ import (
 )
 
 func TestShowOfADeadLetter(t *testing.T) {
-	body := `{"id":"3","kind":"refused","seq":3,"namespace":"ns","key":"k","op":"put","status":413,"error":"HTTP 413: too\nlarge",` +
+	body := `{"id":"3","kind":"refused","seq":3,"namespace":"ns","key":"k","op":"put","author":"an agent","status":413,"error":"HTTP 413: too\nlarge",` +
 		`"written_at":1700000000,"refused_at":1700000060.5,"value":"a\nb\u001b[2J"}`
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/dead-letters/3": {200, body},
@@ -36,6 +36,7 @@ func TestShowOfADeadLetter(t *testing.T) {
 		"op         put\n"+
 		"written    2023-11-14T22:13:20Z\n"+
 		"ended      2023-11-14T22:14:20Z\n"+
+		"author     an agent\n"+
 		"status     413\n"+
 		"error      HTTP 413: too large\n"+
 		"\n"+
@@ -107,7 +108,7 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 
 // letterOf returns the beginning of a dead letter's JSON, as the daemon writes it.
 func letterOf(id int, namespace string) string {
-	return fmt.Sprintf(`{"id":"%d","kind":"refused","host":"this","seq":%d,"namespace":"%s","key":"k","op":"put","status":413,"error":"Value too large",`+
+	return fmt.Sprintf(`{"id":"%d","kind":"refused","host":"this","seq":%d,"namespace":"%s","key":"k","op":"put","author":"an agent","status":413,"error":"Value too large",`+
 		`"written_at":1700000000,"refused_at":1700000060.5`, id, id, namespace)
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 var statesOfK = `{"namespace":"ns","key":"k","revisions":[` +
-	`{"revision":null,"state":"pending","op":"put","value":"a\nb\u001b","bytes":4,"created_at":null,"updated_at":1700000060,"host":"h1","here":true,"seq":9},` +
+	`{"revision":null,"state":"pending","op":"put","value":"a\nb\u001b","bytes":4,"created_at":null,"updated_at":1700000060,"host":"h1","here":true,"author":"an agent","seq":9},` +
 	`{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":1700000000.5,"host":"h2","here":false,"seq":3},` +
 	`{"revision":5,"state":"settled","op":"put","value":"` + strings.Repeat("é", 61) + `","bytes":61,"created_at":1,"updated_at":1600000000,"host":"","here":false,"seq":null}]}`
 
@@ -28,10 +28,10 @@ func TestHistory(t *testing.T) {
 		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"no version of ns/none is known: so and so"}`},
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
-		"REVISION  STATE    WRITTEN               HOST  OP      BYTES  VALUE\n"+
-		"pending   pending  2023-11-14T22:14:20Z  this  put     4      a b \n"+
-		"7         settled  2023-11-14T22:13:20Z  h2    delete  -      -\n"+
-		"5         settled  2020-09-13T12:26:40Z  -     put     61     "+strings.Repeat("é", 60)+"…\n")
+		"REVISION  STATE    WRITTEN               HOST  AUTHOR    BYTES    VALUE\n"+
+		"pending   pending  2023-11-14T22:14:20Z  this  an agent  4        a b \n"+
+		"7         settled  2023-11-14T22:13:20Z  h2    -         deleted  -\n"+
+		"5         settled  2020-09-13T12:26:40Z  -     -         61       "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")

@@ -177,7 +177,7 @@ func TestStatusOfAnotherProgram(t *testing.T) {
 }
 
 func TestPending(t *testing.T) {
-	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"written_at":1700000000,"attempts":2,` +
+	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"author":"an agent","written_at":1700000000,"attempts":2,` +
 		`"last_error":"HTTP 503\nfrom \u001b[31mupstream","next_attempt_at":"2023-11-14T22:14:00Z",` +
 		`"waits":{"why":"paused: HTTP 403: no","until":null}},` +
 		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"attempts":0,"last_error":null}]}`
@@ -186,12 +186,12 @@ func TestPending(t *testing.T) {
 		"GET /_botwired/pending?limit=5&namespace=ns": {200, `{"pending":[]}`},
 	})
 	wantOutput(t, at(t, d, nil, "pending"), ""+
-		"SEQ  NAMESPACE  KEY  OP      BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR                   WAITS\n"+
-		"7    ns         k    put     3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream  paused: HTTP 403: no\n"+
-		"8    ns         ..   delete  0      2023-11-14T22:13:21Z  0         -                     -                            -\n")
+		"SEQ  NAMESPACE  KEY  OP      AUTHOR    BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR                   WAITS\n"+
+		"7    ns         k    put     an agent  3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream  paused: HTTP 403: no\n"+
+		"8    ns         ..   delete  -         0      2023-11-14T22:13:21Z  0         -                     -                            -\n")
 	wantOutput(t, at(t, d, nil, "pending", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "pending", "--limit", "5", "--namespace", "ns"),
-		"SEQ  NAMESPACE  KEY  OP  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
+		"SEQ  NAMESPACE  KEY  OP  AUTHOR  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
 }
 
 // If an entry waits for something, the end of that is its next attempt.
@@ -236,7 +236,7 @@ func TestPendingTellsOfMore(t *testing.T) {
 
 func TestDeadLetters(t *testing.T) {
 	letter := func(id, kind, more string) string {
-		return `{"id":"` + id + `","kind":"` + kind + `","host":"this",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","status":413,` +
+		return `{"id":"` + id + `","kind":"` + kind + `","host":"this",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","author":"an agent","status":413,` +
 			`"error":"Value too large","written_at":1700000000,"refused_at":1700000060.5}`
 	}
 	body := `{"dead_letters":[` + strings.Join([]string{

@@ -204,6 +204,9 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", letter.Key}, {"op", letter.Op},
 		{"written", written}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
 	}
+	if letter.Author != "" {
+		facts = append(facts, [2]string{"author", letter.Author})
+	}
 	if status := letterStatus(&letter.ListedDeadLetter); status != "" {
 		facts = append(facts, [2]string{"status", status})
 	}

@@ -78,16 +78,16 @@ func revisionName(r *api.Revision) string {
 func printHistory(w io.Writer, states *api.Revisions) error {
 	rows := make([][]string, 0, len(states.Revisions))
 	for _, r := range states.Revisions {
-		writer, bytes := r.Host, ""
+		writer, bytes := r.Host, "deleted"
 		if r.Here {
 			writer = "this"
 		}
 		if r.Value != nil {
 			bytes = strconv.Itoa(r.Bytes)
 		}
-		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Op, bytes, beginning(r.Text())})
+		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Author, bytes, beginning(r.Text())})
 	}
-	return term.Table(w, []string{"REVISION", "STATE", "WRITTEN", "HOST", "OP", "BYTES", "VALUE"}, rows)
+	return term.Table(w, []string{"REVISION", "STATE", "WRITTEN", "HOST", "AUTHOR", "BYTES", "VALUE"}, rows)
 }
 
 func newUndoCommand(p *Program, settings *Settings) *cobra.Command {

@@ -106,9 +106,9 @@ func printPending(w io.Writer, listed *api.Pending) error {
 		if each.Waits != nil {
 			why = each.Waits.Why
 		}
-		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, strconv.Itoa(each.Bytes),
+		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
 			term.Moment(w, term.Unix(each.WrittenAt)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), each.LastError, why})
 	}
-	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
+	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "AUTHOR", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
 	return term.Table(w, columns, rows)
 }

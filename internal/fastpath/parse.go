@@ -26,6 +26,7 @@ type Request struct {
 	JSON   bool   // Content-Type is exactly application/json
 	Body   []byte // complete
 	Agent  []byte // the header User-Agent
+	Author string // the header Botwired-Author
 	// Date is the Date header line that the answer must have.
 	Date string
 
@@ -51,6 +52,7 @@ const (
 	contentLength
 	contentType
 	transferEncoding
+	author
 )
 
 // part says how much of a simple request the input begins with.
@@ -191,6 +193,9 @@ func (r *Request) readHeader(line []byte) bool {
 		return false
 	case is(name, "user-agent"):
 		r.Agent = value
+	case is(name, "botwired-author"):
+		r.Author = string(value)
+		r.odd = r.odd || !r.once(author) || len(value) == 0
 	case is(name, "content-type"):
 		r.JSON = string(value) == "application/json"
 		r.odd = r.odd || !r.once(contentType)

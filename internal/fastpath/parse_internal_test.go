@@ -268,6 +268,18 @@ func TestLengthFinder(t *testing.T) {
 	}
 }
 
+// A request with an author that is empty, or two, is not simple.
+func TestAuthor(t *testing.T) {
+	for headers, want := range map[string]string{
+		"Botwired-Author:  a b \r\n": "a b", "botwired-author: \r\n": "", "Botwired-Author: a\r\nBotwired-Author: b\r\n": "", "Botwired-Author: \xc3\r\n": "",
+	} {
+		var r Request
+		if _, p := parse([]byte(getWith(hostLine+headers)), &r); (p == whole) != (want != "") || p == whole && r.Author != want {
+			t.Errorf("%q: part %d, author %q", headers, p, r.Author)
+		}
+	}
+}
+
 func TestTraceContext(t *testing.T) {
 	var r Request
 	if _, p := parse([]byte(getWith(hostLine+"traceparent: a\r\ntracestate: b=1\r\nTraceState: c=2\r\n")), &r); p != whole {

@@ -2,11 +2,15 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // effect says how a tool changes the memory.
@@ -49,7 +53,7 @@ func (t *tool) addTo(server *sdk.Server) {
 		Name: t.name, Title: t.title, Description: t.about, Annotations: t.effect.hints(),
 		InputSchema: schemaOf(t.arguments), OutputSchema: t.result,
 	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		result, err := t.call(ctx, req.Params.Arguments)
+		result, err := t.call(context.WithValue(ctx, authorKey{}, authorOf(req)), req.Params.Arguments)
 		if err != nil {
 			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}}, nil //nolint:nilerr // the agent gets it
 		}
@@ -58,6 +62,24 @@ func (t *tool) addTo(server *sdk.Server) {
 			StructuredContent: json.RawMessage(result),
 		}, nil
 	})
+}
+
+// authorKey is the key of a call's author in its context.
+type authorKey struct{}
+
+// authorOf returns the name of the client that makes a call: as its HTTP request says, as the client has
+// introduced itself, or by its User-Agent. Over HTTP, clients of protocols before 2026-07-28 introduce
+// themselves in another request.
+func authorOf(req *sdk.CallToolRequest) string {
+	var header http.Header
+	if req.Extra != nil {
+		header = req.Extra.Header
+	}
+	client := req.ClientInfo()
+	if client == nil {
+		client = &sdk.Implementation{}
+	}
+	return cmp.Or(wire.Author(header.Get(wire.AuthorHeader)), wire.Author(client.Name), wire.Product(header.Get("User-Agent")))
 }
 
 func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {

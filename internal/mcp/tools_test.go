@@ -263,6 +263,27 @@ type history struct {
 	} `json:"dead_letters"`
 }
 
+// A write is by the client that makes it, as it has introduced itself.
+func TestTheAuthorOfAToolsWrite(t *testing.T) {
+	d := newDaemon(t)
+	s := d.serve()
+	daemon := api.NewClient(api.Options{Listen: d.address.Listener.Addr().String()})
+	for name, c := range map[string]*client{"http": d.overHTTP(s), "stdio": d.overStdio(s)} {
+		for _, tool := range []string{"memory_write", "memory_append", "memory_delete"} {
+			with := args{"namespace": "n", "key": name, "value": "v"}
+			if tool == "memory_delete" {
+				delete(with, "value")
+			}
+			var w written
+			c.call(tool, with, &w)
+			receipt, err := daemon.Receipt(t.Context(), uint64(w.Write))
+			if noError(t, err); receipt.Author != "test" {
+				t.Errorf("%s over %s is by %q", tool, name, receipt.Author)
+			}
+		}
+	}
+}
+
 // A history shows a pending write, a settled one, and a refused one with its value.
 func TestHistory(t *testing.T) {
 	d := newDaemon(t)

@@ -10,20 +10,26 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // absent is the version of an entry that does not exist, and the state of a delete that found no entry.
 const absent = "absent"
 
-// conditionOf returns the header for a write that requires a version of the entry.
-func conditionOf(version string) http.Header {
+// headerOf returns the header for a write of the call's author that requires a version of the entry.
+func headerOf(ctx context.Context, version string) http.Header {
+	h := http.Header{}
+	if author, _ := ctx.Value(authorKey{}).(string); author != "" {
+		h.Set(wire.AuthorHeader, author)
+	}
 	switch version {
 	case "":
-		return nil
 	case absent:
-		return http.Header{"If-None-Match": {"*"}}
+		h.Set("If-None-Match", "*")
+	default:
+		h.Set("If-Match", `"`+version+`"`)
 	}
-	return http.Header{"If-Match": {`"` + version + `"`}}
+	return h
 }
 
 // written describes an acknowledged write.
@@ -101,7 +107,7 @@ const maxSeparator = 100
 
 // put makes a request that writes a value.
 func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
-	r.Header = conditionOf(in.text("if_version"))
+	r.Header = headerOf(ctx, in.text("if_version"))
 	var stored struct {
 		Bytes int `json:"bytes"` // these are characters
 	}
@@ -154,7 +160,7 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
 	}
 	answer, err := s.daemon.Do(ctx, api.Request{
-		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: conditionOf(in.text("if_version")),
+		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: headerOf(ctx, in.text("if_version")),
 	})
 	switch {
 	case api.IsRefused(err, http.StatusNotFound):

@@ -38,7 +38,7 @@ var layers = []layer{
 	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
 
 	// MCP knows the daemon by its HTTP alone.
-	{"internal/mcp", []string{"api", "internal/tasks"}},
+	{"internal/mcp", []string{"api", "internal/tasks", "internal/wire"}},
 
 	// The drill asks a daemon by package api, and has its upstream fail by an interface of its own.
 	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered"}},

@@ -9,14 +9,14 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// remove journals a tombstone for an entry. It returns a 404 for an entry that is known to be absent
+// remove journals an entry's tombstone. It returns a 404 for an entry that is known to be absent
 // (contract 11). assumed says that nobody knows whether the entry exists.
-func (m *Memory) remove(ctx context.Context, id journal.ID) (w journal.Write, assumed bool, err error) {
+func (m *Memory) remove(ctx context.Context, tombstone journal.NewWrite) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
 	looks := 0
 	err = unlessOvertaken(ctx, func() error {
 		looks++
-		w, assumed, err = m.tryDelete(id, looks > looksForNews, began) // guard 11.3
+		w, assumed, err = m.tryDelete(tombstone, looks > looksForNews, began) // guard 11.3
 		return err
 	})
 	return w, assumed, err
@@ -28,7 +28,8 @@ const looksForNews = 2
 
 // tryDelete looks at the entry once, and journals the tombstone only if the entry has not changed since. With
 // askedBefore, it ignores changes that leave no trace here, such as upstream's answer.
-func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
+func (m *Memory) tryDelete(tombstone journal.NewWrite, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
+	id := tombstone.ID
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	generation := m.cache.Generation(entryKey(id))
@@ -51,12 +52,10 @@ func (m *Memory) tryDelete(id journal.ID, askedBefore bool, began time.Time) (w 
 			return journal.Write{}, false, err
 		}
 	}
-	w, err = m.store(journal.NewWrite{
-		ID: id, Op: journal.Delete,
-		If: func(newest uint64) bool {
-			return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
-		},
-	})
+	tombstone.If = func(newest uint64) bool {
+		return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
+	}
+	w, err = m.store(tombstone)
 	return w, assumed, err
 }
 

@@ -265,7 +265,7 @@ func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
 		return journal.Write{}, journal.ErrChanged
 	}
 	w := journal.NewWrite{ // guard 17.30
-		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Held: true,
+		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Author: state.Author, Held: true,
 		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}

@@ -30,10 +30,11 @@ func (v Verb) String() string { return verbNames[v] }
 
 // Request is a request of the memory API with valid names and a valid value.
 type Request struct {
-	Verb  Verb
-	ID    journal.ID // without a key for a LIST
-	Value string     // of a PUT, or the text to append
-	Limit int        // of a LIST
+	Verb   Verb
+	ID     journal.ID // without a key for a LIST
+	Value  string     // of a PUT, or the text to append
+	Limit  int        // of a LIST
+	Author string     // of a write: see [journal.NewWrite]
 	Conditions
 	Directives
 	// Waits says that a write's caller prefers to wait, for at most Wait, until upstream has the write.

@@ -11,6 +11,7 @@ import (
 
 func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
 	m.lister.note(w.Namespace)
+	w.Author = q.Author
 	if applied, through := m.carriesThrough(w.Namespace, q, wanted); through {
 		if q.AtOnce {
 			return Result{}, ErrWaits
@@ -22,7 +23,7 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 	var assumed bool
 	var err error
 	if w.Op == journal.Delete && !wanted.given() {
-		written, assumed, err = m.remove(ctx, w.ID)
+		written, assumed, err = m.remove(ctx, w)
 	} else {
 		written, err = m.storeIf(ctx, w, wanted)
 	}

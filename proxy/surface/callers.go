@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 const (
@@ -30,6 +31,7 @@ type Callers struct {
 type caller struct {
 	requests atomic.Int64
 	last     atomic.Int64 // Unix seconds
+	product  string
 }
 
 func newCallers() *Callers {
@@ -38,8 +40,8 @@ func newCallers() *Callers {
 	return c
 }
 
-// Note counts a request with the User-Agent agent that came at a time.
-func (c *Callers) Note(agent []byte, at time.Time) {
+// Note counts a request with the User-Agent agent that came at a time, and returns the agent's product.
+func (c *Callers) Note(agent []byte, at time.Time) (product string) {
 	agent = agent[:min(agentLength, len(agent))]
 	found := (*c.known.Load())[string(agent)]
 	if found == nil {
@@ -49,6 +51,7 @@ func (c *Callers) Note(agent []byte, at time.Time) {
 	if now := at.Unix(); found.last.Load() != now {
 		found.last.Store(now)
 	}
+	return found.product
 }
 
 func (c *Callers) add(agent string) *caller {
@@ -65,7 +68,7 @@ func (c *Callers) add(agent string) *caller {
 		})
 		delete(next, oldest)
 	}
-	added := &caller{}
+	added := &caller{product: wire.Product(agent)}
 	next[agent] = added
 	c.known.Store(&next)
 	return added

@@ -29,7 +29,7 @@ func hostName(other bool) string {
 func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
 	return api.ListedDeadLetter{
 		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), Host: hostName(l.Theirs), SupersededBy: l.SupersededBy, Seq: l.Seq,
-		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(),
+		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(), Author: l.Author,
 		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt, Winner: newWinnerDocument(l.Winner),
 	}
 }

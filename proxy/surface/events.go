@@ -47,6 +47,7 @@ type event struct {
 	id     journal.ID
 	op     journal.Op
 	bytes  int
+	author string
 	by     uint64
 	reason string
 	state  string    // of upstream
@@ -78,7 +79,7 @@ func newEvents() *Events {
 // supersedes.
 func (e *Events) Changed(c journal.Change) {
 	if c.Written && !c.Found {
-		e.add(event{name: eventPending, seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes})
+		e.add(event{name: eventPending, seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes, author: c.Author})
 	}
 	if end := &c.Ended; end.Seq != 0 {
 		e.add(event{name: endingName(end), seq: end.Seq, id: c.ID, op: end.Op, bytes: end.Bytes, by: end.By, reason: end.Reason})
@@ -125,7 +126,7 @@ func (e *event) document() any {
 		return api.ChangedEvent{At: unixSeconds(e.at), Namespace: e.id.Namespace, Key: e.id.Key}
 	}
 	doc := api.WriteEvent{
-		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Reason: e.reason,
+		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Author: e.author, Reason: e.reason,
 	}
 	if e.by != 0 {
 		doc.By = &e.by

@@ -22,8 +22,12 @@ func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters)
 	s.awaitIndex(r.Context())
 	docs := []api.PendingWrite{}
 	for _, p := range s.journal.PendingList(namespace, limit) {
+		author, err := s.journal.History.Author(p.ID, p.Seq)
+		if err != nil {
+			return err
+		}
 		doc := api.PendingWrite{
-			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes,
+			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes, Author: author,
 			WrittenAt: p.UpdatedAt, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
 		}
 		var next time.Time

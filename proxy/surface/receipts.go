@@ -14,9 +14,9 @@ import (
 
 const maxReceiptWait = time.Minute
 
-func newReceiptDocument(r *journal.Receipt) api.Receipt {
+func newReceiptDocument(r *journal.Receipt, author string) api.Receipt {
 	doc := api.Receipt{
-		Seq: r.Seq, Namespace: r.Namespace, Key: r.Key, Op: r.Op.String(),
+		Seq: r.Seq, Namespace: r.Namespace, Key: r.Key, Op: r.Op.String(), Author: author,
 		State: r.State.String(), WrittenAt: r.WrittenAt, Reason: r.Reason,
 	}
 	if r.State != journal.ReceiptPending {
@@ -53,7 +53,11 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	if err != nil {
 		return noReceipt(w, err)
 	}
-	return writeDocument(w, http.StatusOK, newReceiptDocument(&receipt))
+	author, err := s.journal.History.Author(receipt.ID, seq)
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, newReceiptDocument(&receipt, author))
 }
 
 func noReceipt(w http.ResponseWriter, err error) error {

@@ -86,7 +86,7 @@ func (s *Surface) noStates(id journal.ID) error {
 
 func (s *Surface) pendingState(w *journal.Write) api.Revision {
 	d := api.Revision{
-		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Host, Here: true, Seq: &w.Seq,
+		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Host, Here: true, Seq: &w.Seq, Author: w.Author,
 	}
 	if w.Op == journal.Put {
 		d.Op, d.Value, d.Bytes = w.Op.String(), &w.Value, wire.CodePoints(w.Value)

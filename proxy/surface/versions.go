@@ -42,7 +42,7 @@ func versionsOf(j *journal.Journal) func(context.Context, journal.ID) ([]api.Rev
 }
 
 func versionOf(p *journal.Past) api.Revision {
-	d := api.Revision{Revision: &p.Seq, State: string(p.State), Op: p.Op.String(), UpdatedAt: p.WrittenAt}
+	d := api.Revision{Revision: &p.Seq, State: string(p.State), Op: p.Op.String(), UpdatedAt: p.WrittenAt, Author: p.Author, Host: p.Host}
 	if p.State == journal.PastCurrent {
 		d.State = string(journal.PastSettled)
 	}

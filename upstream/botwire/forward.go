@@ -37,6 +37,7 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 			if dropAuthorization() {
 				r.Out.Header.Del("Authorization")
 			}
+			r.Out.Header.Del(wire.AuthorHeader) // it is for the daemon itself
 			if !isWebSocket(r.Out.Header) {
 				r.Out.Header.Del("Upgrade")
 				r.Out.Header.Del("Connection")

@@ -36,6 +36,7 @@ func forwarded(h http.Handler, method, target string, body io.Reader) *httptest.
 	r := httptest.NewRequest(method, "http://caller.test:2689/", body)
 	r.URL, _ = url.ParseRequestURI(target)
 	r.Header.Set("Authorization", "Bearer secret")
+	r.Header.Set("Botwired-Author", "me")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -66,7 +67,7 @@ func TestForwardHeaders(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		})
 		w := forwarded(h, http.MethodPost, "/x", strings.NewReader("body"))
-		if (got.Get("Authorization") == "") != drop || got.Get("X-Own") != "1" {
+		if (got.Get("Authorization") == "") != drop || got.Get("X-Own") != "1" || got.Get("Botwired-Author") != "" {
 			t.Errorf("upstream got %v", got)
 		}
 		if w.Code != http.StatusTeapot || w.Header().Get("X-Kept") != "1" || strings.Contains(strings.Join(keysOf(w.Header()), " "), "Access-Control") {

@@ -81,7 +81,7 @@ func (b *bucket) carryOut(p upstream.Proposal) (v upstream.Version, conflict boo
 	b.revision++
 	v = upstream.Version{
 		Revision: b.revision, Deleted: p.Op == journal.Delete, Value: p.Value, ListBytes: p.ListBytes, CreatedAt: p.WrittenAt,
-		WrittenAt: p.WrittenAt, Writer: p.Writer,
+		WrittenAt: p.WrittenAt, Writer: p.Writer, Author: p.Author,
 	}
 	if over.Present() {
 		v.CreatedAt = over.CreatedAt

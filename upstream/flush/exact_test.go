@@ -50,6 +50,32 @@ func TestAnExactWriteIsOneRequest(t *testing.T) {
 	})
 }
 
+// The author travels with the write. A state of another host that wins has its author and its host here.
+func TestTheAuthorTravels(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		v.append(journal.NewWrite{ID: key("k"), Op: journal.Put, Value: "1", Author: "me"})
+		v.settleWithin(time.Second)
+		v.append(journal.NewWrite{ID: key("k"), Op: journal.Put, Value: "2", Author: "me too"})
+		v.seat.set(func(b *bucket) {
+			if len(b.swaps) != 1 || b.swaps[0].Author != "me" {
+				t.Errorf("the swaps are %+v", b.swaps)
+			}
+			b.carryOut(upstream.Proposal{
+				ID: key("k"), Op: journal.Put, Value: "theirs", WrittenAt: upstream.Unix(time.Now().Add(time.Minute)),
+				Writer: upstream.Writer{Host: "z", Seq: 1}, Author: "them", Over: b.last(key("k")),
+			})
+		})
+		v.settleWithin(time.Second)
+		past, err := v.journal.History.Of(key("k"), 10)
+		if err != nil || len(past) != 3 || past[0].Author+past[0].Host != "themz" || past[1].Author != "me too" || past[2].Author != "me" {
+			t.Errorf("%+v, %v", past, err)
+		}
+		if letters, err := v.journal.DeadLetters(0, 10); err != nil || len(letters) != 1 || letters[0].Author != "me too" {
+			t.Errorf("%+v, %v", letters, err)
+		}
+	})
+}
+
 // contract 17: the later write wins, the loser is kept with both values, and readers see the winner at
 // once. The host may or may not know of the other host's write when it sends its own.
 func TestTheLaterWriteWinsExactly(t *testing.T) {

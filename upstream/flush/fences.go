@@ -156,7 +156,7 @@ func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) er
 		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state once the offset is known
 	}
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
-		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes,
+		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes, Author: found.Author,
 		WrittenAt: found.WrittenAt - ahead - earlier, At: max(found.WrittenAt, lost.UpdatedAt),
 		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})

@@ -283,7 +283,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	s.sent = time.Now()
 	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
-		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Over: over,
+		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Author: w.Author, Over: over,
 	})
 	s.received = time.Now()
 	s.took += s.received.Sub(s.sent)

@@ -306,6 +306,7 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	now := upstream.Unix(time.Now())
 	sending := journal.Write{
 		ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, ListBytes: w.write.ListBytes, WrittenAt: now, UpdatedAt: now,
+		Author: w.write.Author,
 	}
 	if newest.Seq != 0 {
 		sending.UpdatedAt = max(now, newest.UpdatedAt+timeTick)

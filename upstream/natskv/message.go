@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// The headers of a message besides NATS' own.
+// The headers of a message besides NATS' own, and the author's.
 const (
 	headerCreated = "Botwired-Created-At" // microseconds since 1970
 	headerWritten = "Botwired-Written-At" // microseconds since 1970
@@ -87,7 +87,7 @@ func idOf(bucket, subject string) (id journal.ID, ok bool) {
 // becomes returns the version that a proposal would become, without its revision.
 func becomes(p upstream.Proposal) upstream.Version {
 	v := upstream.Version{
-		Deleted: p.Op == journal.Delete, WrittenAt: seconds(upstream.Micros(p.WrittenAt)), Writer: p.Writer,
+		Deleted: p.Op == journal.Delete, WrittenAt: seconds(upstream.Micros(p.WrittenAt)), Writer: p.Writer, Author: p.Author,
 	}
 	v.CreatedAt = v.WrittenAt
 	if p.Over.Present() {
@@ -109,6 +109,9 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 	if v.Writer.Seq != 0 {
 		m.Header.Set(headerSeq, strconv.FormatUint(v.Writer.Seq, 10))
 	}
+	if v.Author != "" {
+		m.Header.Set(wire.AuthorHeader, v.Author)
+	}
 	if v.Deleted {
 		m.Header.Set(headerOperation, operationDelete)
 		return m
@@ -129,6 +132,7 @@ func decode(m message) upstream.Version {
 		v.Writer.Host = host
 	}
 	v.Writer.Seq, _ = strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
+	v.Author = wire.Author(m.Header.Get(wire.AuthorHeader))
 	if v.Deleted {
 		return v
 	}

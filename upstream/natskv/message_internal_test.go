@@ -98,9 +98,9 @@ func TestAHostsNameIsShort(t *testing.T) {
 }
 
 func FuzzAVersionComesBack(f *testing.F) {
-	f.Add("value", "host", uint64(7), int64(1_700_000_000_123_456), int64(1_600_000_000_000_001), true, false)
-	f.Add("a\x00\U0001F600", "", uint64(0), int64(0), int64(latestTime), false, true)
-	f.Fuzz(func(t *testing.T, value, host string, seq uint64, written, created int64, over, deleted bool) {
+	f.Add("value", "host", "author", uint64(7), int64(1_700_000_000_123_456), int64(1_600_000_000_000_001), true, false)
+	f.Add("a\x00\U0001F600", "", "Müller\n", uint64(0), int64(0), int64(latestTime), false, true)
+	f.Fuzz(func(t *testing.T, value, host, author string, seq uint64, written, created int64, over, deleted bool) {
 		written, created = clamp(written), clamp(created)
 		value = strings.ToValidUTF8(value, "?")
 		if !isHost(host) {
@@ -108,7 +108,7 @@ func FuzzAVersionComesBack(f *testing.F) {
 		}
 		p := upstream.Proposal{
 			ID: journal.ID{Namespace: "ns", Key: "k"}, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value),
-			WrittenAt: seconds(written), Writer: upstream.Writer{Host: host, Seq: seq},
+			WrittenAt: seconds(written), Writer: upstream.Writer{Host: host, Seq: seq}, Author: wire.Author(author),
 		}
 		if deleted {
 			p.Op, p.Value, p.ListBytes = journal.Delete, "", 0

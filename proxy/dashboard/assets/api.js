@@ -14,7 +14,7 @@ export class Refusal extends Error {
 async function ask(method, url, options = {}) {
   let answer;
   try {
-    answer = await fetch(url, { method, ...options });
+    answer = await fetch(url, { method, ...options, headers: { "Botwired-Author": "dashboard", ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The daemon does not answer. It may have stopped.");

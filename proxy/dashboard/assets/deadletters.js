@@ -33,7 +33,7 @@ function Letter({ letter, changed }) {
       <div class="letter-head">
         <span class=${`chip ${letter.kind}`}>${LABELS[letter.kind]}</span>
         <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><span class="space">${letter.namespace}</span><span class="slash">/</span><span class="key">${letter.key}</span></a>
-        <span class="note">${letter.op}, written ${clock(letter.written_at)}</span>
+        <span class="note">${letter.op}${letter.author && ` by ${letter.author}`}, written ${clock(letter.written_at)}</span>
       </div>
       <p class="why">${reasonOf(letter)}</p>
       ${letter.superseded_by && html`<p class="note">Write ${letter.superseded_by} to this entry has settled since.</p>`}

@@ -39,7 +39,7 @@ function Write({ write, now }) {
       <a class="entry" href=${write.state === "dead" || write.state === "dropped" ? "#/dead-letters" : entry}>
         <span class="space">${write.namespace}</span><span class="slash">/</span><span class="key">${write.key}</span>
       </a>
-      <span class="size">${write.op === "delete" ? "delete" : bytes(write.bytes)}</span>
+      <span class="size">${write.op === "delete" ? "delete" : bytes(write.bytes)}${write.author && ` by ${write.author}`}</span>
       <span class="state"><b>${STATES[write.state]}</b> ${account(write, now)}</span>
       ${trouble && html`<span class="reason">${write.reason}</span>`}
     </li>`;

@@ -24,7 +24,7 @@ export class Writes {
   add(pending) {
     for (const p of pending.filter((one) => !this.#bySeq.has(one.seq))) {
       this.#bySeq.set(p.seq, {
-        seq: p.seq, namespace: p.namespace, key: p.key, op: p.op, bytes: p.bytes,
+        seq: p.seq, namespace: p.namespace, key: p.key, op: p.op, bytes: p.bytes, author: p.author,
         state: p.attempts > 0 ? "sent" : "pending", began: instant(p.written_at), ended: null, reason: p.last_error, by: null,
       });
     }
@@ -33,7 +33,7 @@ export class Writes {
   take(name, data) {
     const at = instant(data.at);
     const known = this.#bySeq.get(data.seq) ?? {
-      seq: data.seq, namespace: data.namespace, key: data.key, op: data.op, bytes: data.bytes,
+      seq: data.seq, namespace: data.namespace, key: data.key, op: data.op, bytes: data.bytes, author: data.author,
       state: "pending", began: name === "pending" ? at : null, ended: null, reason: "", by: null,
     };
     if (RANKS[name] < RANKS[known.state]) return;
