@@ -19,7 +19,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 		return Write{}, err
 	}
 	a := &appending{copies: j.copies, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
-	if err := a.run(); err != nil {
+	if err := j.copies.sizes.fits(w.Namespace, a.run); err != nil {
 		j.full.refuse(err) // guard 3.31
 		return Write{}, err
 	}
@@ -78,7 +78,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Value, a.Author)
 	a.removals = a.copies.removals.Load()
-	a.copies.pending.add(a.ID, &a.write, a.replaces)
+	a.copies.pending.add(a.ID, &a.write)
 	return nil
 }
 

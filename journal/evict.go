@@ -192,7 +192,7 @@ func (e *evictor) visitListings(ctx context.Context, r pebble.Reader, visit func
 	})
 }
 
-// removal removes some settled copies, or one listing. Their entries still count in [Sizes].
+// removal removes some settled copies, or one listing.
 type removal struct {
 	*evictor
 	of     []copyOnDisk
@@ -221,7 +221,6 @@ func (r *removal) Fill(tx *store.Tx) error {
 			tx.Delete(record.EntryKey(record.SettledPrefix, c.id))
 			r.copies.unnamed.Add(c.size)
 		}
-		r.copies.sizes.forgot(c.id.Namespace) // guard 18.23
 		r.removed, r.bytes = r.removed+1, r.bytes+c.size
 	}
 	return nil
@@ -240,9 +239,6 @@ func (*removal) Durable() {}
 // bytes that it has removed.
 func (e *evictor) dropAll(ctx context.Context) (removed int64, err error) {
 	removed, err = e.dropUnder(ctx, record.SettledPrefix)
-	if removed > 0 {
-		e.copies.sizes.forgotAny()
-	}
 	if err != nil {
 		return removed, err
 	}

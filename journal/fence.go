@@ -170,7 +170,6 @@ func (f *Fence) deleted(r *retiring, past *settledCopy, at float64) (fill func(*
 	return func(tx *store.Tx) {
 		f.copies.gone(tx, r.w.ID, past, at)
 		row.fill(tx)
-		f.copies.sizes.resized(r.w.Namespace, resizing{from: row.base(past)})
 	}, nil
 }
 
@@ -195,7 +194,6 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 			tx.Delete(record.EntryKey(record.SettledPrefix, id))
 		}
 		row.fill(tx)
-		f.copies.sizes.resized(id.Namespace, resizing{from: row.base(past), to: int64(o.ListBytes), kept: keeps || row.kept})
 	}, nil
 }
 

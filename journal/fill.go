@@ -105,7 +105,6 @@ type filling struct {
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays unchanged
 	row         *rowChange
-	resized     *resizing // nil if the entry's size stays unchanged
 }
 
 // prepare compares the answer with the known state, and prepares the changes. The caller holds the
@@ -128,9 +127,6 @@ func (f *filling) prepare(o *Observation) error {
 			return nil
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
-		if err == nil {
-			f.resized = &resizing{from: f.row.base(&past)}
-		}
 		return err
 	}
 	now := *o
@@ -166,14 +162,7 @@ func (f *filling) prepare(o *Observation) error {
 		shownAt: o.UpdatedAt,
 		foreign: past.Origin.Seq != 0 && now.Origin.Seq == 0,
 	})
-	if err != nil {
-		return err
-	}
-	f.resized = &resizing{from: f.row.base(&past), to: int64(now.ListBytes), kept: keep || f.row.kept}
-	if f.row.kept {
-		f.resized.to = int64(f.row.bytes) // the listing may show a newer state
-	}
-	return nil
+	return err
 }
 
 // Fill checks that the answer still counts. It notifies the subscriber even if nothing changes on disk,
@@ -191,10 +180,9 @@ func (f *filling) Fill(tx *store.Tx) error {
 		f.seen.confirm(f.id, f.confirmedAt) // guard 9.14
 	}
 	f.row.fill(tx)
-	if f.resized != nil {
-		f.sizes.resized(f.id.Namespace, *f.resized)
-	}
-	if f.setCopy == nil && !f.row.changes() {
+	if f.setCopy != nil || f.row.changes() {
+		f.sizes.loosen(f.id.Namespace)
+	} else {
 		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()

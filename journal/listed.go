@@ -23,13 +23,11 @@ type listed struct {
 	absent  []ID     // entries with a settled copy that upstream no longer holds
 	doubted []ID     // entries in doubt whose settled copy differs from the listing
 	added   []ID     // entries that the previous listing did not have
-	written []Row    // rows of entries with a pending write
-	counts  relisting
-	older   int     // rows that upstream showed with an older time than before
-	past    Suspect // the state before this listing
-	damaged bool    // the kept listing cannot be read
-	unread  bool    // some settled copies of the namespace cannot be read
-	same    bool    // nothing changes on disk
+	older   int      // rows that upstream showed with an older time than before
+	past    Suspect  // the state before this listing
+	damaged bool     // the kept listing cannot be read
+	unread  bool     // some settled copies of the namespace cannot be read
+	same    bool     // nothing changes on disk
 }
 
 // prepare compares upstream's rows with the kept ones. The caller holds the copies lock.
@@ -61,12 +59,6 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	}
 	l.damaged = damaged
 	l.header.Newest = inOrder(now)
-	for name, row := range now {
-		l.counts.all += int64(row.ListBytes)
-		if id := (ID{Namespace: namespace, Key: name}); l.pending.isPending(id) {
-			l.written = append(l.written, row)
-		}
-	}
 	l.compare(past.Rows, now)
 	if ok {
 		l.findAdded(past.Rows)
@@ -90,17 +82,11 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if kept.UpdatedAt != 0 {
-			l.counts.grown += int64(r.ListBytes - kept.ListBytes)
-		} else {
-			l.counts.found += int64(r.ListBytes)
-		}
 		if kept.Origin.NewerThan(r.UpdatedAt) { // guard 7.26
 			l.older++
 			if l.fill.believe {
 				l.believeRow(r)
 			} else {
-				l.counts.grown -= int64(r.ListBytes - kept.ListBytes)
 				*r = kept
 			}
 			continue
@@ -206,10 +192,6 @@ func (l *listed) Fill(tx *store.Tx) error {
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
-	for _, row := range l.written {
-		l.counts.replaced += l.replaced(ID{Namespace: namespace, Key: row.Key}, int64(row.ListBytes)) // guard 18.33
-	}
-	l.sizes.relisted(namespace, l.counts, l.header.Complete)
 	if l.same { // guard 3.23
 		defer l.unlock()
 		l.seen.confirm(ID{Namespace: namespace}, l.header.FetchedAt) // guard 9.15
@@ -218,6 +200,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.readers.changed(Change{ID: ID{Namespace: namespace}}) // guard 8.7
 		return nil
 	}
+	l.sizes.loosen(namespace)
 	if l.damaged {
 		dropListing(tx, namespace)
 	}

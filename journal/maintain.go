@@ -40,6 +40,9 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(func() error { return j.pending.receipts.maintain(ctx) }) })
 	})
+	tasks.Go(func() error {
+		return everySecond(ctx, func() error { return j.use(func() error { return j.opts.Sizes.maintain(ctx) }) })
+	})
 	// guard 3.29
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // Err records what it finds
 	return tasks.Wait()
@@ -92,14 +95,10 @@ type extent struct {
 
 // once runs one round of maintenance.
 func (m *maintainer) once(ctx context.Context) error {
-	repaired, err := m.repair(ctx) // guard 4.21
-	if err != nil {
+	if _, err := m.repair(ctx); err != nil { // guard 4.21
 		return refusedStart(m.opts.Dir, err)
 	}
-	if repaired {
-		m.copies.sizes.forgotAny()
-	}
-	err = m.use(func() error { return m.look(ctx) })
+	err := m.use(func() error { return m.look(ctx) })
 	if store.IsDamage(err) {
 		return nil // the next repair replaces the table
 	}

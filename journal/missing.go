@@ -58,7 +58,6 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	for name, a := range found.entries {
 		if _, kept := stays[name]; a.copied && !kept { // guard 7.11
 			l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: name})
-			l.counts.grown -= int64(a.row.ListBytes)
 		}
 	}
 	slices.SortFunc(l.absent, func(a, b ID) int { return cmp.Compare(a.Key, b.Key) })

@@ -33,7 +33,10 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	copies := newCopies(s, readers, opts.Logger)
-	copies.pending, copies.sizes, pending.sizes = pending, opts.Sizes, opts.Sizes
+	copies.pending, copies.sizes = pending, opts.Sizes
+	if opts.Sizes != nil {
+		opts.Sizes.copies = copies
+	}
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}

@@ -18,7 +18,6 @@ const entryMemory = 512
 // pendingSet holds the index of pending writes, and adds writes to it.
 type pendingSet struct {
 	store   *store.Store
-	sizes   *Sizes // may be nil
 	readers *readersLock
 	index   *pending.Index // guarded by readers
 	budget  int64          // 0 means no bound
@@ -78,14 +77,11 @@ func mebibytes(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// add adds a write that is not visible yet. If the write is the entry's first, add also records the
-// bytes that the write replaces.
-func (p *pendingSet) add(id ID, w *pending.Write, replaces int32) {
+// add adds a write that is not visible yet.
+func (p *pendingSet) add(id ID, w *pending.Write) {
 	p.readers.Lock()
 	defer p.readers.Unlock()
-	if e := p.index.Add(id, w); replaces != 0 {
-		e.Replaces = replaces
-	}
+	p.index.Add(id, w)
 }
 
 // show makes a durable write visible. The caller holds the readers' lock.

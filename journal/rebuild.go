@@ -28,7 +28,7 @@ func (j *Journal) Run(ctx context.Context) error {
 		err = j.use(func() error { return j.rebuild(ctx) })
 	}
 	if err == nil {
-		err = j.use(func() error { return j.copies.countSizes(ctx) })
+		err = j.countSizes(ctx)
 	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)
@@ -51,6 +51,18 @@ func (j *Journal) rebuild(ctx context.Context) error {
 		close(j.rebuilt)
 	}
 	return nil
+}
+
+// countSizes counts the sizes of all namespaces.
+func (j *Journal) countSizes(ctx context.Context) error {
+	_, err := j.Keys.Namespaces("", 1, func(namespace string) bool {
+		j.opts.Sizes.loosen(namespace)
+		return false
+	})
+	if err != nil && !store.IsDamage(err) {
+		return err
+	}
+	return j.use(func() error { return j.opts.Sizes.countLoose(ctx) })
 }
 
 // Rebuilt returns a channel that is closed when the pending index is complete.
@@ -116,7 +128,6 @@ func (p *pendingSet) restore(r *waiting) {
 		return
 	}
 	p.index.Restore(r.id, r.v)
-	p.sizes.restored(r.id, &r.v)
 	p.readers.changed(Change{ID: r.id, Seq: r.v.Seq, Written: true, Op: r.v.Op, Bytes: int(r.v.Bytes), Found: true})
 }
 

@@ -205,8 +205,9 @@ func TestRepairUnderLoad(t *testing.T) {
 				no(t, putting(j, id, value)())
 				expect(t, j, id, journal.Value, value)
 				settle(t, j, id)
-				if lookup(t, j, id).Kind != journal.Unknown { // the repair has just given the copy up
-					expect(t, j, id, journal.Settled, value)
+				state := lookup(t, j, id)
+				if state.Kind != journal.Unknown && state.Value != value { // the repair may have given the copy up
+					t.Errorf("%s is %+v, want %q", id, state, value)
 				}
 			}
 		}

@@ -22,23 +22,7 @@ type rowChange struct {
 	stripe  *stripe
 	listing string
 	write   func(*store.Tx) // nil if the listing on disk stays unchanged
-	kept    bool            // the listing on disk then has a row of the entry
-	bytes   int             // list bytes of that row
-	// had describes the row before the change.
-	had base
-	// wasAbsent says that the listing was complete and had no row of the entry.
-	wasAbsent bool
-}
-
-// base returns the size for which an entry counted before the change. past is its copy.
-func (r *rowChange) base(past *settledCopy) base {
-	switch {
-	case r.had.known:
-		return r.had
-	case past.intact:
-		return base{int64(past.ListBytes), true}
-	}
-	return base{known: r.wasAbsent}
+	had     int             // list bytes of the row before the change; 0 if there was none
 }
 
 func (r *rowChange) changes() bool { return r.write != nil }
@@ -71,15 +55,13 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	change.had = base{int64(old.ListBytes), kept}
-	change.wasAbsent = h.Complete && !kept
+	change.had = old.ListBytes
 	if k.gone {
 		if kept {
 			change.write = func(tx *store.Tx) { tx.Delete(key) }
 		}
 		return change, nil
 	}
-	change.kept = true
 	row, newest := k.Row, h.Newest
 	if k.arrived {
 		row.UpdatedAt = max(row.UpdatedAt, newest+tick)
@@ -94,7 +76,7 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if !k.arrived {
 		h.Newest = max(newest, row.UpdatedAt)
 	}
-	k.Row, change.bytes = row, row.ListBytes
+	k.Row = row
 	if row == old && h.Newest == newest { // guard 3.22
 		return change, nil
 	}

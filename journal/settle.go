@@ -38,11 +38,9 @@ func (j *Journal) Settle(w Write) error {
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled,
 			fill: func(tx *store.Tx, last *record.Version) {
-				copied := settled(tx, last == nil) // guard 7.10
+				settled(tx, last == nil) // guard 7.10
 				row.fill(tx)
-				j.copies.sizes.resized(w.Namespace, resizing{
-					from: row.base(&past), to: putSize(w.Op, w.ListBytes), kept: copied || row.kept, confirmed: true,
-				})
+				j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
 				marks.fill(tx) // guard 13.14
 			},
 		})
@@ -63,14 +61,13 @@ func (j *Journal) Settle(w Write) error {
 // On a disk without room for copies, settled still makes one while a newer write to the entry is
 // pending. After a restart, only the copy shows that upstream's state is this host's, so that the newer
 // write does not lose to it (contract 17).
-func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool) (copied bool), origin Origin) {
+func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
 	if w.Op == Delete {
-		return func(tx *store.Tx, _ bool) bool {
+		return func(tx *store.Tx, _ bool) {
 			tx.Delete(key)
 			c.unname(&past)
-			return false
 		}, origin
 	}
 	low := c.store.Low(int64(len(w.Value)))
@@ -87,11 +84,11 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	if w.CreatedAt != 0 {
 		o.CreatedAt = w.CreatedAt
 	}
-	return func(tx *store.Tx, newerWaits bool) bool {
+	return func(tx *store.Tx, newerWaits bool) {
 		c.unname(&past)
 		if low && !newerWaits { // guard 17.5
 			tx.Delete(key)
-			return false
+			return
 		}
 		if w.removals != c.removals.Load() { // guard 3.40
 			tx.SetVersion(w.ID, w.Seq, &record.Stored{
@@ -99,7 +96,6 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 			})
 		}
 		c.set(tx, w.ID, &o, unixNow(), w.Seq)
-		return true
 	}, origin
 }
 
@@ -160,9 +156,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			}
 			return
 		}
-		if forget(tx); why.InDoubt {
-			j.copies.sizes.forgot(w.Namespace)
-		}
+		forget(tx)
 		if why.MayLand {
 			setSent(tx, w.ID, marked)
 		}
@@ -217,6 +211,9 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	}
 	tx.DeletePending(r.w.ID, &latest)
 	r.fill(tx, &latest)
+	if r.state != record.ReceiptSettled {
+		r.copies.sizes.loosen(r.w.Namespace) // guard 18.29
+	}
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
 		WrittenAt: latest.UpdatedAt, SettledAt: max(unixNow(), latest.UpdatedAt), Reason: r.reason,
@@ -232,12 +229,8 @@ func (r *retiring) Applied() {
 		v, _ := r.entry.Visible()
 		change.Ended = endingOf(&v, r.state) // guard 13.28
 		change.Ended.Reason, change.Ended.Dropped = r.reason, r.dropped
-		r.copies.sizes.retired(r.entry, &v)
 		p.index.Drop(r.entry)
 	case r.entry != nil:
-		if r.state == record.ReceiptSettled {
-			r.copies.sizes.followed(r.entry, &r.w)
-		}
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
 	}
 	if r.doubtful && r.last {

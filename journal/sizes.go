@@ -1,6 +1,9 @@
 package journal
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -8,8 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/internal/walk"
 )
 
 const (
@@ -41,34 +48,32 @@ type SizesOptions struct {
 // journal refuses a put that makes a namespace larger than its limit. Sizes counts each value with the
 // size that a listing shows: its characters up to the first NUL. Names do not count.
 //
-// Each write, answer from upstream and listing changes the count by the difference to what is known of
-// an entry. A complete listing replaces the count. The count is approximate:
-//
-//   - A put counts as new until it settles, or a listing shows what it replaces. But if its namespace
-//     holds lookFrom percent of its limit, the journal looks up what the put replaces.
-//   - An entry still counts after its copy was removed to make room. Once a namespace has such entries,
-//     an unknown entry that upstream shows adds nothing, because it may count already. A delete of an
-//     unknown entry subtracts the size of the largest settled entry; a put counts as new. The rows of
-//     a listing are a lower bound.
+// A namespace's count adds up, for each known entry, its pending write, else its row in the listing,
+// else its settled copy. Each write of this host changes the count at once, by the difference to what it
+// replaces; but below lookFrom percent of the limit, a put counts as new. Whatever else changes what is
+// known makes the count loose, and the namespace is counted again: in the background, or before a write
+// is refused.
 //
 // The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
 // the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
 // concurrently.
 type Sizes struct {
-	opts SizesOptions
+	opts   SizesOptions
+	copies *copies
+
+	counting sync.Mutex   // one count of a namespace at a time; taken before all other locks
+	pace     pending.Pace // of counting in the background
 
 	mu     sync.Mutex // guards the fields below
 	spaces map[string]*size
-	near   map[string]*size // namespaces that were nearly full when they last changed
-	read   bool             // the entries on disk are counted
+	near   map[string]*size    // namespaces that were nearly full when they last changed
+	loose  map[string]struct{} // namespaces to count again
 }
 
 // size is the estimate for one namespace.
 type size struct {
-	settled  int64 // what upstream holds, as estimated
-	pending  int64 // what the newest pending writes add
-	largest  int64 // an upper bound for the size of each settled entry
-	unknown  bool  // the count includes entries that are no longer known
+	bytes    int64
+	since    int64 // what writes have added since the count in progress began
 	refused  bool  // the change in progress is a refusal
 	learned  *learnedLimit
 	logged   level
@@ -79,6 +84,7 @@ type size struct {
 type learnedLimit struct {
 	limit int64
 	at    time.Time
+	loose bool // the next count replaces it
 }
 
 // level is how full a namespace is, as last logged.
@@ -92,7 +98,7 @@ const (
 
 // NewSizes returns sizes for one journal; see Options.Sizes.
 func NewSizes(opts SizesOptions) *Sizes {
-	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size)}
+	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size), loose: make(map[string]struct{})}
 }
 
 // NamespaceSize is the estimated size of a namespace and its limit.
@@ -135,14 +141,13 @@ func (e *NamespaceFullError) Error() string {
 		e.Namespace, e.Bytes, e.Grows, e.Limit)
 }
 
-// report returns the size and its limit. limit is the setting's; 0 means none. The count may be
-// negative, because it does not include the disk yet, or entries that this host has not seen. The
-// caller holds mu.
+// report returns the size and its limit. limit is the setting's; 0 means none. Before the disk is
+// counted, the count may be negative. The caller holds mu.
 func (sp *size) report(limit int64) NamespaceSize {
 	if sp == nil {
 		return NamespaceSize{Limit: limit}
 	}
-	r := NamespaceSize{Bytes: sp.settled + sp.pending, Limit: limit}
+	r := NamespaceSize{Bytes: sp.bytes, Limit: limit}
 	if sp.learned == nil {
 		return r
 	}
@@ -194,9 +199,8 @@ func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 // deletes an unknown entry.
 func (s *Sizes) Learn(namespace string) {
 	s.change(namespace, func(sp *size) {
-		sp.settled = max(sp.settled, -sp.pending)
-		sp.learned = &learnedLimit{sp.settled + sp.pending, time.Now()} // guard 18.22
-		sp.refused = true
+		sp.learned = &learnedLimit{max(0, sp.bytes), time.Now(), true} // guard 18.22
+		sp.refused, s.loose[namespace] = true, struct{}{}
 	})
 }
 
@@ -212,7 +216,7 @@ func (s *Sizes) Changed() {
 }
 
 // change changes the count of a namespace. It logs if the namespace becomes nearly full, or if a
-// refused write shows that it is full.
+// refused write shows that it is full. A loose count may be too high, and says nothing.
 func (s *Sizes) change(namespace string, by func(*size)) {
 	if s == nil {
 		return
@@ -227,10 +231,14 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 	}
 	sp.calm(sp.report(limit))
 	by(sp)
-	r, now := sp.report(limit), notFull
+	r, now, refused := sp.report(limit), notFull, sp.refused
+	sp.refused = false
+	if s.isLoose(namespace) && !refused {
+		return
+	}
 	switch {
-	case sp.refused:
-		now, sp.refused = full, false
+	case refused:
+		now = full
 	case r.holds(nearFull, 0):
 		now = nearlyFull
 	default:
@@ -238,7 +246,7 @@ func (s *Sizes) change(namespace string, by func(*size)) {
 	}
 	if r.holds(nearFull, 0) {
 		s.near[namespace] = sp
-	} else if delete(s.near, namespace); sp.settled == 0 && sp.pending == 0 && sp.learned == nil && sp.logged == notFull {
+	} else if delete(s.near, namespace); sp.bytes == 0 && sp.learned == nil && sp.logged == notFull {
 		delete(s.spaces, namespace)
 	}
 	if now > sp.logged {
@@ -268,12 +276,11 @@ func (s *Sizes) log(namespace string, now level, r NamespaceSize) {
 
 // sizing is the part of a write's admission that concerns sizes.
 type sizing struct {
-	limit    int64 // the setting's limit; 0 means none
-	anySize  bool  // accept the write at any size, because a person or upstream has decided
-	trial    bool  // only check whether the write would be accepted
-	looked   bool  // base was looked up
-	base     int   // the entry's size without its pending write; 0 if unknown
-	replaces int32 // bytes that the count subtracts for this write
+	limit   int64 // the setting's limit; 0 means none
+	anySize bool  // accept the write at any size, because a person or upstream has decided
+	trial   bool  // only check whether the write would be accepted
+	looked  bool  // base was looked up
+	base    int   // the entry's size without its pending write; 0 if unknown
 }
 
 // putSize returns what a write adds to the size of its namespace.
@@ -297,147 +304,219 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 		switch {
 		case !a.anySize && r.crossedBy(now-was): // guard 18.15
 			if look = !exists && !a.looked; !look { // guard 18.17
-				sp.refused = r.Bytes > 0
+				sp.refused = r.Bytes > 0 && !s.isLoose(a.Namespace)
 				err = &NamespaceFullError{Namespace: a.Namespace, Grows: now - was, NamespaceSize: r.shown()}
 			}
 		case a.trial:
 		default:
-			sp.pending += now - was
-			if !exists {
-				a.replaces = int32(was)
+			sp.bytes += now - was
+			sp.since += now - was
+			if !exists && !a.looked {
+				s.loose[a.Namespace] = struct{}{}
 			}
 		}
 	})
 	return look, err
 }
 
-// restored counts a pending write of an earlier process.
-func (s *Sizes) restored(id ID, v *record.Version) {
-	s.change(id.Namespace, func(sp *size) {
-		sp.pending += putSize(v.Op, int(v.ListBytes))
-	})
-}
-
-// retired counts that an entry's last pending write has left the pending set.
-func (s *Sizes) retired(e *pending.Entry, last *record.Version) {
-	s.change(e.ID().Namespace, func(sp *size) {
-		sp.pending -= putSize(last.Op, int(last.ListBytes))
-		sp.pending += int64(e.Replaces) // guard 18.29
-	})
-}
-
-// followed counts that upstream has taken a write while a newer one to its entry is pending. The newer
-// one now replaces exactly that write.
-func (s *Sizes) followed(e *pending.Entry, w *Write) {
-	s.change(w.Namespace, func(sp *size) {
-		now := putSize(w.Op, w.ListBytes)
-		sp.pending -= now - int64(e.Replaces) // guard 18.30
-		e.Replaces = int32(now)
-	})
-}
-
-// base is an entry's size upstream, as far as known.
-type base struct {
-	bytes int64
-	known bool
-}
-
-// resizing is a change of an entry's size upstream.
-type resizing struct {
-	from      base
-	to        int64
-	kept      bool // a copy or a row of the entry is kept
-	confirmed bool // upstream has accepted a write of this journal
-}
-
-// resized counts that an entry's size upstream has changed.
-func (s *Sizes) resized(namespace string, c resizing) {
-	s.change(namespace, func(sp *size) {
-		if hasRoom := c.to > c.from.bytes || c.to == 0 && !c.from.known; hasRoom && c.confirmed {
-			sp.learned = nil
-		}
-		from := c.from.bytes
-		switch {
-		case c.from.known || !sp.unknown:
-		case !c.confirmed: // the count may already include the entry
-			from = min(max(0, sp.settled), c.to) // guard 18.32
-		case c.to == 0: // guard 18.28
-			from = min(sp.settled, sp.largest)
-		}
-		sp.settled += c.to - from // guard 18.19
-		sp.unknown = sp.unknown || !c.kept && c.to > 0
-		sp.largest = max(sp.largest, c.to)
-	})
-}
-
-// forgot records that some entries of a namespace may no longer be known. They still count.
-func (s *Sizes) forgot(namespace string) {
-	s.change(namespace, func(sp *size) { sp.unknown = true })
-}
-
-// forgotAny records that some entries of all namespaces may no longer be known.
-func (s *Sizes) forgotAny() {
+// accepted notes that upstream has accepted a write to an entry that had this size; 0 if unknown.
+func (s *Sizes) accepted(w *Write, was int) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, sp := range s.spaces {
-		sp.unknown = true
+	now := putSize(w.Op, w.ListBytes)
+	if sp := s.spaces[w.Namespace]; sp != nil && (now > int64(was) || now == 0 && was == 0) {
+		sp.learned = nil
 	}
 }
 
-// relisting sums up how a listing differs from what was known.
-type relisting struct {
-	all      int64 // list bytes of all rows
-	grown    int64 // growth of the known entries
-	found    int64 // list bytes of the rows of unknown entries
-	replaced int64 // list bytes of the rows of entries with a pending write, which are not subtracted yet
-}
-
-// relisted counts a listing. A complete listing replaces the count; an incomplete one is its lower
-// bound. Until the disk is counted, only the difference counts, and the rest comes with the disk.
-func (s *Sizes) relisted(namespace string, r relisting, complete bool) {
-	s.change(namespace, func(sp *size) {
-		if sp.settled += r.grown; !sp.unknown {
-			sp.settled += r.found
-		}
-		if s.read && (complete || sp.settled < r.all) {
-			sp.settled = r.all // guard 18.20
-		}
-		sp.pending -= r.replaced
-		sp.unknown = !complete // upstream no longer lists the other entries
-	})
-}
-
-// unsettle resets the settled sizes, because a snapshot holds them. The caller is in the store's order.
-func (s *Sizes) unsettle() {
+// loosen notes that what is known of a namespace has changed otherwise than by a write of this host.
+func (s *Sizes) loosen(namespace string) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, sp := range s.spaces {
-		sp.settled = 0
-	}
+	s.loose[namespace] = struct{}{}
 }
 
-// counted counts an entry on disk, and what a pending write replaces of it.
-func (s *Sizes) counted(namespace string, bytes, replaced int64) {
-	s.change(namespace, func(sp *size) {
-		sp.settled += bytes // guard 18.21
-		sp.pending -= replaced
-		sp.largest = max(sp.largest, bytes)
+// isLoose reports whether a namespace must be counted again. The caller holds mu.
+func (s *Sizes) isLoose(namespace string) bool {
+	_, loose := s.loose[namespace]
+	return loose
+}
+
+// begin begins to count a namespace. It returns a snapshot that holds all earlier changes, and no later
+// one.
+func (s *Sizes) begin(namespace string) (snapshot *pebble.Snapshot, err error) {
+	err = s.copies.store.Later(func(tx *store.Tx) error {
+		if _, err := tx.Reader(); err != nil { // applies the gathered changes
+			return err
+		}
+		snapshot = s.copies.store.Snapshot()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.loose, namespace)
+		if sp := s.spaces[namespace]; sp != nil {
+			sp.since = 0
+		}
+		return nil
 	})
+	return snapshot, err
 }
 
-// allCounted records that the entries on disk are counted. It recomputes limits learned before, because
-// they did not include these entries.
-func (s *Sizes) allCounted() {
+// count counts a namespace again if its count is loose, and reports whether it did. No writer waits
+// meanwhile. After damage the count stays loose, because a repair follows. The caller has acquired the
+// store.
+func (s *Sizes) count(ctx context.Context, namespace string) (counted bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	s.counting.Lock()
+	defer s.counting.Unlock()
 	s.mu.Lock()
-	s.read = true
-	for _, sp := range s.spaces {
-		if sp.learned != nil {
-			sp.learned.limit = max(0, sp.settled+sp.pending)
+	loose := s.isLoose(namespace)
+	s.mu.Unlock()
+	if !loose {
+		return false, nil
+	}
+	snapshot, err := s.begin(namespace)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	sum, err := sumKnown(ctx, snapshot, namespace)
+	if err != nil {
+		s.loosen(namespace)
+		return false, ignoreDamage(err)
+	}
+	s.change(namespace, func(sp *size) {
+		sp.bytes = sum + sp.since // guard 18.20
+		if l := sp.learned; l != nil && l.loose {
+			l.limit, l.loose = sp.bytes, false
+		}
+	})
+	return true, nil
+}
+
+// countLoose counts the namespaces whose counts are loose.
+func (s *Sizes) countLoose(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	names := slices.Collect(maps.Keys(s.loose))
+	s.mu.Unlock()
+	for _, namespace := range names {
+		if _, err := s.count(ctx, namespace); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// maintain counts the namespaces whose counts are loose, in a hundredth of the time. One goroutine calls
+// it regularly.
+func (s *Sizes) maintain(ctx context.Context) error {
+	began := time.Now()
+	if s == nil || !s.pace.Ready(began) {
+		return nil
+	}
+	err := s.countLoose(ctx)
+	s.pace.Took(5*time.Since(began), time.Now())
+	return err
+}
+
+// fits calls admit, and once more if admit has found the namespace full by a loose count.
+func (s *Sizes) fits(namespace string, admit func() error) error {
+	err := admit()
+	if _, full := errors.AsType[*NamespaceFullError](err); !full {
+		return err
+	}
+	counted, countErr := s.count(context.Background(), namespace)
+	if countErr != nil || !counted { // guard 18.19
+		return cmp.Or(countErr, err)
+	}
+	return admit()
+}
+
+// sumKnown adds up the sizes of a namespace's known entries. Damaged records count for nothing.
+func sumKnown(ctx context.Context, r pebble.Reader, namespace string) (sum int64, err error) {
+	err = store.ScanPending(r, record.Within(record.PendingPrefix, namespace), func(_ ID, v record.Version) error {
+		sum += putSize(v.Op, int(v.ListBytes))
+		return ctx.Err()
+	})
+	if err != nil {
+		return 0, err
+	}
+	w, err := walk.NewKeys(r, namespace, "")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for {
+		if _, ok := w.Next(); !ok {
+			return sum, w.Err()
+		}
+		if w.IsPending() {
+			continue
+		}
+		row, _ := w.Row()
+		if row.Key != "" {
+			sum += int64(row.ListBytes) // guard 18.21
+		} else if o, err := w.Copy(); err == nil {
+			sum += int64(o.ListBytes)
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// prepare looks up the entry that a write replaces, if the namespace is close enough to its limit.
+func (c *copies) prepare(a *appending) error {
+	s := c.sizes
+	if s == nil {
+		return nil
+	}
+	a.limit = s.opts.Limit(a.Namespace)
+	s.mu.Lock()
+	r := s.spaces[a.Namespace].report(a.limit)
 	s.mu.Unlock()
-	s.Changed()
+	if !r.holds(lookFrom, putSize(a.Op, a.ListBytes)) { // guard 18.18
+		return nil
+	}
+	if c.pending.isPending(a.ID) { // its size is known
+		return nil
+	}
+	return c.look(a)
+}
+
+// look finds the size of the entry that the write replaces. It takes the listing's row, or else the
+// settled copy.
+func (c *copies) look(a *appending) error {
+	a.looked = true
+	row, listed, err := c.row(record.RowKey(a.Namespace, a.Key), a.Key)
+	if a.base = row.ListBytes; err != nil || listed {
+		return err
+	}
+	copied, err := c.head(a.ID)
+	a.base = copied.ListBytes
+	return err
+}
+
+// admitSize counts a write or refuses it. For a write on trial, it only checks. The caller is in the
+// store's order. latest is the entry's newest pending write, if one exists.
+func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
+	look, err := c.sizes.admit(a, latest, exists)
+	if look {
+		// Other writes have just filled the namespace. This is so rare that the writes queued behind
+		// this one can wait for the lookup.
+		if err = c.look(a); err == nil {
+			_, err = c.sizes.admit(a, latest, exists)
+		}
+	}
+	return err
 }

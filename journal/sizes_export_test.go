@@ -1,6 +1,9 @@
 package journal
 
-import "unsafe"
+import (
+	"context"
+	"unsafe"
+)
 
 // SizeOfSizes returns a namespace's memory, including its places in two maps.
 func SizeOfSizes() int { return int(unsafe.Sizeof(size{})) + 2*2*24 }
@@ -11,3 +14,6 @@ func (s *Sizes) Namespaces() int {
 	defer s.mu.Unlock()
 	return len(s.spaces)
 }
+
+// CountLoose counts the namespaces whose counts are loose.
+func (s *Sizes) CountLoose() error { return s.countLoose(context.Background()) }

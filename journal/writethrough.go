@@ -34,17 +34,20 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 		return err
 	}
 	a := &appending{copies: t.copies, NewWrite: w, sizing: sizing{trial: true}}
-	err := t.copies.prepare(a)
-	if err == nil {
-		t.store.InOrder(func(totals record.Totals) {
-			t.pending.readers.RLock()
-			latest, exists := t.pending.index.Get(w.ID).Latest()
-			t.pending.readers.RUnlock()
-			if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
-				err = t.copies.admitSize(a, &latest, exists)
-			}
-		})
-	}
+	err := t.copies.sizes.fits(w.Namespace, func() error {
+		err := t.copies.prepare(a)
+		if err == nil {
+			t.store.InOrder(func(totals record.Totals) {
+				t.pending.readers.RLock()
+				latest, exists := t.pending.index.Get(w.ID).Latest()
+				t.pending.readers.RUnlock()
+				if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
+					err = t.copies.admitSize(a, &latest, exists)
+				}
+			})
+		}
+		return err
+	})
 	t.full.refuse(err)
 	return err
 }
@@ -71,7 +74,6 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 		case !past.intact, t.store.Low(int64(len(past.Value))):
 			return func(tx *store.Tx) {
 				tx.Delete(record.EntryKey(record.SettledPrefix, id))
-				t.copies.sizes.forgot(id.Namespace)
 			}, nil
 		}
 		return func(tx *store.Tx) {
@@ -91,10 +93,7 @@ func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 	}
 	return t.end(r, func(past settledCopy) (func(*store.Tx), error) {
 		forget, err := t.copies.forget(id)
-		return func(tx *store.Tx) {
-			forget(tx)
-			t.copies.sizes.forgot(id.Namespace)
-		}, err
+		return forget, err
 	})
 }
 

@@ -21,6 +21,7 @@ func TestAdmits(t *testing.T) {
 	j := open(t, vfs.NewMem(), within)
 	show(t, j, key("settled"), 40)
 	no(t, tryPut(j, key("pending"), 40))
+	sized(t, sizes, 80)
 	for range 2 { // a trial counts nothing
 		no(t, j.WriteThrough.Admits(trial(key("new"), 20)))
 		no(t, j.WriteThrough.Admits(trial(key("settled"), 60)))

@@ -16,10 +16,7 @@ type Entry struct {
 	bytes     int32
 	listBytes int32
 	sum       uint32
-	// Replaces is the listed size of upstream's value that the writes replace. It is 0 if upstream has
-	// none, or until the caller has looked it up.
-	Replaces int32
-	op       record.Op
+	op        record.Op
 }
 
 // past holds the fields that an entry needs only after a second write.
