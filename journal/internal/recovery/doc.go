@@ -23,7 +23,7 @@
 //  6. Two renames replace the old directory, which is dir.replaced meanwhile, with the new
 //     journal.
 //
-// Memory is bounded regardless of the size of values: sorting holds 16 MiB, and writes the rest to
+// Memory is bounded regardless of the size of values: sorting holds some 32 MiB, and writes the rest to
 // files in dir.sorting. Some 50 bytes for each pending write are held to find those without a version.
 // On disk a recovery takes up to three times the size of the directory: for the copy, the sorted
 // records and the new journal.

@@ -123,6 +123,7 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 	if err != nil {
 		return nil, fmt.Errorf("reading the directory: %w", err)
 	}
+	defer func() { err = errors.Join(err, t.found.records.close()) }()
 	v := openView(stored)
 	kept, err := t.choose(v)
 	if err == nil && !t.found.stated && kept.records == 0 {

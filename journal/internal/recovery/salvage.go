@@ -27,13 +27,18 @@ type salvage struct {
 	failure error // an error of the sorter, not damage of the store
 }
 
-// readStore reads all tables and logs as far as possible. It calls progress after each.
+// readStore reads all tables and logs as far as possible. It calls progress after each. The caller closes
+// the records.
 func readStore(fsys vfs.FS, dir string, progress func(files, of int)) (*salvage, error) {
-	s := &salvage{records: &sorter{fs: fsys, dir: sortingName(dir), limit: sortBytes}}
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err
 	}
+	records, err := newSorter(fsys, sortingName(dir))
+	if err != nil {
+		return nil, err
+	}
+	s := &salvage{records: records}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".log")
 	})
@@ -46,7 +51,7 @@ func readStore(fsys vfs.FS, dir string, progress func(files, of int)) (*salvage,
 			err = s.readLog(fsys, path, name)
 		}
 		if s.failure != nil {
-			return nil, s.failure
+			return nil, errors.Join(s.failure, records.close())
 		}
 		if err != nil {
 			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, store.OneLine(err)))

@@ -1,26 +1,36 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 )
 
-// The sorter returns the newest version of each key, in key order, for any number of runs, and each
-// time it is asked.
+// The sorter returns the newest version of each key, in key order, and each time it is asked.
 func TestSorter(t *testing.T) {
 	for _, n := range []int{0, 10, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(n)))
 			fs := vfs.NewMem()
-			s := &sorter{fs: fs, dir: "sorting", limit: 20 * heldOverhead}
+			s, err := newSorter(fs, "sorting")
+			if err != nil {
+				t.Fatal(err)
+			}
+			type version struct {
+				order   uint64
+				deleted bool
+				value   []byte
+			}
 			newest := make(map[string]version)
-			most := 0
 			for i := range n {
 				// A zero byte in a key must not change its position.
 				key := fmt.Sprintf("%c%d", rng.IntN(2), rng.IntN(n/2))
@@ -31,17 +41,22 @@ func TestSorter(t *testing.T) {
 				if old, ok := newest[key]; !ok || v.order >= old.order {
 					newest[key] = v
 				}
-				most = max(most, len(s.runs))
+				if i%10 == 0 { // into many tables
+					s.held = sortBytes
+					if err := s.apply(); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 			want := []string{}
 			for _, key := range slices.Sorted(maps.Keys(newest)) {
 				v := newest[key]
-				want = append(want, fmt.Sprintf("%q %d %t %s", key, v.order, v.deleted, v.value))
+				want = append(want, fmt.Sprintf("%q %t %s", key, v.deleted, v.value))
 			}
 			for range 2 {
 				got := []string{}
-				err := s.each(func(v *version) error {
-					got = append(got, fmt.Sprintf("%q %d %t %s", v.key, v.order, v.deleted, v.value))
+				err := s.each(func(key, value []byte, deleted bool) error {
+					got = append(got, fmt.Sprintf("%q %t %s", key, deleted, value))
 					return nil
 				})
 				if err != nil {
@@ -51,13 +66,32 @@ func TestSorter(t *testing.T) {
 					t.Error(diff)
 				}
 			}
-			names, err := fs.List("sorting")
-			if n > 0 && (err != nil || len(names) != len(s.runs) || len(names) > runsAtMost+1) {
-				t.Errorf("runs are %v and the files %v (%v)", s.runs, names, err)
-			}
-			if n == 3000 && (most < runsAtMost-1 || s.made < 2*runsAtMost) {
-				t.Errorf("only %d runs were made, %d at a time", s.made, most)
+			if err := s.close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+}
+
+// On a disk without room, the sorter fails, and does not wait.
+func TestSorterOnAFullDisk(t *testing.T) {
+	var full atomic.Bool
+	s, err := newSorter(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})), "sorting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Store(true)
+	value := make([]byte, 1<<20)
+	for i := 0; err == nil && i < 64; i++ {
+		err = s.add(fmt.Append(nil, i), value, 1, false)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	_ = s.close()
 }

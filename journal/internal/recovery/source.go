@@ -98,19 +98,19 @@ func (m *merged) each(visit func(key, value []byte) error) error {
 	next, stop := iter.Pull2(m.view.all)
 	defer stop()
 	key, value, more := next()
-	err := m.found.each(func(v *version) error {
-		for ; more && bytes.Compare(key, v.key) < 0; key, value, more = next() {
+	err := m.found.each(func(name, found []byte, deleted bool) error {
+		for ; more && bytes.Compare(key, name) < 0; key, value, more = next() {
 			if err := visit(key, value); err != nil {
 				return err
 			}
 		}
-		if more && bytes.Equal(key, v.key) {
+		if more && bytes.Equal(key, name) {
 			key, value, more = next()
 		}
-		if v.deleted {
+		if deleted {
 			return nil
 		}
-		return visit(v.key, v.value)
+		return visit(name, found)
 	})
 	for ; more && err == nil; key, value, more = next() {
 		err = visit(key, value)
