@@ -65,6 +65,8 @@ func hintsOf(t *testing.T, tool *sdk.Tool) string {
 		return "reads"
 	case !h.ReadOnlyHint && *h.DestructiveHint && h.IdempotentHint:
 		return "destructive, idempotent"
+	case !h.ReadOnlyHint && *h.DestructiveHint && !h.IdempotentHint:
+		return "destructive"
 	case !h.ReadOnlyHint && !*h.DestructiveHint && !h.IdempotentHint:
 		return "adds"
 	}

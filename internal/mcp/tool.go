@@ -20,12 +20,13 @@ const (
 	reads    effect = iota
 	replaces        // destructive and idempotent
 	adds            // neither destructive nor idempotent
+	undoes          // destructive, and not idempotent
 )
 
 func (e effect) hints() *sdk.ToolAnnotations {
-	destroys, outside := e == replaces, false // the memory is a closed world
+	destroys, outside := e == replaces || e == undoes, false // the memory is a closed world
 	return &sdk.ToolAnnotations{
-		ReadOnlyHint: e == reads, DestructiveHint: &destroys, IdempotentHint: e != adds, OpenWorldHint: &outside,
+		ReadOnlyHint: e == reads, DestructiveHint: &destroys, IdempotentHint: e == reads || e == replaces, OpenWorldHint: &outside,
 	}
 }
 
@@ -66,6 +67,11 @@ func (t *tool) addTo(server *sdk.Server) {
 
 // authorKey is the key of a call's author in its context.
 type authorKey struct{}
+
+func authorIn(ctx context.Context) string {
+	author, _ := ctx.Value(authorKey{}).(string)
+	return author
+}
 
 // authorOf returns the name of the client that makes a call: as its HTTP request says, as the client has
 // introduced itself, or by its User-Agent. Over HTTP, clients of protocols before 2026-07-28 introduce

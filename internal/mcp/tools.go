@@ -79,7 +79,7 @@ func (s *toolset) namespaceOf(in arguments) string {
 func (s *toolset) all() []tool {
 	all := []tool{
 		s.readTool(), s.writeTool(), s.appendTool(), s.deleteTool(),
-		s.listTool(), s.searchTool(), s.recentTool(), s.historyTool(),
+		s.listTool(), s.searchTool(), s.recentTool(), s.historyTool(), s.undoTool(),
 	}
 	if s.readOnly {
 		return slices.DeleteFunc(all, func(t tool) bool { return t.effect != reads })

@@ -3,11 +3,13 @@ package mcp_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -248,19 +250,16 @@ func TestRecent(t *testing.T) {
 	}
 }
 
+type historyState struct {
+	State, Op, Value, Author, Host string
+	Cut                            bool
+	Write                          int
+}
+
 type history struct {
-	Exists  bool
-	Value   string
-	Cut     bool
-	Version string
-	Writes  []struct {
-		Write     int
-		Op, State string
-		Reason    string
-	}
-	DeadLetters []struct {
-		Kind, Host, Op, Value, Reason string
-	} `json:"dead_letters"`
+	Exists bool
+	States []historyState
+	Note   string
 }
 
 // A write is by the client that makes it, as it has introduced itself.
@@ -284,40 +283,74 @@ func TestTheAuthorOfAToolsWrite(t *testing.T) {
 	}
 }
 
-// A history shows a pending write, a settled one, and a refused one with its value.
+// A history shows what has become of each state, with its value, the present state first.
 func TestHistory(t *testing.T) {
 	d := newDaemon(t)
 	c := d.overHTTP(d.serve())
 	k := args{"namespace": "n", "key": "k"}
-	var nothing history
-	c.call("memory_history", k, &nothing)
-	if nothing.Exists || len(nothing.Writes)+len(nothing.DeadLetters) > 0 {
-		t.Errorf("%+v", nothing)
+	want := func(what string, exists bool, want ...historyState) {
+		t.Helper()
+		var got history
+		c.call("memory_history", k, &got)
+		for i := range got.States {
+			got.States[i].Author, got.States[i].Host = "", strings.TrimPrefix(got.States[i].Host, "this")
+			got.States[i].Write = 0
+		}
+		if diff := cmp.Diff(want, got.States, cmpopts.EquateEmpty()); diff != "" || got.Exists != exists {
+			t.Errorf("%s: exists is %v (-want +got):\n%s", what, got.Exists, diff)
+		}
 	}
+	want("nothing", false)
 	c.call("memory_write", args{"namespace": "n", "key": "k", "value": "good"}, &written{})
-	var pending, settled, dead, deleted history
-	c.call("memory_history", k, &pending)
-	if len(pending.Writes) != 1 || pending.Writes[0].State != "pending" || pending.Value != "good" {
-		t.Errorf("%+v", pending)
-	}
+	want("a pending write", true, historyState{State: "pending", Op: "put", Value: "good"})
 	d.flush()
-	c.call("memory_history", k, &settled)
-	if len(settled.Writes) != 1 || settled.Writes[0].State != "settled" {
-		t.Errorf("%+v", settled)
-	}
+	want("a settled write", true, historyState{State: "settled", Op: "put", Value: "good"})
 	d.upstream.refuses.Store(true)
-	c.call("memory_write", args{"namespace": "n", "key": "k", "value": "bad"}, &written{})
+	long := strings.Repeat("é", 10_001)
+	c.call("memory_write", args{"namespace": "n", "key": "k", "value": long}, &written{})
 	d.flush()
-	c.call("memory_history", k, &dead)
-	if dead.Value != "good" || len(dead.DeadLetters) != 1 || dead.DeadLetters[0].Value != "bad" || dead.DeadLetters[0].Kind != "refused" ||
-		len(dead.Writes) != 2 || dead.Writes[1].State != "dead" {
-		t.Errorf("%+v", dead)
-	}
+	want("a refused write", true, historyState{State: "settled", Op: "put", Value: "good"},
+		historyState{State: "dead", Op: "put", Value: long[:20_000], Cut: true})
 	c.call("memory_delete", k, &written{})
+	k["limit"] = 1
+	var deleted history
 	c.call("memory_history", k, &deleted)
-	if deleted.Exists || len(deleted.Writes) != 2 || deleted.Writes[0].Op != "delete" {
+	if s := deleted.States; deleted.Exists || len(s) != 1 || s[0].Op != "delete" || s[0].Author != "test" || s[0].Host != "this" ||
+		s[0].Write != 3 || !strings.Contains(deleted.Note, "3 states") {
 		t.Errorf("%+v", deleted)
 	}
+}
+
+// A model can take back its own last write, and no other.
+func TestUndo(t *testing.T) {
+	d := newDaemon(t)
+	c := d.overHTTP(d.serve())
+	k := args{"namespace": "n", "key": "k"}
+	c.refused("memory_undo", k, "nothing to undo")
+	other := api.NewClient(api.Options{Listen: d.address.Listener.Addr().String(), UserAgent: "somebody/1"})
+	write := func(value string) {
+		_, err := other.Do(t.Context(), api.Request{Method: http.MethodPut, Path: api.Memory("n", "k"), Body: []byte(`{"value":"` + value + `"}`)})
+		noError(t, err)
+	}
+	write("theirs")
+	c.refused("memory_undo", k, `by "somebody"`, `you are "test"`, "nothing was undone")
+	var mine, undone struct {
+		written
+		Now, Undone historyState
+	}
+	c.call("memory_write", args{"namespace": "n", "key": "k", "value": "mine"}, &mine)
+	c.refused("memory_undo", args{"namespace": "n", "key": "k", "if_version": "1-x"}, "conflict", mine.Version)
+	c.call("memory_undo", args{"namespace": "n", "key": "k", "if_version": mine.Version}, &undone)
+	if undone.Now.Value != "theirs" || undone.Undone.Value != "mine" || undone.State != "pending" || undone.Write != 3 {
+		t.Errorf("%+v", undone)
+	}
+	c.call("memory_undo", k, &undone) // the undo was its own last write
+	var now read
+	if c.call("memory_read", k, &now); now.Value != "mine" {
+		t.Errorf("%+v", now)
+	}
+	write("theirs again")
+	c.refused("memory_undo", k, "nothing was undone")
 }
 
 // In an outage no answer is made up, and a full journal is reported.

@@ -19,7 +19,7 @@ const absent = "absent"
 // headerOf returns the header for a write of the call's author that requires a version of the entry.
 func headerOf(ctx context.Context, version string) http.Header {
 	h := http.Header{}
-	if author, _ := ctx.Value(authorKey{}).(string); author != "" {
+	if author := authorIn(ctx); author != "" {
 		h.Set(wire.AuthorHeader, author)
 	}
 	switch version {

@@ -66,7 +66,7 @@ await check("list, search, recent, history, and the namespaces", async () => {
   assert.ok((await call("memory_list", {})).namespaces.some((n) => n.namespace === namespace));
   assert.equal((await call("memory_search", { namespace, query: "TWO" })).matches[0].key, "k");
   assert.equal((await call("memory_recent", { namespace })).entries[0].preview, "one\ntwo");
-  assert.equal((await call("memory_history", { namespace, key: "k" })).writes[0].op, "put");
+  assert.equal((await call("memory_history", { namespace, key: "k" })).states[0].op, "put");
 });
 await check("delete", async () => {
   assert.equal((await call("memory_delete", { namespace, key: "k" })).deleted, true);

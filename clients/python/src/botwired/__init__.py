@@ -11,7 +11,7 @@
 
 from botwired._asyncmemory import AsyncMemory
 from botwired._binary import find_binary
-from botwired._entries import ABSENT, ANY, Entry, Written
+from botwired._entries import ABSENT, ANY, Entry, Revision, Written
 from botwired._http import __version__
 from botwired._memory import Memory
 from botwired._rules import Incomplete
@@ -27,6 +27,7 @@ __all__ = [
     "Incomplete",
     "Memory",
     "Refused",
+    "Revision",
     "Unauthorized",
     "Unavailable",
     "Unsupported",

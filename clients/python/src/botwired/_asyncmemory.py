@@ -11,8 +11,8 @@ import httpx
 
 from botwired._address import Address
 from botwired._async import AsyncTransport
-from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, check_seconds, refuse
+from botwired._entries import ANY, Entry, IfVersion, Revision, Written
+from botwired._rules import Rules, author_of, check_seconds, refuse
 from botwired._turns import for_task
 
 
@@ -32,6 +32,7 @@ class AsyncMemory:
         timeout: float = 30.0,
         *,
         token: str | None = None,
+        author: str | None = None,
         patience: float = 30.0,
         http: httpx.AsyncClient | None = None,
         **unknown: NoReturn,
@@ -40,7 +41,7 @@ class AsyncMemory:
         refuse(unknown)
         check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience, self._address.shown)
+        self._rules = Rules(namespace, patience, self._address.shown, author_of(author))
         self._transport = AsyncTransport(self._address, timeout, http)
 
     @property
@@ -88,6 +89,14 @@ class AsyncMemory:
         """Write `change(value)` so that no other caller's write is lost: see `Memory.update`. `change` may be async."""
         async with for_task((self.base_url, self.namespace, key)):
             return await self._transport.run(self._rules.update(key, change, default))
+
+    async def history(self, key: str) -> builtins.list[Revision]:
+        """Return the states that the entry has had, the present one first: see `Memory.history`."""
+        return await self._transport.run(self._rules.history(key))
+
+    async def undo(self, key: str, to: Revision | str | int | None = None) -> Revision:
+        """Write an earlier state of the entry again, and return it: see `Memory.undo`."""
+        return await self._transport.run(self._rules.undo(key, to))
 
     async def list_keys(self, prefix: str = "") -> builtins.list[str]:
         """Return the keys that begin with `prefix`, the latest written first: see `Memory.list_keys`."""

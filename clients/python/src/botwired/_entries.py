@@ -63,6 +63,55 @@ class Written:
             raise TypeError("a Memory's methods are not awaited: 'await' needs an AsyncMemory")
 
 
+@dataclass(frozen=True)
+class Revision:
+    """A state that an entry has had."""
+
+    name: str | None
+    """As `to` of an undo. None if it is not a state to go back to."""
+    state: str
+    """`pending`, `settled`, `superseded`, `dead`, `shown` or `absent`."""
+    exists: bool
+    """False: it is a delete, or upstream did not hold the entry."""
+    value: Any
+    """None where the entry does not exist."""
+    author: str
+    """The program that wrote it, by its own word; empty if unknown."""
+    host: str
+    """The daemon that wrote it; empty if unknown."""
+    here: bool
+    """This daemon wrote it."""
+    written_at: float
+    """Unix seconds."""
+
+
+def revisions_of(answer: Answer, wire_key: str) -> list[Revision]:
+    """Return the states that the daemon lists."""
+    match answer.json():
+        case {"revisions": [*rows]}:
+            return [revision_of(row, answer, wire_key) for row in rows]
+    raise answer.foreign()
+
+
+def revision_of(row: Any, answer: Answer, wire_key: str) -> Revision:
+    """Return a state of a daemon's answer."""
+    match row:
+        case {
+            "revision": int() | None as revision,
+            "state": str(state),
+            "value": str() | None as stored,
+            "updated_at": float() | int() as written,
+            "host": str(host),
+            "here": bool(here),
+            "seq": int() | None as seq,
+        }:
+            text = unwrap(wire_key, stored)[1] if stored is not None and is_digest(wire_key) else stored
+            name = str(revision) if revision is not None else None if seq is None else f"w{seq}"
+            value = None if text is None else decode(text)
+            return Revision(name, state, text is not None, value, str(row.get("author", "")), host, here, written)
+    raise answer.foreign()
+
+
 def entry_of(answer: Answer, wire_key: str) -> Entry:
     """Return the entry of a 200 to a GET."""
     match answer.json():

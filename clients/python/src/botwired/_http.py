@@ -53,12 +53,12 @@ def url_of(address: Address, request: Request) -> str:
     return address.url + request.path
 
 
-def headers_for(address: Address, request: Request) -> dict[str, str]:
-    """Return the request's headers, and those of every request."""
+def headers_for(address: Address, request: Request) -> dict[bytes, bytes]:
+    """Return the request's headers, and those of every request, in UTF-8: httpx would take ASCII only."""
     headers = {"accept": "application/json", "user-agent": f"botwired-python/{__version__}", **request.headers}
     if address.authorization is not None:
         headers["authorization"] = address.authorization
-    return headers
+    return {name.encode(): value.encode() for name, value in headers.items()}
 
 
 class Reading:

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import httpx
 
 from botwired._address import Address
-from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._rules import Rules, check_seconds, refuse
+from botwired._entries import ANY, Entry, IfVersion, Revision, Written
+from botwired._rules import Rules, author_of, check_seconds, refuse
 from botwired._sync import Transport
 from botwired._turns import for_thread
 
@@ -34,6 +34,7 @@ class Memory:
         timeout: float = 30.0,
         *,
         token: str | None = None,
+        author: str | None = None,
         patience: float = 30.0,
         http: httpx.Client | None = None,
         **unknown: NoReturn,
@@ -43,6 +44,7 @@ class Memory:
         base_url: of the daemon, else BOTWIRE_URL, else http://127.0.0.1:2689. A user and a password in it are sent as
             Basic authorization. unix:///path is a Unix socket. Requests to loopback go through no proxy.
         token: that the daemon wants from its callers.
+        author: the program's name in the history, of up to 64 characters; else BOTWIRED_AUTHOR, else the script's name.
         timeout: seconds for one attempt of a request.
         patience: seconds for which attempts are made again, while the daemon restarts or asks to wait.
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
@@ -50,7 +52,7 @@ class Memory:
         refuse(unknown)
         check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience, self._address.shown)
+        self._rules = Rules(namespace, patience, self._address.shown, author_of(author))
         self._transport = Transport(self._address, timeout, http)
 
     @property
@@ -112,6 +114,21 @@ class Memory:
         """
         with for_thread((self.base_url, self.namespace, key)):
             return self._transport.run(self._rules.update(key, change, default))
+
+    def history(self, key: str) -> builtins.list[Revision]:
+        """Return the states that the entry has had, the present one first, as far as the daemon keeps them.
+
+        Plain BotWire keeps none, and raises `Unsupported`.
+        """
+        return self._transport.run(self._rules.history(key))
+
+    def undo(self, key: str, to: Revision | str | int | None = None) -> Revision:
+        """Write the state before the present one again, or the one that `to` names, and return it.
+
+        It is a write as any other, and the next undo takes it back. `Conflict`: somebody has written the entry
+        meanwhile. `Refused` with 409: there is nothing to undo; with 404: `to` is not kept.
+        """
+        return self._transport.run(self._rules.undo(key, to))
 
     def list_keys(self, prefix: str = "") -> builtins.list[str]:
         """Return the keys that begin with `prefix`, the latest written first. A `*` at its end says no more.

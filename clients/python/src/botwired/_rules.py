@@ -5,12 +5,29 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
+import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written, entry_of, keys_of, wrap, written_of
+from botwired._entries import (
+    ABSENT,
+    ANY,
+    Entry,
+    IfVersion,
+    Revision,
+    Written,
+    entry_of,
+    keys_of,
+    revision_of,
+    revisions_of,
+    wrap,
+    written_of,
+)
 from botwired._names import KEYS, NAMESPACES, is_digest
 from botwired._retry import Outcome, exchange
 from botwired._steps import Answer, Call, Request, Steps
@@ -21,6 +38,7 @@ _LIST_LIMIT = 1000
 """BotWire lists no more keys of a namespace."""
 _PAGE = 10_000
 """The daemon's own listing gives no more keys at a time."""
+_AUTHOR_LIMIT = 64
 
 
 class Incomplete(UserWarning):
@@ -30,11 +48,12 @@ class Incomplete(UserWarning):
 class Rules:
     """The operations on one namespace. It keeps no state but what it has learned of the server."""
 
-    def __init__(self, namespace: str, patience: float, server: str) -> None:
+    def __init__(self, namespace: str, patience: float, server: str, author: str) -> None:
         self.namespace = namespace
         self._namespace = NAMESPACES.to_wire(namespace).text
         self._patience = patience
         self._server = server  # its URL, for people
+        self._author = {"botwired-author": author} if author else {}
         self._has_versions = False
 
     def entry(self, key: str) -> Steps[Entry | None]:
@@ -58,7 +77,7 @@ class Rules:
         stored = wrap(key, text) if wire.is_digest else text
         condition = yield from self._condition(wire.text, if_version)
         body = json.dumps({"value": stored}, ensure_ascii=False, separators=(",", ":")).encode()
-        headers = {"content-type": "application/json", **condition, **_prefer(wait)}
+        headers = {"content-type": "application/json", **self._author, **condition, **_prefer(wait)}
         outcome = yield from self._exchange(Request("PUT", self._path(wire.text), headers, body, wait or 0))
         if outcome.answer.status == 412:
             present = yield from self._read(wire.text)
@@ -75,7 +94,7 @@ class Rules:
             raise ValueError("delete takes no if_version=ABSENT: there would be nothing to delete")
         wire = KEYS.to_wire(key)
         condition = yield from self._condition(wire.text, if_version)
-        headers = {**condition, **_prefer(wait)}
+        headers = {**self._author, **condition, **_prefer(wait)}
         outcome = yield from self._exchange(Request("DELETE", self._path(wire.text), headers, None, wait or 0))
         if outcome.answer.status == 404:
             _check_absence(outcome.answer)
@@ -104,6 +123,39 @@ class Rules:
             except Conflict:
                 continue
             return new
+
+    def history(self, key: str) -> Steps[list[Revision]]:
+        """List the states that an entry has had, the present one first."""
+        answer, wire_key = yield from self._states(key)
+        return [] if answer.status == 404 else revisions_of(answer, wire_key)
+
+    def undo(self, key: str, to: Revision | str | int | None) -> Steps[Revision]:
+        """Write an earlier state again. It is conditional: a second attempt would undo the first."""
+        name = to.name if isinstance(to, Revision) else to
+        if to is not None and name is None:
+            raise ValueError("no undo leads to this state: it has no name")
+        shown, wire_key = yield from self._states(key)
+        if shown.status == 404:
+            raise Refused(404, shown.detail)
+        more = {} if name is None else {"to": name}
+        headers = {**self._author, "if-match": shown.headers.get("etag", "")}
+        outcome = yield from self._exchange(Request("POST", self._surface("undo", wire_key, **more), headers))
+        if outcome.answer.status == 412:
+            raise _conflict(key, outcome, (yield from self._read(wire_key)))
+        if outcome.answer.status == 404:
+            raise Refused(404, outcome.answer.detail)
+        return revision_of(outcome.answer.json().get("now"), outcome.answer, wire_key)
+
+    def _states(self, key: str) -> Steps[tuple[Answer, str]]:
+        """Ask for the states of an entry. Also returns the key on the wire."""
+        wire_key = KEYS.to_wire(key).text
+        answer = (yield from self._exchange(Request("GET", self._surface("revisions", wire_key)))).answer
+        if answer.status == 404 and answer.detail == "Not Found":
+            raise Unsupported("a history needs a botwired: the server at this URL keeps no versions")
+        return answer, wire_key
+
+    def _surface(self, path: str, wire_key: str, **more: str | int) -> str:
+        return f"/_botwired/{path}?{urlencode({'namespace': self._namespace, 'key': wire_key, **more})}"
 
     def list_keys(self, prefix: str) -> Steps[list[str]]:
         """List the keys, the latest written first."""
@@ -226,6 +278,23 @@ def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | U
             "whether the write was made"
         )
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
+
+
+def author_of(author: str | None) -> str:
+    """Return the name of this program in the history; "" if it has none."""
+    if author is not None:
+        if not (0 < len(author) <= _AUTHOR_LIMIT and author.isprintable()):
+            raise ValueError(f"author must have 1 to {_AUTHOR_LIMIT} printable characters, not {author!r}")
+        return author
+    name = os.environ.get("BOTWIRED_AUTHOR") or _program(sys.argv[0] if getattr(sys, "argv", None) else "")
+    return re.sub(r"[^ -~]", "?", name).strip()[:_AUTHOR_LIMIT]
+
+
+def _program(script: str) -> str:
+    """Return the name of a script, or of the package that python -m runs. python -c and a prompt have none."""
+    path = Path(script)
+    name = path.parent.name if path.name == "__main__.py" else path.name.removesuffix(".py")
+    return "" if name.startswith("-") else name
 
 
 def check_seconds(**times: float) -> None:
