@@ -18,61 +18,41 @@ func isOpen(l *record.Dead) bool { return l.Kind == Refused && l.SupersededBy ==
 const markBytes = 256 << 10
 
 // deadIndex indexes in memory which entries have dead letters, so that settling a write need not search
-// for them. Every change of the dead letters updates it, in the store's order.
+// for them. Every change of the dead letters updates it, in the store's order. Its lists are in order.
 type deadIndex struct {
 	store *store.Store
 
 	mu       sync.Mutex      // guards the fields below
-	known    map[uint64]bool // dead letters, and whether each is open
-	open     int
-	first    uint64          // the oldest open one; 0 if it must be searched for
+	open     []uint64        // dead letters that need a decision
+	aged     []uint64        // dead letters of conflicts between hosts
 	unmarked map[ID][]uint64 // dead letters not marked as superseded
 	theirs   map[ID][]uint64 // dead letters that hold other hosts' states
-	aged     []uint64        // dead letters of conflicts between hosts, the oldest first
-	// After a start, changed holds the dead letters changed since then, and settled holds the writes
-	// settled since then. Both are nil once the index has been rebuilt.
-	changed map[uint64]struct{}
-	settled map[ID]uint64
 }
 
-func newDeadIndex(s *store.Store) *deadIndex {
-	return &deadIndex{
-		store: s, known: make(map[uint64]bool), unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64),
-		changed: make(map[uint64]struct{}), settled: make(map[ID]uint64),
-	}
+// newDeadIndex reads the dead letters of a store that nothing else uses yet. On damage, it returns those
+// before it, and the error.
+func newDeadIndex(s *store.Store) (*deadIndex, error) {
+	d := &deadIndex{store: s, unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
+	return d, store.ScanDead(s.DB(), 0, func(l *record.Dead) error {
+		d.insert(l)
+		return nil
+	})
 }
 
-// countOpen counts the known open dead letters. After the rebuild, all are known.
-func (d *deadIndex) countOpen() int {
+// openLetters returns the number of open dead letters, and the oldest one; 0 if there is none.
+func (d *deadIndex) openLetters() (n int, oldest uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open
+	if len(d.open) > 0 {
+		oldest = d.open[0]
+	}
+	return len(d.open), oldest
 }
 
-// oldestOpen returns the oldest known open dead letter, or 0. It searches all dead letters only after
-// the previous oldest one has gone.
-func (d *deadIndex) oldestOpen() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open == 0 || d.first != 0 {
-		return d.first
-	}
-	for seq, open := range d.known {
-		if open && (d.first == 0 || seq < d.first) {
-			d.first = seq
-		}
-	}
-	return d.first
-}
-
-// set adds a dead letter to a transaction. It replaces the former version if the index knows the
-// letter.
+// set adds a dead letter in a transaction.
 func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.forget(l) {
-		tx.DeleteDead(l) // of the same size
-	}
 	tx.SetDead(l)
 	d.insert(l)
 }
@@ -82,73 +62,47 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tx.DeleteDead(l)
-	d.forget(l)
-}
-
-// forget removes a dead letter from the index, and reports whether the index knew it. The caller holds
-// mu.
-func (d *deadIndex) forget(l *record.Dead) (known bool) {
-	if d.changed != nil {
-		d.changed[l.Seq] = struct{}{}
-	}
-	open, known := d.known[l.Seq]
-	if !known {
-		return false
-	}
-	delete(d.known, l.Seq)
-	if open {
-		d.open--
-	}
-	if d.first == l.Seq {
-		d.first = 0
-	}
-	drop(d.unmarked, l)
-	if l.Theirs {
-		drop(d.theirs, l)
-	}
-	if l.InConflict() {
-		if at, ok := slices.BinarySearch(d.aged, l.Seq); ok {
-			d.aged = slices.Delete(d.aged, at, at+1)
+	d.open, d.aged = without(d.open, l.Seq), without(d.aged, l.Seq)
+	for _, entries := range []map[ID][]uint64{d.unmarked, d.theirs} {
+		if entries[l.ID] = without(entries[l.ID], l.Seq); len(entries[l.ID]) == 0 {
+			delete(entries, l.ID)
 		}
-	}
-	return true
-}
-
-// drop removes a dead letter from a map of entries.
-func drop(from map[ID][]uint64, l *record.Dead) {
-	left := slices.DeleteFunc(from[l.ID], func(seq uint64) bool { return seq == l.Seq })
-	if from[l.ID] = left; len(left) == 0 {
-		delete(from, l.ID)
 	}
 }
 
 // insert adds a dead letter that is not in the index. The caller holds mu.
 func (d *deadIndex) insert(l *record.Dead) {
-	open := isOpen(l)
-	if d.known[l.Seq] = open; open {
-		if d.open == 0 || l.Seq < d.first {
-			d.first = l.Seq
-		}
-		d.open++
-	}
-	if l.SupersededBy == 0 {
-		d.unmarked[l.ID] = append(d.unmarked[l.ID], l.Seq)
-	}
-	if l.Theirs {
-		d.theirs[l.ID] = append(d.theirs[l.ID], l.Seq)
+	if isOpen(l) {
+		d.open = with(d.open, l.Seq)
 	}
 	if l.InConflict() {
-		at, _ := slices.BinarySearch(d.aged, l.Seq)
-		d.aged = slices.Insert(d.aged, at, l.Seq)
+		d.aged = with(d.aged, l.Seq)
+	}
+	if l.SupersededBy == 0 {
+		d.unmarked[l.ID] = with(d.unmarked[l.ID], l.Seq)
+	}
+	if l.Theirs {
+		d.theirs[l.ID] = with(d.theirs[l.ID], l.Seq)
 	}
 }
 
-// theirsOf returns the dead letters that hold other hosts' states of an entry. complete says that the
-// index knows all of them.
-func (d *deadIndex) theirsOf(id ID) (seqs []uint64, complete bool) {
+func with(seqs []uint64, seq uint64) []uint64 {
+	at, _ := slices.BinarySearch(seqs, seq)
+	return slices.Insert(seqs, at, seq)
+}
+
+func without(seqs []uint64, seq uint64) []uint64 {
+	if at, ok := slices.BinarySearch(seqs, seq); ok {
+		return slices.Delete(seqs, at, at+1)
+	}
+	return seqs
+}
+
+// theirsOf returns the dead letters that hold other hosts' states of an entry.
+func (d *deadIndex) theirsOf(id ID) []uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.theirs[id]), d.changed == nil
+	return slices.Clone(d.theirs[id])
 }
 
 // oldestConflict returns the oldest dead letter of a conflict between hosts, and whether there are
@@ -162,42 +116,12 @@ func (d *deadIndex) oldestConflict() (oldest uint64, others bool) {
 	return d.aged[0], len(d.aged) > 1
 }
 
-// restore adds a dead letter that the rebuild has found in its snapshot.
-func (d *deadIndex) restore(l *record.Dead) {
+// older returns the entry's unmarked dead letters that are older than a write.
+func (d *deadIndex) older(id ID, seq uint64) []uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, changed := d.changed[l.Seq]
-	_, known := d.known[l.Seq] // by an earlier rebuild that was cut off
-	if d.changed != nil && !changed && !known {
-		d.insert(l)
-	}
-}
-
-// complete notes that the rebuild has found all dead letters. It returns the entries with dead letters
-// for which a write settled meanwhile, each with that write's sequence number.
-func (d *deadIndex) complete() (settled map[ID]uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	settled = d.settled
-	d.changed, d.settled = nil, nil
-	maps.DeleteFunc(settled, func(id ID, _ uint64) bool { return len(d.unmarked[id]) == 0 })
-	return settled
-}
-
-// older returns the entry's unmarked dead letters that are older than a write. settles says that the
-// write is about to settle.
-func (d *deadIndex) older(id ID, seq uint64, settles bool) (older []uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if settles && d.settled != nil {
-		d.settled[id] = max(d.settled[id], seq)
-	}
-	for _, dead := range d.unmarked[id] {
-		if dead < seq {
-			older = append(older, dead)
-		}
-	}
-	return older
+	at, _ := slices.BinarySearch(d.unmarked[id], seq)
+	return slices.Clone(d.unmarked[id][:at])
 }
 
 func (d *deadIndex) isUnmarked(l *record.Dead) bool {
@@ -215,10 +139,10 @@ type marking struct {
 }
 
 // mark prepares a marking. It reads the dead letters to mark.
-func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
+func (d *deadIndex) mark(id ID, by uint64) (*marking, error) {
 	m := &marking{index: d, by: by}
 	size := int64(0)
-	for _, seq := range d.older(id, by, settles) {
+	for _, seq := range d.older(id, by) {
 		if m.more = size >= markBytes; m.more {
 			break
 		}
@@ -239,6 +163,7 @@ func (d *deadIndex) mark(id ID, by uint64, settles bool) (*marking, error) {
 func (m *marking) fill(tx *store.Tx) {
 	for i := range m.letters {
 		if l := &m.letters[i]; m.index.isUnmarked(l) {
+			m.index.remove(tx, l)
 			l.SupersededBy = m.by
 			m.index.set(tx, l)
 		}
@@ -248,7 +173,7 @@ func (m *marking) fill(tx *store.Tx) {
 // markAll marks an entry's dead letters in batches of their own.
 func (d *deadIndex) markAll(id ID, by uint64) error {
 	for more := true; more; {
-		m, err := d.mark(id, by, false)
+		m, err := d.mark(id, by)
 		if err != nil {
 			return err
 		}
@@ -264,11 +189,10 @@ func (d *deadIndex) markAll(id ID, by uint64) error {
 	return nil
 }
 
-// markSettled marks, after a start, superseded dead letters that have no mark yet: the later write
-// settled before the index was complete, or under an older botwired. The settled copy shows which write
-// settled.
+// markSettled marks, after a start, superseded dead letters that have no mark yet: the process ended
+// before it had marked all, or the later write settled under an older botwired. The settled copy shows
+// which write settled.
 func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
-	settled := d.complete()
 	d.mu.Lock()
 	ids := slices.Collect(maps.Keys(d.unmarked))
 	d.mu.Unlock()
@@ -285,7 +209,7 @@ func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 		if err != nil {
 			return err
 		}
-		if by := max(head.Origin.Seq, settled[id]); len(d.older(id, by, false)) > 0 { // guard 13.15
+		if by := head.Origin.Seq; len(d.older(id, by)) > 0 { // guard 13.15
 			if err := d.markAll(id, by); err != nil {
 				return err
 			}

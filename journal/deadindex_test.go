@@ -132,8 +132,8 @@ func TestLargeDeadLettersAreSuperseded(t *testing.T) {
 	}
 }
 
-// Just after a start, a write may settle before the dead letters are known. An older botwired has
-// marked none.
+// A write that settles before the index of pending writes is complete marks the dead letters too. An older
+// botwired has marked none.
 func TestDeadLettersAreSupersededAtTheStart(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

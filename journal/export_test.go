@@ -102,23 +102,19 @@ func checkCopies(db pebble.Reader) error {
 	})
 }
 
-// check compares the index with the store, if it is complete.
+// check compares the index with the store.
 func (d *deadIndex) check(db pebble.Reader) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.changed != nil {
-		return nil
-	}
-	want := newDeadIndex(nil)
+	want := &deadIndex{unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
 	err := store.ScanDead(db, 0, func(l *record.Dead) error {
 		want.insert(l)
 		return nil
 	})
-	for _, seqs := range d.unmarked {
-		slices.Sort(seqs)
-	}
-	if err == nil && (want.open != d.open || !maps.Equal(want.known, d.known) || !maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
-		err = fmt.Errorf("of the dead letters, %v %v are known, and the store has %v %v", d.known, d.unmarked, want.known, want.unmarked)
+	if err == nil && (!slices.Equal(want.open, d.open) || !slices.Equal(want.aged, d.aged) ||
+		!maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal) || !maps.EqualFunc(want.theirs, d.theirs, slices.Equal)) {
+		err = fmt.Errorf("of the dead letters, %v %v %v %v are known, and the store has %v %v %v %v",
+			d.open, d.aged, d.unmarked, d.theirs, want.open, want.aged, want.unmarked, want.theirs)
 	}
 	return err
 }
@@ -130,6 +126,7 @@ func (j *Journal) Unmark(seq uint64) error {
 		return err
 	}
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		j.dead.remove(tx, &l)
 		l.SupersededBy = 0
 		j.dead.set(tx, &l)
 		return nil

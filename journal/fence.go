@@ -270,23 +270,12 @@ func (f *Fence) keepOverwritten(letter *record.Dead) error {
 	}))
 }
 
-// findTheirs returns the dead letter that already holds the same state of another host, or nil. Once
-// the index is complete, it reads only the entry's dead letters.
+// findTheirs returns the dead letter that already holds the same state of another host, or nil.
 func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) {
 	same := func(l *record.Dead) bool {
 		return l.Theirs && l.ID == of.ID && l.Op == of.Op && l.UpdatedAt == of.UpdatedAt && l.Value == of.Value
 	}
-	seqs, complete := d.theirsOf(of.ID)
-	if !complete {
-		err := store.ScanDead(d.store.DB(), 0, func(l *record.Dead) error {
-			if same(l) {
-				found = l
-			}
-			return nil
-		})
-		return found, err
-	}
-	for _, seq := range seqs {
+	for _, seq := range d.theirsOf(of.ID) {
 		l, err := readDead(d.store.DB(), seq)
 		if errors.Is(err, ErrNoDeadLetter) {
 			continue

@@ -40,7 +40,10 @@ func Open(opts Options) (*Journal, error) {
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
-	dead := newDeadIndex(s)
+	dead, err := newDeadIndex(s)
+	if err != nil && !store.IsDamage(err) { // Run finds the damage too, and refuses the start
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
+	}
 	j := &Journal{
 		Receipts:     &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:        &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},

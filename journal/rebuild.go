@@ -37,7 +37,7 @@ func (j *Journal) Run(ctx context.Context) error {
 }
 
 func (j *Journal) rebuild(ctx context.Context) error {
-	err := j.pending.rebuild(ctx, j.dead.restore)
+	err := j.pending.rebuild(ctx)
 	if err == nil {
 		err = j.dead.markSettled(ctx, j.copies)
 	}
@@ -74,10 +74,10 @@ type waiting struct {
 	v  record.Version
 }
 
-// rebuild reads all pending records into the index, checks that their values can be read, visits the
-// dead letters, and compares all with the state record. All come from one snapshot, and every batch
+// rebuild reads all pending records into the index, checks that their values can be read, and
+// compares them and the dead letters with the state record. All come from one snapshot, and every batch
 // rewrites the state record, so they must agree.
-func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) (err error) {
+func (p *pendingSet) rebuild(ctx context.Context) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	versions, err := store.NewVersions(snapshot)
@@ -86,7 +86,7 @@ func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) 
 	}
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	chunk := make([]waiting, 0, rebuildChunk)
-	found, err := store.CountBoth(snapshot, func(id record.ID, v record.Version) error {
+	found, err := store.Count(snapshot, func(id record.ID, v record.Version) error {
 		if len(chunk) >= rebuildChunk {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -99,7 +99,7 @@ func (p *pendingSet) rebuild(ctx context.Context, visitDead func(*record.Dead)) 
 			return err
 		}
 		return nil
-	}, visitDead)
+	})
 	if err != nil {
 		return err
 	}

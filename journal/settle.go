@@ -24,7 +24,7 @@ func (j *Journal) Settle(w Write) error {
 	past, err := j.copies.readHead(w.ID)
 	var marks *marking
 	if err == nil {
-		marks, err = j.dead.mark(w.ID, w.Seq, true)
+		marks, err = j.dead.mark(w.ID, w.Seq)
 	}
 	settled, origin := j.copies.settled(w, past)
 	var row *rowChange

@@ -15,8 +15,7 @@ type Stats struct {
 	PendingBytes int64   // as the budget counts them
 	OldestSince  float64 // Unix seconds; 0 if nothing is pending
 	DeadLetters  int
-	// OpenDeadLetters counts the refused writes that no later write has superseded. During Rebuilding,
-	// it may lack some.
+	// OpenDeadLetters counts the refused writes that no later write has superseded.
 	OpenDeadLetters int
 	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
@@ -58,11 +57,11 @@ func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
-		OpenDeadLetters: j.dead.countOpen(), OldestOpen: j.dead.oldestOpen(),
 		Receipts:      int(j.pending.receipts.kept()),
 		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
+	st.OpenDeadLetters, st.OldestOpen = j.dead.openLetters()
 	for _, space := range j.pending.spaces("") {
 		n := j.pending.summary(space)
 		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {

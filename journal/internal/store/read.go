@@ -120,12 +120,6 @@ func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
 // Count adds up the store's pending records and dead letters. It calls visit for each pending record,
 // ordered by entry and sequence number.
 func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found record.Totals, err error) {
-	return CountBoth(r, visit, func(*record.Dead) {})
-}
-
-// CountBoth adds up the store's pending records and dead letters. It calls visit for each pending
-// record, and then visitDead for each dead letter.
-func CountBoth(r pebble.Reader, visit func(record.ID, record.Version) error, visitDead func(*record.Dead)) (found record.Totals, err error) {
 	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
 		found.Add(id, &v)
 		found.Seq = max(found.Seq, v.Seq)
@@ -137,7 +131,6 @@ func CountBoth(r pebble.Reader, visit func(record.ID, record.Version) error, vis
 	err = ScanDead(r, 0, func(l *record.Dead) error {
 		found.AddDead(l)
 		found.Seq = max(found.Seq, l.Seq)
-		visitDead(l)
 		return nil
 	})
 	return found, err
