@@ -1,14 +1,12 @@
 package journal
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
@@ -50,8 +48,6 @@ type generations struct {
 	mu    sync.RWMutex        // guards the fields below; taken after the store's order
 	all   []record.Generation // the oldest first; a receipt that is written again counts twice
 	began time.Time           // when the last generation's period began
-
-	removed bool // removed generations still take room on disk; only maintain uses it
 }
 
 // load reads the record of the generations, and counts the receipts of the last one. If the record is
@@ -200,15 +196,12 @@ func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
 }
 
 // maintain ends the period when its time is over, and removes receipts that are too old or too many.
-// One goroutine calls it regularly.
-func (g *generations) maintain(ctx context.Context) error {
-	if g.due() {
-		if err := g.store.Update(store.ChangeFunc(g.turn)); err != nil {
-			return err
-		}
-		g.removed = true
+// Pebble gives back the tables that lie in the removed range. One goroutine calls it regularly.
+func (g *generations) maintain() error {
+	if !g.due() {
+		return nil
 	}
-	return g.giveBack(ctx)
+	return g.store.Update(store.ChangeFunc(g.turn))
 }
 
 // due reports whether the period is over, or receipts are too old or too many.
@@ -255,26 +248,6 @@ func (g *generations) giveUp() error {
 // removedSpan returns the range of keys of the removed generations. The caller holds mu.
 func (g *generations) removedSpan() (from, to []byte) {
 	return record.GenerationKey(0), record.GenerationKey(g.all[0].Number)
-}
-
-// giveBack makes Pebble free the space of removed generations, if it is worth a compaction. Under disk
-// pressure, makeRoom does that instead.
-func (g *generations) giveBack(ctx context.Context) error {
-	if !g.removed || g.store.Pressure() {
-		return nil
-	}
-	g.mu.RLock()
-	from, to := g.removedSpan()
-	g.mu.RUnlock()
-	held, err := g.store.UsageSpan(from, to)
-	if err == nil && held > worthCompacting {
-		err = g.store.CompactSpan(ctx, from, to)
-	}
-	if diskfs.IsFull(err) || store.IsDamage(err) { // the next repair replaces the table
-		return nil
-	}
-	g.removed = false
-	return err
 }
 
 // old reports whether all receipts of a generation are older than ReceiptsFor. The caller

@@ -38,7 +38,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(j.store.Ballast) }) })
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
 	tasks.Go(func() error {
-		return everySecond(ctx, func() error { return j.use(func() error { return j.pending.receipts.maintain(ctx) }) })
+		return everySecond(ctx, func() error { return j.use(j.pending.receipts.maintain) })
 	})
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(func() error { return j.opts.Sizes.maintain(ctx) }) })

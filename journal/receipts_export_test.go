@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +19,7 @@ func KeepReceipts(o *Options, most uint64) { o.receiptsKept = most }
 func ReceiptKey(seq uint64) string { return string(record.ReceiptKey(0, seq)) }
 
 // MaintainReceipts does what Maintain does for receipts once a second.
-func (j *Journal) MaintainReceipts() error { return j.pending.receipts.maintain(context.Background()) }
+func (j *Journal) MaintainReceipts() error { return j.pending.receipts.maintain() }
 
 // PeriodBegan sets the start of the present period by the wall clock.
 func (j *Journal) PeriodBegan(at time.Time) error {

@@ -13,12 +13,7 @@ import (
 // Usage returns how many bytes the tables of the records under a prefix take on disk. It excludes
 // records that are still in memory.
 func (s *Store) Usage(prefix string) (int64, error) {
-	return s.UsageSpan(bounds(prefix))
-}
-
-// UsageSpan returns how many bytes the tables of the records in a key range take on disk.
-func (s *Store) UsageSpan(from, to []byte) (int64, error) {
-	n, err := s.db.EstimateDiskUsage(from, to)
+	n, err := s.db.EstimateDiskUsage(bounds(prefix))
 	return int64(n), err
 }
 
@@ -54,11 +49,6 @@ func (s *Store) Flush(ctx context.Context) error {
 // Compact frees the space of records removed under a prefix.
 func (s *Store) Compact(ctx context.Context, prefix string) error {
 	from, to := bounds(prefix)
-	return s.CompactSpan(ctx, from, to)
-}
-
-// CompactSpan frees the space of records removed in a key range.
-func (s *Store) CompactSpan(ctx context.Context, from, to []byte) error {
 	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 

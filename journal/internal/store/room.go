@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -48,7 +47,7 @@ func (s *Store) awaitRoom(more int64) error {
 }
 
 // roomToOpen returns how many bytes must be free to open a store and write more bytes, or 0 if they are
-// free. It reads the logs only if their files would not fit, because files are longer than their records.
+// free. A log's file is longer than its records.
 func roomToOpen(fsys vfs.FS, dir string, free, more int64) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
@@ -58,30 +57,22 @@ func roomToOpen(fsys vfs.FS, dir string, free, more int64) (needed int64, err er
 	if err != nil {
 		return 0, err
 	}
-	logs = slices.DeleteFunc(logs, func(log logFile) bool { return log.number < live.first })
-	for _, size := range []func(vfs.FS, string, logFile) (int64, error){sizeOfLog, sizeOfRecords} {
-		needed = more
-		for _, log := range logs {
-			n, err := size(fsys, fsys.PathJoin(dir, log.name), log)
-			if err != nil {
-				return 0, err
-			}
-			needed += n
+	needed = more
+	for _, log := range logs {
+		if log.number < live.first {
+			continue
 		}
-		// Tables also have an index and filters.
-		if needed += needed/4 + openSlack; free >= needed {
-			return 0, nil
+		n, err := sizeOfRecords(fsys, fsys.PathJoin(dir, log.name), log)
+		if err != nil {
+			return 0, err
 		}
+		needed += n
+	}
+	// Tables also have an index and filters.
+	if needed += needed/4 + openSlack; free >= needed {
+		return 0, nil
 	}
 	return needed, nil
-}
-
-func sizeOfLog(fsys vfs.FS, path string, _ logFile) (int64, error) {
-	info, err := fsys.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 // sizeOfRecords counts up to the end of the log or to damage; opening judges the damage.
