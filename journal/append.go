@@ -26,7 +26,6 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	return a.journaled(), nil
 }
 
-// journaled returns the write after it has been journaled.
 func (a *appending) journaled() Write {
 	w := writeOf(a.ID, &a.write.Version, a.Value, a.Author)
 	w.removals = a.removals
@@ -130,7 +129,6 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 	return p.room(t, adds, size)
 }
 
-// nextVersion makes the write's version from the entry's latest one.
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
 	wall, now := p.stamp(a)
 	v := record.Version{

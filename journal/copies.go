@@ -272,7 +272,6 @@ type hiding struct {
 // Durable does nothing: Applied has already shown the change.
 func (*hiding) Durable() {}
 
-// reveal wakes the waiting readers.
 func (h *hiding) reveal() {
 	if h.revealed != nil {
 		h.revealed()

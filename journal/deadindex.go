@@ -11,7 +11,6 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// isOpen reports whether a dead letter needs a person's decision.
 func isOpen(l *record.Dead) bool { return l.Kind == Refused && l.SupersededBy == 0 }
 
 // markBytes bounds the bytes of dead letters that one batch marks. A batch marks at least one.
@@ -49,7 +48,6 @@ func (d *deadIndex) openLetters() (n int, oldest uint64) {
 	return len(d.open), oldest
 }
 
-// set adds a dead letter in a transaction.
 func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,7 +55,6 @@ func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {
 	d.insert(l)
 }
 
-// remove removes a dead letter in a transaction.
 func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

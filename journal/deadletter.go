@@ -212,7 +212,6 @@ func (j *Journal) Discard(seq uint64) error {
 	}))
 }
 
-// stillDead returns [ErrNoDeadLetter] if the dead letter is gone.
 func stillDead(tx *store.Tx, seq uint64) error {
 	r, err := tx.Reader()
 	if err == nil {

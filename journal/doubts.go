@@ -51,7 +51,6 @@ func (d *doubts) has(id ID) bool {
 	return ok
 }
 
-// in returns a namespace's entries that are in doubt.
 func (d *doubts) in(namespace string) (ids []ID) {
 	if d.some.Load() == 0 {
 		return nil

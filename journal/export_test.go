@@ -162,7 +162,7 @@ func (j *Journal) Flip(key string) error {
 const AloneEnv = "JOURNAL_TEST_ALONE"
 
 // PendingKey returns the key of a pending write's record.
-func PendingKey(id ID, seq uint64) string { return string(record.PendingKey(id, seq)) }
+func PendingKey(id ID, seq uint64) string { return string(record.AppendPendingKey(nil, id, seq)) }
 
 // VersionKey returns the key of a version's record.
 func VersionKey(id ID, seq uint64) string { return string(record.VersionKey(id, seq)) }

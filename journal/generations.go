@@ -79,38 +79,21 @@ func (g *generations) load() error {
 
 // discover rebuilds the list of generations from the receipts in the store.
 func (g *generations) discover() error {
-	for from := uint64(0); ; {
-		number, found, err := g.first(from)
-		if err != nil || !found {
-			return err
-		}
-		receipts, err := g.count(number)
-		g.all = append(g.all, record.Generation{Number: number, Receipts: receipts})
+	return store.Each(g.store.DB(), record.GenerationKey(0), record.After([]byte(record.ReceiptPrefix)), func(key, _ []byte) error {
+		number, _, err := record.ParseReceiptKey(key)
 		if err != nil {
 			return err
 		}
-		from = number + 1
-	}
+		g.begin(number)
+		g.last().Receipts++
+		return nil
+	})
 }
 
 func (g *generations) count(number uint64) (receipts uint64, err error) {
 	err = store.Each(g.store.DB(), record.GenerationKey(number), record.GenerationKey(number+1),
 		func(_, _ []byte) error { receipts++; return nil })
 	return receipts, err
-}
-
-// first returns the lowest generation with a receipt, starting at from.
-func (g *generations) first(from uint64) (number uint64, found bool, err error) {
-	err = store.Each(g.store.DB(), record.GenerationKey(from), record.After([]byte(record.ReceiptPrefix)), func(key, _ []byte) (err error) {
-		if number, _, err = record.ParseReceiptKey(key); err == nil {
-			found, err = true, errEnough
-		}
-		return err
-	})
-	if found {
-		err = nil
-	}
-	return number, found, err
 }
 
 // begin starts the generation with this number, unless it has started. It drops the last generation if
@@ -129,7 +112,6 @@ func (g *generations) begin(number uint64) {
 // last returns the generation that receives new receipts. There must be one. The caller holds mu.
 func (g *generations) last() *record.Generation { return &g.all[len(g.all)-1] }
 
-// kept returns the number of receipts.
 func (g *generations) kept() (n uint64) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -144,7 +126,6 @@ func (g *generations) sum() (n uint64) {
 	return n
 }
 
-// add adds a receipt to a batch.
 func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	key := record.ReceiptKey(g.place(tx), r.Seq)
 	tx.Set(key, record.EncodeReceipt(key, r))
@@ -204,7 +185,6 @@ func (g *generations) maintain() error {
 	return g.store.Update(store.ChangeFunc(g.turn))
 }
 
-// due reports whether the period is over, or receipts are too old or too many.
 func (g *generations) due() bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -229,7 +209,6 @@ func (g *generations) turn(tx *store.Tx) error {
 	return nil
 }
 
-// giveUp removes all receipts.
 func (g *generations) giveUp() error {
 	return g.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		g.mu.Lock()

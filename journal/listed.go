@@ -145,7 +145,6 @@ func (l *listed) compare(past []Row, now map[string]Row) {
 	}
 }
 
-// findAdded finds the entries that only the new listing has.
 func (l *listed) findAdded(past []Row) {
 	for _, row := range l.changed {
 		if !isAmong(past, row.Key) {

@@ -48,7 +48,6 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// everySecond calls task every maintainEvery until it fails or ctx ends.
 func everySecond(ctx context.Context, task func() error) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
@@ -93,7 +92,6 @@ type extent struct {
 	pending int64
 }
 
-// once runs one round of maintenance.
 func (m *maintainer) once(ctx context.Context) error {
 	if _, err := m.repair(ctx); err != nil { // guard 4.21
 		return refusedStart(m.opts.Dir, err)
@@ -122,16 +120,11 @@ func (m *maintainer) look(ctx context.Context) error {
 	if m.store.Pressure() {
 		return m.makeRoom(ctx) // guard 3.11
 	}
-	if err := m.boundCopies(ctx); err != nil {
+	if err := m.bound(ctx, m.evictor.bound, record.SettledPrefix, record.RowPrefix); err != nil {
 		return err
 	}
-	if removed, err := m.history.bound(ctx); err != nil {
+	if err := m.bound(ctx, m.history.bound, record.VersionPrefix); err != nil {
 		return err
-	} else if removed {
-		delete(m.compacted, record.VersionPrefix)
-		if err := m.compact(ctx, record.VersionPrefix); err != nil {
-			return err
-		}
 	}
 	if idle {
 		return m.compact(ctx, record.PendingPrefix)
@@ -139,14 +132,13 @@ func (m *maintainer) look(ctx context.Context) error {
 	return nil
 }
 
-// boundCopies keeps the settled copies within their budget, and compacts their tables so that this
-// frees disk space.
-func (m *maintainer) boundCopies(ctx context.Context) error {
-	removed, err := m.evictor.bound(ctx)
+// bound calls remove, and compacts the tables of the prefixes if that has removed any record.
+func (m *maintainer) bound(ctx context.Context, remove func(context.Context) (bool, error), prefixes ...string) error {
+	removed, err := remove(ctx)
 	if err != nil || !removed {
 		return err
 	}
-	for _, prefix := range []string{record.SettledPrefix, record.RowPrefix} {
+	for _, prefix := range prefixes {
 		delete(m.compacted, prefix)
 		if err := m.compact(ctx, prefix); err != nil {
 			return err

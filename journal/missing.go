@@ -179,7 +179,6 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 	}
 }
 
-// isDeleted reports whether the entry's newest write is a pending delete.
 func (p *pendingSet) isDeleted(id ID) bool {
 	p.readers.RLock()
 	defer p.readers.RUnlock()

@@ -108,7 +108,6 @@ func lockDir(opts Options) (lock *pebble.Lock, err error) {
 	}
 }
 
-// openLocked creates or migrates the store if needed, and opens it.
 func openLocked(opts store.Options) (*store.Store, error) {
 	// Check again: another process may have created the store before this one took the lock.
 	version, err := store.CheckFormat(opts.FS, opts.Dir)

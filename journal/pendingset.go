@@ -69,7 +69,6 @@ func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	return nil
 }
 
-// mebibytes formats a number of bytes for people.
 func mebibytes(n int64) string {
 	if n < 1<<20 {
 		return strconv.FormatInt(n, 10) + " bytes"

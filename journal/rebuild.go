@@ -53,7 +53,6 @@ func (j *Journal) rebuild(ctx context.Context) error {
 	return nil
 }
 
-// countSizes counts the sizes of all namespaces.
 func (j *Journal) countSizes(ctx context.Context) error {
 	_, err := j.Keys.Namespaces("", 1, func(namespace string) bool {
 		j.opts.Sizes.loosen(namespace)
@@ -134,7 +133,6 @@ func (p *pendingSet) restore(r *waiting) {
 // faultIn loads the entry into the index if it is not known there yet.
 func (p *pendingSet) faultIn(id ID) error { return p.faultInUnder(record.PendingOf, id) }
 
-// faultInSpace loads all entries of a namespace into the index.
 func (p *pendingSet) faultInSpace(namespace string) error {
 	return p.faultInUnder(func(id ID) []byte { return record.Within(record.PendingPrefix, id.Namespace) }, ID{Namespace: namespace})
 }

@@ -111,7 +111,6 @@ func (r *Receipts) watch(id ID, seq uint64) chan struct{} {
 	return changed
 }
 
-// leave removes a watcher.
 func (r *Receipts) leave(id ID, changed chan struct{}) {
 	l := r.pending.readers
 	l.Lock()

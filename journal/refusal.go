@@ -24,7 +24,6 @@ type fullness struct {
 	now     bool      // the last check found no room for even the smallest write
 }
 
-// found records the result of Err.
 func (f *fullness) found(err error) {
 	f.mu.Lock()
 	f.now = errors.Is(err, ErrFull)
@@ -33,7 +32,6 @@ func (f *fullness) found(err error) {
 	f.log(err, began, over)
 }
 
-// refuse records the error of a refused write.
 func (f *fullness) refuse(err error) {
 	if !errors.Is(err, ErrFull) {
 		return

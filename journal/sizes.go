@@ -401,7 +401,6 @@ func (s *Sizes) count(ctx context.Context, namespace string) (counted bool, err 
 	return true, nil
 }
 
-// countLoose counts the namespaces whose counts are loose.
 func (s *Sizes) countLoose(ctx context.Context) error {
 	if s == nil {
 		return nil

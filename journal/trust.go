@@ -74,7 +74,6 @@ type loss struct {
 	entries int
 }
 
-// recall reads the suspect namespaces from the disk.
 func (t *Trust) recall(s *store.Store) error {
 	t.suspects, t.older = make(map[string]Suspect), make(map[string]*olderAnswers)
 	prefix := []byte(record.HeaderPrefix)
@@ -252,7 +251,6 @@ func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
 	return past
 }
 
-// tell logs when a namespace becomes suspect or stops being suspect.
 func (t *Trust) tell(namespace string, past, now Suspect) {
 	switch {
 	case past.Since == 0 && now.Since != 0:

@@ -67,7 +67,7 @@ func TestPendingRecord(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
 	v := record.Version{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
 	v.Apart = true
-	key := record.PendingKey(id, 7)
+	key := record.AppendPendingKey(nil, id, 7)
 	sealed := record.EncodePending(nil, key, &v)
 	gotID, got, err := record.ReadPending(key, body(t, key, sealed), record.Sum(sealed))
 	if err != nil || gotID != id || got != v {
@@ -225,7 +225,7 @@ func FuzzKeys(f *testing.F) {
 		if bytes.ContainsRune([]byte(namespace), '/') {
 			return
 		}
-		if got, n, err := record.ParsePendingKey(record.PendingKey(id, seq)); err != nil || got != id || n != seq {
+		if got, n, err := record.ParsePendingKey(record.AppendPendingKey(nil, id, seq)); err != nil || got != id || n != seq {
 			t.Errorf("%v, %d became %v, %d, %v", id, seq, got, n, err)
 		}
 		if got, err := record.ParseDeadKey(record.DeadKey(seq)); err != nil || got != seq {

@@ -42,12 +42,7 @@ func RowKey(namespace, key string) []byte {
 // versionSuffix is the length of the part of a version's key that follows the entry's key.
 const versionSuffix = 1 + 8
 
-// PendingKey returns the key of one pending write.
-func PendingKey(id ID, seq uint64) []byte {
-	return appendSuffix(EntryKey(PendingPrefix, id), seq)
-}
-
-// AppendPendingKey appends the result of PendingKey to dst.
+// AppendPendingKey appends the key of one pending write to dst.
 func AppendPendingKey(dst []byte, id ID, seq uint64) []byte {
 	return appendSuffix(appendEntryKey(dst, PendingPrefix, id), seq)
 }

@@ -53,7 +53,6 @@ func build(fsys vfs.FS, dir string, c *content) (err error) {
 	return errors.Join(failure, err)
 }
 
-// compare checks a store against its own state record.
 func compare(made *store.Store) error {
 	found, err := store.Count(made.DB(), func(record.ID, record.Version) error { return nil })
 	if err != nil {

@@ -75,7 +75,6 @@ func keepReport(fsys vfs.FS, r *Recovery) error {
 	return errors.Join(err, f.Close(), diskfs.SyncDir(fsys, fsys.PathDir(r.Copy)))
 }
 
-// lastReport reads the report of the latest recovery.
 func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {
 	parent := fsys.PathDir(dir)
 	names, err := fsys.List(parent)

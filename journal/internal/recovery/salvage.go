@@ -199,7 +199,6 @@ func (l *damagedLog) chunkAt(at, blockEnd int) bool {
 	return ok
 }
 
-// take adds a chunk to the batch.
 func (l *damagedLog) take(c store.Chunk) {
 	if c.First {
 		l.end()

@@ -182,7 +182,6 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	return err
 }
 
-// nameOf describes a damaged record for a person.
 func nameOf(key string) string {
 	kinds := map[string]string{
 		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",

@@ -32,7 +32,22 @@ func (g *gauge) Look() error {
 	if g.reserve <= 0 || g.age() < gaugeFresh { // guard 3.15
 		return nil
 	}
-	return g.look()
+	g.looking.Lock() // guard 3.17
+	defer g.looking.Unlock()
+	if g.age() < gaugeFresh {
+		return nil // another caller has measured meanwhile
+	}
+	const plenty = 1 << 62
+	usage, err := g.fs.GetDiskUsage(g.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		usage.AvailBytes, err = plenty, nil
+	}
+	if err != nil {
+		return fmt.Errorf("free space of the disk: %w", err)
+	}
+	g.free.Store(int64(min(usage.AvailBytes, plenty)))
+	g.checked.Store(int64(time.Since(g.epoch)) + 1)
+	return nil
 }
 
 // Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as
@@ -62,25 +77,6 @@ func (g *gauge) forget() { g.checked.Store(0) }
 
 func (g *gauge) below(n int64) bool {
 	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n // guard 3.2
-}
-
-func (g *gauge) look() error {
-	g.looking.Lock() // guard 3.17
-	defer g.looking.Unlock()
-	if g.age() < gaugeFresh {
-		return nil // another caller has measured meanwhile
-	}
-	const plenty = 1 << 62
-	usage, err := g.fs.GetDiskUsage(g.dir)
-	if errors.Is(err, vfs.ErrUnsupported) {
-		usage.AvailBytes, err = plenty, nil
-	}
-	if err != nil {
-		return fmt.Errorf("free space of the disk: %w", err)
-	}
-	g.free.Store(int64(min(usage.AvailBytes, plenty)))
-	g.checked.Store(int64(time.Since(g.epoch)) + 1)
-	return nil
 }
 
 // age returns the time since the last measurement.

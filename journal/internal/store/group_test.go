@@ -54,7 +54,7 @@ func TestEarlyChangeBetweenOthers(t *testing.T) {
 	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
 	change := early{
 		ChangeFunc: func(tx *Tx) error {
-			seen = holds(t, s, record.PendingKey(record.ID{Namespace: "ns", Key: "a"}, 1))
+			seen = holds(t, s, record.AppendPendingKey(nil, record.ID{Namespace: "ns", Key: "a"}, 1))
 			tx.Set(key, record.EncodeSent(key, &record.Sent{Seq: 1}))
 			return nil
 		},
@@ -297,7 +297,7 @@ func TestNothingIsHandedOnAfterAFailure(t *testing.T) {
 	if err := s.await(tickets[0]); !errors.Is(err, ErrFailed) {
 		t.Errorf("error is %v", err)
 	}
-	if holds(t, s, record.PendingKey(record.ID{Namespace: "ns", Key: "a"}, 1)) {
+	if holds(t, s, record.AppendPendingKey(nil, record.ID{Namespace: "ns", Key: "a"}, 1)) {
 		t.Error("the record is in the store")
 	}
 }

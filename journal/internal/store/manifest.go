@@ -20,7 +20,6 @@ type manifestMark struct {
 	sum    uint32 // CRC-32C of the first length bytes
 }
 
-// manifestPath returns the path of the manifest with a number.
 func manifestPath(fsys vfs.FS, dir string, number uint64) string {
 	return fsys.PathJoin(dir, fmt.Sprintf("MANIFEST-%06d", number))
 }

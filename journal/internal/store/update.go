@@ -225,7 +225,6 @@ func (tx *Tx) note(err error) {
 	}
 }
 
-// batch returns the gathering batch.
 func (tx *Tx) batch() *pebble.Batch {
 	g := tx.p.gather()
 	if g.batch == nil {

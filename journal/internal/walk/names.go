@@ -29,7 +29,6 @@ func newNameIter(r pebble.Reader, prefix []byte, parse func([]byte) (string, err
 	return nameIter{it: it, prefix: prefix, parse: parse}, err
 }
 
-// pendingName returns the entry's key from the key of a pending record.
 func pendingName(key []byte) (string, error) {
 	id, _, err := record.ParsePendingKey(key)
 	return id.Key, err
