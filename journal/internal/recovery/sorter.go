@@ -32,8 +32,13 @@ type sorter struct {
 }
 
 // newSorter makes a sorter in a directory of its own. The caller closes it.
-func newSorter(fsys vfs.FS, dir string) (*sorter, error) {
-	s := &sorter{failed: make(chan error, 1)}
+func newSorter(fsys vfs.FS, dir string) (s *sorter, err error) {
+	defer func() { // Pebble panics if it cannot sync the directory
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("sorting what was found: %v", p)
+		}
+	}()
+	s = &sorter{failed: make(chan error, 1)}
 	opts := &pebble.Options{
 		FS: diskfs.Private(fsys), DisableWAL: true, MemTableSize: sortBytes,
 		// Nothing is read before all is written, so it is not worth merging tables.
@@ -44,7 +49,6 @@ func newSorter(fsys vfs.FS, dir string) (*sorter, error) {
 		EventListener: &pebble.EventListener{BackgroundError: s.fail},
 		Logger:        quiet{s},
 	}
-	var err error
 	if s.db, err = pebble.Open(dir, opts); err != nil {
 		return nil, err
 	}
