@@ -14,3 +14,19 @@ func SyncDir(fsys vfs.FS, dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// WriteFile creates a file with this text. The file and its name are durable when it returns.
+func WriteFile(fsys vfs.FS, name string, text []byte) error {
+	f, err := fsys.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return SyncDir(fsys, fsys.PathDir(name))
+}

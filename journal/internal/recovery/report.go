@@ -64,15 +64,7 @@ func keepReport(fsys vfs.FS, r *Recovery) error {
 	if err != nil {
 		return err
 	}
-	f, err := fsys.Create(r.Copy+reportSuffix, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close(), diskfs.SyncDir(fsys, fsys.PathDir(r.Copy)))
+	return diskfs.WriteFile(fsys, r.Copy+reportSuffix, append(text, '\n'))
 }
 
 func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {

@@ -97,15 +97,7 @@ func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
 
 // writeFormat writes the format file, durably, as creatingFile.
 func writeFormat(fsys vfs.FS, dir string) error {
-	f, err := fsys.Create(fsys.PathJoin(dir, creatingFile), vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s%d\n", formatLine, FormatVersion)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return diskfs.SyncDir(fsys, dir)
+	return diskfs.WriteFile(fsys, fsys.PathJoin(dir, creatingFile), fmt.Appendf(nil, "%s%d\n", formatLine, FormatVersion))
 }
 
 // syncAncestors makes the names of the directory and of all its ancestors durable, even those that

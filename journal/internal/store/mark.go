@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -114,16 +114,9 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 // file at once.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
 	name := fsys.PathJoin(dir, MarkFile)
-	f, err := fsys.Create(name+".new", vfs.WriteCategoryUnspecified) // guard 21.8
-	if err != nil {
-		return err
-	}
-	padding := strings.Repeat("\x00", slotAt-slotSize)
-	_, err = f.Write(append(append(m.encode(), padding...), m.encode()...))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	padding := make([]byte, slotAt-slotSize)
+	// guard 21.8
+	if err := diskfs.WriteFile(fsys, name+".new", slices.Concat(m.encode(), padding, m.encode())); err != nil {
 		return err
 	}
 	if err := fsys.Rename(name+".new", name); err != nil { // guard 21.8b
