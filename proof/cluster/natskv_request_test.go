@@ -39,10 +39,10 @@ func TestAnEntryKeepsItsTimeOfCreationUntilItIsDeleted(t *testing.T) {
 	if second.CreatedAt != 10 || second.WrittenAt != 20 {
 		t.Errorf("an overwrite has the times %v and %v", second.CreatedAt, second.WrittenAt)
 	}
-	deletion := upstream.Proposal{ID: entry("k"), Op: journal.Delete, WrittenAt: 30, Writer: upstream.Writer{Host: "h1", Seq: 3}, Over: second}
+	deletion := upstream.Proposal{ID: entry("k"), Op: journal.Delete, WrittenAt: 30, Writer: upstream.Writer{Host: "h1", Seq: 3}, Author: "Müller", Over: second}
 	gone := swapped(t, e, deletion)
 	got, err := e.Get(t.Context(), entry("k"))
-	if diff := cmp.Diff(gone, got); err != nil || diff != "" || !got.Deleted || got.Writer.Seq != 3 || got.WrittenAt != 30 {
+	if diff := cmp.Diff(gone, got); err != nil || diff != "" || !got.Deleted || got.Writer.Seq != 3 || got.Author != "Müller" || got.WrittenAt != 30 {
 		t.Errorf("a delete leaves %+v: %v %s", got, err, diff)
 	}
 	if again := swapped(t, e, putting("k", "3", 40, 4, gone)); again.CreatedAt != 40 {
