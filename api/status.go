@@ -29,7 +29,7 @@ type Status struct {
 	DamagedTables        int64         `json:"damaged_tables"`
 	Figures
 	History HistoryState `json:"history"`
-	Callers []Caller `json:"callers"` // of the memory API, latest first
+	Callers []Caller     `json:"callers"` // of the memory API, latest first
 	// NamespacesTotal is the number of namespaces before the parameter namespaces limits the list.
 	NamespacesTotal int               `json:"namespaces_total"`
 	Namespaces      []NamespaceStatus `json:"namespaces"`

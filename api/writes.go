@@ -135,6 +135,30 @@ type ForgottenEntry struct {
 	Namespace string `json:"namespace"`
 }
 
+// Purged says what a purge has removed so far: POST /_botwired/purge.
+type Purged struct {
+	Namespace string        `json:"namespace"`
+	Key       string        `json:"key,omitempty"`
+	Done      bool          `json:"done"`            // false: the same request, with AsOf, goes on with it
+	Why       string        `json:"why,omitempty"`   // why it is not done
+	Waits     *Wait         `json:"waits,omitempty"` // what its deletes wait for
+	AsOf      uint64        `json:"as_of"`           // writes with a higher number stay
+	Deleted   int           `json:"deleted"`         // entries deleted upstream by this request
+	Dropped   int           `json:"dropped"`         // pending writes dropped, with local
+	Pending   int           `json:"pending"`         // entries that were written meanwhile: their newest values stay
+	Removed   PurgedRecords `json:"removed"`         // from the daemon's disk
+	// NotReached names what the purge cannot reach, once it is done.
+	NotReached []string `json:"not_reached,omitempty"`
+}
+
+// PurgedRecords counts records that a purge has removed from the daemon's disk.
+type PurgedRecords struct {
+	Copies      int `json:"copies"`
+	Versions    int `json:"versions"`
+	DeadLetters int `json:"dead_letters"`
+	Receipts    int `json:"receipts"`
+}
+
 // RetriedLetter is a dead letter that is pending again: POST /_botwired/dead-letters/ID/retry.
 type RetriedLetter struct {
 	ID      string `json:"id"`

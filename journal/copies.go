@@ -31,14 +31,14 @@ type copies struct {
 	// state that a power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
-	doubts   *doubts
-	trust    *Trust
-	seen     seen         // confirmations and reads that the disk does not record
-	written  atomic.Int64 // bytes of copies written since the last measurement
-	unnamed  atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
-	damaged  atomic.Int64 // damaged copies and listings given up so far
-	measured atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
-	forgotten forgotten // of the history
+	doubts    *doubts
+	trust     *Trust
+	seen      seen         // confirmations and reads that the disk does not record
+	written   atomic.Int64 // bytes of copies written since the last measurement
+	unnamed   atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
+	damaged   atomic.Int64 // damaged copies and listings given up so far
+	measured  atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
+	forgotten forgotten    // of the history
 	// removals counts the changes that remove versions, from 1 on. It changes in the store's order.
 	removals atomic.Int64
 }

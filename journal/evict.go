@@ -234,51 +234,61 @@ func (r *removal) Applied() { r.unlock() }
 func (*removal) Durable() {}
 
 // dropAll removes the settled copies, except those of suspect namespaces and of entries with a pending
-// write, and then the versions that neither a copy nor a pending write needs. It removes neighbours as
-// one range: under disk pressure, one record for each would take too much room. It returns the number of
+// write, and then the versions that neither a copy nor a pending write needs. It returns the number of
 // bytes that it has removed.
 func (e *evictor) dropAll(ctx context.Context) (removed int64, err error) {
-	removed, err = e.dropUnder(ctx, record.SettledPrefix)
+	copied := &rangeRemoval{evictor: e, prefix: []byte(record.SettledPrefix)}
+	err = copied.run(ctx)
 	if err != nil {
-		return removed, err
+		return copied.bytes, err
 	}
-	versions, err := e.dropUnder(ctx, record.VersionPrefix)
-	return removed + versions, err
+	versions := &rangeRemoval{evictor: e, prefix: []byte(record.VersionPrefix)}
+	err = versions.run(ctx)
+	return copied.bytes + versions.bytes, err
 }
 
-func (e *evictor) dropUnder(ctx context.Context, prefix string) (removed int64, err error) {
-	for from := []byte(prefix); from != nil; {
-		err := e.copies.store.Update(store.ChangeFunc(func(tx *store.Tx) (err error) {
-			var n int64
-			from, n, err = e.drop(tx, prefix, from)
-			removed += n
+// rangeRemoval removes the copies or versions under a prefix, some at a time, and neighbours as one range:
+// under disk pressure, one record for each would take too much room.
+type rangeRemoval struct {
+	*evictor
+	prefix []byte
+	// byHand is not 0 if a person has asked for it, also in suspect namespaces. Later versions stay.
+	byHand uint64
+
+	from    []byte // where to continue; nil at the end
+	gone    []ID   // the entries of the present change
+	records int
+	bytes   int64
+}
+
+func (r *rangeRemoval) run(ctx context.Context) error {
+	for r.from = r.prefix; r.from != nil; {
+		if err := errors.Join(r.copies.store.Update(r), ctx.Err()); err != nil {
 			return err
-		}))
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return removed, err
 		}
 	}
-	return removed, nil
+	return nil
 }
 
-// droppedBytes bounds the bytes that drop reads in the order of all writes, because writers wait
+// droppedBytes bounds the bytes that one change reads in the order of all writes, because writers wait
 // meanwhile.
 const droppedBytes = 1 << 20
 
-// drop removes some copies or versions, starting at a key. It returns the key at which to continue, or
-// nil at the end, and the number of bytes removed.
-func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, removed int64, err error) {
-	r, err := tx.Reader()
+// Fill removes the next records.
+func (r *rangeRemoval) Fill(tx *store.Tx) error {
+	reader, err := tx.Reader()
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
+	from := r.from
+	r.from, r.gone = nil, nil
 	var keys [][]byte
 	var sizes []int
 	var times []float64 // of versions
 	var read int
-	err = store.Each(r, from, record.After([]byte(prefix)), func(key, value []byte) error {
+	err = store.Each(reader, from, record.After(r.prefix), func(key, value []byte) error {
 		if read += len(value); len(keys) == droppedAtOnce || read > droppedBytes && len(keys) > 0 {
-			next = bytes.Clone(key)
+			r.from = bytes.Clone(key)
 			return errEnough
 		}
 		keys, sizes = append(keys, bytes.Clone(key)), append(sizes, len(key)+len(value))
@@ -286,12 +296,12 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, 0, err
+		return err
 	}
 	newest := 0.0 // of the removed versions
 	named := make([]bool, len(keys))
-	if prefix == record.VersionPrefix {
-		copies := namedVersions{reader: r}
+	if isVersion(r.prefix) {
+		copies := namedVersions{reader: reader}
 		for i, key := range keys {
 			if id, seq, err := record.ParseVersionKey(key); err == nil {
 				of, err := copies.of(id)
@@ -299,34 +309,59 @@ func (e *evictor) drop(tx *store.Tx, prefix string, from []byte) (next []byte, r
 			}
 		}
 	}
-	e.pending.readers.RLock()
-	defer e.pending.readers.RUnlock()
+	r.pending.readers.RLock()
+	defer r.pending.readers.RUnlock()
 	for begin, end := 0, 0; end <= len(keys); end++ {
-		if end < len(keys) && !named[end] && !e.stays(keys[end]) {
-			removed, newest = removed+int64(sizes[end]), max(newest, times[end])
+		if end < len(keys) && !named[end] && !r.stays(keys[end]) {
+			r.records++
+			r.bytes, newest = r.bytes+int64(sizes[end]), max(newest, times[end])
 			continue
 		}
 		if begin < end {
 			tx.DeleteSpan(keys[begin], append(keys[end-1], 0))
-			e.copies.removals.Add(1)
+			r.copies.removals.Add(1)
 		}
 		begin = end + 1
 	}
-	if prefix == record.VersionPrefix {
-		e.copies.forgotten.add(tx, newest)
+	if r.byHand == 0 && isVersion(r.prefix) {
+		r.copies.forgotten.add(tx, newest)
 	}
-	return next, removed, nil
+	return nil
 }
 
-// stays reports whether dropAll keeps a copy, or a version that no copy names. The caller holds the
-// readers' lock.
-func (e *evictor) stays(key []byte) bool {
-	if bytes.HasPrefix(key, []byte(record.VersionPrefix)) {
-		id, seq, err := record.ParseVersionKey(key)
-		return err == nil && e.pending.needs(id, seq)
+// Durable tells nobody: a reader asks upstream again, and no answer changes. A removal by hand makes
+// answers of before outdated.
+func (r *rangeRemoval) Durable() {
+	for _, id := range r.gone {
+		r.pending.readers.changed(Change{ID: id})
 	}
-	id, err := record.ParseEntryKey(record.SettledPrefix, key)
-	return err == nil && (e.pending.waits(id) || e.copies.trust.isSuspect(id.Namespace)) // guard 19.11, 9.57
+}
+
+func isVersion(key []byte) bool { return bytes.HasPrefix(key, []byte(record.VersionPrefix)) }
+
+// stays reports whether a copy stays, or a version that no copy names. The caller holds the readers' lock.
+func (r *rangeRemoval) stays(key []byte) bool {
+	var id ID
+	var seq uint64
+	var err error
+	version := isVersion(key)
+	if version {
+		id, seq, err = record.ParseVersionKey(key)
+	} else {
+		id, err = record.ParseEntryKey(record.SettledPrefix, key)
+	}
+	switch {
+	case err != nil:
+		return false
+	case version && (r.pending.needs(id, seq) || r.byHand != 0 && seq > r.byHand): // guard 13.36
+		return true
+	case !version && (r.pending.waits(id) || r.byHand == 0 && r.copies.trust.isSuspect(id.Namespace)): // guard 19.11, 9.57
+		return true
+	}
+	if r.byHand != 0 && (len(r.gone) == 0 || r.gone[len(r.gone)-1] != id) {
+		r.gone = append(r.gone, id)
+	}
+	return false
 }
 
 // waits reports whether the entry has a pending write. The caller holds the readers' lock.

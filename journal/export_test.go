@@ -202,11 +202,12 @@ func (j *Journal) DropCopies() error {
 // DropCopiesWhile drops the settled copies, as under disk pressure, and calls during between the copies
 // and their versions.
 func (j *Journal) DropCopiesWhile(during func()) error {
-	ctx := context.Background()
-	_, err := j.evictor.dropUnder(ctx, record.SettledPrefix)
+	under := func(prefix string) error {
+		return (&rangeRemoval{evictor: j.evictor, prefix: []byte(prefix)}).run(context.Background())
+	}
+	err := under(record.SettledPrefix)
 	during()
-	_, versionsErr := j.evictor.dropUnder(ctx, record.VersionPrefix)
-	return errors.Join(err, versionsErr)
+	return errors.Join(err, under(record.VersionPrefix))
 }
 
 // StateAfter looks up an entry with a pending write, and calls during between the index and the store.
@@ -310,3 +311,9 @@ func (j *Journal) MaintainOnce() error {
 
 // allRows is more rows than a test's listing has.
 const allRows = 1 << 40
+
+// HoldSnapshot keeps a snapshot open until the caller calls release.
+func (j *Journal) HoldSnapshot() (release func()) {
+	snapshot := j.store.Snapshot()
+	return func() { _ = snapshot.Close() }
+}

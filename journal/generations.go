@@ -209,6 +209,23 @@ func (g *generations) turn(tx *store.Tx) error {
 	return nil
 }
 
+// remove removes receipts, given their keys.
+func (g *generations) remove(tx *store.Tx, keys [][]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, key := range keys {
+		tx.Delete(key)
+		number, _, err := record.ParseReceiptKey(key)
+		i := slices.IndexFunc(g.all, func(one record.Generation) bool { return one.Number == number })
+		if err == nil && i >= 0 && g.all[i].Receipts > 0 {
+			g.all[i].Receipts--
+		}
+	}
+	if len(keys) > 0 {
+		g.write(tx)
+	}
+}
+
 func (g *generations) giveUp() error {
 	return g.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		g.mu.Lock()

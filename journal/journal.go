@@ -111,6 +111,7 @@ type Journal struct {
 	history *retention
 	full    *fullness
 	rebuilt chan struct{} // closed when the index is complete
+	purges  chan struct{} // holds a token while a purge runs
 }
 
 // readersLock guards what readers see: the index, and the copies that are not durable yet. Its holders

@@ -57,6 +57,7 @@ func Open(opts Options) (*Journal, error) {
 		history: &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:    full,
 		rebuilt: rebuilt,
+		purges:  make(chan struct{}, 1),
 	}
 	j.Disk = &Disk{store: s, evictor: j.evictor}
 	if err := errors.Join(ignoreDamage(j.Trust.recall(s)), copies.forgotten.load(s.DB())); err != nil {

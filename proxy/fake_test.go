@@ -235,6 +235,7 @@ type fakeFlusher struct {
 	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream accepts the write
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
 	stuck   bool // nothing can be flushed
+	refuses bool // upstream refuses what is flushed
 	flushed []string
 	tried   []string // arguments of TryNow
 }
@@ -276,11 +277,14 @@ func (f *fakeFlusher) Flush(ctx context.Context, namespace string) (settled, dea
 		return 0, 0, len(waiting), ctx.Err()
 	}
 	for _, p := range waiting {
-		if f.settle(p.ID) {
+		if f.refuses {
+			_, err = f.Drop(ctx, p.ID, 0)
+			dead++
+		} else if f.settle(p.ID) {
 			settled++
 		}
 	}
-	return settled, 0, 0, nil
+	return settled, dead, 0, err
 }
 
 func (f *fakeFlusher) Attempts(id journal.ID) (count int, last string, next time.Time) {

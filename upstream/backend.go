@@ -21,6 +21,9 @@ type Backend struct {
 	// Revisions returns the versions of an entry that upstream keeps, newest first, with their values and
 	// with tombstones. Errors are *[Error]. It is nil if upstream keeps only the last version.
 	Revisions func(ctx context.Context, id journal.ID) ([]Version, error)
+	// Purge removes, of each deleted entry of a namespace, or of one if the ID has a key, all versions
+	// before its tombstone. It is nil if upstream keeps only the last version. Errors are *[Error].
+	Purge func(ctx context.Context, of journal.ID) error
 }
 
 // View has the last versions of all entries in memory, without their values. Package proxy/memory says

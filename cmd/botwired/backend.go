@@ -17,13 +17,23 @@ type watch struct{ upstream.View }
 // State implements [surface.Watch].
 func (w watch) State() api.WatchState { return api.WatchState(w.View.State()) }
 
+// purgeOf gives the surface an engine's removal of older versions.
+func purgeOf(b upstream.Backend) func(context.Context, journal.ID) error {
+	return func(ctx context.Context, of journal.ID) error { return unavailable(b.Purge(ctx, of)) }
+}
+
+// unavailable makes an engine's error one that the surface can answer with.
+func unavailable(err error) error {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok {
+		return &upstream.Unavailable{Wait: max(failed.RetryAfter, time.Second), Reason: failed.Reason}
+	}
+	return err
+}
+
 // revisionsOf gives the surface the revisions that an engine keeps.
 func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Revision, error) {
 	return func(ctx context.Context, id journal.ID) ([]api.Revision, error) {
 		versions, err := b.Revisions(ctx, id)
-		if failed, ok := errors.AsType[*upstream.Error](err); ok {
-			err = &upstream.Unavailable{Wait: max(failed.RetryAfter, time.Second), Reason: failed.Reason}
-		}
 		states := make([]api.Revision, len(versions))
 		for i := range versions {
 			v := &versions[i]
@@ -39,6 +49,6 @@ func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Re
 			}
 			states[i] = d
 		}
-		return states, err
+		return states, unavailable(err)
 	}
 }

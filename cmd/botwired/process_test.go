@@ -77,6 +77,7 @@ var processTests = map[string]func(*testing.T, string){
 	"run is killed":                  testRunIsKilled,
 	"run starts no daemon":           testRunWithoutADaemon,
 	"run with a token":               testRunWithAToken,
+	"purge":                          testPurge,
 }
 
 // TestProcess runs the real program as a child process, in front of a memory service that it can stop.

@@ -230,6 +230,9 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	if engine.Revisions != nil {
 		opts.Revisions, opts.Host = revisionsOf(engine), engine.Host
 	}
+	if engine.Purge != nil {
+		opts.PurgeVersions = purgeOf(engine)
+	}
 	inside := pipe.Listen() // the guard stands in front of those who use it
 	transport := &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return inside.Dial(ctx) },

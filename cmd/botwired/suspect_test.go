@@ -68,3 +68,22 @@ func TestForgetCommand(t *testing.T) {
 		t.Errorf("without a yes: %+v", got)
 	}
 }
+
+func TestPurgeCommand(t *testing.T) {
+	const late = `{"namespace":"ns","done":false,"why":"deletes wait to be sent upstream","as_of":7,"deleted":2,"dropped":0,"pending":0,"removed":{"copies":0,"versions":0,"dead_letters":0,"receipts":0}}`
+	const done = `{"namespace":"ns","done":true,"as_of":7,"deleted":1,"dropped":0,"pending":1,"removed":{"copies":1,"versions":4,"dead_letters":2,"receipts":3},"not_reached":["backups"]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/status":                                 {200, statusWith(t, `"namespaces":[]`)},
+		"POST /_botwired/purge?namespace=ns":                    {504, late},
+		"POST /_botwired/purge?as_of=7&namespace=ns":            {200, done},
+		"POST /_botwired/purge?key=k&namespace=down":            {503, `{"detail":"a purge deletes upstream first"}`},
+		"POST /_botwired/purge?key=k&local=true&namespace=down": {200, done},
+	})
+	wantFailure(t, at(t, d, nil, "purge", "ns"), cli.ExitUsage, "--yes")
+	wantFailure(t, at(t, d, nil, "purge", "down", "k", "--yes"), cli.ExitError, "upstream first")
+	wantOutput(t, at(t, d, nil, "purge", "ns", "--yes"), "purged: the namespace ns. Deleted upstream: 3; removed here: copies 1, versions 4, dead letters 2, receipts 3\n"+
+		"written meanwhile, and left: 1\nnot reached: backups\n")
+	if got := at(t, d, nil, "purge", "down", "k", "--local", "--yes"); got.code != cli.ExitOK || !strings.Contains(got.stdout, "purged: down/k") {
+		t.Errorf("%+v", got)
+	}
+}

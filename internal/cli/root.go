@@ -86,6 +86,7 @@ func NewRoot(p *Program) *cobra.Command {
 		newImportCommand(p, settings),
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
+		newPurgeCommand(p, settings),
 		newDrillCommand(p, settings),
 		newDoctorCommand(p, settings),
 		newConfigCommand(p, settings),

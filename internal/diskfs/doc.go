@@ -44,6 +44,9 @@ type Options struct {
 	// Mergeable reports whether the disk has room to merge tables. If it is nil, merging may use all
 	// the room.
 	Mergeable func() bool
+	// NewLogs reports whether each log must be a new file, because old ones hold data that must go. If it
+	// is nil, logs reuse files.
+	NewLogs func() bool
 	// OnFailure is called with the error of a log or a directory that cannot be written or synced.
 	// Pebble's locks are held.
 	OnFailure func(error)
@@ -51,7 +54,7 @@ type Options struct {
 
 // New returns a view of fs for Pebble.
 func New(fs vfs.FS, opts Options) vfs.FS {
-	return diskFS{privateFS{fs}, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.OnFailure}
+	return diskFS{privateFS{fs}, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.NewLogs, opts.OnFailure}
 }
 
 // flushCategory is Pebble's category for a table that it writes from memory.
@@ -60,6 +63,7 @@ const flushCategory = "pebble-memtable-flush"
 type diskFS struct {
 	vfs.FS
 	turns     *turns
+	newLogs   func() bool
 	onFailure func(error)
 }
 
@@ -82,8 +86,15 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return f, err
 }
 
-// ReuseForWrite turns an old log into a new one. The file still contains its old data.
+// ReuseForWrite turns an old log into a new one. The file still contains its old data, unless
+// Options.NewLogs demands a new file.
 func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.newLogs != nil && d.newLogs() {
+		if err := d.Remove(from); err != nil {
+			return nil, err
+		}
+		return d.Create(to, category)
+	}
 	return d.watch(d.FS.ReuseForWrite(from, to, category))
 }
 

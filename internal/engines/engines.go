@@ -66,7 +66,7 @@ func openBotWire(opts botwire.Options, o Options) Opened {
 	opts.Chain, opts.OnAnswer = o.Chain, o.OnAnswer
 	client := botwire.NewClient(opts)
 	return Opened{
-		Backend:   upstream.Backend{Engine: client, Host: "", View: nil, Revisions: nil},
+		Backend:   upstream.Backend{Engine: client, Host: "", View: nil, Revisions: nil, Purge: nil},
 		Forward:   botwire.NewForwarder(client, o.HasToken, o.Logger),
 		Configure: func(c *config.Config) { client.SetHeaders(headers(c)) },
 		Close:     func() error { client.Close(); return nil },

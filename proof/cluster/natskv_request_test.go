@@ -73,6 +73,45 @@ func TestRevisionsAreAsManyAsTheBucketKeeps(t *testing.T) {
 	}
 }
 
+// A purge removes the older versions of deleted entries alone. The tombstone stays, with its time and writer, for
+// the hosts that compare their writes with it.
+func TestPurgeLeavesTheTombstone(t *testing.T) {
+	e := engineOf(t, "h1", []string{RunServer(t).URL()})
+	deleted := func(key string) upstream.Version {
+		over := swapped(t, e, putting(key, "1", 10, 1, upstream.Version{}))
+		over = swapped(t, e, putting(key, "2", 20, 2, over))
+		return swapped(t, e, upstream.Proposal{ID: entry(key), Op: journal.Delete, WrittenAt: 30, Writer: upstream.Writer{Host: "h1", Seq: 3}, Over: over})
+	}
+	gone := deleted("gone")
+	deleted("other")
+	stays := swapped(t, e, putting("stays", "2", 20, 5, swapped(t, e, putting("stays", "1", 10, 4, upstream.Version{}))))
+	count := func(key string) int {
+		versions, err := e.Revisions(t.Context(), entry(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(versions)
+	}
+	for _, of := range []struct {
+		key                string
+		gone, other, stays int
+	}{{"gone", 1, 3, 2}, {"", 1, 1, 2}, {"", 1, 1, 2}} {
+		if err := e.Purge(t.Context(), journal.ID{Namespace: entry("k").Namespace, Key: of.key}); err != nil {
+			t.Fatal(err)
+		}
+		if a, b, c := count("gone"), count("other"), count("stays"); a != of.gone || b != of.other || c != of.stays {
+			t.Errorf("after a purge of %q, there are %d, %d and %d versions", of.key, a, b, c)
+		}
+	}
+	now, err := e.Get(t.Context(), entry("gone"))
+	if err != nil || !now.Deleted || now.WrittenAt != gone.WrittenAt || now.Writer != gone.Writer {
+		t.Errorf("the tombstone is %+v, %v, and was %+v", now, err, gone)
+	}
+	if now, err := e.Get(t.Context(), entry("stays")); err != nil || now.Revision != stays.Revision {
+		t.Errorf("another entry is %+v, %v", now, err)
+	}
+}
+
 func TestAConflictNamesTheWinner(t *testing.T) {
 	e := engineOf(t, "h1", []string{RunServer(t).URL()})
 	first := swapped(t, e, putting("k", "1", 10, 1, upstream.Version{}))

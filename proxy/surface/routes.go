@@ -53,6 +53,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
 		revisionsPath:  {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
+		"purge":        {http.MethodPost, s.purge, []string{"namespace", "key", "local", "as_of", "timeout"}},
 		MetricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
 		"mcp":          {http.MethodPost, s.answerMCP, nil},
 		"livez":        {http.MethodGet, s.livez, []string{anyParameters}},

@@ -88,6 +88,9 @@ type Options struct {
 	// write. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. If it is
 	// nil, the surface uses the versions that the journal keeps.
 	Revisions func(ctx context.Context, id journal.ID) ([]api.Revision, error)
+	// PurgeVersions removes the versions that upstream keeps of the deleted entries of a namespace, or of
+	// one. Its errors are like those of Revisions. It is nil if upstream keeps none.
+	PurgeVersions func(ctx context.Context, of journal.ID) error
 	// Host is the name under which this daemon writes; empty if upstream does not tell hosts apart.
 	Host string
 	// Version is the daemon's version.

@@ -80,7 +80,7 @@ type Engine struct {
 
 // Backend returns the engine with all that it can do.
 func (e *Engine) Backend() upstream.Backend {
-	return upstream.Backend{Engine: e, Host: e.opts.Host, View: e, Revisions: e.Revisions}
+	return upstream.Backend{Engine: e, Host: e.opts.Host, View: e, Revisions: e.Revisions, Purge: e.Purge}
 }
 
 // Open returns an engine. The servers need not be reachable: until they are, requests fail as Unsent.

@@ -3,12 +3,15 @@ package natskv
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 const (
@@ -56,13 +59,10 @@ func (w *watch) endTombstones(ctx context.Context) {
 	}
 	ended := 0
 	for _, t := range w.index.tombstones(time.Now().Add(-keepFor).UnixMicro()) {
-		err := w.purge(ctx, t)
-		var answer *jetstream.APIError
-		switch {
+		switch err := w.purge(ctx, t, jetstream.WithMsgTTL(purgedFor)); {
 		case err == nil:
 			ended++
-		case errors.As(err, &answer) && (answer.ErrorCode == codeWrongSequence || answer.ErrorCode == codeOtherUnderWay):
-			// Another host has removed the tombstone, or the entry was written.
+		case isOvertaken(err): // another host has removed the tombstone, or the entry was written
 		default:
 			if ctx.Err() == nil {
 				w.log.Warn("old tombstones cannot be removed: the next sweep tries again", "error", err)
@@ -75,8 +75,30 @@ func (w *watch) endTombstones(ctx context.Context) {
 	}
 }
 
-// purge replaces all versions of a deleted entry by a message with a TTL.
-func (w *watch) purge(ctx context.Context, t tombstone) error {
+// isOvertaken reports whether a write was refused because another one came first.
+func isOvertaken(err error) bool {
+	var answer *jetstream.APIError
+	return errors.As(err, &answer) && (answer.ErrorCode == codeWrongSequence || answer.ErrorCode == codeOtherUnderWay)
+}
+
+// Purge is that of [upstream.Backend]. An entry that is written meanwhile keeps its older versions.
+func (e *Engine) Purge(ctx context.Context, of journal.ID) error {
+	if err := e.watch.barrier(ctx); err != nil { // the index then has all tombstones
+		return err
+	}
+	for _, t := range e.index.tombstones(math.MaxInt64) {
+		if t.Namespace != of.Namespace || of.Key != "" && t.Key != of.Key {
+			continue
+		}
+		if err := e.watch.purge(ctx, t); err != nil && !isOvertaken(err) {
+			return &upstream.Error{Verdict: upstream.Transient, Reason: "older versions of " + t.String() + " cannot be removed: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// purge replaces all versions of a deleted entry by one message, with the options.
+func (w *watch) purge(ctx context.Context, t tombstone, opts ...jetstream.PublishOpt) error {
 	js := w.e.link.jetStream()
 	if js == nil {
 		return errors.New("there is no connection")
@@ -86,7 +108,7 @@ func (w *watch) purge(ctx context.Context, t tombstone) error {
 	m := encode(subjectOf(w.bucket, t.ID), t.Version)
 	m.Header.Set(headerOperation, operationPurge)
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	_, err := js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(t.Revision),
-		jetstream.WithMsgTTL(purgedFor), jetstream.WithRetryAttempts(0))
+	opts = append(opts, jetstream.WithExpectLastSequencePerSubject(t.Revision), jetstream.WithRetryAttempts(0))
+	_, err := js.PublishMsg(ctx, m, opts...)
 	return err
 }

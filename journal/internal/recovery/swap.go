@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,6 +24,18 @@ func madeName(dir string) string    { return dir + ".recovering" }
 
 // damagedName returns the name prefix of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
+
+// Aside returns the copies of damaged directories.
+func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
+	parent := fsys.PathDir(dir)
+	names, err := fsys.List(parent)
+	for _, name := range names {
+		if path := fsys.PathJoin(parent, name); strings.HasPrefix(path, damagedName(fsys.PathJoin(parent, fsys.PathBase(dir)))) {
+			copies = append(copies, path)
+		}
+	}
+	return copies, err
+}
 
 // removeWork removes the files of a recovery that was cut off.
 func removeWork(fsys vfs.FS, dir string) error {

@@ -49,6 +49,10 @@ func (s *Store) Flush(ctx context.Context) error {
 // Compact frees the space of records removed under a prefix.
 func (s *Store) Compact(ctx context.Context, prefix string) error {
 	from, to := bounds(prefix)
+	return s.compactSpan(ctx, from, to)
+}
+
+func (s *Store) compactSpan(ctx context.Context, from, to []byte) error {
 	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 

@@ -24,6 +24,7 @@ type engine struct {
 	failing  sync.Once   // calls Fatal once
 	panicked atomic.Bool // Pebble has panicked, and may hold its locks forever
 	closing  atomic.Bool // Pebble's errors no longer end the process
+	newLogs  atomic.Bool // no log reuses an old file
 	// endError is the first disk failure in Pebble's background work during Close. Pebble's own Close
 	// does not return it.
 	endError atomic.Pointer[error]

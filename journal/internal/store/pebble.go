@@ -56,7 +56,9 @@ func isLocked(err error) bool {
 
 func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                          diskfs.New(e.opts.FS, diskfs.Options{Pause: e.opts.FullDiskPause, Mergeable: e.mergeable, OnFailure: e.failInBackground}),
+		FS: diskfs.New(e.opts.FS, diskfs.Options{
+			Pause: e.opts.FullDiskPause, Mergeable: e.mergeable, NewLogs: e.newLogs.Load, OnFailure: e.failInBackground,
+		}),
 		Lock:                        e.opts.Lock,
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                memTableSize,

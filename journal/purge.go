@@ -1,0 +1,271 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/recovery"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// purgedAtOnce bounds how many dead letters or receipts one change removes.
+const purgedAtOnce = 256
+
+// Purged counts what [Journal.Purge] has removed.
+type Purged struct {
+	Copies, Versions, DeadLetters, Receipts int
+	// Pending counts the entries with a pending write. The write stays, and the copy that it is based on.
+	Pending int
+}
+
+// Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
+// copies, versions, dead letters and receipts. Then it makes the files free of their data: tables are
+// merged, and logs replaced. It leaves pending writes alone, and the mark that upstream may yet carry out a
+// request of an earlier write, which holds a checksum of the value. Readers ask upstream again. After a
+// crash, or an error, the caller purges again.
+//
+// Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it
+// waits for that, and returns ctx's error when ctx ends first.
+//
+// Errors: [ErrRebuilding], ctx's, [ErrClosed], [ErrFailed], [ErrCorrupt], and those of the file system.
+func (j *Journal) Purge(ctx context.Context, namespace, key string) (done Purged, err error) {
+	select {
+	case <-j.rebuilt:
+	default:
+		return done, ErrRebuilding // the index must know which versions are pending
+	}
+	select {
+	case j.purges <- struct{}{}:
+		defer func() { <-j.purges }()
+	case <-ctx.Done():
+		return done, ctx.Err()
+	}
+	p := &purge{Journal: j, of: ID{Namespace: namespace, Key: key}, last: j.store.Totals().Seq}
+	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.deadLetters, p.receipts} {
+		if err := j.use(func() error { return part(ctx) }); err != nil {
+			return p.done, err
+		}
+	}
+	j.copies.sizes.loosen(namespace)
+	p.done.Pending = p.waiting()
+	return p.done, j.store.Scrub(ctx, p.spans())
+}
+
+// Aside returns the directories that a recovery has left beside the journal with all that the journal held
+// then.
+func (j *Journal) Aside() ([]string, error) { return recovery.Aside(j.opts.FS, j.opts.Dir) }
+
+// purge is one call of [Journal.Purge].
+type purge struct {
+	*Journal
+	of   ID     // of a namespace: without a key
+	last uint64 // the newest write when the purge began: later ones are none of its business
+	done Purged
+}
+
+func (p *purge) covers(id ID) bool {
+	return id.Namespace == p.of.Namespace && (p.of.Key == "" || id.Key == p.of.Key)
+}
+
+// waiting returns the number of entries with a pending write.
+func (p *purge) waiting() (n int) {
+	l := p.pending.readers
+	l.RLock()
+	defer l.RUnlock()
+	switch space := p.pending.index.Space(p.of.Namespace); {
+	case space == nil:
+	case p.of.Key == "":
+		n = space.Len()
+	case p.pending.waits(p.of):
+		n = 1
+	}
+	return n
+}
+
+// purging is a change that makes answers about an entry, or a namespace's listing, outdated.
+type purging struct {
+	store.ChangeFunc
+	*readersLock
+	changed []ID
+}
+
+// Durable drops these answers.
+func (c *purging) Durable() {
+	for _, id := range c.changed {
+		c.readersLock.changed(Change{ID: id})
+	}
+}
+
+// listing removes the namespace's listing, or the entry's row and copy.
+func (p *purge) listing(context.Context) error {
+	defer p.copies.lock(p.of.Namespace)()
+	change := &purging{readersLock: p.pending.readers, changed: []ID{{Namespace: p.of.Namespace}}}
+	if p.of.Key == "" {
+		change.ChangeFunc = func(tx *store.Tx) error {
+			dropListing(tx, p.of.Namespace)
+			p.Trust.note(p.of.Namespace, Suspect{}) // a person gives up what upstream has lost
+			return nil
+		}
+		return p.store.Update(change)
+	}
+	past, err := p.copies.readHead(p.of)
+	if err != nil {
+		return err
+	}
+	forget, err := p.copies.forget(p.of)
+	if err != nil {
+		return err
+	}
+	change.changed = append(change.changed, p.of)
+	change.ChangeFunc = func(tx *store.Tx) error {
+		if p.pending.isPending(p.of) {
+			return nil // the write is based on the copy
+		}
+		if forget(tx); past.kept {
+			p.done.Copies++
+		}
+		return nil
+	}
+	return p.store.Update(change)
+}
+
+// copiesAndVersions removes the namespace's copies, and the versions.
+func (p *purge) copiesAndVersions(ctx context.Context) error {
+	copied := &rangeRemoval{evictor: p.evictor, byHand: p.last, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
+	versions := &rangeRemoval{evictor: p.evictor, byHand: p.last, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
+	if p.of.Key != "" {
+		versions.prefix = record.VersionsOf(p.of)
+	} else if err := copied.run(ctx); err != nil {
+		return err
+	}
+	err := versions.run(ctx)
+	p.done.Copies += copied.records
+	p.done.Versions = versions.records
+	return err
+}
+
+func (p *purge) deadLetters(ctx context.Context) error {
+	for after, more := uint64(0), true; more; {
+		var seqs []uint64
+		size := int64(0)
+		err := store.ScanDead(p.store.DB(), after, func(l *record.Dead) error {
+			if len(seqs) == purgedAtOnce || size >= markBytes {
+				return errEnough
+			}
+			if after = l.Seq + 1; p.covers(l.ID) && l.Seq <= p.last {
+				seqs, size = append(seqs, l.Seq), size+l.Size()
+			}
+			return ctx.Err()
+		})
+		if more = errors.Is(err, errEnough); err != nil && !more {
+			return err
+		}
+		if err := p.store.Update(store.ChangeFunc(func(tx *store.Tx) error { return p.discard(tx, seqs) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *purge) discard(tx *store.Tx, seqs []uint64) error {
+	r, err := tx.Reader()
+	if err != nil {
+		return err
+	}
+	var letters []record.Dead
+	for _, seq := range seqs {
+		l, err := readDead(r, seq)
+		switch {
+		case err == nil:
+			letters = append(letters, l)
+		case !errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
+			return err
+		}
+	}
+	for i := range letters {
+		p.dead.remove(tx, &letters[i])
+	}
+	p.done.DeadLetters += len(letters)
+	return nil
+}
+
+func (p *purge) receipts(ctx context.Context) error {
+	from, to := record.GenerationKey(0), record.After([]byte(record.ReceiptPrefix))
+	for more := true; more; {
+		var keys [][]byte
+		err := store.Each(p.store.DB(), from, to, func(key, value []byte) error {
+			if len(keys) == purgedAtOnce {
+				from = bytes.Clone(key)
+				return errEnough
+			}
+			if body, err := record.Unseal(key, value); err == nil && p.ofReceipt(key, body) {
+				keys = append(keys, bytes.Clone(key))
+			}
+			return ctx.Err()
+		})
+		if more = errors.Is(err, errEnough); err != nil && !more {
+			return err
+		}
+		err = p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			p.pending.receipts.remove(tx, keys)
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		p.done.Receipts += len(keys)
+	}
+	return nil
+}
+
+func (p *purge) ofReceipt(key, body []byte) bool {
+	_, seq, err := record.ParseReceiptKey(key)
+	if err != nil || seq > p.last {
+		return false
+	}
+	r, err := record.DecodeReceipt(seq, body)
+	return err == nil && p.covers(r.ID)
+}
+
+func (p *purge) ofLetter(key, body []byte) bool {
+	seq, err := record.ParseDeadKey(key)
+	if err != nil || seq > p.last {
+		return false
+	}
+	l, err := record.DecodeDead(seq, body)
+	return err == nil && p.covers(l.ID)
+}
+
+func (p *purge) ofVersion(key, _ []byte) bool {
+	_, seq, err := record.ParseVersionKey(key)
+	return err == nil && seq <= p.last
+}
+
+func (p *purge) ofCopy(_, body []byte) bool {
+	_, _, version, err := record.DecodeSettled(body)
+	return err == nil && version <= p.last
+}
+
+// spans returns the ranges of keys that may hold records of the entry or the namespace. Rows, headers and
+// sent marks hold no value.
+func (p *purge) spans() []store.Span {
+	under := func(prefix []byte, holds func(key, body []byte) bool) store.Span {
+		return store.Span{From: prefix, To: record.After(prefix), Holds: holds}
+	}
+	spans := []store.Span{under([]byte(record.DeadPrefix), p.ofLetter), under([]byte(record.ReceiptPrefix), p.ofReceipt)}
+	if namespace := p.of.Namespace; p.of.Key == "" {
+		return append(spans,
+			under(record.Within(record.PendingPrefix, namespace), p.ofVersion), // before format 6 with a value
+			under(record.Within(record.VersionPrefix, namespace), p.ofVersion),
+			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
+			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.SentPrefix, namespace), nil))
+	}
+	one := func(prefix string, holds func(key, body []byte) bool) store.Span {
+		key := record.EntryKey(prefix, p.of)
+		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
+	}
+	return append(spans, under(record.PendingOf(p.of), p.ofVersion), under(record.VersionsOf(p.of), p.ofVersion),
+		one(record.SettledPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.SentPrefix, nil))
+}

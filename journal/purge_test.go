@@ -1,0 +1,359 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// canary is a value that no compression hides.
+type canary string
+
+func newCanary() canary { return canary("canary-" + crand.Text() + crand.Text()) }
+
+// in returns the files under a directory that hold the canary.
+func (c canary) in(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) { // Pebble has removed it meanwhile
+			return nil
+		}
+		if bytes.Contains(content, []byte(c)) {
+			found = append(found, filepath.Base(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// openOnDisk opens a journal in a directory of the real file system.
+func openOnDisk(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	return open(t, vfs.Default, func(o *journal.Options) { o.Dir = filepath.Join(dir, "journal") })
+}
+
+func purge(t *testing.T, j *journal.Journal, namespace, key string) journal.Purged {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done, err := j.Purge(ctx, namespace, key)
+	if err != nil {
+		t.Fatalf("Purge(%s, %s) = %+v, %v", namespace, key, done, err)
+	}
+	return done
+}
+
+// live makes an entry hold a value in every kind of record: pending, settled, shown by upstream, superseded,
+// refused, as the winner of a conflict, and in the files of several logs and tables.
+func live(t *testing.T, j *journal.Journal, id journal.ID, value string) {
+	t.Helper()
+	spread := func() {
+		if err := j.FlushTables(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, j, id, value+" superseded")
+	put(t, j, id, value+" settled")
+	spread()
+	settle(t, j, id)
+	w := put(t, j, id, value+" refused")
+	if err := j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	spread()
+	w = put(t, j, id, value+" beaten")
+	if err := j.Fence.Lose(w, journal.Observation{Value: value + " of another host", UpdatedAt: w.UpdatedAt + 1}, "later"); err != nil {
+		t.Fatal(err)
+	}
+	spread()
+	if _, err := j.Fill(id, &journal.Observation{Value: value + " shown", ListBytes: 5, UpdatedAt: w.UpdatedAt + 2}, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, id, value+" deleted later")
+	settle(t, j, id)
+	spread()
+	remove(t, j, id)
+	settle(t, j, id)
+}
+
+// A purged value is in no file of the directory, whatever the journal has done with it. Nothing else
+// changes: the journal is whole after a restart, and other entries keep their values and their history.
+func TestPurgedValueIsInNoFile(t *testing.T) {
+	for name, whole := range map[string]bool{"an entry": false, "a namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, gone, stays := t.TempDir(), newCanary(), newCanary()
+			j := openOnDisk(t, dir)
+			other := journal.ID{Namespace: "other", Key: "k"}
+			neighbours := []journal.ID{other}
+			id := key("k")
+			if !whole {
+				neighbours = append(neighbours, key("k.k"), key("j"), key("l"))
+			}
+			for _, n := range neighbours {
+				live(t, j, n, string(stays))
+				put(t, j, n, string(stays)+" now")
+				settle(t, j, n)
+			}
+			live(t, j, id, string(gone))
+			if found := gone.in(t, dir); len(found) < 2 {
+				t.Fatalf("the value is in %d files: there is nothing to purge", len(found))
+			}
+			before := make(map[journal.ID]string)
+			for _, n := range neighbours {
+				before[n] = describe(t, j, n)
+			}
+			purgedKey := id.Key
+			if whole {
+				purgedKey = ""
+			}
+			if done := purge(t, j, id.Namespace, purgedKey); done.Versions < 6 || done.DeadLetters != 2 || done.Receipts < 5 || done.Pending != 0 {
+				t.Errorf("Purge = %+v", done)
+			}
+			check := func(when string) {
+				t.Helper()
+				if found := gone.in(t, dir); len(found) != 0 {
+					t.Errorf("%s, the value is in %q", when, found)
+				}
+				if found := stays.in(t, dir); len(found) == 0 {
+					t.Errorf("%s, the neighbours' values are in no file", when)
+				}
+				if past, err := j.History.Of(id, 100); err != nil || len(past) != 0 {
+					t.Errorf("%s, the entry has the history %v, %v", when, past, err)
+				}
+				for _, n := range neighbours {
+					if now := describe(t, j, n); now != before[n] {
+						t.Errorf("%s, %s is\n%s\nand was\n%s", when, n, now, before[n])
+					}
+				}
+				letters, err := j.DeadLetters(0, 100)
+				if st := j.Stats(); err != nil || len(letters) != 2*len(neighbours) || st.DeadLetters != 2*len(neighbours) {
+					t.Errorf("%s, there are %d dead letters, %d counted, %v", when, len(letters), st.DeadLetters, err)
+				}
+			}
+			check("at once")
+			receipts := j.Stats().Receipts
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			j = openOnDisk(t, dir)
+			check("after a restart")
+			if now := j.Stats().Receipts; now != receipts {
+				t.Errorf("%d receipts are counted after a restart, and %d before", now, receipts)
+			}
+			if done := purge(t, j, id.Namespace, purgedKey); done != (journal.Purged{}) {
+				t.Errorf("again: Purge = %+v", done)
+			}
+		})
+	}
+}
+
+func describe(t *testing.T, j *journal.Journal, id journal.ID) string {
+	t.Helper()
+	state, err := j.Lookup(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past, err := j.History.Of(id, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.ConfirmedAt = time.Time{}
+	text := fmt.Sprintf("%+v", state)
+	for _, p := range past {
+		text += fmt.Sprintf("\n%+v", p)
+	}
+	return text
+}
+
+// A pending write stays, with what it is based on; older versions go all the same.
+func TestPurgeLeavesPendingWrites(t *testing.T) {
+	dir, gone := t.TempDir(), newCanary()
+	j := openOnDisk(t, dir)
+	id := key("k")
+	live(t, j, id, string(gone))
+	w := put(t, j, id, "new")
+	for _, k := range []string{"k", ""} {
+		if done := purge(t, j, "ns", k); done.Pending != 1 {
+			t.Errorf("Purge(%q) = %+v", k, done)
+		}
+		if state, err := j.Lookup(id); err != nil || state.Kind != journal.Value || state.Value != "new" {
+			t.Errorf("the pending write is %+v, %v", state, err)
+		}
+		if found := gone.in(t, dir); len(found) != 0 {
+			t.Errorf("the older values are in %q", found)
+		}
+	}
+	if newest, ok, err := j.Newest(id); err != nil || !ok || newest.Seq != w.Seq {
+		t.Errorf("the newest write is %+v, %v, %v", newest, ok, err)
+	}
+	settle(t, j, id)
+	if state, err := j.Lookup(id); err != nil || state.Value != "new" {
+		t.Errorf("once settled: %+v, %v", state, err)
+	}
+}
+
+// While a reader has a snapshot of before, its files stay, and the purge waits. It is not done before the
+// value is gone.
+func TestPurgeWaitsForReaders(t *testing.T) {
+	dir, gone := t.TempDir(), newCanary()
+	j := openOnDisk(t, dir)
+	live(t, j, key("a"), "stays") // before the entry in the tables
+	live(t, j, key("k"), string(gone))
+	release := j.HoldSnapshot()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if done, err := j.Purge(ctx, "ns", "k"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("with a reader: Purge = %+v, %v", done, err)
+	}
+	if len(gone.in(t, dir)) == 0 {
+		t.Fatal("the snapshot holds no file")
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := j.Purge(ctx, "ns", "k")
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the purge ends although a reader holds the value: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	release()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if found := gone.in(t, dir); len(found) != 0 {
+		t.Errorf("the value is in %q", found)
+	}
+}
+
+// A power cut at any operation of a purge loses nothing else, and the next purge finishes the work.
+func TestPowerCutAmidAPurge(t *testing.T) {
+	gone, stays := newCanary(), newCanary()
+	mem := vfs.NewCrashableMem()
+	var clones []*vfs.MemFS
+	var purges atomic.Bool
+	var n atomic.Int32
+	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if purges.Load() && n.Add(1)%7 == 0 {
+			kept := int(n.Load()/7) % 2 * 100
+			clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rand.New(rand.NewPCG(1, 1))}))
+		}
+		return nil
+	}))
+	j := open(t, fsys)
+	live(t, j, key("k"), string(gone))
+	live(t, j, key("l"), string(stays))
+	put(t, j, key("l"), string(stays))
+	settle(t, j, key("l"))
+	before := describe(t, j, key("l"))
+	purges.Store(true)
+	purge(t, j, "ns", "k")
+	purges.Store(false)
+	if len(clones) < 5 {
+		t.Fatalf("only %d power cuts, at %d operations", len(clones), n.Load())
+	}
+	for i, clone := range clones {
+		j := open(t, clone)
+		purge(t, j, "ns", "k")
+		if found := gone.inMem(t, clone); len(found) != 0 {
+			t.Errorf("after cut %d, the value is in %q", i, found)
+		}
+		if now := describe(t, j, key("l")); now != before {
+			t.Errorf("after cut %d, the neighbour is\n%s\nand was\n%s", i, now, before)
+		}
+	}
+}
+
+// inMem returns the files of the journal that hold the canary.
+func (c canary) inMem(t *testing.T, fsys *vfs.MemFS) (found []string) {
+	t.Helper()
+	names, err := fsys.List(dir)
+	for _, name := range names {
+		f, openErr := fsys.Open(fsys.PathJoin(dir, name))
+		content, readErr := io.ReadAll(f)
+		if err = errors.Join(err, openErr, readErr, f.Close()); bytes.Contains(content, []byte(c)) {
+			found = append(found, name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A write that comes amid a purge of its entry is kept, and so are those of other entries.
+func TestWritesAmidAPurge(t *testing.T) {
+	dir, gone := t.TempDir(), newCanary()
+	j := openOnDisk(t, dir)
+	live(t, j, key("k"), string(gone))
+	stop, wrote := make(chan struct{}), make(chan journal.Write)
+	go func() {
+		var last journal.Write
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				wrote <- last
+				return
+			default:
+			}
+			last = put(t, j, key("k"), fmt.Sprint("new ", i))
+			if i%3 == 0 {
+				settle(t, j, key("k"))
+			}
+			other := put(t, j, key("other%d", i%5), "o")
+			if i%2 == 0 {
+				_ = j.DeadLetter(other, journal.Failure{Status: 400})
+			}
+		}
+	}()
+	for _, k := range []string{"k", "", "k"} {
+		purge(t, j, "ns", k)
+	}
+	close(stop)
+	last := <-wrote
+	last, _ = put(t, j, key("k"), "the last"), last
+	if found := gone.in(t, dir); len(found) != 0 {
+		t.Errorf("the value is in %q", found)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openOnDisk(t, dir) // Run compares the store with its totals
+	if w, ok, err := j.Newest(key("k")); err != nil || !ok || w.Seq != last.Seq || w.Value != "the last" {
+		t.Errorf("the newest write is %+v, %v, %v", w, ok, err)
+	}
+}
+
+// Until the index knows all pending writes, a purge is refused.
+func TestPurgeIsRefusedWhileTheIndexIsBuilt(t *testing.T) {
+	fsys := vfs.NewMem()
+	j := reopen(t, fsys)
+	if _, err := j.Purge(t.Context(), "ns", ""); !errors.Is(err, journal.ErrRebuilding) {
+		t.Errorf("Purge = %v", err)
+	}
+}

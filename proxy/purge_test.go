@@ -1,0 +1,81 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/botwired/botwired/api"
+)
+
+// A purge deletes upstream first, and then removes what is here. It leaves other namespaces alone, and
+// entries that are written meanwhile.
+func TestPurge(t *testing.T) {
+	s := newSidecar(t)
+	s.learn(id("n", "shown"), "by another host")
+	for _, k := range []string{"a", "b"} {
+		s.put(id("n", k), "old "+k)
+		s.put(id("n", k), "value "+k)
+		s.settle(id("n", k))
+	}
+	s.put(id("n", "never"), "sent")
+	s.put(id("locked", "k"), "stays")
+	s.settle(id("locked", "k"))
+	purge := func(query string, status int) (doc api.Purged) {
+		t.Helper()
+		w := s.do(http.MethodPost, "/_botwired/purge?"+query, "")
+		if wantStatus(t, w, status); status == http.StatusOK || status == http.StatusGatewayTimeout {
+			decode(t, w, &doc)
+		}
+		return doc
+	}
+	for _, query := range []string{"", "key=k", "namespace=n&key=a%20b", "namespace=n&as_of=0", "namespace=n&all=1"} {
+		purge(query, http.StatusBadRequest)
+	}
+	wantStatus(t, s.get("/_botwired/purge?namespace=n"), http.StatusMethodNotAllowed)
+
+	s.upstream.setDown(true)
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/purge?namespace=n", ""), http.StatusServiceUnavailable, "nothing is deleted or purged")
+	wantValue(t, s.get("/memory/n/a"), "value a")
+	if doc := purge("namespace=n&key=never&local=true", http.StatusOK); doc.Dropped != 1 || doc.Removed.Versions != 1 || doc.Removed.DeadLetters != 1 {
+		t.Errorf("of what is here: %+v", doc)
+	}
+	s.upstream.setDown(false)
+
+	if doc := purge("namespace=n&key=a", http.StatusOK); !doc.Done || doc.Deleted != 1 || doc.Removed.Versions != 3 || doc.Removed.Receipts != 3 || len(doc.NotReached) < 3 {
+		t.Errorf("of an entry: %+v", doc)
+	}
+	wantStatus(t, s.get("/memory/n/a"), http.StatusNotFound)
+	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=a"), http.StatusNotFound)
+	wantValue(t, s.get("/memory/n/b"), "value b")
+	if doc := purge("namespace=n", http.StatusOK); doc.Deleted != 2 || doc.Pending != 0 {
+		t.Errorf("of a namespace: %+v", doc)
+	}
+	for _, k := range []string{"b", "shown"} {
+		if _, held := s.upstream.holds(id("n", k)); held {
+			t.Errorf("upstream still holds %s", k)
+		}
+		wantStatus(t, s.get("/memory/n/"+k), http.StatusNotFound)
+	}
+	if names := s.get("/_botwired/namespaces").Body.String(); strings.Contains(names, `"n"`) || !strings.Contains(names, `"locked"`) {
+		t.Errorf("the namespaces are %s", names)
+	}
+	if doc := purge("namespace=n", http.StatusOK); doc.Deleted != 0 || doc.Removed != (api.PurgedRecords{}) {
+		t.Errorf("again: %+v", doc)
+	}
+
+	s.flusher.stuck = true // until its namespace is not paused any more
+	doc := purge("namespace=locked&timeout=1s", http.StatusGatewayTimeout)
+	if doc.Done || doc.Deleted != 1 || doc.Waits == nil || doc.Why == "" {
+		t.Errorf("while deletes wait: %+v", doc)
+	}
+	s.flusher.stuck = false
+	s.put(id("locked", "later"), "written since")
+	if doc := purge("namespace=locked&as_of=1", http.StatusOK); doc.Deleted != 0 {
+		t.Errorf("with an earlier as_of: %+v", doc)
+	}
+	wantValue(t, s.get("/memory/locked/later"), "written since")
+
+	s.flusher.refuses = true
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/purge?namespace=locked", ""), http.StatusBadGateway, "dead-letters")
+}

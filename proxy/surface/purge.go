@@ -1,0 +1,222 @@
+package surface
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+const (
+	// purgePage is the number of entries that a purge looks up at a time, and purgesAtOnce how many it
+	// deletes at a time: so the journal makes their deletes durable together.
+	purgePage    = 500
+	purgesAtOnce = 32
+)
+
+// purge removes an entry, or all entries of a namespace, for good: first upstream, then everything that
+// is here. It answers when that is done, or with the progress when its time is up: the same request then
+// goes on with it. With local, it leaves upstream alone, and drops the pending writes.
+func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	of, local := journal.ID{Namespace: p.givenNamespace()}, p.truth("local")
+	timeout := p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
+	last := p.Number("as_of", "as_of=%q: expected the number of a write")
+	if p.values.Has("key") {
+		of = p.Entry()
+	}
+	if p.Err != nil {
+		return p.Err
+	}
+	ctx, cancel := s.within(w, r, timeout)
+	defer cancel()
+	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, s.journal.Stats().LastSeq)}
+	if err := s.restorer.End(of.Namespace); err != nil { // it would write entries back
+		return err
+	}
+	step := s.deleteUpstream
+	if local {
+		step = s.dropAllPending
+	}
+	err := step(ctx, w, of, &doc)
+	if err == nil {
+		doc.Removed, err = s.purgeHere(ctx, of, &doc)
+	}
+	refusal, refused := errors.AsType[*wire.Refusal](err)
+	switch {
+	case err == nil:
+	case refused:
+		return refusal
+	case ctx.Err() == nil || r.Context().Err() != nil:
+		return err
+	default:
+		doc.Why, doc.Waits = err.Error(), newWaitDocument(s.flusher.Waits(of.Namespace))
+		return writeDocument(w, http.StatusGatewayTimeout, doc)
+	}
+	doc.Done, doc.NotReached = true, s.notReached(local)
+	return writeDocument(w, http.StatusOK, doc)
+}
+
+// notReached names what a purge cannot reach.
+func (s *Surface) notReached(local bool) []string {
+	upstream := "what upstream keeps of deleted entries by itself"
+	if local {
+		upstream = "upstream"
+	}
+	all := []string{upstream, "copies on other hosts, and backups and exports", "freed blocks and snapshots of the disk, and the swap space"}
+	aside, err := s.journal.Aside()
+	for _, dir := range aside {
+		all = append(all, "the damaged journal that a recovery has kept in "+dir)
+	}
+	if err != nil {
+		all = append(all, "damaged journals that a recovery may have kept in the data directory")
+	}
+	return all
+}
+
+// deleteUpstream deletes the entries that upstream holds by ordinary writes, and waits until it has
+// confirmed them. It asks upstream first, so that nothing is half done while it is down. Entries written
+// after doc.AsOf stay.
+func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of journal.ID, doc *api.Purged) error {
+	for {
+		if _, _, _, err := s.restorer.Look(ctx, of.Namespace, false); err != nil {
+			return needsUpstream(w, doc, err)
+		}
+		deleted, full, err := s.deleteKnown(ctx, of, doc.AsOf)
+		doc.Deleted += deleted
+		if err != nil {
+			return err
+		}
+		_, dead, _, err := s.flusher.Flush(ctx, of.Namespace)
+		switch {
+		case err != nil:
+			return fmt.Errorf("deletes wait to be sent upstream: %w", err)
+		case dead > 0:
+			return wire.Detail(http.StatusBadGateway, fmt.Sprintf("upstream has refused writes to the namespace (%d): GET dead-letters has the reason. Nothing is purged here", dead))
+		case deleted == 0 && !full:
+			if s.opts.PurgeVersions == nil {
+				return nil
+			}
+			return needsUpstream(w, doc, s.opts.PurgeVersions(ctx, of))
+		}
+	}
+}
+
+// needsUpstream makes an error of upstream's the answer of a purge.
+func needsUpstream(w http.ResponseWriter, doc *api.Purged, err error) error {
+	var later interface{ RetryAfter() time.Duration }
+	if !errors.As(err, &later) {
+		return err
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(later.RetryAfter().Seconds()))))
+	sofar := "nothing is deleted or purged"
+	if doc.Deleted > 0 {
+		sofar = fmt.Sprintf("nothing is purged here, and deletes are pending or sent (%d)", doc.Deleted)
+	}
+	return wire.Detail(http.StatusServiceUnavailable, fmt.Sprintf(
+		"a purge deletes upstream first, and %v: %s. Repeat it when upstream answers, or purge only what is here, with local=true", err, sofar))
+}
+
+// deleteKnown deletes the known entries of a purge. full says that the journal has no room for more.
+func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (deleted int, full bool, err error) {
+	if of.Key != "" {
+		done, full, err := s.deleteOne(ctx, of, last)
+		if done {
+			deleted = 1
+		}
+		return deleted, full, err
+	}
+	for after := ""; ; {
+		found, _, err := s.memory.Known(of.Namespace, "", after, purgePage)
+		if err != nil || len(found) == 0 {
+			return deleted, false, err
+		}
+		after = found[len(found)-1].Key
+		tasks, ctx := errgroup.WithContext(ctx)
+		tasks.SetLimit(purgesAtOnce)
+		results := make([]struct{ done, full bool }, len(found))
+		for i, k := range found {
+			if k.Op == journal.Delete || k.Seq > last {
+				continue
+			}
+			tasks.Go(func() (err error) {
+				results[i].done, results[i].full, err = s.deleteOne(ctx, journal.ID{Namespace: of.Namespace, Key: k.Key}, last)
+				return err
+			})
+		}
+		err = tasks.Wait()
+		for _, r := range results {
+			if full = full || r.full; r.done {
+				deleted++
+			}
+		}
+		if err != nil || full {
+			return deleted, full, err
+		}
+	}
+}
+
+// deleteOne deletes an entry, unless it was written after the purge began.
+func (s *Surface) deleteOne(ctx context.Context, id journal.ID, last uint64) (done, full bool, err error) {
+	newest, pending, err := s.journal.Newest(id)
+	if err != nil || pending && newest.Seq > last {
+		return false, false, err
+	}
+	_, err = s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id})
+	refusal, refused := errors.AsType[*wire.Refusal](err)
+	switch {
+	case refused && refusal.Status == http.StatusNotFound:
+		return false, false, nil
+	case errors.Is(err, journal.ErrFull):
+		return false, true, nil
+	}
+	return err == nil, false, err
+}
+
+// dropAllPending makes the pending writes of a purge dead letters, which the purge then removes.
+func (s *Surface) dropAllPending(ctx context.Context, _ http.ResponseWriter, of journal.ID, doc *api.Purged) error {
+	drop := func(id journal.ID, seq uint64) error {
+		_, err := s.flusher.Drop(ctx, id, seq)
+		if errors.Is(err, journal.ErrNotPending) { // it has just been sent, or replaced
+			return nil
+		}
+		if err == nil {
+			doc.Dropped++
+		}
+		return err
+	}
+	if of.Key != "" {
+		return drop(of, 0)
+	}
+	for before := -1; before != doc.Dropped; {
+		before = doc.Dropped
+		for _, p := range s.journal.PendingList(of.Namespace, purgePage) {
+			if p.Seq > doc.AsOf {
+				continue
+			}
+			if err := drop(p.ID, p.Seq); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// purgeHere removes everything that is here.
+func (s *Surface) purgeHere(ctx context.Context, of journal.ID, doc *api.Purged) (api.PurgedRecords, error) {
+	done, err := s.journal.Purge(ctx, of.Namespace, of.Key)
+	if of.Key != "" {
+		s.opts.Cache.Changed(of.Namespace, of.Key)
+	}
+	doc.Pending = done.Pending
+	return api.PurgedRecords{Copies: done.Copies, Versions: done.Versions, DeadLetters: done.DeadLetters, Receipts: done.Receipts}, err
+}
