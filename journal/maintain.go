@@ -93,7 +93,7 @@ type extent struct {
 }
 
 func (m *maintainer) once(ctx context.Context) error {
-	if _, err := m.repair(ctx); err != nil { // guard 4.21
+	if err := m.repair(ctx); err != nil { // guard 4.21
 		return refusedStart(m.opts.Dir, err)
 	}
 	err := m.use(func() error { return m.look(ctx) })
@@ -104,7 +104,7 @@ func (m *maintainer) once(ctx context.Context) error {
 }
 
 // repair replaces damaged tables, with the versions that are not pending.
-func (j *Journal) repair(ctx context.Context) (replaced bool, err error) {
+func (j *Journal) repair(ctx context.Context) error {
 	return j.store.Repair(ctx, func() { j.copies.removals.Add(1) }) // guard 3.43
 }
 

@@ -22,7 +22,7 @@ const rebuildChunk = 256
 func (j *Journal) Run(ctx context.Context) error {
 	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
 	if err == nil {
-		_, err = j.repair(ctx)
+		err = j.repair(ctx)
 	}
 	if err == nil {
 		err = j.use(func() error { return j.rebuild(ctx) })

@@ -134,46 +134,45 @@ func (s *Store) isDamaged(t table) (bool, error) {
 // range, it drops the receipts, the settled copies and listings, which upstream still has, and the
 // versions that are not pending; settled copies elsewhere that need one of these go first. It rewrites
 // all other records in one atomic change. Nothing else uses the store meanwhile, and the caller must not
-// have acquired it. Repair calls replaced before others use the store again, and reports whether it has
-// replaced any table.
+// have acquired it. Repair calls replaced before others use the store again.
 //
 // Errors: [record.ErrCorrupt] if Repair cannot read a record that it would keep, [ErrClosed], those of
 // ctx, and those of the file system. Unless the last step fails, an error leaves all but copies unchanged.
-func (s *Store) Repair(ctx context.Context, replaced func()) (repaired bool, err error) {
+func (s *Store) Repair(ctx context.Context, replaced func()) error {
 	if !s.damage.any() {
-		return false, nil
+		return nil
 	}
 	if ready, err := s.readyToRepair(ctx); err != nil || !ready {
-		return false, err
+		return err
 	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
-		return false, ErrClosed
+		return ErrClosed
 	}
 	tables, err := liveTables(s.db)
 	if err != nil {
-		return false, err
+		return err
 	}
 	damaged, found, err := s.damagedSpan(tables)
 	if err != nil || !found {
-		return false, err
+		return err
 	}
 	if err := s.dropCopiesOf(damaged); err != nil {
-		return false, err
+		return err
 	}
 	// Pebble gives the change its own sequence number, which no log contains. After this flush a new
 	// log begins, so the gap lies between two logs, and only the later log is checked.
 	if s.flushSoon(ctx) != nil {
-		return false, ctx.Err()
+		return ctx.Err()
 	}
 	if err := s.replace(ctx, damaged); err != nil {
-		return false, err
+		return err
 	}
 	replaced()
 	s.damage.clear()
 	s.opts.Logger.Warn("damaged tables were replaced: settled copies in them are asked of upstream anew")
-	return true, nil
+	return nil
 }
 
 // readyToRepair flushes most of the memory to tables first, so that callers wait less for the flush
