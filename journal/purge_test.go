@@ -219,7 +219,9 @@ func TestPurgeLeavesPendingWrites(t *testing.T) {
 func TestPurgeWaitsForReaders(t *testing.T) {
 	dir, gone := t.TempDir(), newCanary()
 	j := openOnDisk(t, dir)
-	live(t, j, key("a"), "stays") // before the entry in the tables
+	for i := range 400 { // among these, Pebble does not merge a table again for the few removed records in it
+		put(t, j, key("neighbour-%d", i), "stays")
+	}
 	live(t, j, key("k"), string(gone))
 	release := j.HoldSnapshot()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
