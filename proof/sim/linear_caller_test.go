@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -19,18 +20,26 @@ type caller struct {
 	number int
 	rng    *rand.Rand
 	shown  map[journal.ID]shown
+	last   map[journal.ID]numbered // the caller's last put
+	letter map[journal.ID]numbered // and the last that it has dropped
 }
+
+// numbered is the value of a write or of a dead letter, and its number.
+type numbered struct{ number, value string }
 
 // shown is a state that a caller has seen, and its tag.
 type shown struct{ tag, value string }
 
 func newCaller(c *crowd, number int, stream uint64) *caller {
-	return &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, stream)), make(map[journal.ID]shown)}
+	return &caller{c, number, rand.New(rand.NewPCG(c.plan.seed, stream)), make(map[journal.ID]shown), make(map[journal.ID]numbered), make(map[journal.ID]numbered)}
 }
 
 func (c *crowd) call(number int) {
 	a := newCaller(c, number, uint64(number)+10)
 	deck := []action{put, put, put, remove, remove, get, get, get, get, list}
+	if !c.plan.through {
+		deck = append(deck, undo, drop, retry)
+	}
 	// Most callers work on one entry, so that they meet.
 	ids := []journal.ID{entries[0], entries[0], entries[0], entries[1], entries[2]}
 	for n := range c.plan.calls {
@@ -59,8 +68,17 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	if did == list {
 		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
 	}
-	if did == put || did == remove {
+	switch did {
+	case put, remove:
 		o.wants, o.expected = a.condition(id)
+	case drop:
+		if a.last[id].number == "" {
+			return true
+		}
+	case retry:
+		if o.redone = (state{true, a.letter[id].value}); a.letter[id].number == "" {
+			return true
+		}
 	}
 	began := time.Now()
 	o.call = a.crowd.history.tick()
@@ -111,10 +129,20 @@ func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 		return n.do(http.MethodPut, path(o.id), `{"value":"`+o.value+`"}`, o.header()...)
 	case remove:
 		return n.do(http.MethodDelete, path(o.id), "", o.header()...)
+	case undo:
+		return n.do(http.MethodPost, a.surface("undo", o.id), "")
+	case drop:
+		return n.do(http.MethodPost, a.surface("pending/drop", o.id)+"&seq="+a.last[o.id].number, "")
+	case retry:
+		return n.do(http.MethodPost, "/_botwired/dead-letters/"+a.letter[o.id].number+"/retry", "")
 	case list:
 		return n.do(http.MethodGet, fmt.Sprintf("/memory/%s?limit=%d", o.id.Namespace, o.limit), "", a.directive()...)
 	}
 	return n.do(http.MethodGet, path(o.id), "", a.directive()...)
+}
+
+func (*caller) surface(path string, id journal.ID) string {
+	return fmt.Sprintf("/_botwired/%s?namespace=%s&key=%s", path, id.Namespace, id.Key)
 }
 
 // directive returns a read's Cache-Control: mostly none.
@@ -144,6 +172,12 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 		a.remember(o, shown{r.Header().Get("ETag"), doc.Value})
 	case r.Code == http.StatusOK && o.did == put:
 		a.remember(o, shown{r.Header().Get("ETag"), o.value})
+		_, number, _ := strings.Cut(r.Header().Get("Botwired-Write"), "seq=")
+		a.last[o.id] = numbered{number, o.value}
+	case o.did == undo || o.did == drop || o.did == retry:
+		if !a.correct(&o, r) {
+			return
+		}
 	case o.through && (r.Code == http.StatusBadGateway || r.Code == http.StatusGatewayTimeout) && (o.did == put || o.did == remove):
 		o.code, o.answer = 0, math.MaxInt64 // it may land yet
 	case o.through && (r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests || r.Code == http.StatusServiceUnavailable) &&
@@ -163,6 +197,36 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 		return
 	}
 	a.crowd.history.add(o)
+}
+
+// correct completes an undo, a drop or a retry by its answer. It returns false if nothing was done.
+func (a *caller) correct(o *operation, r *httptest.ResponseRecorder) bool {
+	switch {
+	case o.did == drop && r.Code == http.StatusGatewayTimeout:
+		o.code = 0
+		return true
+	case r.Code == http.StatusNotFound, r.Code == http.StatusConflict, r.Code >= http.StatusInternalServerError,
+		r.Code == http.StatusForbidden, r.Code == http.StatusTooManyRequests:
+		return false
+	case r.Code != http.StatusOK:
+		a.crowd.complain("%s of %s was answered %d: %s", o.did, o.id, r.Code, r.Body)
+		return false
+	}
+	switch o.did {
+	case undo:
+		var doc api.Undone
+		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
+			a.crowd.complain("undo of %s was answered with %s", o.id, r.Body)
+		}
+		o.undone, o.redone = state{doc.Undone.Value != nil, doc.Undone.Text()}, state{doc.Now.Value != nil, doc.Now.Text()}
+	case drop:
+		var doc api.Dropped
+		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
+			a.crowd.complain("drop of %s was answered with %s", o.id, r.Body)
+		}
+		a.letter[o.id] = numbered{doc.ID, a.last[o.id].value}
+	}
+	return true
 }
 
 // remember keeps what an answer has shown, unless the answer reached nobody: upstream may hold

@@ -20,11 +20,13 @@ import (
 type operation struct {
 	id     journal.ID
 	caller int
-	did    action // put, remove, get or list
+	did    action // put, remove, undo, drop, retry, get or list
 	value  string // what a put puts
 	wants  wish   // of a put or a remove
 	// expected is what wants is about.
 	expected shown
+	undone   state  // the state that an undo says that it has undone
+	redone   state  // the state that an undo or a retry says that it has written again
 	limit    int    // of a list
 	code     int    // the answer's status; 0 if nobody knows whether the operation happened
 	saw      string // the value in the answer to a get
@@ -50,14 +52,16 @@ const (
 func (o operation) String() string {
 	condition := [...]string{"", " if absent", " if " + brief(o.expected.value), " if not " + brief(o.expected.value)}[o.wants]
 	switch {
-	case o.code == 0 && o.did == remove:
-		return "remove" + condition + ": not known"
+	case o.code == 0 && o.did != put:
+		return o.did.String() + condition + ": not known"
 	case o.code == 0:
 		return fmt.Sprintf("put %s%s: not known", brief(o.value), condition)
 	case o.did == put:
 		return fmt.Sprintf("put %s%s: %d", brief(o.value), condition, o.code)
 	case o.did == remove:
 		return fmt.Sprintf("remove%s: %d", condition, o.code)
+	case o.did == undo || o.did == retry:
+		return fmt.Sprintf("%s: %d, from %s to %s", o.did, o.code, brief(o.undone.String()), brief(o.redone.String()))
 	case o.did == list && o.bytes < 0:
 		return "list: absent"
 	case o.did == list:
@@ -109,7 +113,7 @@ func (h *history) known() (out, away []operation) {
 	for _, o := range h.operations {
 		o.sure = o.sure && !h.busy.Load()
 		if l := o.life; l != nil && l.clone != nil && o.answer > l.doomedAt {
-			if (o.did != put && o.did != remove) || o.call > l.clonedAt {
+			if !o.did.writes() || o.call > l.clonedAt {
 				continue
 			}
 			o.code, o.answer = 0, l.clonedAt
@@ -135,7 +139,7 @@ func until(operations []operation, end int64) []operation {
 			continue
 		}
 		if o.answer > end {
-			if o.did != put && o.did != remove {
+			if !o.did.writes() {
 				continue
 			}
 			o.code, o.answer = 0, end

@@ -14,54 +14,97 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// step returns the possible states of an entry after an operation: none if the
-// operation cannot have had this answer, two if its outcome is unknown.
-func (s state) step(o operation) []state {
-	var after state
-	if o.did == put {
-		after = state{true, o.value}
+// register is the state of an entry in the model.
+type register struct {
+	state
+	// unsure says that the entry may be in any state until the next write.
+	unsure bool
+	// again says that an undo or a retry has written the value, which another write has written before.
+	// A tag of that value may then be this state's, or the earlier one's.
+	again bool
+}
+
+func (r register) String() string {
+	if r.unsure {
+		return "any state"
 	}
-	met := s.meets(o)
+	return r.state.String()
+}
+
+// step returns the possible states of an entry after an operation: none if the
+// operation cannot have had this answer, two or more if its outcome is unknown.
+func (r register) step(o operation) []register {
+	if r.unsure {
+		return o.decides()
+	}
+	after := o.leaves()
+	met, unmet := r.meets(o)
 	if o.code == 0 {
 		if !met && !o.through { // what is carried out late goes by no condition any more
-			return []state{s}
+			return []register{r}
 		}
-		return []state{s, after}
+		return []register{r, after}
 	}
 	var possible bool
 	switch {
 	case o.code == http.StatusPreconditionFailed:
-		after, possible = s, !met && (s.present || o.did == put)
+		after, possible = r, unmet && (r.present || o.did == put)
 	case o.did == put:
 		possible = met
 	case o.did == remove && o.wants != wantsNothing:
-		possible = s.present == (o.code == http.StatusOK) && (met || !s.present)
+		possible = r.present == (o.code == http.StatusOK) && (met || !r.present)
 	case o.did == remove:
-		possible = s.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
+		possible = r.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
+	case o.did == undo:
+		possible = r.state == o.undone
+	case o.did == drop, o.did == retry:
+		possible = true
 	case o.did == get:
-		after, possible = s, s == state{o.code == http.StatusOK, o.saw}
+		after, possible = r, r.state == state{o.code == http.StatusOK, o.saw}
 	case o.did == list:
-		after, possible = s, s.listed() == o.bytes
+		after, possible = r, r.listed() == o.bytes
 	}
 	if !possible {
 		return nil
 	}
-	return []state{after}
+	return []register{after}
 }
 
-// meets reports whether a state is as an operation's condition wants it. All values are
-// different, so a value stands for its tag.
-func (s state) meets(o operation) bool {
-	same := s == state{true, o.expected.value}
+// leaves returns the state in which a write that is carried out leaves its entry.
+func (o operation) leaves() register {
+	switch o.did {
+	case put:
+		return register{state: state{true, o.value}}
+	case undo, retry:
+		return register{state: o.redone, unsure: o.code == 0, again: true}
+	case drop: // it takes back a write that the caller may no longer be the last to have made
+		return register{unsure: true}
+	}
+	return register{}
+}
+
+// decides returns the possible states after an operation on an entry that may be in any state. A read
+// does not decide: a request for a write before the dropped one may yet be carried out.
+func (o operation) decides() []register {
+	if o.code == 0 || o.code == http.StatusPreconditionFailed || !o.did.writes() {
+		return []register{{unsure: true}}
+	}
+	return []register{o.leaves()}
+}
+
+// meets reports whether a state can be as an operation's condition wants it, and whether it can fail to
+// be. All values of puts are different, so a value stands for its tag.
+func (r register) meets(o operation) (met, unmet bool) {
+	same := r.state == state{true, o.expected.value}
 	switch o.wants {
 	case wantsNone:
-		return !s.present
+		return !r.present, r.present
 	case wantsSame:
-		return same
+		return same, !same || r.again
 	case wantsOther:
-		return !same
+		return !same || r.again, same
 	}
-	return true
+	return true, false
 }
 
 // listed returns the size that a listing shows, or -1 for an entry that it lacks.
@@ -72,18 +115,18 @@ func (s state) listed() int {
 	return wire.ListBytes(s.value)
 }
 
-// register is the model of one entry.
-var register = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{state{}} },
+// model is the model of one entry.
+var model = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{register{}} },
 	Step: func(s, input, _ any) []any {
 		var out []any
-		for _, next := range s.(state).step(input.(operation)) {
+		for _, next := range s.(register).step(input.(operation)) {
 			out = append(out, next)
 		}
 		return out
 	},
 	DescribeOperation: func(input, _ any) string { return input.(operation).String() },
-	DescribeState:     func(s any) string { return s.(state).String() },
+	DescribeState:     func(s any) string { return s.(register).String() },
 }).ToModel()
 
 // checkPatience bounds one check: a history that takes longer is too long, not wrong.
@@ -104,7 +147,7 @@ func check(operations []operation) string {
 }
 
 func linearize(operations []operation) (porcupine.CheckResult, porcupine.LinearizationInfo) {
-	return porcupine.CheckOperationsVerbose(register, toPorcupine(operations), checkPatience)
+	return porcupine.CheckOperationsVerbose(model, toPorcupine(operations), checkPatience)
 }
 
 // report shows the shortest beginning of an entry's history that is already wrong, and
@@ -124,7 +167,7 @@ func report(id journal.ID, of []operation) string {
 	wrong := until(of, ends[min(first, len(ends)-1)])
 	_, info := linearize(wrong)
 	return fmt.Sprintf("contract 5, 6, 7: %s has no order of operations that explains the last of these answers:\n%spicture: %s",
-		id, excerpt(wrong), pictureOf(register, info))
+		id, excerpt(wrong), pictureOf(model, info))
 }
 
 // pictureOf puts the picture where it outlives the test, for the person who reads the

@@ -30,10 +30,19 @@ const (
 	squeeze         // somebody else fills the disk, or makes room
 	foreign         // another host writes to an entry upstream
 	actions         // their number
+
+	undo  // only in histories that are checked for linearizability
+	drop  // of a pending write
+	retry // of a dropped one
 )
 
+// writes reports whether the action may change an entry.
+func (a action) writes() bool {
+	return a == put || a == remove || a == undo || a == drop || a == retry
+}
+
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "undo", "drop", "retry"}[a]
 }
 
 // weights are the relative frequencies of the actions.

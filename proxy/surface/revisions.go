@@ -102,9 +102,12 @@ var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry i
 // its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
 	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
-	r, err := s.memory.Update(ctx, q, func(*cache.Item) (w journal.NewWrite, err error) {
+	r, err := s.memory.Update(ctx, q, func(now *cache.Item) (w journal.NewWrite, err error) {
 		states, err := s.states(ctx, q.ID)
 		if err != nil {
+			return w, err
+		}
+		if states, err = withPresent(states, now); err != nil {
 			return w, err
 		}
 		if q.Changed(revisionTag(&states[0])) {
@@ -126,6 +129,28 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	body, err := json.Marshal(&doc)
 	r.SetBody(append(body, '\n'))
 	return r, err
+}
+
+// withPresent adds the present state if the newest of the states is another one: the journal does not
+// know what upstream holds after a pending write was dropped, or once a copy is removed.
+func withPresent(states []api.Revision, now *cache.Item) ([]api.Revision, error) {
+	present := api.Revision{State: "absent", Op: journal.Delete.String(), UpdatedAt: unixSeconds(now.ConfirmedAt)}
+	if now.Body != nil {
+		var entry struct {
+			Value     string  `json:"value"`
+			UpdatedAt float64 `json:"updated_at"`
+		}
+		if err := json.Unmarshal(now.Body, &entry); err != nil {
+			return nil, err
+		}
+		present = api.Revision{
+			State: "shown", Op: journal.Put.String(), Value: &entry.Value, Bytes: wire.CodePoints(entry.Value), UpdatedAt: entry.UpdatedAt,
+		}
+	}
+	if newest := &states[0]; newest.State != deadState && newest.Op == present.Op && newest.Text() == present.Text() {
+		return states, nil
+	}
+	return slices.Insert(states, 0, present), nil
 }
 
 // earlierState returns the state of revision to, or with 0 the state before the newest. It skips writes
