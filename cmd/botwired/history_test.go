@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,6 +36,36 @@ func TestHistory(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
+}
+
+func TestDiff(t *testing.T) {
+	revision := func(number int, value string) string {
+		text, err := json.Marshal(value)
+		no(t, err)
+		return fmt.Sprintf(`{"revision":%d,"state":"settled","op":"put","value":%s,"bytes":3,"updated_at":1600000000}`, number, text)
+	}
+	const deleted = `{"revision":1,"state":"settled","op":"delete","value":null,"updated_at":1600000000}`
+	of := func(key string, states ...string) answer {
+		return answer{200, fmt.Sprintf(`{"namespace":"ns","key":%q,"revisions":[%s]}`, key, strings.Join(states, ","))}
+	}
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/revisions?key=k&namespace=ns":   of("k", revision(3, "a\nc"), revision(2, "a\nb\x1b[2J"), deleted),
+		"GET /_botwired/revisions?key=j&namespace=ns":   of("j", revision(3, `{"a":1,"b":[2]}`), revision(2, `{"a":1,"b":[3]}`)),
+		"GET /_botwired/revisions?key=one&namespace=ns": of("one", revision(3, "a")),
+		"GET /_botwired/revisions?key=no&namespace=ns":  {404, `{"detail":"no version of ns/no is known: so and so"}`},
+	})
+	const at1 = "written 2020-09-13T12:26:40Z\n"
+	wantOutput(t, at(t, d, nil, "diff", "ns", "k"), "--- revision 2: 3 characters, "+at1+"+++ revision 3: 3 characters, "+at1+
+		"@@ -1,2 +1,2 @@\n a\n-b [2J\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n")
+	wantOutput(t, at(t, d, nil, "diff", "ns", "k", "1", "3"), "--- revision 1: a delete, "+at1+"+++ revision 3: 3 characters, "+at1+
+		"@@ -0,0 +1,2 @@\n+a\n+c\n\\ No newline at end of file\n")
+	wantOutput(t, at(t, d, nil, "diff", "ns", "k", "3"), "the two states have the same value\n")
+	wantOutput(t, at(t, d, nil, "diff", "ns", "j", "2"), "--- revision 2: 3 characters, "+at1+"+++ revision 3: 3 characters, "+at1+
+		"@@ -1,6 +1,6 @@\n {\n   \"a\": 1,\n   \"b\": [\n-    3\n+    2\n   ]\n }\n")
+	wantFailure(t, at(t, d, nil, "diff", "ns", "k", "9"), cli.ExitError, `revision "9" of ns/k is not kept, or never was`)
+	wantFailure(t, at(t, d, nil, "diff", "ns", "one"), cli.ExitError, "ns/one has no earlier state that is kept")
+	wantFailure(t, at(t, d, nil, "diff", "ns", "no"), cli.ExitError, "no version of ns/no is known: so and so")
+	wantFailure(t, botwired(t, "diff", "ns"), cli.ExitUsage, "diff NAMESPACE KEY")
 }
 
 func TestUndoOfAScript(t *testing.T) {

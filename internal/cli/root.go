@@ -81,6 +81,7 @@ func NewRoot(p *Program) *cobra.Command {
 		newDeleteCommand(p, settings),
 		newListCommand(p, settings),
 		newHistoryCommand(p, settings),
+		newDiffCommand(p, settings),
 		newUndoCommand(p, settings),
 		newExportEntriesCommand(p, settings),
 		newImportCommand(p, settings),

@@ -93,6 +93,7 @@ var modules = map[string][]string{
 	"github.com/goccy/go-yaml":                          {"config", "proxy/openapi"},
 	"github.com/tailscale/hujson":                       {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                            {"cmd/botwired", "internal/cli"},
+	"github.com/aymanbagabas/go-udiff":                  {"internal/cli"},
 	"github.com/spf13/pflag":                            {"cmd/botwired", "internal/cli"},
 	"github.com/prometheus/client_golang":               {"internal/metrics"},
 	"github.com/prometheus/client_model":                {"internal/metrics"},
