@@ -266,6 +266,38 @@ func TestTheVersionsHere(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "spoilt")
 }
 
+// After a write was refused or dropped, the present state is what upstream holds.
+func TestUndoAfterADroppedWrite(t *testing.T) {
+	s := newSidecar(t)
+	for key, holds := range map[string]string{"none": "", "some": "theirs"} {
+		k := id("n", key)
+		if holds != "" {
+			s.upstream.set(k, holds)
+		}
+		s.put(k, "mine")
+		w, _, err := s.journal.Newest(k)
+		if err == nil {
+			err = s.journal.DeadLetter(w, journal.Failure{Kind: journal.Dropped, Reason: "no"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		present := "absent  delete"
+		if holds != "" {
+			present = "settled  put " + holds
+		}
+		seen := s.wantStates(k, present, "dead  put mine")
+		wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/"+key+" before this one is kept")
+		back := s.undo(k, "&to="+fmt.Sprint(w.Seq), "If-Match", seen.Header().Get("Etag"))
+		wantStatus(t, back, http.StatusOK)
+		var doc api.Undone
+		if decode(t, back, &doc); doc.Undone.Text() != holds {
+			t.Errorf("undone: %+v", doc.Undone)
+		}
+		wantValue(t, s.get("/memory/n/"+key), "mine")
+	}
+}
+
 // An entry that upstream no longer lists is absent, too.
 func TestUndoOfAnAbsenceFromTheListing(t *testing.T) {
 	s := newSidecar(t)

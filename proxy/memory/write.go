@@ -139,6 +139,15 @@ func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes in
 	return seq, changes, c.refuseWrite(item)
 }
 
+// Present returns the state of an entry as a GET returns it. It asks upstream if necessary.
+func (m *Memory) Present(ctx context.Context, id journal.ID) (item *cache.Item, err error) {
+	err = unlessOvertaken(ctx, func() (err error) {
+		_, item, _, err = m.present(id)
+		return err
+	})
+	return item, err
+}
+
 // present returns the number of an entry's newest pending write, and the state that a GET would return.
 // It asks upstream for that state if necessary. changes is 1 if the journal then took upstream's answer,
 // which counts as a change of the entry, and 0 otherwise.

@@ -28,8 +28,11 @@ func revisionTag(d *api.Revision) string {
 	if d.Here && d.Seq != nil {
 		return memory.WriteTag(*d.Seq, d.Text())
 	}
-	if d.Revision == nil {
+	switch {
+	case d.Revision == nil && d.Value == nil:
 		return `"absent"`
+	case d.Revision == nil:
+		return `"shown-` + strconv.FormatFloat(d.UpdatedAt, 'f', 6, 64) + `"`
 	}
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
@@ -44,7 +47,11 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	if p.Err != nil {
 		return p.Err
 	}
-	states, err := s.states(r.Context(), id)
+	var now *cache.Item
+	if s.ownVersions {
+		now, _ = s.memory.Present(r.Context(), id) // nil if upstream cannot be asked
+	}
+	states, err := s.states(r.Context(), id, now)
 	if err != nil {
 		return err
 	}
@@ -52,8 +59,9 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	return writeDocument(w, http.StatusOK, api.Revisions{Namespace: id.Namespace, Key: id.Key, Revisions: states})
 }
 
-// states returns the states of an entry, newest first, with its pending write. There is at least one.
-func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision, error) {
+// states returns the states of an entry, the present one first, with its pending write. There is at least
+// one. now is the present state as a GET shows it; nil if it is unknown.
+func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item) ([]api.Revision, error) {
 	s.memory.Use(id.Namespace)
 	written, pending, err := s.journal.Newest(id)
 	if err != nil {
@@ -70,10 +78,14 @@ func (s *Surface) states(caller context.Context, id journal.ID) ([]api.Revision,
 	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
 		states = slices.Insert(states, 0, s.pendingState(&written))
 	}
-	if len(states) == 0 {
+	known := now != nil && s.ownVersions // an engine that keeps versions lists the present one first
+	if len(states) == 0 && (!known || now.Body == nil) {
 		return nil, s.noStates(id)
 	}
-	return states, nil
+	if !known {
+		return states, nil
+	}
+	return withPresent(states, now)
 }
 
 func (s *Surface) noStates(id journal.ID) error {
@@ -103,11 +115,8 @@ var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry i
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
 	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
 	r, err := s.memory.Update(ctx, q, func(now *cache.Item) (w journal.NewWrite, err error) {
-		states, err := s.states(ctx, q.ID)
+		states, err := s.states(ctx, q.ID, now)
 		if err != nil {
-			return w, err
-		}
-		if states, err = withPresent(states, now); err != nil {
 			return w, err
 		}
 		if q.Changed(revisionTag(&states[0])) {
@@ -129,28 +138,6 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	body, err := json.Marshal(&doc)
 	r.SetBody(append(body, '\n'))
 	return r, err
-}
-
-// withPresent adds the present state if the newest of the states is another one: the journal does not
-// know what upstream holds after a pending write was dropped, or once a copy is removed.
-func withPresent(states []api.Revision, now *cache.Item) ([]api.Revision, error) {
-	present := api.Revision{State: "absent", Op: journal.Delete.String(), UpdatedAt: unixSeconds(now.ConfirmedAt)}
-	if now.Body != nil {
-		var entry struct {
-			Value     string  `json:"value"`
-			UpdatedAt float64 `json:"updated_at"`
-		}
-		if err := json.Unmarshal(now.Body, &entry); err != nil {
-			return nil, err
-		}
-		present = api.Revision{
-			State: "shown", Op: journal.Put.String(), Value: &entry.Value, Bytes: wire.CodePoints(entry.Value), UpdatedAt: entry.UpdatedAt,
-		}
-	}
-	if newest := &states[0]; newest.State != deadState && newest.Op == present.Op && newest.Text() == present.Text() {
-		return states, nil
-	}
-	return slices.Insert(states, 0, present), nil
 }
 
 // earlierState returns the state of revision to, or with 0 the state before the newest. It skips writes

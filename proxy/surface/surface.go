@@ -40,7 +40,10 @@ const (
 
 // Surface answers the requests under /_botwired/.
 type Surface struct {
-	opts    Options
+	opts Options
+	// ownVersions says that the versions of entries are the journal's, because the engine keeps none.
+	ownVersions bool
+
 	memory  *memory.Memory
 	journal *journal.Journal
 	flusher memory.Flusher

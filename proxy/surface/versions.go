@@ -2,9 +2,11 @@ package surface
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -12,33 +14,45 @@ import (
 // versionsListed bounds how many versions of an entry the surface lists.
 const versionsListed = 100
 
-// versionsOf makes an Options.Revisions of the versions that the journal keeps.
+// versionsOf makes an Options.Revisions of the versions that the journal keeps. They do not say which
+// state is the present one: see withPresent.
 func versionsOf(j *journal.Journal) func(context.Context, journal.ID) ([]api.Revision, error) {
 	return func(_ context.Context, id journal.ID) ([]api.Revision, error) {
-		now, err := j.Lookup(id)
-		if err != nil {
-			return nil, err
-		}
 		kept, err := j.History.Of(id, versionsListed)
-		if err != nil {
-			return nil, err
-		}
-		present := func(p journal.Past) bool { return p.State == journal.PastCurrent }
-		if at := slices.IndexFunc(kept, present); at > 0 && now.Kind == journal.Settled { // newer ones were refused
-			current := kept[at]
-			kept = slices.Insert(slices.Delete(kept, at, at+1), 0, current)
-		}
 		var states []api.Revision
-		if now.Kind == journal.Absent && len(kept) > 0 && kept[0].Op == journal.Put {
-			states = append(states, api.Revision{State: "absent", Op: journal.Delete.String(), UpdatedAt: unixSeconds(now.ConfirmedAt)})
-		}
 		for _, p := range kept {
 			if p.State != journal.PastPending {
 				states = append(states, versionOf(&p))
 			}
 		}
-		return states, nil
+		return states, err
 	}
+}
+
+// withPresent puts the present state first. The newest version may be another one: upstream has refused
+// it, a person has dropped it, or the present state has no version here.
+func withPresent(states []api.Revision, now *cache.Item) ([]api.Revision, error) {
+	present := api.Revision{State: "absent", Op: journal.Delete.String(), UpdatedAt: unixSeconds(now.ConfirmedAt)}
+	if now.Body != nil {
+		var entry struct {
+			Value     string  `json:"value"`
+			UpdatedAt float64 `json:"updated_at"`
+		}
+		if err := json.Unmarshal(now.Body, &entry); err != nil {
+			return nil, err
+		}
+		present = api.Revision{
+			State: "shown", Op: journal.Put.String(), Value: &entry.Value, Bytes: wire.CodePoints(entry.Value), UpdatedAt: entry.UpdatedAt,
+		}
+	}
+	at := slices.IndexFunc(states, func(d api.Revision) bool {
+		return d.State != deadState && d.State != "superseded" && d.Op == present.Op && d.Text() == present.Text()
+	})
+	if at >= 0 {
+		present = states[at]
+		states = slices.Delete(states, at, at+1)
+	}
+	return slices.Insert(states, 0, present), nil
 }
 
 func versionOf(p *journal.Past) api.Revision {
