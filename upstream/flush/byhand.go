@@ -14,6 +14,11 @@ func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return nil, err
 	}
+	select {
+	case <-f.recalled: // guard 14.19
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	for {
 		a, busy := f.tryClaim(id)
 		switch {
@@ -72,12 +77,12 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 			Kind: journal.Dropped, Reason: "dropped by hand", InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil,
 		})
 	}
+	var e ending
+	if err == nil {
+		e, err = a.dead(e, w, slog.LevelWarn, "a pending write was dropped by hand: it is a dead letter now")
+	}
 	if err != nil {
 		a.end(ending{})
-		return journal.Write{}, err
-	}
-	e, err := a.dead(ending{}, w, slog.LevelWarn, "a pending write was dropped by hand: it is a dead letter now")
-	if err != nil {
 		return journal.Write{}, err
 	}
 	if a.end(e); e.task == startsOver {

@@ -91,6 +91,8 @@ type Flusher struct {
 	fences *fences
 	health *upstream.Circuit
 	wake   chan struct{} // holds one token: something may have become due
+	// recalled is closed once the entries in doubt are. Until then, no attempt may have their tasks.
+	recalled chan struct{}
 
 	// mu guards the fields below. A running task belongs to its attempt, which may read it without the
 	// lock, except the fields that a new write or a caller changes: seq, first, writtenAt, waited and
@@ -114,11 +116,11 @@ func New(opts Options) *Flusher {
 		opts.Offset = fence.NewOffset()
 	}
 	f := &Flusher{
-		opts:    opts,
-		exact:   opts.Engine.Exact(),
-		clock:   clock{epoch: time.Now()},
-		health:  opts.Health.Writes(),
-		wake:    make(chan struct{}, 1),
+		opts:   opts,
+		exact:  opts.Engine.Exact(),
+		clock:  clock{epoch: time.Now()},
+		health: opts.Health.Writes(),
+		wake:   make(chan struct{}, 1), recalled: make(chan struct{}),
 		mu:      loggingmutex.Mutex{Logger: opts.Logger},
 		callers: &callers{make(map[string][]*flushWait), make(map[journal.ID][]*entryWait)}, refusals: make(refusalsOf),
 	}
@@ -154,6 +156,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 	if err := f.recallDoubts(); err != nil { // guard 14.10
 		return err
 	}
+	close(f.recalled)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.dispatch(ctx, g) })
 	if f.opts.Quotas != nil {
