@@ -79,3 +79,46 @@ type Imported struct {
 	Older   int    `json:"older"`            // the existing entry is not older
 	Detail  string `json:"detail,omitempty"` // why some lines are not done
 }
+
+// Rewind says what an undo of a namespace would do: GET
+// /_botwired/undo/namespace.
+type Rewind struct {
+	Namespace string  `json:"namespace"`
+	Before    float64 `json:"before"` // Unix seconds
+	AsOf      uint64  `json:"as_of"`  // the parameter of the undo
+	// Author is the program whose writes would be undone; null with all_authors, and if there are none.
+	Author *string `json:"author"`
+	RewindCounts
+	// Changes are the first entries that would be restored or deleted.
+	Changes []RewindChange `json:"changes"`
+}
+
+// RewindCounts counts entries that were written since.
+type RewindCounts struct {
+	Restored int `json:"restored"`
+	Deleted  int `json:"deleted"`
+	Same     int `json:"same"` // they are as they were
+	Left     int `json:"left"`
+	// LeftEntries are the first entries that are left as they are.
+	LeftEntries []LeftEntry `json:"left_entries"`
+}
+
+// RewindChange is an entry that an undo would restore or delete.
+type RewindChange struct {
+	Key   string `json:"key"`
+	Op    string `json:"op"`
+	Bytes int    `json:"bytes"` // of the value, in characters
+}
+
+// LeftEntry is an entry that an undo leaves as it is.
+type LeftEntry struct {
+	Key string `json:"key"`
+	Why string `json:"why"`
+}
+
+// Rewound is a page of an undo of a namespace: POST /_botwired/undo/namespace.
+type Rewound struct {
+	Namespace string `json:"namespace"`
+	RewindCounts
+	Next *string `json:"next"` // the next page's parameter after; null on the last page
+}

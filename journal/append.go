@@ -28,7 +28,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 
 func (a *appending) journaled() Write {
 	w := writeOf(a.ID, &a.write.Version, a.Value, a.Author)
-	w.removals = a.removals
+	w.removals, w.at, w.follows = a.removals, a.writtenAt, a.follows
 	return w
 }
 
@@ -64,8 +64,10 @@ type appending struct {
 	notBefore float64 // Unix seconds: a lower bound for updated_at
 	frees     int64   // bytes of the budget that the same change frees
 	write     pending.Write
-	removals  int64  // copies.removals when the version was added
-	unlock    func() // releases the copies lock; does nothing if the write does not hold it
+	writtenAt float64 // Unix seconds: the wall clock when the write was journaled
+	follows   uint64  // the number of the pending write that it replaces
+	removals  int64   // copies.removals when the version was added
+	unlock    func()  // releases the copies lock; does nothing if the write does not hold it
 }
 
 // Fill admits the write and orders it behind all earlier writes.
@@ -75,7 +77,9 @@ func (a *appending) Fill(tx *store.Tx) error {
 	if err := a.admit(tx); err != nil {
 		return err
 	}
-	tx.SetPending(a.ID, &a.write.Version, a.Value, a.Author)
+	tx.SetPending(a.ID, &a.write.Version, &record.Stored{
+		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
+	})
 	a.removals = a.copies.removals.Load()
 	a.copies.pending.add(a.ID, &a.write)
 	return nil
@@ -131,6 +135,7 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
 	wall, now := p.stamp(a)
+	a.writtenAt, a.follows = wall, latest.Seq // 0 if nothing is pending
 	v := record.Version{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
 		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, LosesTies: a.LosesTies, Fenced: a.Fenced,

@@ -131,6 +131,7 @@ func (f *filling) prepare(o *Observation) error {
 	}
 	now := *o
 	now.UpdatedAt = timeOf(f.copies, now.UpdatedAt, past.UpdatedAt) // guard 19.6
+	now.AbsentAt = past.AbsentAt
 	// guard 7.23
 	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
 		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)

@@ -92,21 +92,30 @@ func (h *History) Author(id ID, seq uint64) (string, error) {
 }
 
 func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
+	past, _, err := decodePast(key, sealed)
+	if err == nil {
+		past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
+	}
+	return past, err
+}
+
+// decodePast returns a version without its state, and the number of the pending write that it replaced.
+func decodePast(key, sealed []byte) (past Past, follows uint64, err error) {
 	id, seq, err := record.ParseVersionKey(key)
 	if err != nil {
-		return Past{}, err
+		return Past{}, 0, err
 	}
 	body, err := record.Unseal(key, sealed)
 	if err != nil {
-		return Past{}, err
+		return Past{}, 0, err
 	}
 	v, err := record.DecodeVersion(body)
 	if err != nil {
-		return Past{}, err
+		return Past{}, 0, err
 	}
-	past := Past{ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host}
-	past.State, err = h.state(r, id, seq, v.Shown)
-	return past, err
+	return Past{
+		ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host,
+	}, v.Follows, nil
 }
 
 func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {

@@ -128,7 +128,7 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 			return Write{}, false, damagedIf(err)
 		}
 		w = writeOf(id, &v, written.Value, written.Author)
-		w.removals = removals
+		w.removals, w.at, w.follows = removals, written.At, written.Follows
 		return w, true, nil
 	}
 }

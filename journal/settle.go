@@ -38,7 +38,7 @@ func (j *Journal) Settle(w Write) error {
 		err = j.store.Update(&retiring{
 			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled,
 			fill: func(tx *store.Tx, last *record.Version) {
-				settled(tx, last == nil) // guard 7.10
+				settled(tx, last == nil, row.absentAt) // guard 7.10
 				row.fill(tx)
 				j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
 				marks.fill(tx) // guard 13.14
@@ -61,11 +61,11 @@ func (j *Journal) Settle(w Write) error {
 // On a disk without room for copies, settled still makes one while a newer write to the entry is
 // pending. After a restart, only the copy shows that upstream's state is this host's, so that the newer
 // write does not lose to it (contract 17).
-func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool), origin Origin) {
+func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool, absentAt float64), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
 	if w.Op == Delete {
-		return func(tx *store.Tx, _ bool) {
+		return func(tx *store.Tx, _ bool, _ float64) {
 			tx.Delete(key)
 			c.unname(&past)
 		}, origin
@@ -84,15 +84,24 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	if w.CreatedAt != 0 {
 		o.CreatedAt = w.CreatedAt
 	}
-	return func(tx *store.Tx, newerWaits bool) {
+	if past.intact {
+		o.AbsentAt = past.AbsentAt
+	}
+	return func(tx *store.Tx, newerWaits bool, absentAt float64) {
+		if !past.kept {
+			o.AbsentAt = absentAt
+		}
 		c.unname(&past)
 		if low && !newerWaits { // guard 17.5
 			tx.Delete(key)
 			return
 		}
 		if w.removals != c.removals.Load() { // guard 3.40
+			if w.at == 0 { // it may have replaced a write
+				w.at, w.follows = w.WrittenAt, w.Seq-1
+			}
 			tx.SetVersion(w.ID, w.Seq, &record.Stored{
-				Op: w.Op, At: w.WrittenAt, Author: w.Author, ListBytes: int32(w.ListBytes), Value: w.Value,
+				Op: w.Op, At: w.at, Follows: w.follows, Author: w.Author, ListBytes: int32(w.ListBytes), Value: w.Value,
 			})
 		}
 		c.set(tx, w.ID, &o, unixNow(), w.Seq)

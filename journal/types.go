@@ -91,6 +91,9 @@ type Write struct {
 
 	createdAt   float64 // when the entry was first put, or first put after a delete
 	afterDelete bool    // a delete came before it: the settled copy is of an older entry
+	// at and follows are those of the write's version; at is 0 if they are unknown.
+	at      float64
+	follows uint64
 	// removals is copies.removals when the store was seen to hold the write's version; 0 if it was not.
 	removals int64
 }

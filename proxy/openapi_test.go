@@ -55,7 +55,11 @@ func (op *describedOperation) target() string {
 	for _, each := range elements(op.node["parameters"]) {
 		p := each.(map[string]any)
 		if required, _ := p["required"].(bool); p["in"] == "query" && required {
-			target, glue = target+glue+p["name"].(string)+"=n", "&"
+			value, ok := p["example"].(string)
+			if !ok {
+				value = "n"
+			}
+			target, glue = target+glue+p["name"].(string)+"="+value, "&"
 		}
 	}
 	return target

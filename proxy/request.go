@@ -126,6 +126,15 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.surface.Undo(r.Context(), &q, to) })
 }
 
+// answerRewind previews or does the undo of all writes to a namespace since a time.
+func (s *Server) answerRewind(w http.ResponseWriter, r *http.Request) error {
+	q := memory.Request{Verb: memory.PutEntry}
+	if err := readHeader(&q, r.Header); err != nil {
+		return err
+	}
+	return s.surface.Rewind(w, r, q.Author)
+}
+
 // answer lets the memory carry out a request, and writes the result.
 func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carryOut func() (memory.Result, error)) error {
 	q.Trace = c.trace

@@ -42,6 +42,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, c *call) error {
 			return s.answerAppend(w, r, c)
 		case surface.UndoPath:
 			return s.answerUndo(w, r, c)
+		case surface.RewindPath:
+			return s.answerRewind(w, r)
 		}
 		return s.surface.Answer(w, r, path)
 	}

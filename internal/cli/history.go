@@ -92,23 +92,52 @@ func printHistory(w io.Writer, states *api.Revisions) error {
 
 func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "undo NAMESPACE KEY",
-		Short:   "Write an earlier state of an entry anew",
+		Use:     "undo NAMESPACE [KEY]",
+		Short:   "Write an earlier state of an entry, or of a namespace, anew",
 		GroupID: groupMemory,
 		Example: "  botwired undo my-agent user_name\n" +
-			"  botwired undo my-agent user_name --to 17 --yes   # in a script",
+			"  botwired undo my-agent user_name --to 17 --yes   # in a script\n" +
+			"  botwired undo my-agent --before 10m           # the namespace as it was ten minutes ago",
 		Long: "Write the state before the newest anew, or the one of the revision that botwired history shows. Where that is\n" +
 			"a delete, the entry is deleted. It is a write as any other, and later than what it undoes: the next undo takes\n" +
 			"it back.\n\n" +
-			"At a terminal, botwired shows what it would do, and asks. It writes only if nobody has written the entry since.",
-		Args: arguments(2, 2),
+			"At a terminal, botwired shows what it would do, and asks. It writes only if nobody has written the entry since.\n\n" +
+			"With --before and no KEY, every entry of the namespace becomes what it was then, as far as it is known here:\n" +
+			"deleted entries come back, and new ones go. Entries that others have written since are left and named; without\n" +
+			"--author, the others are all but the one program of this host that has written since. An entry that changes after\n" +
+			"you were asked is left, too. If the command is interrupted, the same one goes on.",
+		Args: arguments(1, 2),
 	}
+	var all rewindFlags
 	asJSON := JSONFlag(cmd)
+	cmd.Flags().StringVar(&all.before, "before", "", "the `time` to go back to: 10m (ago), RFC 3339, or Unix seconds")
+	cmd.Flags().StringVar(&all.author, "author", "", "with --before: only the writes of this program, as botwired history shows it")
+	cmd.Flags().BoolVar(&all.all, "all-authors", false, "with --before: the writes of all programs and hosts")
+	cmd.Flags().BoolVar(&all.dry, "dry-run", false, "with --before: only say what would be done")
 	to := cmd.Flags().Uint64("to", 0, "the revision to go back to, instead of the one before the newest state")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("to") && *to == 0 {
 			return Usagef("--to = 0: expected a revision, as botwired history shows it")
+		}
+		all.byAuthor = cmd.Flags().Changed("author")
+		switch ofAll := all.byAuthor || all.all || all.dry; {
+		case len(args) == 1 && all.before == "", len(args) == 2 && (all.before != "" || ofAll), len(args) == 1 && *to != 0:
+			return Usagef("expected NAMESPACE KEY, or NAMESPACE and --before")
+		case all.byAuthor && all.all:
+			return Usagef("--author and --all-authors exclude each other")
+		}
+		if len(args) == 1 {
+			if all.yes, all.asJSON = *yes, *asJSON; !all.dry {
+				if err := p.mayAsk(*yes, "overwrites entries"); err != nil {
+					return err
+				}
+			}
+			c, err := settings.connect()
+			if err != nil {
+				return err
+			}
+			return p.rewind(cmd.Context(), c, args[0], &all)
 		}
 		if err := p.mayAsk(*yes, "overwrites the entry"); err != nil {
 			return err

@@ -36,6 +36,8 @@ const (
 	AppendPath = "append"
 	// UndoPath is the path of an undo, under Prefix. The server answers an undo, too.
 	UndoPath = "undo"
+	// RewindPath is the path of an undo of a namespace, under Prefix.
+	RewindPath = "undo/namespace"
 )
 
 // Surface answers the requests under /_botwired/.

@@ -13,6 +13,9 @@ type Observation struct {
 	CreatedAt float64 // Unix seconds
 	UpdatedAt float64 // Unix seconds
 	Origin    Origin  // stored with it; upstream does not show it
+	// AbsentAt is a time in Unix seconds at which upstream did not hold the entry; 0 if none is known. It is
+	// stored with it.
+	AbsentAt float64
 	// Author and Host say who wrote it, as far as upstream shows it. Its version keeps them.
 	Author, Host string
 }
@@ -56,6 +59,8 @@ const (
 	originFollows = 1 << 31
 	// versionFollows is set in a settled copy's list bytes if a version's number follows, and no value.
 	versionFollows = 1 << 30
+	// absenceFollows is set in a settled copy's list bytes if AbsentAt comes after the version's number.
+	absenceFollows = 1 << 29
 )
 
 func appendSize(dst []byte, listBytes int, o Origin) []byte {
@@ -89,12 +94,19 @@ func (d *decoder) size() (listBytes int, o Origin) {
 // EncodeSettled returns the record of an entry's settled copy, whose value is in the version with this
 // number. confirmedAt is in Unix seconds.
 func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint64) []byte {
-	dst := make([]byte, 0, 4*8+binary.MaxVarintLen32+2*binary.MaxVarintLen64+sumSize)
+	dst := make([]byte, 0, 5*8+binary.MaxVarintLen32+2*binary.MaxVarintLen64+sumSize)
 	dst = appendFloat(dst, o.CreatedAt)
 	dst = appendFloat(dst, o.UpdatedAt)
 	dst = appendFloat(dst, confirmedAt)
-	dst = appendSize(dst, o.ListBytes|versionFollows, o.Origin)
-	return Seal(key, binary.AppendUvarint(dst, version))
+	flags := versionFollows
+	if o.AbsentAt != 0 {
+		flags |= absenceFollows
+	}
+	dst = binary.AppendUvarint(appendSize(dst, o.ListBytes|flags, o.Origin), version)
+	if o.AbsentAt != 0 {
+		dst = appendFloat(dst, o.AbsentAt)
+	}
+	return Seal(key, dst)
 }
 
 // DecodeSettled decodes the body of a settled copy. Before format 6, the copy had the value itself; then
@@ -104,8 +116,13 @@ func DecodeSettled(body []byte) (o Observation, confirmedAt float64, version uin
 	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
 	o.ListBytes, o.Origin = d.size()
 	if o.ListBytes&versionFollows != 0 {
-		o.ListBytes &^= versionFollows
+		absence := o.ListBytes&absenceFollows != 0
+		o.ListBytes &^= versionFollows | absenceFollows
 		version = d.uvarint()
+		if absence {
+			o.AbsentAt = d.float()
+			d.bad = d.bad || o.AbsentAt <= 0
+		}
 		d.bad = d.bad || version == 0 || len(d.rest) != 0
 	} else {
 		o.Value = string(d.rest)

@@ -29,8 +29,9 @@
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
 //	retention  f64 newest written_at of a removed version
-//	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it)
-//	         f64 written_at  str author  str host  uv list bytes  value
+//	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it, 1 it replaced a
+//	         pending write)  f64 written_at  if bit 1 of the flags is set: uv seq of that write
+//	         str author  str host  uv list bytes  value
 //	pending  op (1 byte: 1 put, 2 delete)
 //	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced,
 //	         4 the value is in the version)
@@ -41,7 +42,8 @@
 //	sent     uv seq, and for each content that was sent and may land:
 //	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size
-//	         if bit 30 of the list bytes is set: uv sequence number of the version with the value;
+//	         if bit 30 of the list bytes is set: uv sequence number of the version with the value,
+//	         and with bit 29: f64 a time at which upstream did not hold the entry;
 //	         else the value, as before format 6
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
 //	         bit 1 suspect, bit 2 restoring)

@@ -11,6 +11,7 @@ type Stored struct {
 	Op        Op
 	Shown     bool    // upstream has shown it: no write of this journal has the version's number
 	At        float64 // Unix seconds: when it was written, by the writer's clock
+	Follows   uint64  // the number of the pending write that it has replaced; 0 if nothing was pending
 	Author    string  // who wrote it, as far as the daemon can tell; empty if unknown
 	Host      string  // empty for this journal's writes, and if unknown
 	ListBytes int32   // the size that a listing gives
@@ -20,6 +21,7 @@ type Stored struct {
 // The flags of a version.
 const (
 	flagShown = 1 << iota
+	flagFollows
 	unknownVersionFlags
 )
 
@@ -29,7 +31,13 @@ func AppendVersionFields(dst []byte, v *Stored) []byte {
 	if v.Shown {
 		flags |= flagShown
 	}
+	if v.Follows != 0 {
+		flags |= flagFollows
+	}
 	dst = appendFloat(append(dst, byte(v.Op), flags), v.At)
+	if v.Follows != 0 {
+		dst = binary.AppendUvarint(dst, v.Follows)
+	}
 	dst = appendString(appendString(dst, v.Author), v.Host)
 	return binary.AppendUvarint(dst, uint64(v.ListBytes))
 }
@@ -78,6 +86,9 @@ func DecodeVersion(body []byte) (Stored, error) {
 	flags := d.byte()
 	v.Shown = flags&flagShown != 0
 	v.At = d.float()
+	if flags&flagFollows != 0 {
+		v.Follows = d.uvarint()
+	}
 	v.Author, v.Host = d.string(), d.string()
 	v.ListBytes = int32(d.count())
 	if d.bad || flags >= unknownVersionFlags || v.Op != Put && v.Op != Delete {

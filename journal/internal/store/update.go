@@ -167,11 +167,11 @@ func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
 	tx.note(op.Finish())
 }
 
-// SetPending adds a write: its version with the value, and its pending record. The write must have the
-// next sequence number. SetPending sets the record's checksum.
-func (tx *Tx) SetPending(id record.ID, v *record.Version, value, author string) {
+// SetPending adds a write: its version, and its pending record. The write must have the next sequence
+// number. SetPending sets the record's checksum.
+func (tx *Tx) SetPending(id record.ID, v *record.Version, stored *record.Stored) {
 	v.Apart = true
-	tx.SetVersion(id, v.Seq, &record.Stored{Op: v.Op, At: v.WrittenAt, Author: author, ListBytes: v.ListBytes, Value: value})
+	tx.SetVersion(id, v.Seq, stored)
 	s := &tx.p.scratch // the batch copies both
 	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
 	s.value = record.EncodePending(s.value[:0], s.key, v)

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/words"
+)
+
+// rewindFlags are the flags of an undo of a namespace.
+type rewindFlags struct {
+	before, author                  string
+	byAuthor, all, dry, yes, asJSON bool
+}
+
+const (
+	// rewindNamed bounds the entries that the command names.
+	rewindNamed = 10
+	// rewindLeft bounds the entries left that the JSON names.
+	rewindLeft = 1000
+)
+
+// rewind undoes all writes to a namespace since a time.
+func (p *Program) rewind(ctx context.Context, c *attach.Client, namespace string, f *rewindFlags) error {
+	query := url.Values{"namespace": {namespace}, "before": {timeBefore(f.before)}}
+	switch {
+	case f.all:
+		query.Set("all_authors", "true")
+	case f.byAuthor:
+		query.Set("author", f.author)
+	}
+	var seen api.Rewind
+	shown, err := c.Read(ctx, api.Request{Path: api.Surface("undo", "namespace"), Query: query, Within: byHandTime + byHandGrace}, &seen)
+	if err != nil {
+		return err
+	}
+	changes := seen.Restored+seen.Deleted > 0
+	if f.dry && f.asJSON {
+		return term.JSON(p.Stdout, shown.Body)
+	}
+	if f.dry || !changes && !f.asJSON {
+		fmt.Fprintln(p.Stdout, term.Printable(rewindText(&seen)))
+		p.nameLeft(&seen.RewindCounts)
+		return nil
+	}
+	if !f.yes && changes {
+		if err := p.Confirm(ctx, rewindText(&seen)+" Do it?"); err != nil {
+			return err
+		}
+	}
+	done := api.Rewound{Namespace: namespace, RewindCounts: api.RewindCounts{Same: seen.Same, Left: seen.Left, LeftEntries: seen.LeftEntries}}
+	if changes {
+		if done.RewindCounts, err = p.rewindAll(ctx, c, &seen, query); err != nil {
+			return fmt.Errorf("%w; %s undone so far: the same command goes on",
+				err, words.Plural(done.Restored+done.Deleted, "entry"))
+		}
+	}
+	if f.asJSON {
+		body, err := json.Marshal(&done)
+		return errors.Join(err, term.JSON(p.Stdout, body))
+	}
+	fmt.Fprintf(p.Stdout, "undone: %s restored, %s deleted\n", words.Plural(done.Restored, "entry"), words.Plural(done.Deleted, "entry"))
+	p.nameLeft(&done.RewindCounts)
+	return nil
+}
+
+// rewindAll undoes page by page.
+func (p *Program) rewindAll(ctx context.Context, c *attach.Client, seen *api.Rewind, query url.Values) (sum api.RewindCounts, err error) {
+	query.Set("as_of", strconv.FormatUint(seen.AsOf, 10))
+	query.Set("before", strconv.FormatFloat(seen.Before, 'f', 6, 64))
+	if seen.Author != nil {
+		query.Set("author", *seen.Author)
+	}
+	sum.LeftEntries = []api.LeftEntry{}
+	shows := p.IsTerminal(p.Stderr)
+	if shows {
+		defer p.ShowLine("")
+	}
+	for {
+		var page api.Rewound
+		if _, err := c.Read(ctx, byHand("undo/namespace", query), &page); err != nil {
+			return sum, err
+		}
+		sum.Restored, sum.Deleted = sum.Restored+page.Restored, sum.Deleted+page.Deleted
+		sum.Same, sum.Left = sum.Same+page.Same, sum.Left+page.Left
+		sum.LeftEntries = append(sum.LeftEntries, page.LeftEntries...)
+		sum.LeftEntries = sum.LeftEntries[:min(len(sum.LeftEntries), rewindLeft)]
+		if page.Next == nil {
+			return sum, nil
+		}
+		query.Set("after", *page.Next)
+		if shows {
+			p.ShowLine(fmt.Sprintf("%s of %d undone", words.Plural(sum.Restored+sum.Deleted, "entry"), seen.Restored+seen.Deleted))
+		}
+	}
+}
+
+// timeBefore returns the time of a flag: a duration is that long ago.
+func timeBefore(text string) string {
+	if d, err := config.ParseDuration(text); err == nil && strings.Trim(text, ".0123456789") != "" {
+		return strconv.FormatFloat(float64(time.Now().Add(-d).UnixMicro())/1e6, 'f', 6, 64)
+	}
+	return text
+}
+
+// rewindText says what an undo would do, and names the first entries.
+func rewindText(seen *api.Rewind) string {
+	if seen.Restored+seen.Deleted == 0 {
+		return fmt.Sprintf("nothing to undo: %s is as it was at %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
+	}
+	whose := ""
+	if seen.Author != nil {
+		whose = " before " + strconv.Quote(*seen.Author) + " wrote"
+	}
+	named := make([]string, 0, rewindNamed)
+	for _, change := range seen.Changes[:min(rewindNamed, len(seen.Changes))] {
+		named = append(named, change.Key)
+	}
+	if seen.Restored+seen.Deleted > len(named) {
+		named = append(named, term.Ellipsis)
+	}
+	return fmt.Sprintf("%s as at %s%s: %s to restore, %s to delete, %d to leave: %s.", seen.Namespace, term.Plain(term.Unix(seen.Before)), whose,
+		words.Plural(seen.Restored, "entry"), words.Plural(seen.Deleted, "entry"), seen.Left, strings.Join(named, ", "))
+}
+
+// nameLeft names the first entries that are left.
+func (p *Program) nameLeft(counts *api.RewindCounts) {
+	if counts.Left == 0 {
+		return
+	}
+	fmt.Fprintf(p.Stdout, "left as it is: %s\n", words.Plural(counts.Left, "entry"))
+	for _, l := range counts.LeftEntries[:min(rewindNamed, len(counts.LeftEntries))] {
+		fmt.Fprintf(p.Stdout, "  %s: %s\n", term.Printable(l.Key), term.Printable(l.Why))
+	}
+	if more := counts.Left - rewindNamed; more > 0 {
+		fmt.Fprintf(p.Stdout, "  and %d more: --json names them\n", more)
+	}
+}
+

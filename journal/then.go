@@ -1,0 +1,277 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Changed is an entry that was written after a time, as its versions tell.
+type Changed struct {
+	ID
+	Now Past // the newest version in force, without its state
+	// Then is the version in force at the time, without its state; a delete if the entry did not exist. It
+	// counts only if Gap is empty.
+	Then Past
+	Gap  Gap
+	// Authors are the authors of this journal's writes since then, up to authorsKept, and Elsewhere says
+	// that another host has written since. A version that shows the state before it again does not count.
+	Authors   []string
+	Elsewhere bool
+	// Seq is the number of the newest such version.
+	Seq uint64
+}
+
+// Same reports whether the entry is as it was.
+func (c *Changed) Same() bool { return c.Gap == "" && sameState(&c.Now, &c.Then) }
+
+// Gap says why it is not known what an entry was at a time.
+type Gap string
+
+// The reasons.
+const (
+	GapUnread    Gap = "unread"    // this journal has not seen what the first write since then replaced
+	GapForgotten Gap = "forgotten" // the versions of then were removed for room, or were never here
+	GapDamaged   Gap = "damaged"   // a version is damaged
+)
+
+// authorsKept bounds the authors of one entry.
+const authorsKept = 100
+
+func sameState(a, b *Past) bool { return a.Op == b.Op && a.Value == b.Value }
+
+// ChangedSince visits, in the order of the versions' keys, the entries of a namespace that follow after
+// and that were written after a time, in Unix seconds. A walk begins after "". It reads the values of one
+// entry at a time, from one snapshot; asOf is the number of the newest version in it. visit returns false
+// to stop.
+//
+// The versions of an entry are in the order of their numbers: a clock that was set back changes nothing
+// about that. In force at the time was the newest version that says it was written by then.
+func (h *History) ChangedSince(
+	ctx context.Context, namespace, after string, at float64, visit func(asOf uint64, c *Changed) (more bool, err error),
+) (asOf uint64, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return 0, err
+	}
+	defer h.store.Release()
+	asOf = h.store.Totals().Seq
+	if err := h.store.AwaitDurable(); err != nil { // the snapshot then has all versions up to asOf
+		return 0, err
+	}
+	r, err := h.rewind(record.Within(record.VersionPrefix, namespace), at)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	from := record.Within(record.VersionPrefix, namespace)
+	if after != "" {
+		from = record.After(record.VersionsOf(ID{Namespace: namespace, Key: after}))
+	}
+	for more := r.it.SeekGE(from); more; more = r.it.SeekGE(from) {
+		id, _, err := record.ParseVersionKey(r.it.Key())
+		if err != nil { // nobody reads its version
+			from = append(slices.Clone(r.it.Key()), 0)
+			continue
+		}
+		from = record.After(record.VersionsOf(id))
+		c, changed, err := r.entry(id)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return asOf, err
+		}
+		if !changed {
+			continue
+		}
+		if more, err := visit(asOf, &c); err != nil || !more {
+			return asOf, err
+		}
+	}
+	return asOf, errors.Join(r.it.Error(), h.store.AwaitDurable())
+}
+
+// ChangedEntry returns what one entry was at a time; changed is false if it was not written since.
+func (h *History) ChangedEntry(id ID, at float64) (c Changed, changed bool, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return c, false, err
+	}
+	defer h.store.Release()
+	r, err := h.rewind(record.VersionsOf(id), at)
+	if err != nil {
+		return c, false, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if c, changed, err = r.entry(id); err != nil {
+		return c, false, err
+	}
+	return c, changed, errors.Join(r.it.Error(), h.store.AwaitDurable())
+}
+
+// rewind finds out what entries were at a time, from one snapshot.
+type rewind struct {
+	*History
+	at       float64
+	snapshot *pebble.Snapshot
+	it       *pebble.Iterator // of versions
+	waiting  *pebble.Iterator // of pending writes
+	named    namedVersions
+}
+
+func (h *History) rewind(prefix []byte, at float64) (*rewind, error) {
+	snapshot := h.store.Snapshot()
+	r := &rewind{History: h, at: at, snapshot: snapshot, named: namedVersions{reader: snapshot}}
+	var err, pendingErr error
+	r.it, err = snapshot.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+	waiting := record.PendingOfVersion(prefix)
+	r.waiting, pendingErr = snapshot.NewIter(&pebble.IterOptions{LowerBound: waiting, UpperBound: record.After(waiting)})
+	if err = errors.Join(err, pendingErr); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *rewind) close() (err error) {
+	for _, it := range []*pebble.Iterator{r.it, r.waiting} {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(err, r.snapshot.Close())
+}
+
+// entry goes back from the version in force, the newest first. It keeps at most three values.
+func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
+	inForce, err := r.inForce(id)
+	if err != nil {
+		return c, false, err
+	}
+	var last Past // the version above; it was written after the time
+	var known, deletes bool
+	c.ID = id
+	prefix := record.VersionsOf(id)
+	follows := uint64(0) // the number of the version that must come next; 0 if any may
+	for ok := r.it.SeekLT(record.After(prefix)); ok && !known && c.Gap == "" && isOf(r.it, prefix); ok = r.it.Prev() {
+		v, before, err := decodePast(r.it.Key(), r.it.Value())
+		switch {
+		case store.IsDamage(err):
+			c.Gap = GapDamaged
+			continue
+		case err != nil:
+			return c, false, err
+		case v.Seq > inForce && inForce != 0, follows != 0 && v.Seq > follows:
+			continue // not in force: refused, or shown while a write was pending
+		case follows != 0 && v.Seq < follows:
+			c.Gap = GapForgotten // guard 13.60
+			continue
+		case follows == 0 && v.Seq != inForce:
+			if dead, err := r.isDead(&v); err != nil || dead { // guard 13.61
+				if err != nil {
+					return c, false, err
+				}
+				continue
+			}
+		}
+		if inForce = 0; c.Now.Seq == 0 {
+			c.Now = v
+		} else if !last.Shown || !sameState(&last, &v) {
+			c.count(&last)
+		}
+		if last, follows = v, before; v.WrittenAt <= r.at {
+			c.Then, known = v, true
+			continue
+		}
+		deletes = deletes || v.Op == Delete
+	}
+	switch {
+	case c.Now.Seq == 0, known && c.Then.Seq == c.Now.Seq:
+		return c, false, r.it.Error()
+	case known:
+		return c, true, nil
+	}
+	c.count(&last)
+	if c.Gap == "" && follows != 0 {
+		c.Gap = GapForgotten
+	}
+	if c.Gap == "" {
+		err = r.first(&c, &last, deletes)
+	}
+	return c, true, err
+}
+
+func isOf(it *pebble.Iterator, prefix []byte) bool { return bytes.HasPrefix(it.Key(), prefix) }
+
+// inForce returns the number of the version in force: that of the pending write, or of the settled copy.
+// It returns 0 if there is neither: then it is the newest one that upstream has not refused.
+func (r *rewind) inForce(id ID) (uint64, error) {
+	prefix := record.PendingOf(id)
+	if r.waiting.SeekLT(record.After(prefix)) && isOf(r.waiting, prefix) {
+		_, seq, err := record.ParsePendingKey(r.waiting.Key())
+		return seq, err
+	}
+	if err := r.waiting.Error(); err != nil {
+		return 0, err
+	}
+	return r.named.of(id)
+}
+
+// isDead reports whether a version is a write that upstream has refused, or that a person has dropped.
+func (r *rewind) isDead(v *Past) (bool, error) {
+	if v.Shown {
+		return false, nil
+	}
+	state, err := r.state(r.snapshot, v.ID, v.Seq, false)
+	return state == PastDead, err
+}
+
+// count notes who wrote a version.
+func (c *Changed) count(v *Past) {
+	c.Seq = max(c.Seq, v.Seq)
+	if v.Shown {
+		c.Elsewhere = true
+	} else if !slices.Contains(c.Authors, v.Author) && len(c.Authors) < authorsKept {
+		c.Authors = append(c.Authors, v.Author)
+	}
+}
+
+// first decides what came before the oldest version that is kept. Nothing did if upstream did not hold the
+// entry at some time since r.at, before the entry was written, or has created it since.
+func (r *rewind) first(c *Changed, oldest *Past, deletes bool) error {
+	var o Observation
+	kept, err := store.Get(r.snapshot, record.EntryKey(record.SettledPrefix, c.ID), func(body []byte) (err error) {
+		o, _, err = record.DecodeSettledHead(body)
+		return err
+	})
+	if err != nil && !store.IsDamage(err) {
+		return err
+	}
+	isNew := false
+	switch {
+	case err != nil:
+	case kept:
+		shown := r.pending.exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
+		isNew = !deletes && oldest.Op == Put && (shown && o.CreatedAt > r.at || o.AbsentAt >= r.at)
+	default:
+		h, listed, _, err := readListed(r.copies, r.snapshot, c.ID)
+		if err != nil {
+			return err
+		}
+		fetched := h.FetchedAt
+		isNew = !listed && h.Complete && fetched >= r.at && (!deletes && oldest.Op == Put || fetched <= oldest.WrittenAt) && !r.copies.doubts.has(c.ID)
+	}
+	switch {
+	case isNew:
+		c.Then = Past{ID: c.ID, Op: Delete}
+	case r.Since() != 0:
+		c.Gap = GapForgotten
+	default:
+		c.Gap = GapUnread
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package journal_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+)
+
+// expectThen checks what the entries of the namespace were at a time: "key: then (gap) of authors".
+func expectThen(t *testing.T, j *journal.Journal, at float64, want ...string) {
+	t.Helper()
+	var got []string
+	_, err := j.History.ChangedSince(t.Context(), "ns", "", at, func(_ uint64, c *journal.Changed) (bool, error) {
+		text := fmt.Sprint(c.Key, ": ", c.Then.Op, " ", c.Then.Value)
+		switch {
+		case c.Gap != "":
+			text = c.Key + ": " + string(c.Gap)
+		case c.Same():
+			text = c.Key + ": same"
+		}
+		if c.Elsewhere {
+			text += " elsewhere"
+		}
+		got = append(got, text)
+		one, changed, err := j.History.ChangedEntry(c.ID, at)
+		if no(t, err); !changed || one.Seq != c.Seq || one.Gap != c.Gap || one.Then != c.Then {
+			t.Errorf("alone: %+v, in the walk %+v", one, c)
+		}
+		return true, nil
+	})
+	no(t, err)
+	if !slices.Equal(got, want) {
+		t.Errorf("at %f: %q, want %q", at, got, want)
+	}
+}
+
+// The state at a time is the newest version written by then, whatever has become of it, except a refused one.
+func TestThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		j := open(t, fs)
+		a, b, c := key("a"), key("b"), key("c")
+		put(t, j, a, "1")
+		settle(t, j, a)
+		put(t, j, b, "b1")
+		settle(t, j, b)
+		no(t, second(j.Fill(c, &journal.Observation{Value: "theirs", CreatedAt: 1, UpdatedAt: 2}, always)))
+		time.Sleep(time.Minute)
+		put(t, j, a, "superseded")
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		no(t, j.DeadLetter(put(t, j, b, "refused"), journal.Failure{Reason: "no"}))
+		put(t, j, a, "2")
+		remove(t, j, c)
+		put(t, j, key("unread"), "x")
+		late := nowSeconds()
+		time.Sleep(time.Minute)
+		remove(t, j, a)
+		put(t, j, c, "theirs")
+		for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+			expectThen(t, j, at, "a: put superseded", "c: same", "unread: unread")
+			expectThen(t, j, at-30, "a: put 1", "c: same", "unread: unread")
+			expectThen(t, j, late, "a: put 2", "c: delete ")
+			expectThen(t, j, nowSeconds())
+		}
+	})
+}
+
+// Nothing is taken for created since, unless upstream was seen without it since then, or has said so.
+func TestThenOfANewEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		time.Sleep(time.Minute)
+		no(t, j.BeginListing("ns").Commit(rows("listed"), true))
+		time.Sleep(time.Minute)
+		at := nowSeconds() - 90 // before the listing
+		late := nowSeconds()
+		time.Sleep(time.Minute)
+		put(t, j, key("pending"), "1")
+		put(t, j, key("listed"), "1")
+		put(t, j, key("settled"), "1")
+		settle(t, j, key("settled"))
+		remove(t, j, key("twice"))
+		put(t, j, key("twice"), "1")
+		expectThen(t, j, at, "listed: unread", "pending: delete ", "settled: delete ", "twice: delete ")
+		expectThen(t, j, late, "listed: unread", "pending: unread", "settled: unread", "twice: unread")
+		o := observed("1")
+		o.CreatedAt, o.UpdatedAt = nowSeconds(), nowSeconds()
+		no(t, second(j.Fill(key("settled"), o, always)))
+		expectThen(t, j, late, "listed: unread", "pending: unread", "settled: delete ", "twice: unread")
+		no(t, j.BeginListing("ns").Commit(nil, false)) // it may lack entries
+		expectThen(t, j, at, "listed: unread", "pending: unread", "settled: delete ", "twice: unread")
+	})
+}
+
+// Where a version was removed or is damaged, no older one takes its place.
+func TestThenWithGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		a, b := key("a"), key("b")
+		put(t, j, a, "1")
+		settle(t, j, a)
+		put(t, j, b, "1")
+		settle(t, j, b)
+		time.Sleep(time.Minute)
+		put(t, j, a, "removed")
+		damaged := put(t, j, b, "damaged")
+		settle(t, j, b)
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		put(t, j, a, "2")
+		put(t, j, b, "2")
+		no(t, j.Flip(journal.VersionKey(b, damaged.Seq)))
+		expectThen(t, j, at, "a: put removed", "b: damaged")
+		no(t, j.BoundHistory(1))
+		versions(t, j, a, 1, 5)
+		expectThen(t, j, at, "a: forgotten", "b: damaged")
+		expectThen(t, j, at-61, "a: forgotten", "b: damaged")
+	})
+}
+
+// A state that another host has written since is noticed, and the same value shown again is none.
+func TestThenWithAnotherHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		a, b := key("a"), key("b")
+		for _, id := range []journal.ID{a, b} {
+			no(t, j.Settle(put(t, j, id, "1")))
+		}
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		no(t, j.Settle(put(t, j, b, "2")))
+		no(t, j.DropCopies())
+		for id, value := range map[journal.ID]string{a: "theirs", b: "2"} {
+			no(t, second(j.Fill(id, &journal.Observation{Value: value, CreatedAt: 1, UpdatedAt: nowSeconds()}, always)))
+		}
+		expectThen(t, j, at-1, "a: forgotten elsewhere", "b: forgotten elsewhere") // DropCopies has removed the versions
+		c := key("c")
+		no(t, j.Settle(put(t, j, c, "1")))
+		at = nowSeconds()
+		time.Sleep(time.Minute)
+		no(t, j.Settle(put(t, j, c, "2")))
+		no(t, j.Evict(1))
+		no(t, second(j.Fill(c, &journal.Observation{Value: "2", CreatedAt: 1, UpdatedAt: nowSeconds()}, always)))
+		expectThen(t, j, at, "c: put 1")
+	})
+}
+
+// A clock that was set back changes nothing about the order of the versions.
+func TestThenAfterTheClockWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		a := key("a")
+		now := nowSeconds()
+		no(t, second(j.Fill(a, &journal.Observation{Value: "ahead", CreatedAt: 1, UpdatedAt: now + 1000}, always)))
+		time.Sleep(time.Minute)
+		put(t, j, a, "2")
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		put(t, j, a, "3")
+		expectThen(t, j, at, "a: put 2")
+		expectThen(t, j, now, "a: unread elsewhere")
+	})
+}

@@ -1,0 +1,223 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/botwired/botwired/api"
+)
+
+// rewinding is a namespace n that an agent has written since a time.
+type rewinding struct {
+	*sidecar
+	before string
+}
+
+// wreck returns a sidecar whose entries a to e were written, and changed or deleted since. new is new.
+func wreck(t *testing.T) *rewinding {
+	s := newSidecar(t)
+	wantStatus(t, s.get("/memory/n"), http.StatusOK) // the listing is complete
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		s.by("good", key, "good "+key)
+		if key != "e" {
+			s.settle(id("n", key))
+		}
+	}
+	time.Sleep(time.Minute)
+	wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
+	r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro()-1)/1e6, 'f', 6, 64)}
+	time.Sleep(time.Minute)
+	s.upstream.setDown(true)
+	for _, key := range []string{"a", "b", "e", "new"} {
+		s.by("agent", key, "bad")
+	}
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/c", "", "Botwired-Author", "agent"), http.StatusOK)
+	return r
+}
+
+func (s *sidecar) by(author, key, value string) {
+	s.t.Helper()
+	wantStatus(s.t, s.do(http.MethodPut, "/memory/n/"+key, `{"value":"`+value+`"}`, "Botwired-Author", author), http.StatusOK)
+}
+
+func (r *rewinding) preview(more string) (doc api.Rewind) {
+	r.t.Helper()
+	w := r.get("/_botwired/undo/namespace?namespace=n&before=" + r.before + more)
+	wantStatus(r.t, w, http.StatusOK)
+	decode(r.t, w, &doc)
+	return doc
+}
+
+func (r *rewinding) undo(asOf uint64, more string) (doc api.Rewound) {
+	r.t.Helper()
+	w := r.do(http.MethodPost, fmt.Sprint("/_botwired/undo/namespace?namespace=n&before=", r.before, "&as_of=", asOf, more), "")
+	wantStatus(r.t, w, http.StatusOK)
+	decode(r.t, w, &doc)
+	return doc
+}
+
+func (r *rewinding) wantAll() {
+	r.t.Helper()
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		wantValue(r.t, r.get("/memory/n/"+key), "good "+key)
+	}
+	wantStatus(r.t, r.get("/memory/n/new"), http.StatusNotFound)
+}
+
+func counts(restored, deleted, same, left int, entries ...api.LeftEntry) api.RewindCounts {
+	if entries == nil {
+		entries = []api.LeftEntry{}
+	}
+	return api.RewindCounts{Restored: restored, Deleted: deleted, Same: same, Left: left, LeftEntries: entries}
+}
+
+func wantCounts(t *testing.T, got, want api.RewindCounts) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// In an outage, one undo brings a namespace back, the same request again finds nothing to do, and an undo of
+// the undo brings the wreck back.
+func TestRewind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := wreck(t)
+		seen := r.preview("")
+		wantCounts(t, seen.RewindCounts, counts(4, 1, 0, 0))
+		if seen.Author == nil || *seen.Author != "agent" || len(seen.Changes) != 5 {
+			t.Errorf("%+v", seen)
+		}
+		time.Sleep(time.Second)
+		wrecked := strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
+		time.Sleep(time.Second)
+		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(4, 1, 0, 0))
+		r.wantAll()
+		again := r.undo(seen.AsOf, "&author=agent").RewindCounts
+		wantCounts(t, again, counts(0, 0, 5, 0))
+		undone := &rewinding{r.sidecar, wrecked}
+		seen = undone.preview("&all_authors=true")
+		wantCounts(t, undone.undo(seen.AsOf, "&all_authors=true").RewindCounts, counts(4, 1, 0, 0))
+		for _, key := range []string{"a", "b", "e", "new"} {
+			wantValue(t, r.get("/memory/n/"+key), "bad")
+		}
+		wantStatus(t, r.get("/memory/n/c"), http.StatusNotFound)
+	})
+}
+
+// An entry that somebody changes between the preview and the undo is left and named, and so is one that
+// others have written since.
+func TestRewindLeavesWhatOthersWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := wreck(t)
+		seen := r.preview("")
+		r.by("agent", "a", "later")
+		r.by("other", "b", "later")
+		r.by("other", "x", "unread")
+		left := []api.LeftEntry{{Key: "a", Why: "it was written after the preview"}, {Key: "b", Why: "it was written after the preview"}, {Key: "x", Why: "it was written after the preview"}}
+		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(2, 1, 0, 3, left...))
+		wantValue(t, r.get("/memory/n/a"), "later")
+		wantDetail(t, r.get("/_botwired/undo/namespace?namespace=n&before="+r.before), http.StatusConflict,
+			"several programs have written entries of n since: agent (2), other (2)")
+		seen = r.preview("&author=agent")
+		if seen.Restored != 1 || seen.Left != 2 || seen.LeftEntries[0] != (api.LeftEntry{Key: "b", Why: "other has written it since"}) {
+			t.Errorf("%+v", seen.RewindCounts)
+		}
+		seen = r.preview("&all_authors=true")
+		r.undo(seen.AsOf, "&all_authors=true")
+		r.wantAll()
+		wantStatus(t, r.get("/memory/n/x"), http.StatusNotFound)
+	})
+}
+
+// What another host has written meanwhile stays, even if only the undo finds out.
+func TestRewindFindsAnotherHostsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t)
+		k := id("n", "k")
+		s.by("good", "k", "good")
+		s.settle(k)
+		r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
+		time.Sleep(time.Minute)
+		s.by("agent", "k", "bad")
+		s.settle(k)
+		seen := r.preview("")
+		time.Sleep(24 * time.Hour)
+		s.upstream.set(k, "theirs")
+		done := r.undo(seen.AsOf, "&author=agent")
+		if done.Left != 1 || done.Restored != 0 {
+			t.Errorf("%+v", done)
+		}
+		wantValue(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), "theirs")
+		seen = r.preview("&author=agent")
+		left := api.LeftEntry{Key: "k", Why: "another host has written it since"}
+		wantCounts(t, seen.RewindCounts, counts(0, 0, 0, 1, left))
+		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(0, 0, 0, 1, left))
+		wantCounts(t, r.undo(seen.AsOf, "&all_authors=true").RewindCounts, counts(1, 0, 0, 0))
+		wantValue(t, s.get("/memory/n/k"), "good")
+	})
+}
+
+// Two callers at once do the work once, and pages follow each other.
+func TestRewindTwiceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t)
+		for i := range 600 {
+			s.by("good", fmt.Sprint(i), "good")
+		}
+		r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
+		time.Sleep(time.Minute)
+		for i := range 600 {
+			s.by("agent", fmt.Sprint(i), "bad")
+		}
+		seen := r.preview("")
+		done := make(chan [2]int)
+		for range 2 {
+			go func() {
+				var sum [2]int
+				for after := ""; ; {
+					page := r.undo(seen.AsOf, "&author=agent"+after)
+					sum[0], sum[1] = sum[0]+page.Restored, sum[1]+page.Same
+					if page.Left != 0 {
+						t.Errorf("%+v", page)
+					}
+					if page.Next == nil {
+						break
+					}
+					after = "&after=" + *page.Next
+				}
+				done <- sum
+			}()
+		}
+		one, two := <-done, <-done
+		if one[0]+two[0] != 600 || one[0]+one[1] != 600 || two[0]+two[1] != 600 {
+			t.Errorf("restored and same: %v, %v", one, two)
+		}
+		for i := range 600 {
+			wantValue(t, s.get("/memory/n/"+fmt.Sprint(i)), "good")
+		}
+	})
+}
+
+func TestRewindRefuses(t *testing.T) {
+	s := newSidecar(t)
+	for query, why := range map[string]string{
+		"namespace=n&before=x":                              "expected a time as RFC 3339",
+		"namespace=n&before=NaN":                            "expected a time as RFC 3339",
+		"namespace=n":                                       "expected a time as RFC 3339",
+		"before=1":                                          "namespace is missing",
+		"namespace=n&before=1e12":                           "expected a time in the past",
+		"namespace=n&before=1&author=a&all_authors=true":    "exclude each other",
+		"namespace=n&before=2026-11-27T09:30:00Z&as_of=1":   "unknown parameter",
+		"namespace=n&before=1&all_authors=perhaps&author=a": "expected true or false",
+	} {
+		wantDetail(t, s.get("/_botwired/undo/namespace?"+query), http.StatusBadRequest, why)
+	}
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/undo/namespace?namespace=n&before=1", ""), http.StatusBadRequest, "as_of")
+}
