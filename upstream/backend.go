@@ -22,7 +22,8 @@ type Backend struct {
 	// with tombstones. Errors are *[Error]. It is nil if upstream keeps only the last version.
 	Revisions func(ctx context.Context, id journal.ID) ([]Version, error)
 	// Purge removes, of each deleted entry of a namespace, or of one if the ID has a key, all versions
-	// before its tombstone. It is nil if upstream keeps only the last version. Errors are *[Error].
+	// before its tombstone, and what is left of them in files of this process. It is nil if the engine
+	// knows of none.
 	Purge func(ctx context.Context, of journal.ID) error
 }
 

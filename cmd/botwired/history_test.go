@@ -136,8 +136,8 @@ func TestRevisionsOfAnEngine(t *testing.T) {
 	}})
 	got, err := ask(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
 	text, _ := json.Marshal(got)
-	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"seq":9},` +
-		`{"revision":5,"state":"settled","op":"put","value":"v","bytes":1,"created_at":1,"updated_at":2,"host":"","here":false,"seq":null}]`
+	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"author":"","seq":9},` +
+		`{"revision":5,"state":"settled","op":"put","value":"v","bytes":1,"created_at":1,"updated_at":2,"host":"","here":false,"author":"","seq":null}]`
 	if string(text) != want || err != nil {
 		t.Errorf("%v: %s", err, text)
 	}

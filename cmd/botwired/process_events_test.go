@@ -73,7 +73,7 @@ func testEventsAndMonitor(t *testing.T, program string) {
 	if err := c.put("n/k", "geheim"); err != nil {
 		t.Fatal(err)
 	}
-	wait(events, "pending {", `"seq":1,"namespace":"n","key":"k","op":"put","bytes":6}`, "sent {", "settled {")
+	wait(events, "pending {", `"seq":1,"namespace":"n","key":"k","op":"put","bytes":6,"author":"`, "sent {", "settled {")
 	wait(requests, "request {", `"method":"PUT","path":"/memory/n/k"`, `"status":200,"answered":"pending"`)
 	if _, err := c.value("n/k"); err != nil {
 		t.Fatal(err)

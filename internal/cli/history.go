@@ -97,7 +97,7 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 		GroupID: groupMemory,
 		Example: "  botwired undo my-agent user_name\n" +
 			"  botwired undo my-agent user_name --to 17 --yes   # in a script\n" +
-			"  botwired undo my-agent --before 10m           # the namespace as it was ten minutes ago",
+			"  botwired undo my-agent --before 10m   # the namespace as it was",
 		Long: "Write the state before the newest anew, or the one of the revision that botwired history shows. Where that is\n" +
 			"a delete, the entry is deleted. It is a write as any other, and later than what it undoes: the next undo takes\n" +
 			"it back.\n\n" +

@@ -64,6 +64,10 @@ func Open(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
+// Scrub makes the database's files free of what was deleted and overwritten. Errors: SQLite's, and if
+// another process reads the database.
+func (s *Server) Scrub(ctx context.Context) error { return s.store.Scrub(ctx) }
+
 // Handler serves /memory/…, /health and /stats/memory; everything else is 404.
 func (s *Server) Handler() http.Handler { return s.handler }
 

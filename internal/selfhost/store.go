@@ -112,6 +112,26 @@ func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err e
 	return n > 0, err
 }
 
+// Scrub makes the files free of what was deleted and overwritten. It fails if another process reads the
+// database.
+func (s *store) Scrub(ctx context.Context) error {
+	done, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.db.ExecContext(ctx, `VACUUM`); err != nil {
+		return err
+	}
+	var busy, logged, moved int
+	if err := s.db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved); err != nil || busy == 0 {
+		return err
+	}
+	return errors.New("somebody reads the memory database: its log still has what was deleted")
+}
+
 // List returns at most limit items of a namespace, newest first.
 func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
 	done, err := s.begin()

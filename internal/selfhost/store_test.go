@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,5 +91,54 @@ func TestTimesGrow(t *testing.T) {
 			t.Fatalf("%f after %f", next, last)
 		}
 		last = next
+	}
+}
+
+// After a scrub, no file holds what was deleted or overwritten.
+func TestScrub(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "memory.db")
+	s, err := Open(ctx, Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	secret := strings.Repeat("canary", 3000)
+	for _, key := range []string{"deleted", "overwritten"} {
+		if err := s.store.Set(ctx, "ns", key, secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.store.Remove(ctx, "ns", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Set(ctx, "ns", "overwritten", "new"); err != nil {
+		t.Fatal(err)
+	}
+	found := func() (where []string) {
+		files, err := filepath.Glob(path + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			} else if bytes.Contains(text, []byte("canary")) {
+				where = append(where, file)
+			}
+		}
+		return where
+	}
+	if len(found()) == 0 {
+		t.Fatal("no file held it: the test tests nothing")
+	}
+	if err := s.Scrub(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if where := found(); len(where) > 0 {
+		t.Errorf("it is in %q", where)
+	}
+	if e, ok, err := s.store.Get(ctx, "ns", "overwritten"); err != nil || !ok || e.Value != "new" {
+		t.Errorf("%+v, %v, %v", e, ok, err)
 	}
 }
