@@ -86,7 +86,7 @@ func openEmbedded(ctx context.Context, c *config.Config, o Options) (Opened, err
 	opts := BotWire(c)
 	opts.URL, opts.Dial = &url.URL{Scheme: "http", Host: "localhost"}, dial
 	opened := openBotWire(opts, o)
-	opened.Backend.Purge = func(ctx context.Context, _ journal.ID) error { return service.Scrub(ctx) }
+	opened.Purge = func(ctx context.Context, _ journal.ID) error { return service.Scrub(ctx) }
 	closeClient := opened.Close
 	opened.Close = func() error { return errors.Join(closeClient(), end(), service.Close()) }
 	return opened, nil
