@@ -44,9 +44,10 @@ func TestHistoriesOverKills(t *testing.T) {
 	up, dir := newUpstream(t), t.TempDir()
 	c := &chronicle{next: map[string]int{}, acked: map[string][]write{}, shown: map[string][]api.Revision{}}
 	for life := range kills {
-		if life%4 == 1 {
+		switch life % 4 {
+		case 1:
 			up.down(t)
-		} else if life%4 == 3 {
+		case 3:
 			up.up(t)
 		}
 		d := start(t, dir, up)
