@@ -165,11 +165,10 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 			continue
 		case err != nil:
 			return c, false, err
-		case v.Seq > inForce && inForce != 0, follows != 0 && v.Seq > follows:
-			continue // not in force: refused, or shown while a write was pending
-		case follows != 0 && v.Seq < follows:
-			c.Gap = GapForgotten // guard 13.60
-			continue
+		case v.Seq > inForce && inForce != 0:
+			continue // it was refused
+		case follows != 0 && v.Seq != follows: // guard 13.60
+			continue // shown while a write was pending; or the write is gone, and so is what came before it
 		case follows == 0 && v.Seq != inForce:
 			if dead, err := r.isDead(&v); err != nil || dead { // guard 13.61
 				if err != nil {

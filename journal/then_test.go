@@ -63,10 +63,11 @@ func TestThen(t *testing.T) {
 		time.Sleep(time.Minute)
 		remove(t, j, a)
 		put(t, j, c, "theirs")
+		put(t, j, b, "b3")
 		for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
-			expectThen(t, j, at, "a: put superseded", "c: same", "unread: unread")
-			expectThen(t, j, at-30, "a: put 1", "c: same", "unread: unread")
-			expectThen(t, j, late, "a: put 2", "c: delete ")
+			expectThen(t, j, at, "a: put superseded", "b: put b1", "c: same", "unread: unread")
+			expectThen(t, j, at-30, "a: put 1", "b: put b1", "c: same", "unread: unread")
+			expectThen(t, j, late, "a: put 2", "b: put b1", "c: delete ")
 			expectThen(t, j, nowSeconds())
 		}
 	})

@@ -111,7 +111,7 @@ var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Matc
 // answerUndo undoes the newest write to an entry, or all writes since the revision in the parameter to.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "to")
-	id, to := p.Entry(), p.Number("to", "to=%.40q: expected the number of a revision")
+	id, to := p.Entry(), p.Revision("to")
 	if p.Err != nil {
 		return p.Err
 	}

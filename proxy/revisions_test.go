@@ -207,7 +207,7 @@ func TestUndoRefuses(t *testing.T) {
 	s.settle(k)
 	s.put(k, "two")
 	wantDetail(t, s.undo(k, "&to=7"), http.StatusNotFound, "revision 7 of n/k is not kept")
-	wantDetail(t, s.undo(k, "&to=0"), http.StatusBadRequest, "the number of a revision")
+	wantDetail(t, s.undo(k, "&to=0"), http.StatusBadRequest, "expected a revision, or w and the number of a write")
 	wantDetail(t, s.undo(k, "&until=1"), http.StatusBadRequest, "unknown parameter")
 	wantDetail(t, s.undo(k, "", "If-None-Match", "*"), http.StatusBadRequest, "If-Match")
 	wantDetail(t, s.undo(k, "", "If-Match", "one"), http.StatusBadRequest, "quotation marks")
@@ -264,6 +264,9 @@ func TestTheVersionsHere(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "theirs")
 	wantStatus(t, s.undo(k, "&to=2"), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "spoilt")
+	wantDetail(t, s.undo(k, "&to=w1"), http.StatusNotFound, "revision w1 of n/k is not kept") // upstream has shown it
+	wantStatus(t, s.undo(k, "&to=w3"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
 }
 
 // After a write was refused or dropped, the present state is what upstream holds.

@@ -208,11 +208,11 @@ func TestRewindTwiceAtOnce(t *testing.T) {
 func TestRewindRefuses(t *testing.T) {
 	s := newSidecar(t)
 	for query, why := range map[string]string{
-		"namespace=n&before=x":                              "expected a time as RFC 3339",
-		"namespace=n&before=NaN":                            "expected a time as RFC 3339",
-		"namespace=n":                                       "expected a time as RFC 3339",
-		"before=1":                                          "namespace is missing",
-		"namespace=n&before=1e12":                           "expected a time in the past",
+		"namespace=n&before=x":    "expected a time as RFC 3339",
+		"namespace=n&before=NaN":  "expected a time as RFC 3339",
+		"namespace=n":             "expected a time as RFC 3339",
+		"before=1":                "namespace is missing",
+		"namespace=n&before=1e12": "expected a time in the past",
 		"namespace=n&before=1&author=a&all_authors=true":    "exclude each other",
 		"namespace=n&before=2026-11-27T09:30:00Z&as_of=1":   "unknown parameter",
 		"namespace=n&before=1&all_authors=perhaps&author=a": "expected true or false",

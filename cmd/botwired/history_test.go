@@ -30,7 +30,7 @@ func TestHistory(t *testing.T) {
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
 		"REVISION  STATE    WRITTEN               HOST  AUTHOR    BYTES    VALUE\n"+
-		"pending   pending  2023-11-14T22:14:20Z  this  an agent  4        a b \n"+
+		"w9        pending  2023-11-14T22:14:20Z  this  an agent  4        a b \n"+
 		"7         settled  2023-11-14T22:13:20Z  h2    -         deleted  -\n"+
 		"5         settled  2020-09-13T12:26:40Z  -     -         61       "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")

@@ -51,7 +51,7 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
-		if from = stateBefore(states, 0); from == nil {
+		if from = stateBefore(states, ""); from == nil {
 			return nil, nil, fmt.Errorf("%s/%s has no earlier state that is kept", states.Namespace, states.Key)
 		}
 		return from, to, nil
@@ -63,7 +63,7 @@ func compared(states *api.Revisions, names []string) (from, to *api.Revision, er
 }
 
 func named(states *api.Revisions, name string) (*api.Revision, error) {
-	at := slices.IndexFunc(states.Revisions, func(r api.Revision) bool { return revisionName(&r) == name })
+	at := slices.IndexFunc(states.Revisions, func(r api.Revision) bool { return isNamed(&r, name) })
 	if at < 0 {
 		return nil, fmt.Errorf("revision %s of %s/%s is not kept, or never was: botwired history shows the others",
 			term.Printable(strconv.Quote(name)), states.Namespace, states.Key)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,12 +68,23 @@ func stateText(w io.Writer, r *api.Revision) string {
 	return text + ", written " + term.Moment(w, term.Unix(r.UpdatedAt))
 }
 
-// revisionName returns a state's revision number, or what the state is if it has none.
+// revisionName returns a state's revision number; without one, the name of this daemon's write, or what
+// the state is.
 func revisionName(r *api.Revision) string {
-	if r.Revision == nil {
-		return r.State
+	switch {
+	case r.Revision != nil:
+		return strconv.FormatUint(*r.Revision, 10)
+	case r.Here && r.Seq != nil:
+		return writeName(r)
 	}
-	return strconv.FormatUint(*r.Revision, 10)
+	return r.State
+}
+
+func writeName(r *api.Revision) string { return "w" + strconv.FormatUint(*r.Seq, 10) }
+
+// isNamed reports whether a name, as the commands take it, names a state.
+func isNamed(r *api.Revision, name string) bool {
+	return revisionName(r) == name || r.Here && r.Seq != nil && writeName(r) == name
 }
 
 func printHistory(w io.Writer, states *api.Revisions) error {
@@ -97,7 +109,7 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 		GroupID: groupMemory,
 		Example: "  botwired undo my-agent user_name\n" +
 			"  botwired undo my-agent user_name --to 17 --yes   # in a script\n" +
-			"  botwired undo my-agent --before 10m   # the namespace as it was",
+			"  botwired undo my-agent --before 10m   # as it was ten minutes ago",
 		Long: "Write the state before the newest anew, or the one of the revision that botwired history shows. Where that is\n" +
 			"a delete, the entry is deleted. It is a write as any other, and later than what it undoes: the next undo takes\n" +
 			"it back.\n\n" +
@@ -114,15 +126,15 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd.Flags().StringVar(&all.author, "author", "", "with --before: only the writes of this program, as botwired history shows it")
 	cmd.Flags().BoolVar(&all.all, "all-authors", false, "with --before: the writes of all programs and hosts")
 	cmd.Flags().BoolVar(&all.dry, "dry-run", false, "with --before: only say what would be done")
-	to := cmd.Flags().Uint64("to", 0, "the revision to go back to, instead of the one before the newest state")
+	to := cmd.Flags().String("to", "", "the `revision` to go back to, instead of the one before the newest state")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed("to") && *to == 0 {
-			return Usagef("--to = 0: expected a revision, as botwired history shows it")
+		if n, err := strconv.ParseUint(strings.TrimPrefix(*to, "w"), 10, 64); cmd.Flags().Changed("to") && (err != nil || n == 0) {
+			return Usagef("--to = %q: expected a revision, as botwired history shows it", *to)
 		}
 		all.byAuthor = cmd.Flags().Changed("author")
 		switch ofAll := all.byAuthor || all.all || all.dry; {
-		case len(args) == 1 && all.before == "", len(args) == 2 && (all.before != "" || ofAll), len(args) == 1 && *to != 0:
+		case len(args) == 1 && all.before == "", len(args) == 2 && (all.before != "" || ofAll), len(args) == 1 && *to != "":
 			return Usagef("expected NAMESPACE KEY, or NAMESPACE and --before")
 		case all.byAuthor && all.all:
 			return Usagef("--author and --all-authors exclude each other")
@@ -148,8 +160,8 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		id := entryID{Namespace: args[0], Key: args[1]}
 		r := byHand("undo", entryQuery(id))
-		if *to != 0 {
-			r.Query.Set("to", strconv.FormatUint(*to, 10))
+		if *to != "" {
+			r.Query.Set("to", *to)
 		}
 		if !*yes {
 			tag, err := toUndo(cmd.Context(), p, c, id, *to)
@@ -173,7 +185,7 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 
 // toUndo asks whether to undo, and returns the tag of the state that it asked about. If the daemon will
 // refuse the undo, it does not ask.
-func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to uint64) (tag string, err error) {
+func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to string) (tag string, err error) {
 	shown, err := c.Do(ctx, historyRequest(id))
 	if err != nil {
 		return "", err
@@ -192,11 +204,11 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to ui
 		id, stateText(w, now), revisionName(earlier), stateText(w, earlier)))
 }
 
-// stateBefore returns the state of revision to, or the state before the newest if to is 0. It returns
+// stateBefore returns the state of revision to, or the state before the newest if to is empty. It returns
 // nil if there is none.
-func stateBefore(states *api.Revisions, to uint64) *api.Revision {
+func stateBefore(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
-		if r := &states.Revisions[i]; to == 0 || r.Revision != nil && *r.Revision == to {
+		if r := &states.Revisions[i]; to == "" || isNamed(r, to) {
 			return r
 		}
 	}

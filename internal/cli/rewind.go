@@ -116,7 +116,7 @@ func timeBefore(text string) string {
 // rewindText says what an undo would do, and names the first entries.
 func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted == 0 {
-		return fmt.Sprintf("nothing to undo: %s is as it was at %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
+		return fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
 	}
 	whose := ""
 	if seen.Author != nil {
@@ -146,4 +146,3 @@ func (p *Program) nameLeft(counts *api.RewindCounts) {
 		fmt.Fprintf(p.Stdout, "  and %d more: --json names them\n", more)
 	}
 }
-

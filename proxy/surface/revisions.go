@@ -108,11 +108,33 @@ func (s *Surface) pendingState(w *journal.Write) api.Revision {
 
 var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
-// Undo writes an earlier state of an entry again: the state of revision to, or with 0 the state before
-// the newest. It is a write like any other: durable before it is acknowledged, and for all hosts later
+// Revision names a version of an entry: by its revision, or by the number of this daemon's write, which
+// may have no revision upstream. The zero Revision names none.
+type Revision struct {
+	number uint64
+	write  bool
+}
+
+func (r Revision) String() string {
+	if r.write {
+		return "w" + strconv.FormatUint(r.number, 10)
+	}
+	return strconv.FormatUint(r.number, 10)
+}
+
+func (r Revision) names(d *api.Revision) bool {
+	number := d.Revision
+	if r.write {
+		number = d.Seq
+	}
+	return number != nil && *number == r.number && (d.Here || !r.write)
+}
+
+// Undo writes an earlier state of an entry again: the state that to names, or without a name the state
+// before the newest. It is a write like any other: durable before it is acknowledged, and for all hosts later
 // than the state that it undoes. It fails if somebody has written the entry since the caller looked at
 // its states.
-func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memory.Result, error) {
+func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (memory.Result, error) {
 	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
 	r, err := s.memory.Update(ctx, q, func(now *cache.Item) (w journal.NewWrite, err error) {
 		states, err := s.states(ctx, q.ID, now)
@@ -140,17 +162,18 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to uint64) (memor
 	return r, err
 }
 
-// earlierState returns the state of revision to, or with 0 the state before the newest. It skips writes
-// that upstream has refused, unless to names one.
-func earlierState(id journal.ID, states []api.Revision, to uint64) (*api.Revision, error) {
-	found := slices.IndexFunc(states, func(d api.Revision) bool { return to != 0 && d.Revision != nil && *d.Revision == to })
-	if to == 0 && len(states) > 1 {
+// earlierState returns the state that to names, or without a name the state before the newest. It skips
+// writes that upstream has refused, unless to names one.
+func earlierState(id journal.ID, states []api.Revision, to Revision) (*api.Revision, error) {
+	given := to != Revision{}
+	found := slices.IndexFunc(states, func(d api.Revision) bool { return given && to.names(&d) })
+	if !given && len(states) > 1 {
 		found = slices.IndexFunc(states[1:], func(d api.Revision) bool { return d.State != deadState }) + 1
 	}
 	switch {
-	case to != 0 && found < 0:
-		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %d of %s is not kept, or never was", to, id))
-	case to == 0 && found <= 0:
+	case given && found < 0:
+		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %s of %s is not kept, or never was", to, id))
+	case !given && found <= 0:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id))
 	case found == 0, states[0].Value == nil && states[found].Value == nil:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))

@@ -125,7 +125,7 @@ func (u *rewind) decide(c *journal.Changed) outcome {
 	case c.Gap == journal.GapForgotten:
 		return outcome{left: "its versions of then were removed for room, or it was overwritten unread"}
 	case c.Gap == journal.GapUnread:
-		return outcome{left: "it was overwritten unread: whether there was an entry then is not known here"}
+		return outcome{left: "it was overwritten unread, or is new: an undo can tell once a GET has asked upstream"}
 	}
 	if u.only != nil {
 		for _, author := range c.Authors {
@@ -262,7 +262,9 @@ func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asO
 		if do = u.decide(&c); !changed {
 			do = outcome{same: true}
 		}
-		isNow := func(p *journal.Past) bool { return (now == nil) == (p.Op == journal.Delete) && (now == nil || *now == p.Value) }
+		isNow := func(p *journal.Past) bool {
+			return (now == nil) == (p.Op == journal.Delete) && (now == nil || *now == p.Value)
+		}
 		if looks++; changed && !isNow(&c.Now) && looks <= looksForWrite {
 			return w, journal.ErrChanged // the versions may be newer than the state: Update looks again
 		}

@@ -41,7 +41,7 @@ class AsyncMemory:
         refuse(unknown)
         check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience, self._address.shown, author_of(author))
+        self._rules = Rules(namespace, patience, self._address.shown, author_of(author, self._address.is_local))
         self._transport = AsyncTransport(self._address, timeout, http)
 
     @property

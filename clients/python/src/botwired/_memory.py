@@ -44,7 +44,8 @@ class Memory:
         base_url: of the daemon, else BOTWIRE_URL, else http://127.0.0.1:2689. A user and a password in it are sent as
             Basic authorization. unix:///path is a Unix socket. Requests to loopback go through no proxy.
         token: that the daemon wants from its callers.
-        author: the program's name in the history, of up to 64 characters; else BOTWIRED_AUTHOR, else the script's name.
+        author: the program's name in the history, of up to 64 characters; else BOTWIRED_AUTHOR, else the
+            script's name, which is sent only to an address on this machine.
         timeout: seconds for one attempt of a request.
         patience: seconds for which attempts are made again, while the daemon restarts or asks to wait.
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
@@ -52,7 +53,7 @@ class Memory:
         refuse(unknown)
         check_seconds(timeout=timeout, patience=patience)
         self._address = Address.parse(base_url, token)
-        self._rules = Rules(namespace, patience, self._address.shown, author_of(author))
+        self._rules = Rules(namespace, patience, self._address.shown, author_of(author, self._address.is_local))
         self._transport = Transport(self._address, timeout, http)
 
     @property

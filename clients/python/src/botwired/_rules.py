@@ -280,13 +280,14 @@ def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | U
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
 
 
-def author_of(author: str | None) -> str:
-    """Return the name of this program in the history; "" if it has none."""
+def author_of(author: str | None, is_local: bool) -> str:
+    """Return the name of this program in the history; "" if it has none. Only a local server learns the script's."""
     if author is not None:
         if not (0 < len(author) <= _AUTHOR_LIMIT and author.isprintable()):
             raise ValueError(f"author must have 1 to {_AUTHOR_LIMIT} printable characters, not {author!r}")
         return author
-    name = os.environ.get("BOTWIRED_AUTHOR") or _program(sys.argv[0] if getattr(sys, "argv", None) else "")
+    script = sys.argv[0] if is_local and getattr(sys, "argv", None) else ""
+    name = os.environ.get("BOTWIRED_AUTHOR") or _program(script)
     return re.sub(r"[^ -~]", "?", name).strip()[:_AUTHOR_LIMIT]
 
 
