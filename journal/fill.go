@@ -182,7 +182,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 	}
 	f.row.fill(tx)
 	if f.setCopy != nil || f.row.changes() {
-		f.sizes.loosen(f.id.Namespace)
+		f.sizes.found(f.id.Namespace, f.state.ListBytes)
 	} else {
 		defer f.unlock()
 		f.readers.Lock()

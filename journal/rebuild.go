@@ -61,7 +61,7 @@ func (j *Journal) countSizes(ctx context.Context) error {
 	if err != nil && !store.IsDamage(err) {
 		return err
 	}
-	return j.use(func() error { return j.opts.Sizes.countLoose(ctx) })
+	return j.use(func() error { return j.opts.Sizes.countLoose(ctx, true) })
 }
 
 // Rebuilt returns a channel that is closed when the pending index is complete.

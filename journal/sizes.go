@@ -28,6 +28,8 @@ const (
 	// replaces. Below it, a put costs no lookup, and the count is too high by an eighth of the limit at
 	// most.
 	lookFrom = 25
+	// countAllEvery is how often counts are made again that are at most too high, and far from the limit.
+	countAllEvery = time.Minute
 	// logAgain is how long the log stays silent about a namespace whose size goes up and down.
 	logAgain = time.Minute
 	// learnedFor is how long a limit learned from upstream's refusal applies.
@@ -52,7 +54,8 @@ type SizesOptions struct {
 // else its settled copy. Each write of this host changes the count at once, by the difference to what it
 // replaces; but below lookFrom percent of the limit, a put counts as new. Whatever else changes what is
 // known makes the count loose, and the namespace is counted again: in the background, or before a write
-// is refused.
+// is refused. An entry that upstream has shown also counts as new; a count that is only too high is made
+// again from lookFrom percent on, and each minute.
 //
 // The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
 // the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
@@ -63,11 +66,12 @@ type Sizes struct {
 
 	counting sync.Mutex   // one count of a namespace at a time; taken before all other locks
 	pace     pending.Pace // of counting in the background
+	allAt    time.Time    // when the background last counted every loose namespace
 
 	mu     sync.Mutex // guards the fields below
 	spaces map[string]*size
-	near   map[string]*size    // namespaces that were nearly full when they last changed
-	loose  map[string]struct{} // namespaces to count again
+	near   map[string]*size // namespaces that were nearly full when they last changed
+	loose  map[string]bool  // namespaces to count again: at once, or else near the limit only
 }
 
 // size is the estimate for one namespace.
@@ -98,7 +102,7 @@ const (
 
 // NewSizes returns sizes for one journal; see Options.Sizes.
 func NewSizes(opts SizesOptions) *Sizes {
-	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size), loose: make(map[string]struct{})}
+	return &Sizes{opts: opts, spaces: make(map[string]*size), near: make(map[string]*size), loose: make(map[string]bool)}
 }
 
 // NamespaceSize is the estimated size of a namespace and its limit.
@@ -200,7 +204,7 @@ func (s *Sizes) NearlyFull() map[string]NamespaceSize {
 func (s *Sizes) Learn(namespace string) {
 	s.change(namespace, func(sp *size) {
 		sp.learned = &learnedLimit{max(0, sp.bytes), time.Now(), true} // guard 18.22
-		sp.refused, s.loose[namespace] = true, struct{}{}
+		sp.refused, s.loose[namespace] = true, true
 	})
 }
 
@@ -312,7 +316,7 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 			sp.bytes += now - was
 			sp.since += now - was
 			if !exists && !a.looked {
-				s.loose[a.Namespace] = struct{}{}
+				s.overstate(a.Namespace)
 			}
 		}
 	})
@@ -332,6 +336,22 @@ func (s *Sizes) accepted(w *Write, was int) {
 	}
 }
 
+// overstate notes that a count may be too high. That matters near the limit. The caller holds mu.
+func (s *Sizes) overstate(namespace string) {
+	if !s.isLoose(namespace) {
+		s.loose[namespace] = false
+	}
+}
+
+// found adds an entry that upstream has shown, as if it were new.
+func (s *Sizes) found(namespace string, bytes int) {
+	s.change(namespace, func(sp *size) {
+		sp.bytes += int64(bytes)
+		sp.since += int64(bytes)
+		s.overstate(namespace)
+	})
+}
+
 // loosen notes that what is known of a namespace has changed otherwise than by a write of this host.
 func (s *Sizes) loosen(namespace string) {
 	if s == nil {
@@ -339,7 +359,7 @@ func (s *Sizes) loosen(namespace string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loose[namespace] = struct{}{}
+	s.loose[namespace] = true
 }
 
 // isLoose reports whether a namespace must be counted again. The caller holds mu.
@@ -401,14 +421,19 @@ func (s *Sizes) count(ctx context.Context, namespace string) (counted bool, err 
 	return true, nil
 }
 
-func (s *Sizes) countLoose(ctx context.Context) error {
+// countLoose counts the namespaces whose counts are loose. Without all, it leaves out those whose counts
+// are at most too high and far from the limit.
+func (s *Sizes) countLoose(ctx context.Context, all bool) error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
-	names := slices.Collect(maps.Keys(s.loose))
+	names := maps.Clone(s.loose)
 	s.mu.Unlock()
-	for _, namespace := range names {
+	for namespace, atOnce := range names {
+		if r := s.Of(namespace); !all && !atOnce && !r.holds(lookFrom, 0) {
+			continue
+		}
 		if _, err := s.count(ctx, namespace); err != nil {
 			return err
 		}
@@ -423,7 +448,14 @@ func (s *Sizes) maintain(ctx context.Context) error {
 	if s == nil || !s.pace.Ready(began) {
 		return nil
 	}
-	err := s.countLoose(ctx)
+	if s.allAt.IsZero() { // Run has counted all
+		s.allAt = began
+	}
+	all := began.Sub(s.allAt) >= countAllEvery
+	if all {
+		s.allAt = began
+	}
+	err := s.countLoose(ctx, all)
 	s.pace.Took(5*time.Since(began), time.Now())
 	return err
 }

@@ -16,4 +16,4 @@ func (s *Sizes) Namespaces() int {
 }
 
 // CountLoose counts the namespaces whose counts are loose.
-func (s *Sizes) CountLoose() error { return s.countLoose(context.Background()) }
+func (s *Sizes) CountLoose() error { return s.countLoose(context.Background(), true) }
