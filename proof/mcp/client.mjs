@@ -40,7 +40,7 @@ await check("the protocol is the newest of the client's", () => {
 });
 await check("the tools and their hints", async () => {
   const { tools } = await client.listTools(); // from here on, the client validates results by their schemas
-  assert.equal(tools.length, 8);
+  assert.equal(tools.length, 9);
   for (const tool of tools) {
     assert.equal(typeof tool.annotations.readOnlyHint, "boolean");
     assert.equal(typeof tool.annotations.destructiveHint, "boolean");

@@ -19,7 +19,7 @@ async def call(client, name, **arguments):
 
 async def tools(client, namespace):
     listed = (await client.list_tools()).tools
-    assert len(listed) == 8 and all(t.output_schema for t in listed), listed
+    assert len(listed) == 9 and all(t.output_schema for t in listed), listed
     await call(client, "memory_write", namespace=namespace, key="k", value="one", if_version="absent")
     await call(client, "memory_append", namespace=namespace, key="k", value="twö")
     read = await call(client, "memory_read", namespace=namespace, key="k")
