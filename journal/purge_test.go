@@ -98,7 +98,7 @@ func live(t *testing.T, j *journal.Journal, id journal.ID, value string) {
 	settle(t, j, id)
 }
 
-// A purged value is in no file of the directory, whatever the journal has done with it. Nothing else
+// A purged value is in no file of the directory, be it pending, settled or a dead letter. Nothing else
 // changes: the journal is whole after a restart, and other entries keep their values and their history.
 func TestPurgedValueIsInNoFile(t *testing.T) {
 	for name, whole := range map[string]bool{"an entry": false, "a namespace": true} {

@@ -40,7 +40,7 @@ func expectThen(t *testing.T, j *journal.Journal, at float64, want ...string) {
 	}
 }
 
-// The state at a time is the newest version written by then, whatever has become of it, except a refused one.
+// The state at a time is the newest version that was written by then and that upstream has not refused.
 func TestThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
