@@ -89,10 +89,14 @@ func with(seqs []uint64, seq uint64) []uint64 {
 }
 
 func without(seqs []uint64, seq uint64) []uint64 {
-	if at, ok := slices.BinarySearch(seqs, seq); ok {
+	switch at, ok := slices.BinarySearch(seqs, seq); {
+	case !ok:
+		return seqs
+	case at == 0: // the oldest goes first when there are many: nothing is moved
+		return seqs[1:]
+	default:
 		return slices.Delete(seqs, at, at+1)
 	}
-	return seqs
 }
 
 // theirsOf returns the dead letters that hold other hosts' states of an entry.
