@@ -56,22 +56,33 @@ func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) 
 // appended returns an entry's value with text added. The separator comes between the two unless the value is
 // empty.
 func appended(item *cache.Item, separator, text string) (string, error) {
-	if item.Body == nil {
-		return text, nil
+	now, _, exists, err := Shown(item)
+	if !exists || err != nil {
+		return text, err
 	}
-	var entry struct{ Value string }
-	if err := json.Unmarshal(item.Body, &entry); err != nil {
-		return "", err
-	}
-	if entry.Value != "" {
+	if now != "" {
 		text = separator + text
 	}
-	if value := entry.Value + text; wire.CheckSize(value) == nil {
+	if value := now + text; wire.CheckSize(value) == nil {
 		return value, nil
 	}
 	return "", wire.Detail(statusTooLarge, fmt.Sprintf(
 		"the value has %d characters, and %d more do not fit: BotWire takes at most 100000. Nothing was written: go on under another key",
-		wire.CodePoints(entry.Value), wire.CodePoints(text)))
+		wire.CodePoints(now), wire.CodePoints(text)))
+}
+
+// Shown returns the value and the updated_at, in Unix seconds, of a state as a GET shows it. exists is
+// false if there is no entry.
+func Shown(item *cache.Item) (value string, updatedAt float64, exists bool, err error) {
+	if item.Body == nil {
+		return "", 0, false, nil
+	}
+	var entry struct {
+		Value     string
+		UpdatedAt float64 `json:"updated_at"`
+	}
+	err = json.Unmarshal(item.Body, &entry)
+	return entry.Value, entry.UpdatedAt, true, err
 }
 
 func asItIs(item *cache.Item) Conditions {

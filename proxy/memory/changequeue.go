@@ -92,7 +92,7 @@ func (n *changeQueue) work(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 		case isOutage(err):
 			n.add(id)
-			wait, _ := retryAfter(err)
+			wait, _ := RetryAfter(err)
 			if err := tasks.Sleep(ctx, min(max(retryLeast, wait), retryMost)); err != nil {
 				return err
 			}

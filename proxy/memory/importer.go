@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,15 +158,10 @@ func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generatio
 		return presence{known: true, exists: true, value: state.Value, updatedAt: state.UpdatedAt}, nil
 	case said == nil:
 		return p, nil
-	case said.Body == nil:
-		return presence{known: true}, nil
 	}
-	var shown struct { // the disk is nearly full: no copy was kept
-		Value     string
-		UpdatedAt float64 `json:"updated_at"`
-	}
-	err = json.Unmarshal(said.Body, &shown)
-	return presence{known: true, exists: true, value: shown.Value, updatedAt: shown.UpdatedAt}, err
+	p = presence{known: true} // the disk is nearly full: no copy was kept
+	p.value, p.updatedAt, p.exists, err = Shown(said)
+	return p, err
 }
 
 // compare returns the count that an entry adds to, and whether to write it.

@@ -217,7 +217,7 @@ func (l *listKeeper) schedule(of *use, again time.Time, err error) {
 		of.listed, of.failures, of.due = true, 0, again
 		return
 	}
-	wait, _ := retryAfter(err)
+	wait, _ := RetryAfter(err)
 	of.due = time.Now().Add(min(max(retryLeast<<min(of.failures, 10), wait), retryMost))
 	of.failures++
 }

@@ -135,12 +135,12 @@ func (f found) askedBecause() Source {
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
 
 func isUnavailable(err error) bool {
-	_, ok := retryAfter(err)
+	_, ok := RetryAfter(err)
 	return ok
 }
 
-// retryAfter returns how long to wait before asking upstream again; ok is false if err is not about upstream.
-func retryAfter(err error) (wait time.Duration, ok bool) {
+// RetryAfter returns how long to wait before asking upstream again; ok is false if err is not about upstream.
+func RetryAfter(err error) (wait time.Duration, ok bool) {
 	var later interface{ RetryAfter() time.Duration }
 	if ok = errors.As(err, &later); ok {
 		wait = later.RetryAfter()

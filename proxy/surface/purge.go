@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -113,11 +112,11 @@ func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of 
 
 // needsUpstream makes an error of upstream's the answer of a purge.
 func needsUpstream(w http.ResponseWriter, doc *api.Purged, err error) error {
-	var later interface{ RetryAfter() time.Duration }
-	if !errors.As(err, &later) {
+	wait, unavailable := memory.RetryAfter(err)
+	if !unavailable {
 		return err
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(later.RetryAfter().Seconds()))))
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(wait.Seconds()))))
 	sofar := "nothing is deleted or purged"
 	if doc.Deleted > 0 {
 		sofar = fmt.Sprintf("nothing is purged here, and deletes are pending or sent (%d)", doc.Deleted)

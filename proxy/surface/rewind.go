@@ -255,7 +255,7 @@ func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asO
 		if err != nil {
 			return w, err
 		}
-		now, err := valueOf(item)
+		now, _, exists, err := memory.Shown(item)
 		if err != nil {
 			return w, err
 		}
@@ -263,7 +263,7 @@ func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asO
 			do = outcome{same: true}
 		}
 		isNow := func(p *journal.Past) bool {
-			return (now == nil) == (p.Op == journal.Delete) && (now == nil || *now == p.Value)
+			return exists == (p.Op == journal.Put) && now == p.Value
 		}
 		if looks++; changed && !isNow(&c.Now) && looks <= looksForWrite {
 			return w, journal.ErrChanged // the versions may be newer than the state: Update looks again
@@ -289,26 +289,13 @@ func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asO
 	if errors.Is(err, errNothingToDo) {
 		return do, nil
 	}
-	var later interface{ RetryAfter() time.Duration } // upstream is needed, and cannot be asked
 	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		var said struct{ Detail string }
 		_ = json.Unmarshal(refusal.Body, &said)
 		return outcome{left: said.Detail}, nil
 	}
-	if memory.IsNamespaceFull(err) || errors.As(err, &later) {
+	if _, unavailable := memory.RetryAfter(err); unavailable || memory.IsNamespaceFull(err) {
 		return outcome{left: err.Error()}, nil
 	}
 	return do, err
-}
-
-// valueOf returns the value of a state as a GET shows it; nil if there is no entry.
-func valueOf(item *cache.Item) (*string, error) {
-	if item.Body == nil {
-		return nil, nil
-	}
-	var entry struct{ Value string }
-	if err := json.Unmarshal(item.Body, &entry); err != nil {
-		return nil, err
-	}
-	return &entry.Value, nil
 }

@@ -2,13 +2,13 @@ package surface
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // versionsListed bounds how many versions of an entry the surface lists.
@@ -33,17 +33,12 @@ func versionsOf(j *journal.Journal) func(context.Context, journal.ID) ([]api.Rev
 // it, a person has dropped it, or the present state has no version here.
 func withPresent(states []api.Revision, now *cache.Item) ([]api.Revision, error) {
 	present := api.Revision{State: "absent", Op: journal.Delete.String(), UpdatedAt: unixSeconds(now.ConfirmedAt)}
-	if now.Body != nil {
-		var entry struct {
-			Value     string  `json:"value"`
-			UpdatedAt float64 `json:"updated_at"`
-		}
-		if err := json.Unmarshal(now.Body, &entry); err != nil {
-			return nil, err
-		}
-		present = api.Revision{
-			State: "shown", Op: journal.Put.String(), Value: &entry.Value, Bytes: wire.CodePoints(entry.Value), UpdatedAt: entry.UpdatedAt,
-		}
+	value, updatedAt, exists, err := memory.Shown(now)
+	if err != nil {
+		return nil, err
+	}
+	if exists {
+		present = api.Revision{State: "shown", Op: journal.Put.String(), Value: &value, Bytes: wire.CodePoints(value), UpdatedAt: updatedAt}
 	}
 	at := slices.IndexFunc(states, func(d api.Revision) bool {
 		return d.State != deadState && d.State != "superseded" && d.Op == present.Op && d.Text() == present.Text()
