@@ -66,7 +66,7 @@ UNRACED_TESTS := TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLitt
 UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyIsWhatUpstreamTakes|TestConcurrencyHalvesWhenRequestsTimeOut
 UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed
 UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
-UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestProcess
+UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestProcess|TestUnsampledHitsAllocateNothing
 # Packages as go test takes them: those with concurrency, those without it, and those with the tests above.
 RACED_ONES   = $$($(GO) list ./... | grep -vE '/($(UNRACED))$$')
 UNRACED_ONES = $$($(GO) list ./... | grep -E '/($(UNRACED))$$')

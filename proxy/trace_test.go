@@ -152,19 +152,24 @@ func (silent) Context() trace.Context { return trace.Context{Parent: traceParent
 func (silent) End(string, bool) {}
 
 // A read that is answered at once allocates nothing for an unsampled span.
-func TestUnsampledReadsAllocateNoMore(t *testing.T) {
-	allocations := func(tracer proxy.Tracer) float64 {
-		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Tracer = tracer })
-		s.put(id("n", "k"), "v")
-		request := simpleGet("/memory/n/k")
-		var buffer [1 << 10]byte
+func TestUnsampledHitsAllocateNothing(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Tracer = silent{} })
+	s.put(id("n", "k"), "v")
+	request := simpleGet("/memory/n/k")
+	var buffer [1 << 10]byte
+	allocations := func() float64 {
 		return testing.AllocsPerRun(100, func() {
 			if answer, _ := s.server.AnswerSimple(&request, buffer[:0]); answer == nil {
 				t.Error("it is not answered at once")
 			}
 		})
 	}
-	if with, without := allocations(silent{}), allocations(nil); with > without {
-		t.Errorf("%v allocations, and %v without a tracer", with, without)
+	// Until the write has settled, a read decodes it, and the daemon allocates beside it.
+	least := allocations()
+	for deadline := time.Now().Add(10 * time.Second); least > 0 && time.Now().Before(deadline); least = min(least, allocations()) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if least > 0 {
+		t.Errorf("a hit of the cache makes %v allocations", least)
 	}
 }
