@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import http from "node:http";
 import { once } from "node:events";
 import { allOfANamespace, copiesAs } from "./decisions.mjs";
+import { deletedIsBroughtBack, historyHasAReason, undoOverwritesNothingUnseen, versionIsBroughtBack } from "./undo.mjs";
 
 const OUTAGE_SHOWN = 2000; // milliseconds
 
@@ -151,9 +152,12 @@ async function valuesAreInert({ daemon, visit }) {
     ["text", HOSTILE], ["json", JSON.stringify({ [HOSTILE]: HOSTILE })],
     ["chat", JSON.stringify([{ type: "human", data: { content: HOSTILE } }, { type: "ai", data: { content: HOSTILE, name: HOSTILE } }])],
   ]) {
-    await daemon.write(`hostile/${key}`, value);
+    for (const version of [`${value} `, value]) await daemon.write(`hostile/${key}`, version, HOSTILE.slice(0, 64));
     await visit.go(daemon.url, `memory/hostile/${key}`);
     await visit.shows(".value-view", "<script>window.hit = 1</script>");
+    await visit.click("History");
+    await visit.shows(".compared", "<script>window.hit = 1</script>");
+    await visit.shows(".version", "by </pre><script>window.hit = 1</script>");
     assert.equal(await page.locator("#app script, #app img, #app svg").count(), 0);
     assert.equal(await page.evaluate(() => window.hit), undefined);
   }
@@ -292,6 +296,10 @@ export const scenarios = [
   ["an entry is edited", entryIsEdited],
   ["an edit overwrites nothing unseen", editOverwritesNothingUnseen],
   ["an entry is made, and deleted", entryIsMadeAndDeleted],
+  ["an entry's versions are compared, and one is brought back in an outage", versionIsBroughtBack],
+  ["an undo overwrites nothing unseen", undoOverwritesNothingUnseen],
+  ["a deleted entry is brought back", deletedIsBroughtBack],
+  ["an entry without a history has a reason", historyHasAReason],
   ["an entry is copied as curl, Python and MCP", copiesAs],
   ["a value that holds <script> is inert", valuesAreInert],
   ["a page of another origin learns nothing", otherOriginLearnsNothing],

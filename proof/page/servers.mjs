@@ -132,7 +132,7 @@ export class Daemon {
   }
 
   // write and read are an agent's; writeUpstream and readUpstream are another host's.
-  write = (entry, value) => put(this.url, entry, value);
+  write = (entry, value, author) => put(this.url, entry, value, author);
   read = (entry) => get(this.url, entry);
   writeUpstream = (entry, value) => put(this.upstreamUrl, entry, value);
   readUpstream = (entry) => get(this.upstreamUrl, entry);
@@ -147,9 +147,9 @@ export class Daemon {
   }
 }
 
-async function put(base, entry, value) {
-  const body = JSON.stringify({ value });
-  const answer = await fetch(`${base}/memory/${entry}`, { method: "PUT", headers: { "Content-Type": "application/json" }, body });
+async function put(base, entry, value, author = "an-agent") {
+  const headers = { "Content-Type": "application/json", "Botwired-Author": author };
+  const answer = await fetch(`${base}/memory/${entry}`, { method: "PUT", headers, body: JSON.stringify({ value }) });
   if (!answer.ok) throw new Error(`PUT ${entry}: ${answer.status} ${await answer.text()}`);
 }
 

@@ -27,6 +27,7 @@ export const VIEWS = {
   entries: ["memory/chats", ".entries .rows a"],
   conversation: ["memory/chats/session-42", ".conversation li"],
   json: ["memory/chats/profile", ".json-name"],
+  history: ["memory/notes/note-1", ".value-view", "History", ".compared .differs"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
   conflict: ["dead-letters", ".letter .chip.superseded", "Compare and decide", ".compared .differs"],
@@ -43,6 +44,7 @@ export const FRESH = {
 export async function furnish(daemon) {
   await daemon.write("chats/session-42", CHAT);
   await daemon.write("chats/profile", PROFILE);
+  await daemon.write("notes/note-1", "Note 1, as it was", "another-agent");
   for (let i = 1; i <= 12; i++) await daemon.write(`notes/note-${i}`, `Note ${i}`);
   await daemon.write(`${LONG}/${"a.very-long_key.".repeat(8)}`, "long");
   await daemon.flush();

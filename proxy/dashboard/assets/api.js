@@ -49,6 +49,16 @@ export const unreachable = (key) => key === "." || key === "..";
 
 const entryAddress = (namespace, key) => `${location.origin}/memory/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
 
+// readVersions is the versions of an entry, the present one first, with the tag that an undo is conditional on. Of
+// two answers, the one that was asked for later is the newer one.
+export async function readVersions(namespace, key, signal) {
+  const asked = performance.now();
+  const answer = await ask("GET", address("revisions", { namespace, key }), { signal });
+  return { versions: (await answer.json()).revisions, tag: answer.headers.get("ETag"), asked };
+}
+
+export const undo = (namespace, key, to, tag) => ask("POST", address("undo", { namespace, key, to }), { headers: { "If-Match": tag } });
+
 // readEntry is an entry as an agent would read it, with its tag; null if there is none.
 export async function readEntry(namespace, key, signal) {
   try {

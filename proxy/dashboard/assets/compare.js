@@ -1,6 +1,6 @@
 // Two values side by side, with the lines marked that only one of them has.
 
-import { html } from "./vendor/htm-preact.js";
+import { html, useMemo } from "./vendor/htm-preact.js";
 import { parsed } from "./json.js";
 
 // linesOf is a value as lines: JSON is spread out, so that it has some.
@@ -11,14 +11,16 @@ function linesOf(value) {
   return (spread ? JSON.stringify(document, null, 2) : value).split("\n");
 }
 
-function Side({ title, note, value, others, children }) {
-  const lines = linesOf(value);
+// bare is a line as it is compared: without the comma, which depends on its neighbour.
+const bare = (line) => line.replace(/,$/, "");
+
+function Side({ title, note, value, lines, others, children }) {
+  // The page is drawn again at every event: long values only when they change.
+  const marked = useMemo(() => lines.map((line, i) => html`<span key=${i} class=${others.has(bare(line)) ? "" : "differs"}>${line}${"\n"}</span>`), [lines, others]);
   return html`
     <section class="compared">
       <h3>${title}${note && html` <span class="note">${note}</span>`}</h3>
-      ${value == null
-        ? html`<p class="note">No entry: it was deleted.</p>`
-        : html`<pre tabindex="0" aria-label=${title}>${lines.map((line, i) => html`<span key=${i} class=${others.has(line.replace(/,$/, "")) ? "" : "differs"}>${line}${"\n"}</span>`)}</pre>`}
+      ${value == null ? html`<p class="note">No entry: it was deleted.</p>` : html`<pre tabindex="0" aria-label=${title}>${marked}</pre>`}
       ${children}
     </section>`;
 }
@@ -26,9 +28,10 @@ function Side({ title, note, value, others, children }) {
 // Compare takes for each side its title, its value (null: none), a note, and what stands below it.
 export function Compare({ left, right }) {
   const sides = [left, right];
-  const lines = sides.map(([, value]) => new Set(linesOf(value).map((line) => line.replace(/,$/, ""))));
+  const lines = sides.map(([, value]) => useMemo(() => linesOf(value), [value]));
+  const known = lines.map((of) => useMemo(() => new Set(of.map(bare)), [of]));
   return html`
     <div class="compare">
-      ${sides.map(([title, value, note, below], i) => html`<${Side} key=${i} title=${title} value=${value} note=${note} others=${lines[1 - i]}>${below}<//>`)}
+      ${sides.map(([title, value, note, below], i) => html`<${Side} key=${i} title=${title} value=${value} note=${note} lines=${lines[i]} others=${known[1 - i]}>${below}<//>`)}
     </div>`;
 }

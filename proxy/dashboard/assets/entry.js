@@ -1,13 +1,14 @@
 // One entry: its value as a conversation, as JSON or as it is, and what can be done with it.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, useState } from "./vendor/htm-preact.js";
 import { deleteEntry, readEntry, unreachable } from "./api.js";
 import { messagesOf, Conversation } from "./conversation.js";
 import { CopyAs } from "./copyas.js";
 import { Editor } from "./editor.js";
-import { ago, count, duration, exact } from "./format.js";
+import { ago, count, duration, moment } from "./format.js";
+import { History } from "./history.js";
 import { Json, parsed } from "./json.js";
-import { Confirm, CopyButton, Empty, Problem, Segments, useLoaded } from "./ui.js";
+import { Confirm, CopyButton, Empty, Problem, Segments, useChanges, useLoaded } from "./ui.js";
 
 // sourceOf says in words where an answer came from (Cache-Status, RFC 9211).
 function sourceOf({ source, age }) {
@@ -20,8 +21,8 @@ function sourceOf({ source, age }) {
 function Details({ entry }) {
   return html`
     <dl class="details">
-      <div><dt>Updated</dt><dd title=${exact(entry.updated_at)}>${ago(entry.updated_at)}</dd></div>
-      <div><dt>Created</dt><dd title=${exact(entry.created_at)}>${ago(entry.created_at)}</dd></div>
+      <div><dt>Updated</dt><dd title=${moment(entry.updated_at)}>${ago(entry.updated_at)}</dd></div>
+      <div><dt>Created</dt><dd title=${moment(entry.created_at)}>${ago(entry.created_at)}</dd></div>
       <div><dt>Size</dt><dd>${count([...entry.value].length, "character")}</dd></div>
       <div><dt>Answered from</dt><dd>${sourceOf(entry)}</dd></div>
     </dl>`;
@@ -41,13 +42,6 @@ export function Value({ value }) {
       ${way === "json" && html`<${Json} document=${document} />`}
       ${way === "text" && html`<pre class="text" tabindex="0">${value === "" ? html`<em>An empty text.</em>` : value}</pre>`}
     </div>`;
-}
-
-// useChanges calls a function when the entry has changed, or may have.
-function useChanges(daemon, namespace, key, changed) {
-  useEffect(() => daemon.listen((name, data) => {
-    if (name === "reset" || (data.namespace === namespace && data.key === key && name !== "sent")) changed();
-  }), [namespace, key]);
 }
 
 function Shown({ entry, again }) {
@@ -86,20 +80,18 @@ function Unreachable({ namespace, name }) {
 
 export function Entry({ daemon, namespace, name }) {
   const { value: entry, error, again } = useLoaded((signal) => (unreachable(name) ? Promise.resolve(null) : readEntry(namespace, name, signal)), [namespace, name]);
-  const [kept, keep] = useState(null); // what was shown last, while it is read again
-  useEffect(() => {
-    if (entry) keep(entry);
-  }, [entry]);
+  const [looking, look] = useState(false); // at its history
   useChanges(daemon, namespace, name, again);
-  const shown = entry ?? (entry === undefined && !error ? kept : null);
   return html`
     <section class="panel pane value" aria-label=${`The entry ${name}`}>
       <header>
         <a class="back" href=${`#/memory/${namespace}`} aria-label=${`Back to the entries of ${namespace}`}>‹</a>
         <h2><span class="space">${namespace}/</span>${name}</h2>
+        <button type="button" onClick=${() => look(true)}>History</button>
       </header>
       <${Problem} error=${error} />
-      ${shown && html`<${Shown} entry=${shown} again=${again} />`}
+      ${entry && html`<${Shown} entry=${entry} again=${again} />`}
       ${entry === null && (unreachable(name) ? html`<${Unreachable} namespace=${namespace} name=${name} />` : html`<${Empty} title="There is no such entry." />`)}
+      ${looking && html`<${History} daemon=${daemon} namespace=${namespace} name=${name} close=${() => look(false)} />`}
     </section>`;
 }

@@ -1,7 +1,7 @@
 // The way of each write, live: acknowledged, sent, settled.
 
 import { html, useState } from "./vendor/htm-preact.js";
-import { bytes, duration, exact } from "./format.js";
+import { bytes, duration } from "./format.js";
 import { CopyButton, Empty } from "./ui.js";
 
 const SHOWN = 12;

@@ -4,6 +4,7 @@ const whole = new Intl.NumberFormat("en");
 const clockTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const exactTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayAndTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const dayAndExactTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 // NONE stands where nothing was measured.
 export const NONE = "–";
@@ -46,11 +47,11 @@ export const instant = (at) => (at == null ? null : typeof at === "number" ? at 
 
 export const exact = (at) => exactTime.format(instant(at));
 
-// clock is a time of day, and the day too if that is not today.
-export function clock(at) {
-  const then = new Date(instant(at));
-  return then.toDateString() === new Date().toDateString() ? clockTime.format(then) : dayAndTime.format(then);
-}
+const isToday = (at) => new Date(instant(at)).toDateString() === new Date().toDateString();
+
+// clock is a time of day, and the day too if that is not today. moment is that to the second.
+export const clock = (at) => (isToday(at) ? clockTime : dayAndTime).format(instant(at));
+export const moment = (at) => (isToday(at) ? exactTime : dayAndExactTime).format(instant(at));
 
 export function ago(at, now = Date.now()) {
   if (at == null) return "never";

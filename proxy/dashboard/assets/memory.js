@@ -6,13 +6,10 @@ import { get } from "./api.js";
 import { NewEntry } from "./editor.js";
 import { Entry } from "./entry.js";
 import { ago, bytes, count, number } from "./format.js";
-import { Empty, Problem, useLoaded, useSettled } from "./ui.js";
+import { Empty, Problem, useChanges, useLoaded, useSettled } from "./ui.js";
 
 // PAGE is how many rows come at a time: few enough for a phone, whatever there is.
 const PAGE = 100;
-
-// REREAD_AFTER bounds how often a busy namespace's list is read again, in milliseconds.
-const REREAD_AFTER = 1000;
 
 // usePages reads a list page by page. Read again, it has as many pages as before.
 function usePages(path, parameters, rows) {
@@ -63,32 +60,12 @@ function Namespaces({ chosen }) {
     </section>`;
 }
 
-// useRereading reads a list again after writes to its namespace, the first time at once.
-function useRereading(daemon, namespace, again) {
-  useEffect(() => {
-    let timer = 0;
-    let due = 0;
-    const stop = daemon.listen((name, data) => {
-      if (timer || (name !== "reset" && (data.namespace !== namespace || name === "sent"))) return;
-      timer = setTimeout(() => {
-        timer = 0;
-        due = Date.now() + REREAD_AFTER;
-        again();
-      }, Math.max(20, due - Date.now()));
-    });
-    return () => {
-      clearTimeout(timer);
-      stop();
-    };
-  }, [namespace]);
-}
-
 function Entries({ daemon, namespace, chosen }) {
   const [prefix, setPrefix] = useState("");
   const [making, setMaking] = useState(false);
   const wanted = useSettled(prefix);
   const list = usePages("entries", { namespace, prefix: wanted }, "entries");
-  useRereading(daemon, namespace, list.again);
+  useChanges(daemon, namespace, null, list.again);
   const none = list.value?.rows.length === 0;
   return html`
     <section class="panel pane entries" aria-label=${`Entries of ${namespace}`}>

@@ -7,9 +7,9 @@ import { ago, clock, count } from "./format.js";
 const SIGNS = { ok: "✓", notice: "i", warning: "!", critical: "!" };
 const MEANINGS = { ok: "All is well", notice: "To know", warning: "Needs attention", critical: "Critical" };
 
-// sentence makes one of a remedy, which the daemon says without a capital and a full stop. The
+// sentence makes one of a remedy or a reason, which the daemon says without a capital and a full stop. The
 // program's name has no capital.
-function sentence(text) {
+export function sentence(text) {
   if (!text) return "";
   const first = text.startsWith("botwired") ? text[0] : text[0].toUpperCase();
   return `${first}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;

@@ -102,6 +102,30 @@ export function useLoaded(read, inputs) {
   return { value: current ? state.value : undefined, error: current ? state.error : null, again: () => setTurn((n) => n + 1) };
 }
 
+// REREAD_AFTER bounds how often the page reads again what changes often, in milliseconds.
+const REREAD_AFTER = 1000;
+
+// useChanges calls a function after writes to an entry, or without a key to a namespace: the first time at once.
+export function useChanges(daemon, namespace, key, changed) {
+  useEffect(() => {
+    let timer = 0;
+    let due = 0;
+    const stop = daemon.listen((name, data) => {
+      const concerns = data.namespace === namespace && (key === null || data.key === key) && name !== "sent";
+      if (timer || (name !== "reset" && !concerns)) return;
+      timer = setTimeout(() => {
+        timer = 0;
+        due = Date.now() + REREAD_AFTER;
+        changed();
+      }, Math.max(20, due - Date.now()));
+    });
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [namespace, key]);
+}
+
 // useSettled is a value that has not changed for a moment: what somebody types, at a pause.
 export function useSettled(value, wait = 150) {
   const [settled, settle] = useState(value);

@@ -1,0 +1,106 @@
+// The versions of an entry, the newest first: two of them side by side, and an undo to one of them. An undo is a
+// write as any other, on the condition that it replaces what the page has shown.
+
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { readVersions, undo } from "./api.js";
+import { Compare } from "./compare.js";
+import { ago, clock, count, moment } from "./format.js";
+import { sentence } from "./sentence.js";
+import { Dialog, Empty, Problem, useChanges, useLoaded, useTask } from "./ui.js";
+
+const BEGINNING = 120; // characters of a value that a row shows
+
+const STATES = {
+  pending: "on its way to upstream",
+  settled: "settled",
+  superseded: "overwritten",
+  dead: "refused by upstream, or dropped by a person",
+  shown: "read from upstream",
+  absent: "upstream has none",
+};
+
+// reach says that versions may be missing; false if none was removed.
+export const reach = (status) => status?.history?.since != null && `Versions up to ${clock(status.history.since)} were removed for room.`;
+
+// nameOf is how an undo names a version. The present one may have no name.
+const nameOf = (v) => String(v?.revision ?? (v?.here && v.seq != null ? `w${v.seq}` : ""));
+
+const sizeOf = (v) => (v.value == null ? "deleted" : count(v.bytes, "character"));
+
+function writerOf(v) {
+  if (v.here) return `by ${v.author || "a program without a name"} on this host`;
+  return v.author || v.host ? `by ${v.author || "a program without a name"} on ${v.host || "another host"}` : "by whom is not known";
+}
+
+const stateOf = (v) => STATES[v.state] ?? v.state;
+
+function Version({ version: v, present, chosen, choose }) {
+  const title = `${sizeOf(v)} of ${moment(v.updated_at)}`;
+  return html`
+    <li class=${`version ${v.state}`}>
+      ${chosen && ["left", "right"].map((side) => html`
+        <input key=${side} type="radio" name=${side} aria-label=${`On the ${side}: ${title}`} checked=${chosen[side] === v} onChange=${() => choose(side, v)} />`)}
+      <div>
+        <p><b>${moment(v.updated_at)}</b> <span class="note">${ago(v.updated_at)}, ${sizeOf(v)}${present && html` · <b>the present one</b>`}</span></p>
+        <p class="note">${writerOf(v)} · ${stateOf(v)}</p>
+        ${v.value && html`<p class="beginning">${v.value.slice(0, BEGINNING)}</p>`}
+      </div>
+    </li>`;
+}
+
+// Versions has two of them chosen: at first the present one, on the right, and the one before it.
+function Versions({ versions, busy, undoTo }) {
+  const [names, setNames] = useState({});
+  const find = (name, otherwise) => versions.find((v) => nameOf(v) === name) ?? otherwise;
+  const chosen = { left: find(names.left, versions[1]), right: find(names.right, versions[0]) };
+  const choose = (side, v) => setNames({ ...names, [side]: nameOf(v) });
+  const back = (v) => { // it stays chosen: a double click is no undo of the undo
+    setNames({ left: nameOf(v) });
+    undoTo(v);
+  };
+  const side = (v) => {
+    const button = v.value !== versions[0].value && nameOf(v) && html`<button type="button" disabled=${busy} onClick=${() => back(v)}>Undo to this version</button>`;
+    return [moment(v.updated_at), v.value, `${writerOf(v)}, ${stateOf(v)}`, button];
+  };
+  const several = versions.length > 1;
+  return html`
+    <ol class="versions" aria-label="Versions, the newest first">
+      ${versions.map((v, i) => html`<${Version} key=${nameOf(v)} version=${v} present=${i === 0} chosen=${several && chosen} choose=${choose} />`)}
+    </ol>
+    <p class="note">${several ? "Choose two to compare: the first circle is for the left side, the second for the right." : "No other version of it is known here."}</p>
+    ${several && html`<${Compare} left=${side(chosen.left)} right=${side(chosen.right)} />`}`;
+}
+
+export function History({ daemon, namespace, name, close }) {
+  const { value: newest, error, again } = useLoaded((signal) => readVersions(namespace, name, signal), [namespace, name]);
+  const [shown, show] = useState(null);
+  const [said, say] = useState("");
+  useChanges(daemon, namespace, name, again);
+  const later = newest && shown && newest.asked > shown.asked;
+  useEffect(() => { // what becomes of the versions shows at once; a write of somebody else's, once it is wanted
+    if (newest && (!shown || (later && newest.tag === shown.tag))) show(newest);
+  }, [newest]);
+  const [busy, problem, undoTo] = useTask(async (version) => {
+    say("");
+    try {
+      await undo(namespace, name, nameOf(version), shown.tag);
+      say(`Done: the entry is as it was at ${moment(version.updated_at)}. Upstream gets that as soon as it takes it.`);
+    } catch (refusal) {
+      if (refusal.status !== 412) throw refusal;
+      throw new Error("Somebody has written this entry since it was shown here, so nothing is undone. Now the list has that version, too: decide again.");
+    } finally {
+      show(await readVersions(namespace, name));
+    }
+  });
+  const older = reach(daemon.status);
+  return html`
+    <${Dialog} title=${`History of ${namespace}/${name}`} close=${close} wide=${true}>
+      ${error?.status === 404 ? html`<${Empty} title=${sentence(error.message)} />` : html`<${Problem} error=${error} />`}
+      ${later && newest.tag !== shown.tag && !busy && html`
+        <p class="note" role="status">The entry has changed since. <button type="button" onClick=${() => show(newest)}>Show how it is now</button></p>`}
+      <p role="status">${said}</p>
+      <${Problem} error=${problem} />
+      ${shown && html`<${Versions} versions=${shown.versions} busy=${busy} undoTo=${undoTo} />`}
+      ${older && html`<p class="note">${older} Older ones than these may be missing.</p>`}
+    <//>`;
+}
