@@ -18,12 +18,12 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// ofFormat returns a file system with the golden directory of a format, and its contents.
-func ofFormat(t *testing.T, version int) (mem *vfs.MemFS, want string) {
+// ofOlderFormat returns a file system with the golden directory of the older format, and its contents.
+func ofOlderFormat(t *testing.T) (mem *vfs.MemFS, want string) {
 	t.Helper()
-	text, err := os.ReadFile(goldenDir(version) + ".txt")
+	text, err := os.ReadFile(goldenDir(oldestFormat) + ".txt")
 	no(t, err)
-	return goldenCopy(t, filepath.Base(goldenDir(version))), string(text)
+	return goldenCopy(t, filepath.Base(goldenDir(oldestFormat))), string(text)
 }
 
 // goldenCopy returns a file system with a directory of testdata.
@@ -77,7 +77,7 @@ func atChanges(t *testing.T, mem *vfs.MemFS, step int, use func(vfs.FS), do func
 // contract 21: after a migration that is cut off anywhere, the directory starts with all its contents,
 // and in the end no checkpoint is left.
 func TestMigrationCutOff(t *testing.T) {
-	mem, want := ofFormat(t, 1)
+	mem, want := ofOlderFormat(t)
 	migrate := func(fs vfs.FS) {
 		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 		no(t, err)
@@ -103,7 +103,7 @@ func TestMigrationCutOff(t *testing.T) {
 
 // contract 3: on a full disk, a migration waits for the room that the values of pending writes take.
 func TestMigrationWaitsForRoom(t *testing.T) {
-	mem, want := ofFormat(t, 5)
+	mem, want := ofOlderFormat(t)
 	d := &disk{FS: mem}
 	d.free.Store(1<<20 + 100)
 	var asked []int64
@@ -148,7 +148,7 @@ func TestMigrationRemovesSupersededRecords(t *testing.T) {
 // contract 21: from before the format changes until the migrated store is in use, a complete copy of
 // the old store exists, and would survive a power cut.
 func TestMigrationKeepsACheckpoint(t *testing.T) {
-	mem, want := ofFormat(t, 1)
+	mem, want := ofOlderFormat(t)
 	migrate := func(fs vfs.FS) {
 		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 		no(t, err)
@@ -162,11 +162,11 @@ func TestMigrationKeepsACheckpoint(t *testing.T) {
 		changing++
 		kept := vfs.NewMem()
 		no(t, kept.MkdirAll(kept.PathDir(dir), 0o700))
-		if ok, err := vfs.Clone(fs, kept, dir+".format-1", dir); err != nil || !ok {
+		if ok, err := vfs.Clone(fs, kept, dir+".format-5", dir); err != nil || !ok {
 			t.Errorf("moment %d: there is no checkpoint (%v)", i, err)
 			return
 		}
-		if got := readAll(t, kept)["FORMAT"]; got != "botwired journal 1\n" {
+		if got := readAll(t, kept)["FORMAT"]; got != "botwired journal 5\n" {
 			t.Errorf("moment %d: the checkpoint's format is %q", i, got)
 		}
 		if diff := cmp.Diff(want, dump(t, open(t, kept))); diff != "" {
@@ -180,7 +180,7 @@ func TestMigrationKeepsACheckpoint(t *testing.T) {
 
 // A store that fails its checks is not migrated: the directory keeps its format.
 func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
-	mem, _ := ofFormat(t, 1)
+	mem, _ := ofOlderFormat(t)
 	files := readAll(t, mem)
 	v := &victim{files: files}
 	for name, text := range files {
@@ -191,7 +191,7 @@ func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 		no(t, v.write(fs, damage{file: name, text: text[:30] + "damaged" + text[37:]}))
 		_, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 		mustBeCorrupt(t, err)
-		if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 1\n" {
+		if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 5\n" {
 			t.Errorf("format is %q", got)
 		}
 	}
@@ -199,7 +199,7 @@ func TestDamagedDirectoryIsNotMigrated(t *testing.T) {
 
 // A store that is behind the mark of an older format is not migrated.
 func TestStoreBehindItsMarkIsNotMigrated(t *testing.T) {
-	mem, _ := ofFormat(t, 3)
+	mem, _ := ofOlderFormat(t)
 	files := readAll(t, mem)
 	mark := []byte(files["MARK"])
 	binary.LittleEndian.PutUint64(mark, 1000)      // a newer round
@@ -210,7 +210,7 @@ func TestStoreBehindItsMarkIsNotMigrated(t *testing.T) {
 	fs := diskWith(t, files)
 	_, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 	mustBeCorrupt(t, err)
-	if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 3\n" {
+	if got := readAll(t, fs)["FORMAT"]; got != "botwired journal 5\n" {
 		t.Errorf("format is %q", got)
 	}
 }

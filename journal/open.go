@@ -121,7 +121,7 @@ func openLocked(opts store.Options) (*store.Store, error) {
 	case 0:
 		err = store.Create(opts)
 	default:
-		err = recovery.Migrate(opts, version) // guard 21.3
+		err = recovery.Migrate(opts) // guard 21.3
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type Missing = recovery.Missing
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
 // Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
 //
-// Errors: [ErrInUse], [ErrFormat] for a newer format, [ErrCorrupt] or [ErrFormat] if no record can be
+// Errors: [ErrInUse], [ErrFormat] for another format, [ErrCorrupt] or [ErrFormat] if no record can be
 // read, and those of the file system. An error before the final renames leaves the directory unchanged.
 // After a later error, the next call finishes the work.
 func Recover(opts RecoverOptions) (*Recovery, error) { return recovery.Recover(opts) }

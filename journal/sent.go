@@ -68,8 +68,7 @@ func (j *Journal) UnmarkSent(id ID) error {
 type Doubtful struct {
 	ID
 	Contents []Content // the results of that process's requests
-	// Unknown says that the contents are not known: an older botwired has marked the entry, or the
-	// journal was recovered from damage.
+	// Unknown says that the contents are not known: the journal was recovered from damage.
 	Unknown bool
 }
 

@@ -10,8 +10,8 @@ import (
 // out each of them until its late window has passed (contract 14).
 type doubt struct {
 	landings []landing
-	// unknownUntil is set if the journal does not say what the requests would leave (an older format,
-	// or a recovery): they can land until then. Nothing is sent before: a read-back could not tell a
+	// unknownUntil is set if the journal does not say what the requests would leave, as after a
+	// recovery: they can land until then. Nothing is sent before: a read-back could not tell a
 	// late arrival from another host's answer to the newest write, and would repair both.
 	unknownUntil instant
 	// confirmed is the write that upstream has confirmed since; nil: none yet. It is read back once no

@@ -65,7 +65,7 @@ const (
 	flagRivalThere = 1 << 0
 )
 
-// kindFollows is set in a record's status if the kind follows it. Records of format 3 have no kind.
+// kindFollows is set in a record's status: the kind follows it.
 const kindFollows = 1 << 31
 
 // EncodeDead returns the record of a dead letter.
@@ -127,19 +127,16 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 // kind decodes the status and the fields that depend on it.
 func (l *Dead) kind(d *decoder) {
 	status := d.uvarint()
-	if status&kindFollows != 0 {
-		status &^= kindFollows
-		kind := d.byte()
-		l.Kind, l.Theirs, l.SupersededBy = DeadKind(kind&kindMask), kind&flagTheirs != 0, d.uvarint()
-		if kind&flagAuthor != 0 {
-			l.Author = d.string()
-		}
-		if kind&flagWinner != 0 {
-			l.Winner = d.rival()
-		}
+	l.Status = int(status &^ kindFollows)
+	kind := d.byte()
+	l.Kind, l.Theirs, l.SupersededBy = DeadKind(kind&kindMask), kind&flagTheirs != 0, d.uvarint()
+	if kind&flagAuthor != 0 {
+		l.Author = d.string()
 	}
-	d.bad = d.bad || status > math.MaxInt32 || l.Kind > Dropped
-	l.Status = int(status)
+	if kind&flagWinner != 0 {
+		l.Winner = d.rival()
+	}
+	d.bad = d.bad || status&kindFollows == 0 || status > kindFollows|math.MaxInt32 || l.Kind > Dropped
 }
 
 func (d *decoder) rival() *Winner {

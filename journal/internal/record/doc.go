@@ -51,13 +51,13 @@
 //	row      size  f64 updated_at
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
 //	         host's state  f64 upstream's updated_at; negative: it is not earlier than that
-//	dead     str ns  str key  uv status  str error  f64 refused_at  pending, with the value
-//	         if bit 31 of the status is set, a byte and a uv follow it: kind (0 refused,
-//	         1 superseded, 2 dropped; bit 5 has an author, 6 another host's state, 7 has a winner)
-//	         and the sequence number of a later write that has settled, or 0
+//	dead     str ns  str key  uv status, with bit 31 set
+//	         kind (1 byte: 0 refused, 1 superseded, 2 dropped; bit 5 has an author, 6 another host's
+//	         state, 7 has a winner)  uv seq of a later write that has settled, or 0
 //	         if bit 5 of the kind is set: str author
-//	         if bit 7 of the kind is set, the winner follows: flags (1 byte: bit 0 present)
+//	         if bit 7 of the kind is set, the winner: flags (1 byte: bit 0 present)
 //	         f64 written_at  uv seq, or 0 for another host's state  str value
+//	         str error  f64 refused_at  pending, with the value
 //	receipt  op (1 byte)  state (1 byte: 1 settled, 2 superseded, 3 dead)
 //	         f64 written_at  f64 settled_at  uv by  str ns  str key  reason
 //	generations  f64 began_at of the last, and for each, the oldest first:

@@ -87,7 +87,6 @@ func FuzzDeadLetter(f *testing.F) {
 		Value: "value", Author: "someone", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
 	})
 	f.Add(sealed[:len(sealed)-4])
-	f.Add(deadOfFormat3(f))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := record.DecodeDead(7, raw)
 		decoded(t, raw, err, func() []byte {
@@ -96,9 +95,6 @@ func FuzzDeadLetter(f *testing.F) {
 			if err != nil || same.Value != l.Value || same.Author != l.Author || same.ID != l.ID || same.Error != l.Error || same.Kind != l.Kind ||
 				same.SupersededBy != l.SupersededBy || same.Status != l.Status || same.Theirs != l.Theirs || !sameWinner(same.Winner, l.Winner) {
 				t.Errorf("%+v became %+v, %v", l, same, err)
-			}
-			if len(again) > len(raw) { // a record of format 3 has no kind
-				again = again[:len(raw)]
 			}
 			return again
 		})
@@ -110,20 +106,6 @@ func sameWinner(a, b *record.Winner) bool {
 		return a == b
 	}
 	return a.Present == b.Present && a.Value == b.Value && a.Seq == b.Seq
-}
-
-// deadOfFormat3 returns the body of a dead letter in format 3.
-func deadOfFormat3(t testing.TB) []byte {
-	return []byte("\x02ns\x03key\xa6\x03\x03bad\x00\x00\x00\x00\x00\x00\x08\x40" +
-		string(pendingBody(t, &record.Version{Op: record.Put, UpdatedAt: 1}, "value")))
-}
-
-// A dead letter of format 3 was refused by upstream.
-func TestDeadLetterOfFormat3(t *testing.T) {
-	l, err := record.DecodeDead(7, deadOfFormat3(t))
-	if err != nil || l.Kind != record.Refused || l.SupersededBy != 0 || l.Status != 422 || l.Error != "bad" || l.RefusedAt != 3 || l.Value != "value" {
-		t.Errorf("%+v, %v", l, err)
-	}
 }
 
 func FuzzReceipt(f *testing.F) {
@@ -193,13 +175,7 @@ func FuzzOtherRecords(f *testing.F) {
 		g, err := record.DecodeGenerations(raw)
 		decoded(t, raw, err, func() []byte { return body(t, record.GenerationsKey, record.EncodeGenerations(&g)) })
 		sums, err := record.DecodeTotals(raw)
-		decoded(t, raw, err, func() []byte {
-			again := body(t, record.StateKey, record.EncodeTotals(&sums))
-			if sums.Batches == 0 { // format 1 has no such field
-				again = again[:len(again)-1]
-			}
-			return again
-		})
+		decoded(t, raw, err, func() []byte { return body(t, record.StateKey, record.EncodeTotals(&sums)) })
 	})
 }
 

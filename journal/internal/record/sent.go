@@ -42,7 +42,7 @@ func EncodeSent(key []byte, s *Sent) []byte {
 // contentSize is the length of a content in a sent mark.
 const contentSize = 1 + len(Content{}.Sum)
 
-// DecodeSent decodes the body of a sent mark. A mark of an older format has no contents.
+// DecodeSent decodes the body of a sent mark.
 func DecodeSent(body []byte) (s Sent, err error) {
 	d := decoder{rest: body}
 	s.Seq = d.uvarint()

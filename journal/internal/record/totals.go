@@ -14,7 +14,7 @@ type Totals struct {
 	Dead          uint64 // dead letters
 	DeadBytes     int64
 	ConflictBytes int64  // the part of DeadBytes that belongs to conflicts between hosts
-	Batches       uint64 // batches that rewrote this record; format 1 did not count them
+	Batches       uint64 // batches that rewrote this record
 }
 
 // Add counts a pending record.
@@ -88,9 +88,7 @@ func DecodeTotals(body []byte) (Totals, error) {
 	t.Seq, t.Pending, t.PendingBytes = d.uvarint(), d.uvarint(), int64(d.uvarint())
 	t.Sum = d.uint64()
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
-	if len(d.rest) > 0 { // a record of format 1 lacks the count until a batch rewrites the record
-		t.Batches = d.uvarint()
-	}
+	t.Batches = d.uvarint()
 	if len(d.rest) > 0 {
 		t.ConflictBytes = int64(d.uvarint())
 		d.bad = d.bad || t.ConflictBytes <= 0

@@ -11,13 +11,7 @@ import (
 
 // examine checks a store and returns an error that describes any damage. It changes nothing.
 func examine(opts store.Options, version int) error {
-	var m store.Mark
-	var err error
-	if version > 1 { // format 1 has no mark
-		m, err = store.Check(opts)
-	} else {
-		_, _, err = store.CheckLogs(opts.FS, opts.Dir)
-	}
+	m, err := store.Check(opts)
 	if err != nil {
 		return err
 	}
@@ -46,7 +40,7 @@ func examineRecords(db *pebble.DB, m *store.Mark, version int) (err error) {
 	}
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	found, err := store.Count(db, func(id record.ID, v record.Version) error {
-		if version < versionsApart {
+		if version == store.OldestFormat { // its pending records have the values
 			return nil
 		}
 		_, err := versions.Find(id, v.Seq)

@@ -16,25 +16,18 @@ import (
 
 // checkpointOf returns the path where a migration keeps a copy of the old directory until the migrated
 // directory is in use.
-func checkpointOf(dir string, version int) string { return fmt.Sprintf("%s.format-%d", dir, version) }
+func checkpointOf(dir string) string { return fmt.Sprintf("%s.format-%d", dir, store.OldestFormat) }
 
-// Migrate brings a directory of an older format to the present one (contract 21). The last step
-// replaces the format file by one rename. Until then the directory is of the older format, to which the
-// additional files do no harm. If a migration is cut off, the next start begins it again.
-//
-// Format 2 adds to format 1 a mark, and to the state record a count of batches, which the next batch
-// writes. Format 3 adds origins to the records of settled copies and rows; a record of format 2 has
-// none. Format 4 adds receipts, and kinds to the records of dead letters; a dead letter of format 3 has
-// no kind and counts as refused. Format 5 adds the contents to sent marks, written_at and two flags to
-// pending writes, winners to dead letters, and the times of other hosts' states to origins. The
-// contents of a sent mark of format 4 are unknown. Format 6 keeps each value in a version: see
-// addVersions.
-func Migrate(opts store.Options, from int) error {
-	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", from, "to", store.FormatVersion,
-		"checkpoint", checkpointOf(opts.Dir, from))
-	m, err := checkpoint(opts, from)
+// Migrate brings a directory of format 5 to the present one (contract 21), which keeps each value in a
+// version. The last step replaces the format file by one rename. Until then the directory is of the older
+// format, to which the additional records and files do no harm. If a migration is cut off, the next start
+// begins it again.
+func Migrate(opts store.Options) error {
+	opts.Logger.Info("migrating the journal", "dir", opts.Dir, "from", store.OldestFormat, "to", store.FormatVersion,
+		"checkpoint", checkpointOf(opts.Dir))
+	m, err := checkpoint(opts)
 	if err != nil {
-		return fmt.Errorf("migrating from format %d: %w", from, err)
+		return fmt.Errorf("migrating from format %d: %w", store.OldestFormat, err)
 	}
 	if err := store.Finish(opts.FS, opts.Dir, m); err != nil {
 		return err
@@ -44,8 +37,8 @@ func Migrate(opts store.Options, from int) error {
 }
 
 // checkpoint verifies the store before anything is changed, copies it aside, and returns its mark.
-func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
-	if err := examine(opts, from); err != nil { // guard 21.4
+func checkpoint(opts store.Options) (m store.Mark, err error) {
+	if err := examine(opts, store.OldestFormat); err != nil { // guard 21.4
 		return m, err
 	}
 	if err := awaitRoom(opts); err != nil { // guard 3.45
@@ -55,7 +48,7 @@ func checkpoint(opts store.Options, from int) (m store.Mark, err error) {
 	if err != nil {
 		return m, err
 	}
-	err = copyAside(opts, db, from) // guard 21.6
+	err = copyAside(opts, db) // guard 21.6
 	if err == nil {
 		err = addVersions(db)
 	}
@@ -77,22 +70,21 @@ func awaitRoom(opts store.Options) error {
 
 // copyAside makes the checkpoint. It replaces an existing one, which was cut off or is of the same
 // store.
-func copyAside(opts store.Options, db *pebble.DB, from int) error {
-	fsys, to := opts.FS, checkpointOf(opts.Dir, from)
+func copyAside(opts store.Options, db *pebble.DB) error {
+	fsys, to := opts.FS, checkpointOf(opts.Dir)
 	if err := fsys.RemoveAll(to); err != nil {
 		return err
 	}
 	if err := db.Checkpoint(to, pebble.WithFlushedWAL()); err != nil {
 		return err
 	}
-	if err := vfs.Copy(fsys, fsys.PathJoin(opts.Dir, store.FormatFile), fsys.PathJoin(to, store.FormatFile)); err != nil {
-		return err
+	for _, name := range []string{store.MarkFile, store.FormatFile} {
+		if err := vfs.Copy(fsys, fsys.PathJoin(opts.Dir, name), fsys.PathJoin(to, name)); err != nil {
+			return err
+		}
 	}
 	return errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
 }
-
-// versionsApart is the first format that keeps the values of pending writes in versions.
-const versionsApart = 6
 
 // batchBytes bounds one batch of a migration, in bytes.
 const batchBytes = 1 << 20
@@ -154,21 +146,19 @@ func commit(batch *pebble.Batch, totals *record.Totals) error {
 	return errors.Join(err, batch.Close())
 }
 
-// RemoveLeftovers removes the checkpoints of migrations and the files of a recovery that was cut off.
+// RemoveLeftovers removes the checkpoint of a migration and the files of a recovery that was cut off.
 // The caller has opened the store of the present format.
 func RemoveLeftovers(opts store.Options) error {
 	if err := removeWork(opts.FS, opts.Dir); err != nil {
 		return err
 	}
-	for version := 1; version < store.FormatVersion; version++ {
-		old := checkpointOf(opts.Dir, version)
-		if _, err := opts.FS.Stat(old); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := opts.FS.RemoveAll(old); err != nil {
-			return err
-		}
-		opts.Logger.Info("removed the checkpoint of a migration", "dir", old)
+	old := checkpointOf(opts.Dir)
+	if _, err := opts.FS.Stat(old); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	if err := opts.FS.RemoveAll(old); err != nil {
+		return err
+	}
+	opts.Logger.Info("removed the checkpoint of a migration", "dir", old)
 	return nil
 }

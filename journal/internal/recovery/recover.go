@@ -36,7 +36,7 @@ type Progress struct {
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
 // Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
 //
-// Errors: [store.ErrInUse], [store.ErrFormat] for a newer format, [record.ErrCorrupt] or
+// Errors: [store.ErrInUse], [store.ErrFormat] for another format, [record.ErrCorrupt] or
 // [store.ErrFormat] if no record can be read, and those of the file system. An error before the final
 // renames leaves the directory unchanged. After a later error, the next call finishes the work.
 func Recover(opts Options) (*Recovery, error) {
@@ -61,7 +61,7 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 	}
 	defer func() { err = errors.Join(err, stored.Lock.Close()) }()
 	version, damage := store.CheckFormat(opts.FS, opts.Dir)
-	if version > store.FormatVersion {
+	if errors.Is(damage, store.ErrFormat) && !errors.Is(damage, store.ErrNoFormat) {
 		return nil, damage
 	}
 	if version == 0 && damage == nil {
@@ -79,7 +79,7 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 	if !errors.Is(damage, record.ErrCorrupt) && !errors.Is(damage, store.ErrFormat) {
 		return nil, damage
 	}
-	return salvaged(stored, version, opts, damage)
+	return salvaged(stored, opts, damage)
 }
 
 // task is the recovery of one directory.
@@ -109,7 +109,7 @@ func (t *task) written() {
 }
 
 // salvaged copies the directory aside, and replaces it with a journal of the salvageable records.
-func salvaged(stored store.Options, version int, opts Options, damage error) (_ *Recovery, err error) {
+func salvaged(stored store.Options, opts Options, damage error) (_ *Recovery, err error) {
 	fsys, dir := opts.FS, opts.Dir
 	if err := removeWork(fsys, dir); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func salvaged(stored store.Options, version int, opts Options, damage error) (_ 
 			"to start with a new journal, move the directory away", damage)
 	}
 	if err == nil {
-		err = t.replacement(version, kept)
+		err = t.replacement(kept)
 	}
 	if err = errors.Join(err, v.close()); err == nil {
 		err = keepReport(fsys, &t.report) // guard 4.19
@@ -167,13 +167,13 @@ func (t *task) choose(v *view) (*sifter, error) {
 }
 
 // replacement copies the directory aside and builds the journal that will replace it.
-func (t *task) replacement(version int, kept *sifter) (err error) {
+func (t *task) replacement(kept *sifter) (err error) {
 	fsys, dir := t.opts.FS, t.opts.Dir
 	if t.report.Copy, err = copyDamaged(fsys, dir, t.opts.Now); err != nil {
 		return fmt.Errorf("copying the directory aside: %w", err)
 	}
 	m, err := store.ReadMark(fsys, dir)
-	if version > 1 && err != nil { // format 1 has no mark
+	if err != nil {
 		t.found.unread = append(t.found.unread, store.MarkFile+": whether writes came after the last state record is not known")
 	}
 	t.whole = t.whole && err == nil

@@ -27,6 +27,9 @@ const (
 	// FormatVersion is the version of the layout described in the docs of this package and of package
 	// record.
 	FormatVersion = 6
+	// OldestFormat is the only older format that this botwired reads. No version that wrote an earlier one
+	// was released.
+	OldestFormat = 5
 )
 
 // CheckFormat returns the version of a directory's format; 0 means that there is no store yet. Errors:
@@ -46,11 +49,11 @@ func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
 	}
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
 	version, err = strconv.Atoi(number)
-	if !ok || err != nil {
+	if !ok || err != nil || version < 1 {
 		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
 	}
-	if version < 1 || version > FormatVersion { // guard 21.1
-		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads up to version %d", ErrFormat, version, FormatVersion)
+	if version < OldestFormat || version > FormatVersion { // guard 21.1
+		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads versions %d to %d", ErrFormat, version, OldestFormat, FormatVersion)
 	}
 	return version, nil
 }

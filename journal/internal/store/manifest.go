@@ -138,26 +138,31 @@ func readLiveLogs(fsys vfs.FS, dir string) (live liveLogs, err error) {
 	if err != nil {
 		return live, err
 	}
-	edits := 0
+	before := 0
 	_, _ = ReadLog(f, 0, func(edit []byte) error { // as far as Pebble itself reads it
-		live.take(edit, edits == 0)
-		edits++
+		live.take(edit, before)
+		before++
 		return nil
 	})
 	return live, f.Close()
 }
 
-// take reads one record of the manifest. The first one repeats an earlier manifest, except for the next
-// file, which is current.
-func (l *liveLogs) take(edit []byte, repeats bool) {
+// take reads one record of the manifest, given the number of records before it. The first one repeats an
+// earlier manifest, except for the next file, which is current. It lacks the last record, which the second
+// one has.
+func (l *liveLogs) take(edit []byte, before int) {
 	numbers := make(map[uint64]uint64)
 	readEdit(edit, func(tag, n uint64) { numbers[tag] = n })
+	begins := max(numbers[manifestLastRecord]+1, firstRecord)
 	first, ok := numbers[manifestFirstLog]
 	if !ok {
+		if before == 1 {
+			l.begins = begins
+		}
 		return
 	}
-	*l = liveLogs{first: first, begins: max(numbers[manifestLastRecord]+1, firstRecord)}
-	if !repeats {
+	*l = liveLogs{first: first, begins: begins}
+	if before > 0 {
 		l.nextFile = numbers[manifestNextFile]
 	}
 }
