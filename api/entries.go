@@ -1,15 +1,17 @@
 package api
 
-// Revisions lists the states of an entry, newest first: GET /_botwired/revisions.
+// Revisions lists the states of an entry, the present one first: GET /_botwired/revisions.
 type Revisions struct {
 	Namespace string     `json:"namespace"`
 	Key       string     `json:"key"`
 	Revisions []Revision `json:"revisions"`
+	Complete  bool       `json:"complete"`      // false if upstream could not be asked for the states that it keeps
+	Why       string     `json:"why,omitempty"` // why it is not complete
 }
 
 // Revision is one state of an entry.
 type Revision struct {
-	Revision  *uint64  `json:"revision"` // null for a pending write, and for an absence without a version
+	Revision  *uint64  `json:"revision"` // upstream's, or the daemon's if upstream keeps none; null if it has none
 	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "shown" or "absent"
 	Op        string   `json:"op"`
 	Value     *string  `json:"value"`      // null for a delete
@@ -19,7 +21,7 @@ type Revision struct {
 	Host      string   `json:"host"`       // "" if unknown
 	Here      bool     `json:"here"`       // written by this daemon
 	Author    string   `json:"author"`     // the program that wrote it, by its own word; "" if unknown
-	Seq       *uint64  `json:"seq"`        // null if unknown
+	Seq       *uint64  `json:"seq"`        // the state's number in this daemon's journal; null if it has none
 }
 
 // Text returns the value, or "" for a delete.

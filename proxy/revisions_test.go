@@ -30,6 +30,7 @@ type keptState struct {
 	CreatedAt, WrittenAt float64
 	Host                 string
 	Seq                  uint64
+	Author               string
 }
 
 // fakeRevisions keeps the states of entries, newest first.
@@ -57,8 +58,8 @@ func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Rev
 	defer f.mu.Unlock()
 	var states []api.Revision
 	for _, r := range f.kept[id] {
-		d := api.Revision{Revision: &r.Number, State: "settled", Op: "delete", UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == "here"}
-		if r.Seq != 0 {
+		d := api.Revision{Revision: &r.Number, State: "settled", Op: "delete", UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == "here", Author: r.Author}
+		if r.Seq != 0 && r.Host == "here" {
 			d.Seq = &r.Seq
 		}
 		if !r.Deleted {
@@ -91,16 +92,21 @@ func newPast(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) (*s
 	s := newSidecar(t, append(adjust, func(_ *journal.Options, o *proxy.Options) { o.Revisions, o.Host = kept.Revisions, "here" })...)
 	s.flusher.settled = func(w journal.Write) {
 		kept.keep(w.ID, keptState{
-			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt, Host: "here", Seq: w.Seq,
+			Deleted: w.Op == journal.Delete, Value: w.Value, CreatedAt: 1, WrittenAt: w.UpdatedAt + 1, Host: "here", Seq: w.Seq,
 		})
 	}
 	return s, kept
 }
 
-// foreign writes an entry as another host, without a number.
+// foreign writes an entry as another host.
 func (s *sidecar) foreign(kept *fakeRevisions, id journal.ID, value string) {
 	s.upstream.set(id, value)
-	kept.keep(id, keptState{Value: value, CreatedAt: 1, WrittenAt: 2, Host: "there"})
+	s.upstream.mu.Lock()
+	defer s.upstream.mu.Unlock()
+	o := s.upstream.entries[id]
+	o.Host, o.Author = "there", "somebody"
+	s.upstream.entries[id] = o
+	kept.keep(id, keptState{Value: value, CreatedAt: 1, WrittenAt: o.UpdatedAt, Host: "there", Seq: 7, Author: o.Author})
 }
 
 // wantStates checks an entry's states: op, value, host and state of each.
@@ -137,7 +143,7 @@ func TestTheStatesOfAnEntry(t *testing.T) {
 	theirs := s.wantStates(k, "settled there put twö", "settled here put one")
 	wantHeader(t, theirs, "Etag", `"revision-2"`)
 	if !strings.Contains(theirs.Body.String(), `{"namespace":"n","key":"k","revisions":[{"revision":2,"state":"settled","op":"put","value":"twö","bytes":3,`+
-		`"created_at":1,"updated_at":2,"host":"there","here":false,"author":"","seq":null},`) {
+		`"created_at":1,"updated_at":1000002,"host":"there","here":false,"author":"somebody","seq":null},`) {
 		t.Error(theirs.Body)
 	}
 	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
@@ -215,10 +221,10 @@ func TestUndoRefuses(t *testing.T) {
 	s.put(k, "three")
 	wantDetail(t, s.undo(k, "", "If-Match", seen), http.StatusPreconditionFailed, "written after you had looked")
 	wantValue(t, s.get("/memory/n/k"), "three")
-	seen = s.wantStates(k, "pending here put three", "settled here put one").Header().Get("Etag")
+	seen = s.wantStates(k, "pending here put three", "superseded here put two", "settled here put one").Header().Get("Etag")
 	s.settle(k)
 	wantStatus(t, s.undo(k, "", "If-Match", seen), http.StatusOK)
-	wantValue(t, s.get("/memory/n/k"), "one")
+	wantValue(t, s.get("/memory/n/k"), "two")
 	s.settle(k)
 	wantStatus(t, s.undo(k, "&to=3", "If-Match", `"revision-9"`), http.StatusPreconditionFailed)
 }
@@ -264,9 +270,63 @@ func TestTheVersionsHere(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "theirs")
 	wantStatus(t, s.undo(k, "&to=2"), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "spoilt")
-	wantDetail(t, s.undo(k, "&to=w1"), http.StatusNotFound, "revision w1 of n/k is not kept") // upstream has shown it
-	wantStatus(t, s.undo(k, "&to=w3"), http.StatusOK)
+	wantDetail(t, s.undo(k, "&to=w100"), http.StatusNotFound, "revision w100 of n/k is not kept")
+	for _, name := range []string{"w1", "w2", "w3"} { // upstream has shown the first
+		wantStatus(t, s.undo(k, "&to="+name), http.StatusOK)
+	}
 	wantValue(t, s.get("/memory/n/k"), "theirs")
+}
+
+// The states that are kept here and those that upstream keeps are one list, with each state once.
+func TestTheStatesHereAndUpstream(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	s.upstream.clock = 4e9 // the other host's clock is ahead
+	s.foreign(kept, k, "theirs")
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+	s.put(k, "unsent")
+	s.put(k, "mine")
+	s.wantStates(k, "pending here put mine", "superseded here put unsent", "settled there put theirs")
+	s.settle(k)
+	s.wantStates(k, "settled here put mine", "superseded here put unsent", "settled there put theirs")
+	s.put(k, "refused")
+	w, _, err := s.journal.Newest(k)
+	if err == nil {
+		err = s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"settled here put mine", "dead here put refused", "superseded here put unsent", "settled there put theirs"}
+	s.wantStates(k, all...)
+
+	kept.kept[k] = kept.kept[k][:1] // upstream forgets the oldest
+	all[3] = "shown there put theirs"
+	s.wantStates(k, all...)
+	kept.keep(k, keptState{Value: "theirs", WrittenAt: 5e9, Host: "elsewhere"})
+	s.wantStates(k, "settled elsewhere put theirs", "dead here put refused", "settled here put mine", all[2], all[3])
+	wantStatus(t, s.undo(k, "&to=w3"), http.StatusOK) // the last one there
+	wantStatus(t, s.undo(k, "&to=w1"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+}
+
+// A delete of another host is one state, whether upstream keeps it, this daemon has seen its effect, or both.
+func TestADeleteHereAndUpstream(t *testing.T) {
+	for _, ahead := range []float64{-60, 0.001, 60} {
+		s, kept := newPast(t)
+		k := id("n", "k")
+		s.foreign(kept, k, "theirs")
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+		s.upstream.remove(k)
+		wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), http.StatusNotFound)
+		s.wantStates(k, "settled there put theirs", "shown  delete")
+		kept.keep(k, keptState{Deleted: true, WrittenAt: float64(time.Now().UnixMicro())/1e6 + ahead, Host: "there"})
+		s.wantStates(k, "settled there delete", "settled there put theirs")
+		kept.become(unavailable{time.Second}, nil)
+		s.wantStates(k, "shown  delete", "shown there put theirs")
+		wantStatus(t, s.undo(k, ""), http.StatusOK)
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+	}
 }
 
 // After a write was refused or dropped, the present state is what upstream holds.
@@ -327,24 +387,42 @@ func TestUndoOfAnAbsence(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "v")
 }
 
-// contract 9: if upstream is needed and cannot be asked, the answer is 503.
+// contract 9: while upstream cannot be asked, the states here are listed and undone, and the list says what it
+// lacks. If nothing is here, the answer is 503.
 func TestTheStatesWhileUpstreamIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, kept := newPast(t)
-		k := id("n", "k")
-		s.put(k, "one")
-		s.settle(k)
-		for _, fail := range []error{unavailable{1500 * time.Millisecond}, context.DeadlineExceeded} {
+		s.upstream.setDown(true)
+		for key, fail := range map[string]error{"k": unavailable{1500 * time.Millisecond}, "k2": context.DeadlineExceeded} {
+			k := id("n", key)
+			for _, value := range []string{"one", "two"} {
+				s.put(k, value)
+				s.settle(k)
+			}
 			kept.become(fail, nil)
 			began := time.Now()
-			w := s.get("/_botwired/revisions?namespace=n&key=k")
-			wantDetail(t, w, http.StatusServiceUnavailable, "upstream is unavailable")
-			if w.Header().Get("Retry-After") == "" || time.Since(began) > fakePatience {
-				t.Errorf("%v: %v after %s", fail, w.Header(), time.Since(began))
+			w := s.wantStates(k, "settled here put two", "settled here put one")
+			var doc api.Revisions
+			if decode(t, w, &doc); doc.Complete || !strings.Contains(doc.Why, "upstream keeps are missing: upstream is unavailable") {
+				t.Errorf("%s", w.Body)
 			}
-			wantDetail(t, s.undo(k, ""), http.StatusServiceUnavailable, "upstream is unavailable")
+			wantStatus(t, s.undo(k, "", "If-Match", w.Header().Get("Etag")), http.StatusOK)
+			wantValue(t, s.get("/memory/"+k.String()), "one")
+			wantStatus(t, s.undo(k, "&to="+fmt.Sprintf("w%d", *doc.Revisions[0].Seq)), http.StatusOK)
+			wantValue(t, s.get("/memory/"+k.String()), "two")
+			if took := time.Since(began); took > 3*fakePatience {
+				t.Errorf("%v: it took %s", fail, took)
+			}
+			w = s.get("/_botwired/revisions?namespace=n&key=none")
+			wantDetail(t, w, http.StatusServiceUnavailable, "upstream is unavailable")
+			if w.Header().Get("Retry-After") == "" {
+				t.Errorf("%v: %v", fail, w.Header())
+			}
+			wantDetail(t, s.undo(id("n", "none"), ""), http.StatusServiceUnavailable, "upstream is unavailable")
+			wantDetail(t, s.undo(k, "&to=4711"), http.StatusServiceUnavailable, "upstream is unavailable")
+			s.put(id("n", "one-"+key), "1")
+			wantDetail(t, s.undo(id("n", "one-"+key), ""), http.StatusServiceUnavailable, "upstream is unavailable")
 		}
-		wantValue(t, s.get("/memory/n/k"), "one")
 		kept.become(errors.New("broken"), nil)
 		wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusInternalServerError)
 	})

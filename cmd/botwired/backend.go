@@ -41,7 +41,7 @@ func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Re
 				Revision: &v.Revision, State: "settled", Op: journal.Delete.String(),
 				UpdatedAt: v.WrittenAt, Host: v.Writer.Host, Here: v.Writer.Host == b.Host, Author: v.Author,
 			}
-			if v.Writer.Seq != 0 {
+			if d.Here && v.Writer.Seq != 0 {
 				d.Seq = &v.Writer.Seq
 			}
 			if !v.Deleted {

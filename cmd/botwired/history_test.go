@@ -26,6 +26,7 @@ var statesOfK = `{"namespace":"ns","key":"k","revisions":[` +
 func TestHistory(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/revisions?key=k&namespace=ns":    {200, statesOfK},
+		"GET /_botwired/revisions?key=cut&namespace=ns":  {200, strings.TrimSuffix(statesOfK, "}") + `,"complete":false,"why":"so and so\u001b"}`},
 		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"no version of ns/none is known: so and so"}`},
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
@@ -34,6 +35,10 @@ func TestHistory(t *testing.T) {
 		"7         settled  2023-11-14T22:13:20Z  h2    -         deleted  -\n"+
 		"5         settled  2020-09-13T12:26:40Z  -     -         61       "+strings.Repeat("é", 60)+"…\n")
 	wantOutput(t, at(t, d, nil, "history", "ns", "k", "--json"), statesOfK+"\n")
+	if got := at(t, d, nil, "history", "ns", "cut"); got.code != 0 || got.stderr != "this is not all: so and so \n" || !strings.Contains(got.stdout, "\n7  ") {
+		t.Errorf("%+v", got)
+	}
+	wantFailure(t, at(t, d, nil, "diff", "ns", "cut", "4"), cli.ExitError, `revision "4" of ns/k is not here: so and so`)
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
@@ -136,7 +141,7 @@ func TestRevisionsOfAnEngine(t *testing.T) {
 	}})
 	got, err := ask(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
 	text, _ := json.Marshal(got)
-	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"author":"","seq":9},` +
+	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"author":"","seq":null},` +
 		`{"revision":5,"state":"settled","op":"put","value":"v","bytes":1,"created_at":1,"updated_at":2,"host":"","here":false,"author":"","seq":null}]`
 	if string(text) != want || err != nil {
 		t.Errorf("%v: %s", err, text)

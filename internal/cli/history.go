@@ -28,9 +28,8 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'",
 		Long: "List the states that an entry has had, the present one first. The table has the beginning of each value, and\n" +
 			"--json all of it. HOST is \"this\" for a write of this daemon.\n\n" +
-			"In front of BotWire, these are the writes of this daemon and what BotWire has shown it, up to 100, as far back as\n" +
-			"history.disk has room. In front of NATS, they are those that the bucket is made for (8), of all hosts, and the\n" +
-			"pending write.",
+			"These are the writes of this daemon and what upstream has shown it, up to 100, as far back as history.disk has\n" +
+			"room. In front of NATS, the revisions that the bucket keeps (8), of all hosts, are among them.",
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
@@ -40,7 +39,12 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		id := entryID{Namespace: args[0], Key: args[1]}
-		return ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error { return printHistory(p.Screen(), states) })
+		return ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error {
+			if states.Why != "" {
+				fmt.Fprintf(p.Stderr, "this is not all: %s\n", term.Printable(states.Why))
+			}
+			return printHistory(p.Screen(), states)
+		})
 	}
 	return cmd
 }
@@ -68,13 +72,12 @@ func stateText(w io.Writer, r *api.Revision) string {
 	return text + ", written " + term.Moment(w, term.Unix(r.UpdatedAt))
 }
 
-// revisionName returns a state's revision number; without one, the name of this daemon's write, or what
-// the state is.
+// revisionName returns a state's revision; without one, the name that it has here, or what the state is.
 func revisionName(r *api.Revision) string {
 	switch {
 	case r.Revision != nil:
 		return strconv.FormatUint(*r.Revision, 10)
-	case r.Here && r.Seq != nil:
+	case r.Seq != nil:
 		return writeName(r)
 	}
 	return r.State
@@ -84,7 +87,7 @@ func writeName(r *api.Revision) string { return "w" + strconv.FormatUint(*r.Seq,
 
 // isNamed reports whether a name, as the commands take it, names a state.
 func isNamed(r *api.Revision, name string) bool {
-	return revisionName(r) == name || r.Here && r.Seq != nil && writeName(r) == name
+	return revisionName(r) == name || r.Seq != nil && writeName(r) == name
 }
 
 func printHistory(w io.Writer, states *api.Revisions) error {

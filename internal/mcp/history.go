@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/botwired/botwired/api"
 )
@@ -34,16 +35,15 @@ type historyResult struct {
 
 // statesOf returns the states that an entry has had, the present one first, with the tag that names that one;
 // none if nothing is known of the entry.
-func (s *toolset) statesOf(ctx context.Context, in arguments) (states []api.Revision, tag string, err error) {
-	var doc api.Revisions
+func (s *toolset) statesOf(ctx context.Context, in arguments) (doc api.Revisions, tag string, err error) {
 	answer, err := s.daemon.Read(ctx, api.Request{Path: api.Surface("revisions"), Query: s.entryOf(in)}, &doc)
 	if api.IsRefused(err, http.StatusNotFound) {
-		return nil, "", nil
+		return doc, "", nil
 	}
 	if err != nil {
-		return nil, "", err
+		return doc, "", err
 	}
-	return doc.Revisions, versionOf(answer.Header), nil
+	return doc, versionOf(answer.Header), nil
 }
 
 func (s *toolset) entryOf(in arguments) url.Values {
@@ -62,20 +62,22 @@ func (s *toolset) historyTool() tool {
 
 func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
 	out := historyResult{Namespace: s.namespaceOf(in), Key: in.text("key"), States: []historyState{}}
-	states, _, err := s.statesOf(ctx, in)
-	if err == nil && len(states) == 0 { // only upstream knows
+	doc, _, err := s.statesOf(ctx, in)
+	if err == nil && len(doc.Revisions) == 0 { // only upstream knows
 		if _, _, out.Exists, err = s.daemon.read(ctx, out.Namespace, out.Key); out.Exists {
-			states, _, err = s.statesOf(ctx, in)
+			doc, _, err = s.statesOf(ctx, in)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	states := doc.Revisions
+	out.Note = doc.Why
 	if len(states) > 0 {
 		out.Exists = states[0].Value != nil
 	}
 	if most := in.number("limit"); len(states) > most {
-		out.Note = fmt.Sprintf("there are %d states: a larger limit shows more", len(states))
+		out.Note = strings.TrimPrefix(fmt.Sprintf("%s; there are %d states: a larger limit shows more", doc.Why, len(states)), "; ")
 		states = states[:most]
 	}
 	for i := range states {
@@ -118,14 +120,14 @@ func (s *toolset) undoTool() tool {
 }
 
 func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
-	states, tag, err := s.statesOf(ctx, in)
+	doc, tag, err := s.statesOf(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	if len(states) == 0 {
+	if len(doc.Revisions) == 0 {
 		return nil, errors.New("there is nothing to undo: no write to this key is known")
 	}
-	newest, me := &states[0], authorIn(ctx)
+	newest, me := &doc.Revisions[0], authorIn(ctx)
 	if !newest.Here || newest.Author != me || me == "" {
 		return nil, fmt.Errorf("nothing was undone: the newest state of the entry is by %s, and you are %s here: "+
 			"memory_undo takes back only your own last write. memory_history shows the states; a person can undo others with botwired undo",
@@ -134,10 +136,10 @@ func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
 	if wanted := in.text("if_version"); wanted != "" && wanted != tag {
 		return nil, fmt.Errorf("conflict: the entry has not the version in if_version, so nothing was undone: its newest write is version %s", tag)
 	}
-	var doc api.Undone
+	var done api.Undone
 	answer, err := s.daemon.Read(ctx, api.Request{
 		Method: http.MethodPost, Path: api.Surface("undo"), Query: s.entryOf(in), Header: headerOf(ctx, tag),
-	}, &doc)
+	}, &done)
 	if api.IsRefused(err, http.StatusPreconditionFailed) {
 		return nil, errors.New("conflict: somebody has just written the entry, so nothing was undone: memory_history shows its states")
 	}
@@ -146,7 +148,7 @@ func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
 	}
 	return undoResult{
 		Namespace: s.namespaceOf(in), Key: in.text("key"),
-		Undone: newHistoryState(&doc.Undone), Now: newHistoryState(&doc.Now), written: newWritten(answer.Header),
+		Undone: newHistoryState(&done.Undone), Now: newHistoryState(&done.Now), written: newWritten(answer.Header),
 	}, nil
 }
 

@@ -37,37 +37,68 @@ func revisionTag(d *api.Revision) string {
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
 
-func isWrite(d *api.Revision, w *journal.Write) bool {
-	return d.Here && d.Seq != nil && *d.Seq == w.Seq && d.Op == w.Op.String() && d.Text() == w.Value
-}
-
-// listRevisions lists the states of an entry, newest first. The ETag names the newest one.
+// listRevisions lists the states of an entry. The ETag names the present one.
 func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id := p.Entry()
 	if p.Err != nil {
 		return p.Err
 	}
-	var now *cache.Item
-	if s.ownVersions {
-		now, _ = s.memory.Present(r.Context(), id) // nil if upstream cannot be asked
-	}
-	states, err := s.states(r.Context(), id, now)
+	doc, _, err := s.states(r.Context(), id, nil)
 	if err != nil {
 		return err
 	}
-	w.Header()["Etag"] = []string{revisionTag(&states[0])}
-	return writeDocument(w, http.StatusOK, api.Revisions{Namespace: id.Namespace, Key: id.Key, Revisions: states})
+	w.Header()["Etag"] = []string{revisionTag(&doc.Revisions[0])}
+	return writeDocument(w, http.StatusOK, doc)
 }
 
-// states returns the states of an entry, the present one first, with its pending write. There is at least
-// one. now is the present state as a GET shows it; nil if it is unknown.
-func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item) ([]api.Revision, error) {
+// states returns the states of an entry that are kept here or upstream, each once: the present one first, then
+// the newest first. There is at least one. missing says why those upstream could not be asked for. now is the
+// present state as a GET shows it; nil if the caller has not asked.
+func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item) (doc *api.Revisions, missing, err error) {
 	s.memory.Use(id.Namespace)
-	written, pending, err := s.journal.Newest(id)
-	if err != nil {
-		return nil, err
+	if now == nil {
+		now, missing = s.memory.Present(caller, id)
 	}
-	var states []api.Revision
+	here, err := s.statesHere(id) // before upstream's, so that a write that settles meanwhile is in one of them
+	if err != nil {
+		return nil, nil, err
+	}
+	var there []api.Revision
+	if s.opts.Revisions == nil {
+		missing = nil
+	} else if missing == nil {
+		there, missing = s.statesUpstream(caller, id)
+	}
+	doc = &api.Revisions{Namespace: id.Namespace, Key: id.Key, Complete: missing == nil}
+	if missing != nil {
+		_, unavailable := memory.RetryAfter(missing)
+		if !unavailable || len(here) == 0 { // guard 9.66
+			return nil, nil, missing
+		}
+		doc.Why = fmt.Sprintf("the states that upstream keeps are missing: %v", missing)
+	}
+	all := together(here, there)
+	present := slices.IndexFunc(all, func(d api.Revision) bool { return d.State == string(journal.PastPending) })
+	switch {
+	case present >= 0:
+	case len(there) > 0:
+		present = slices.IndexFunc(all, func(d api.Revision) bool { return d.Revision != nil })
+	case now != nil && (now.Body != nil || len(all) > 0):
+		if all, present, err = withPresent(all, now); err != nil {
+			return nil, nil, err
+		}
+	case len(all) == 0:
+		return nil, nil, s.noStates(id)
+	}
+	if present > 0 {
+		first := all[present]
+		all = slices.Insert(slices.Delete(all, present, present+1), 0, first)
+	}
+	doc.Revisions = all
+	return doc, missing, nil
+}
+
+func (s *Surface) statesUpstream(caller context.Context, id journal.ID) (states []api.Revision, err error) {
 	err = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
 		states, err = s.opts.Revisions(ctx, id)
 		return err
@@ -75,17 +106,7 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 	if err != nil {
 		return nil, err
 	}
-	if pending && !slices.ContainsFunc(states, func(d api.Revision) bool { return isWrite(&d, &written) }) {
-		states = slices.Insert(states, 0, s.pendingState(&written))
-	}
-	known := now != nil && s.ownVersions // an engine that keeps versions lists the present one first
-	if len(states) == 0 && (!known || now.Body == nil) {
-		return nil, s.noStates(id)
-	}
-	if !known {
-		return states, nil
-	}
-	return withPresent(states, now)
+	return states, nil
 }
 
 func (s *Surface) noStates(id journal.ID) error {
@@ -96,20 +117,10 @@ func (s *Surface) noStates(id journal.ID) error {
 	return wire.Detail(http.StatusNotFound, fmt.Sprintf("no version of %s is known: %s", id, why))
 }
 
-func (s *Surface) pendingState(w *journal.Write) api.Revision {
-	d := api.Revision{
-		State: "pending", Op: journal.Delete.String(), UpdatedAt: w.UpdatedAt, Host: s.opts.Host, Here: true, Seq: &w.Seq, Author: w.Author,
-	}
-	if w.Op == journal.Put {
-		d.Op, d.Value, d.Bytes = w.Op.String(), &w.Value, wire.CodePoints(w.Value)
-	}
-	return d
-}
-
 var errUndoneMeanwhile = wire.Detail(http.StatusPreconditionFailed, "the entry is not as If-Match names it: it was written after you had looked at its versions. Look again")
 
-// Revision names a version of an entry: by its revision, or by the number of this daemon's write, which
-// may have no revision upstream. The zero Revision names none.
+// Revision names a state of an entry: by its revision, or by its number in this daemon's journal. The zero
+// Revision names none.
 type Revision struct {
 	number uint64
 	write  bool
@@ -127,7 +138,7 @@ func (r Revision) names(d *api.Revision) bool {
 	if r.write {
 		number = d.Seq
 	}
-	return number != nil && *number == r.number && (d.Here || !r.write)
+	return number != nil && *number == r.number
 }
 
 // Undo writes an earlier state of an entry again: the state that to names, or without a name the state
@@ -135,20 +146,21 @@ func (r Revision) names(d *api.Revision) bool {
 // than the state that it undoes. It fails if somebody has written the entry since the caller looked at
 // its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (memory.Result, error) {
-	doc := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
+	undone := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
 	r, err := s.memory.Update(ctx, q, func(now *cache.Item) (w journal.NewWrite, err error) {
-		states, err := s.states(ctx, q.ID, now)
+		doc, missing, err := s.states(ctx, q.ID, now)
 		if err != nil {
 			return w, err
 		}
+		states := doc.Revisions
 		if q.Changed(revisionTag(&states[0])) {
 			return w, errUndoneMeanwhile
 		}
-		earlier, err := earlierState(q.ID, states, to)
+		earlier, err := earlierState(q.ID, states, to, missing)
 		if err != nil {
 			return w, err
 		}
-		doc.Undone, doc.Now = states[0], *earlier
+		undone.Undone, undone.Now = states[0], *earlier
 		if earlier.Value == nil {
 			return journal.NewWrite{ID: q.ID, Op: journal.Delete}, nil
 		}
@@ -157,20 +169,22 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (mem
 	if err != nil {
 		return r, err
 	}
-	body, err := json.Marshal(&doc)
+	body, err := json.Marshal(&undone)
 	r.SetBody(append(body, '\n'))
 	return r, err
 }
 
 // earlierState returns the state that to names, or without a name the state before the newest. It skips
-// writes that upstream has refused, unless to names one.
-func earlierState(id journal.ID, states []api.Revision, to Revision) (*api.Revision, error) {
+// writes that upstream has refused, unless to names one. missing says why states may be missing.
+func earlierState(id journal.ID, states []api.Revision, to Revision, missing error) (*api.Revision, error) {
 	given := to != Revision{}
 	found := slices.IndexFunc(states, func(d api.Revision) bool { return given && to.names(&d) })
 	if !given && len(states) > 1 {
 		found = slices.IndexFunc(states[1:], func(d api.Revision) bool { return d.State != deadState }) + 1
 	}
 	switch {
+	case missing != nil && (found < 0 || !given && found == 0): // guard 9.67
+		return nil, missing
 	case given && found < 0:
 		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %s of %s is not kept, or never was", to, id))
 	case !given && found <= 0:

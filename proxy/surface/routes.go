@@ -24,13 +24,9 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	ownVersions := opts.Revisions == nil
-	if ownVersions {
-		opts.Revisions = versionsOf(opts.Journal)
-	}
 	counts := &Measures{times: opts.Metrics.Requests}
 	s := &Surface{
-		opts: opts, ownVersions: ownVersions, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
+		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
 		importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
 		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(),
 		Monitor: &Monitor{feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},

@@ -42,10 +42,7 @@ const (
 
 // Surface answers the requests under /_botwired/.
 type Surface struct {
-	opts Options
-	// ownVersions says that the versions of entries are the journal's, because the engine keeps none.
-	ownVersions bool
-
+	opts    Options
 	memory  *memory.Memory
 	journal *journal.Journal
 	flusher memory.Flusher
@@ -89,9 +86,9 @@ type Options struct {
 	DataDir, Listen string
 	// Sizes are the journal's sizes; nil if it has none.
 	Sizes *journal.Sizes
-	// Revisions returns the states that an entry has had, the present one first, without the pending
-	// write. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. If it is
-	// nil, the surface uses the versions that the journal keeps.
+	// Revisions returns the states of an entry that upstream keeps, the present one first. Seq is only in
+	// this daemon's. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. It is
+	// nil if upstream keeps none.
 	Revisions func(ctx context.Context, id journal.ID) ([]api.Revision, error)
 	// PurgeVersions removes the versions that upstream keeps of the deleted entries of a namespace, or of
 	// one. Its errors are like those of Revisions. It is nil if upstream keeps none.

@@ -54,7 +54,8 @@ const entryAddress = (namespace, key) => `${location.origin}/memory/${encodeURIC
 export async function readVersions(namespace, key, signal) {
   const asked = performance.now();
   const answer = await ask("GET", address("revisions", { namespace, key }), { signal });
-  return { versions: (await answer.json()).revisions, tag: answer.headers.get("ETag"), asked };
+  const { revisions, why } = await answer.json();
+  return { versions: revisions, why, tag: answer.headers.get("ETag"), asked };
 }
 
 export const undo = (namespace, key, to, tag) => ask("POST", address("undo", { namespace, key, to }), { headers: { "If-Match": tag } });

@@ -23,7 +23,7 @@ const STATES = {
 export const reach = (status) => status?.history?.since != null && `Versions up to ${clock(status.history.since)} were removed for room.`;
 
 // nameOf is how an undo names a version. The present one may have no name.
-const nameOf = (v) => String(v?.revision ?? (v?.here && v.seq != null ? `w${v.seq}` : ""));
+const nameOf = (v) => String(v?.revision ?? (v?.seq != null ? `w${v.seq}` : ""));
 
 const sizeOf = (v) => (v.value == null ? "deleted" : count(v.bytes, "character"));
 
@@ -100,6 +100,7 @@ export function History({ daemon, namespace, name, close }) {
         <p class="note" role="status">The entry has changed since. <button type="button" onClick=${() => show(newest)}>Show how it is now</button></p>`}
       <p role="status">${said}</p>
       <${Problem} error=${problem} />
+      ${shown?.why && html`<p class="note">${sentence(`This is not all: ${shown.why}`)}</p>`}
       ${shown && html`<${Versions} versions=${shown.versions} busy=${busy} undoTo=${undoTo} />`}
       ${older && html`<p class="note">${older} Older ones than these may be missing.</p>`}
     <//>`;
