@@ -19,7 +19,7 @@ type copies struct {
 	store   *store.Store
 	readers *readersLock
 	pending *pendingSet
-	sizes   *Sizes // may be nil
+	sizes   *Sizes
 	logger  *slog.Logger
 
 	// stripes are the copies locks. Each namespace belongs to one stripe. Only the holder of its lock
@@ -56,7 +56,7 @@ type stripe struct {
 func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
 	c := &copies{
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
-		doubts: &doubts{},
+		doubts: &doubts{of: make(map[ID]struct{})},
 	}
 	c.removals.Store(1)
 	c.trust = &Trust{copies: c, logger: logger}

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -16,47 +15,32 @@ var longAgo = time.Unix(0, 0)
 // never journaled. While an entry is in doubt, its settled copy counts as very old, so that readers ask
 // upstream.
 type doubts struct {
-	some atomic.Int32 // the number of entries; usually 0, and then readers take no lock
-	mu   sync.Mutex   // guards of
-	of   map[ID]struct{}
+	mu sync.RWMutex // guards of
+	of map[ID]struct{}
 }
 
 func (d *doubts) add(id ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of == nil {
-		d.of = make(map[ID]struct{})
-	}
 	d.of[id] = struct{}{}
-	d.some.Store(int32(len(d.of)))
 }
 
 func (d *doubts) remove(id ID) {
-	if d.some.Load() == 0 {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.of, id)
-	d.some.Store(int32(len(d.of)))
 }
 
 func (d *doubts) has(id ID) bool {
-	if d.some.Load() == 0 {
-		return false
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	_, ok := d.of[id]
 	return ok
 }
 
 func (d *doubts) in(namespace string) (ids []ID) {
-	if d.some.Load() == 0 {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	for id := range d.of {
 		if id.Namespace == namespace {
 			ids = append(ids, id)

@@ -72,6 +72,9 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Sizes == nil {
+		o.Sizes = NewSizes(SizesOptions{Limit: func(string) int64 { return 0 }, Logger: o.Logger})
+	}
 	o.FS = diskfs.Patient(o.FS, o.Logger) // guard 2.10
 	return o
 }

@@ -34,9 +34,7 @@ func Open(opts Options) (*Journal, error) {
 	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.sizes = pending, opts.Sizes
-	if opts.Sizes != nil {
-		opts.Sizes.copies = copies
-	}
+	opts.Sizes.copies = copies
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}

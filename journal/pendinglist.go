@@ -59,8 +59,7 @@ func pendingOf(e *pending.Entry) Pending {
 }
 
 // PendingList returns up to limit pending writes, the longest waiting first, of one namespace or, with
-// "", of all. During the rebuild of the index, the list may lack some. PendingList skips namespaces
-// whose writes are too young for the list.
+// "", of all. During the rebuild of the index, the list may lack some.
 func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	if limit <= 0 {
 		return nil
@@ -79,11 +78,8 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 			all, last = all[:limit], all[limit-1].Since
 		}
 	}
-	for _, space := range j.pending.longestWaiting(namespace) {
-		if space.since > last {
-			break // all later spaces are too young as well
-		}
-		j.pending.walk(space.Space, func(p Pending) {
+	for _, space := range j.pending.spaces(namespace) {
+		j.pending.walk(space, func(p Pending) {
 			if p.Since > last {
 				return
 			}
@@ -93,31 +89,6 @@ func (j *Journal) PendingList(namespace string, limit int) []Pending {
 		})
 	}
 	cut()
-	return all
-}
-
-// waitingSpace is a share of the index. since is a lower bound for when its writes began to wait.
-type waitingSpace struct {
-	*pending.Space
-	since float64 // Unix seconds
-}
-
-// longestWaiting returns the spaces, sorted by how long their oldest write has waited, the longest
-// first.
-func (p *pendingSet) longestWaiting(namespace string) []waitingSpace {
-	spaces := p.spaces(namespace)
-	all := make([]waitingSpace, len(spaces))
-	p.searching.Lock() // a search changes the result of Oldest
-	for from := 0; from < len(all); from += walkChunk {
-		p.readers.RLock()
-		for i := from; i < min(from+walkChunk, len(all)); i++ {
-			since, _ := spaces[i].Oldest()
-			all[i] = waitingSpace{spaces[i], since}
-		}
-		p.readers.RUnlock()
-	}
-	p.searching.Unlock()
-	slices.SortFunc(all, func(a, b waitingSpace) int { return cmp.Compare(a.since, b.since) })
 	return all
 }
 

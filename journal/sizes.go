@@ -58,7 +58,7 @@ type SizesOptions struct {
 // again from lookFrom percent on, and each minute.
 //
 // The count is in memory only. [Journal.Run] builds it from the disk; until then, only writes since
-// the start count. A nil *Sizes counts nothing and has no limit. The methods may be called
+// the start count. A nil *Sizes shows no namespaces. The methods may be called
 // concurrently.
 type Sizes struct {
 	opts   SizesOptions
@@ -222,9 +222,6 @@ func (s *Sizes) Changed() {
 // change changes the count of a namespace. It logs if the namespace becomes nearly full, or if a
 // refused write shows that it is full. A loose count may be too high, and says nothing.
 func (s *Sizes) change(namespace string, by func(*size)) {
-	if s == nil {
-		return
-	}
 	limit := s.opts.Limit(namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,9 +322,6 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 
 // accepted notes that upstream has accepted a write to an entry that had this size; 0 if unknown.
 func (s *Sizes) accepted(w *Write, was int) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := putSize(w.Op, w.ListBytes)
@@ -354,9 +348,6 @@ func (s *Sizes) found(namespace string, bytes int) {
 
 // loosen notes that what is known of a namespace has changed otherwise than by a write of this host.
 func (s *Sizes) loosen(namespace string) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loose[namespace] = true
@@ -391,9 +382,6 @@ func (s *Sizes) begin(namespace string) (snapshot *pebble.Snapshot, err error) {
 // meanwhile. After damage the count stays loose, because a repair follows. The caller has acquired the
 // store.
 func (s *Sizes) count(ctx context.Context, namespace string) (counted bool, err error) {
-	if s == nil {
-		return false, nil
-	}
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	s.mu.Lock()
@@ -424,9 +412,6 @@ func (s *Sizes) count(ctx context.Context, namespace string) (counted bool, err 
 // countLoose counts the namespaces whose counts are loose. Without all, it leaves out those whose counts
 // are at most too high and far from the limit.
 func (s *Sizes) countLoose(ctx context.Context, all bool) error {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	names := maps.Clone(s.loose)
 	s.mu.Unlock()
@@ -445,7 +430,7 @@ func (s *Sizes) countLoose(ctx context.Context, all bool) error {
 // it regularly.
 func (s *Sizes) maintain(ctx context.Context) error {
 	began := time.Now()
-	if s == nil || !s.pace.Ready(began) {
+	if !s.pace.Ready(began) {
 		return nil
 	}
 	if s.allAt.IsZero() { // Run has counted all
@@ -509,9 +494,6 @@ func sumKnown(ctx context.Context, r pebble.Reader, namespace string) (sum int64
 // prepare looks up the entry that a write replaces, if the namespace is close enough to its limit.
 func (c *copies) prepare(a *appending) error {
 	s := c.sizes
-	if s == nil {
-		return nil
-	}
 	a.limit = s.opts.Limit(a.Namespace)
 	s.mu.Lock()
 	r := s.spaces[a.Namespace].report(a.limit)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -52,8 +51,7 @@ type Trust struct {
 	lossLimit LossLimit
 	logger    *slog.Logger
 
-	mu       sync.Mutex   // one of the innermost locks
-	some     atomic.Int32 // the number of suspects; usually 0, and then readers take no lock
+	mu       sync.RWMutex // one of the innermost locks
 	suspects map[string]Suspect
 	older    map[string]*olderAnswers
 	gone     []loss // losses accepted within lossWindow, the oldest first
@@ -77,7 +75,6 @@ type loss struct {
 func (t *Trust) recall(s *store.Store) error {
 	t.suspects, t.older = make(map[string]Suspect), make(map[string]*olderAnswers)
 	prefix := []byte(record.HeaderPrefix)
-	defer func() { t.some.Store(int32(len(t.suspects))) }()
 	return store.Each(s.DB(), prefix, record.After(prefix), func(key, value []byte) error {
 		if body, err := record.Unseal(key, value); err == nil { // skip a damaged header
 			// guard 9.46
@@ -91,11 +88,8 @@ func (t *Trust) recall(s *store.Store) error {
 
 // Suspect describes a suspect namespace; ok is false if the namespace is not suspect.
 func (t *Trust) Suspect(namespace string) (Suspect, bool) {
-	if t.some.Load() == 0 {
-		return Suspect{}, false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	s, ok := t.suspects[namespace]
 	return s, ok
 }
@@ -247,7 +241,6 @@ func (t *Trust) note(namespace string, s Suspect) (past Suspect) {
 	} else {
 		t.suspects[namespace] = s
 	}
-	t.some.Store(int32(len(t.suspects)))
 	return past
 }
 

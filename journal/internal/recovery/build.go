@@ -49,22 +49,18 @@ func build(fsys vfs.FS, dir string, c *content) (err error) {
 	if err = c.fill(made); err == nil {
 		err = compare(made)
 	}
-	err = errors.Join(err, made.Close())
-	return errors.Join(failure, err)
+	return errors.Join(failure, err, made.Close())
 }
 
 func compare(made *store.Store) error {
 	found, err := store.Count(made.DB(), func(record.ID, record.Version) error { return nil })
-	if err != nil {
-		return err
-	}
 	want := made.Totals()
-	return want.Compare(found)
+	return errors.Join(err, want.Compare(found))
 }
 
 // fill writes the records that pass their checks to a new store, and then the totals that count them.
 func (c *content) fill(made *store.Store) error {
-	f := filler{content: c, load: made.Load()}
+	f := filler{content: c, made: made}
 	if err := c.records.each(f.take); err != nil {
 		return err
 	}
@@ -74,14 +70,16 @@ func (c *content) fill(made *store.Store) error {
 	totals := f.sifter.totals
 	totals.Batches = max(c.batches, made.Totals().Batches)
 	totals.Seq = c.lastSeq
-	return f.load.Finish(totals)
+	return f.write(func(tx *store.Tx) { tx.SetTotals(totals) })
 }
 
 // filler takes the records in key order: the sent marks come first, one entry's pending writes are
 // adjacent, and the versions come last.
 type filler struct {
 	*content
-	load    *store.Load
+	made    *store.Store
+	waiting [][2][]byte // keys and sealed values for the next change
+	bytes   int         // of these
 	sifter  sifter
 	pending pendingRecord // the last one, which is not written yet
 }
@@ -109,7 +107,29 @@ func (f *filler) take(key, value []byte) error {
 		return nil
 	}
 	f.written()
-	return f.load.Set(key, value)
+	return f.set(bytes.Clone(key), bytes.Clone(value))
+}
+
+// set adds a record, which belongs to f from now on.
+func (f *filler) set(key, value []byte) error {
+	f.waiting = append(f.waiting, [2][]byte{key, value})
+	if f.bytes += len(key) + len(value); f.bytes < batchBytes {
+		return nil
+	}
+	return f.write(func(*store.Tx) {})
+}
+
+// write makes the waiting records durable, and what more adds.
+func (f *filler) write(more func(*store.Tx)) error {
+	err := f.made.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		for _, r := range f.waiting {
+			tx.Set(r[0], r[1])
+		}
+		more(tx)
+		return nil
+	}))
+	f.waiting, f.bytes = nil, 0
+	return err
 }
 
 // isValueless reports whether the version of a settled copy is damaged.
@@ -155,9 +175,9 @@ func (f *filler) keepPending() error {
 	f.sifter.totals.Add(p.id, &p.v)
 	f.written()
 	key := record.EntryKey(record.SentPrefix, p.id)
-	err := f.load.Set(p.key, p.value)
+	err := f.set(p.key, p.value)
 	if err == nil {
-		err = f.load.Set(key, record.EncodeSent(key, &record.Sent{Seq: p.v.Seq})) // guard 4.10
+		err = f.set(key, record.EncodeSent(key, &record.Sent{Seq: p.v.Seq})) // guard 4.10
 	}
 	if err != nil || p.v.Apart {
 		return err
@@ -166,5 +186,5 @@ func (f *filler) keepPending() error {
 	if err != nil {
 		return err
 	}
-	return f.load.Set(versionKey, sealed)
+	return f.set(versionKey, sealed)
 }

@@ -156,14 +156,14 @@ func (t *task) choose(v *view) (*sifter, error) {
 		}
 		t.whole = err == nil && totals.Batches == t.found.newest.Batches // guard 7.1
 		t.source = v
-		if kept, err := sift(v); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
+		if kept, err := sift(v, false); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
 			t.newest = t.whole && err == nil && v.hasCopies()
 			return kept, nil
 		}
 	}
 	t.whole = false
 	t.source = &merged{found: t.found.records, view: v}
-	return sift(t.source)
+	return sift(t.source, false)
 }
 
 // replacement copies the directory aside and builds the journal that will replace it.

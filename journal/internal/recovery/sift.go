@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/maphash"
 
@@ -17,6 +18,7 @@ type sifter struct {
 	totals  record.Totals
 	counts  Salvaged
 	records int
+	damage  error // the first damage found
 	damaged []string
 	unnamed int // damaged records beyond namedAtMost
 
@@ -24,6 +26,8 @@ type sifter struct {
 	// valueless are the pending writes whose version was not found, by the hash of the version's key. In
 	// key order, a version follows all pending writes. If nil, all count.
 	valueless map[uint64]share
+	// apart says that all pending writes need a version, even those whose record has the value.
+	apart bool
 	// damagedVersions has the hashes of the keys of damaged versions.
 	damagedVersions map[uint64]bool
 }
@@ -34,9 +38,10 @@ type share struct {
 	sum   uint32
 }
 
-// sift counts the intact records of a source. A pending write without its value counts as damaged.
-func sift(from source) (*sifter, error) {
-	s := &sifter{valueless: make(map[uint64]share)}
+// sift counts the intact records of a source. A pending write without its value counts as damaged; with
+// apart, also one without its version.
+func sift(from source, apart bool) (*sifter, error) {
+	s := &sifter{valueless: make(map[uint64]share), apart: apart}
 	err := from.each(func(key, value []byte) error { s.take(key, value); return nil })
 	for _, lost := range s.valueless {
 		s.totals.Pending--
@@ -64,6 +69,7 @@ func (s *sifter) take(key, value []byte) (kind string, ok bool) {
 		s.records++
 		return kind, true
 	}
+	s.damage = cmp.Or(s.damage, err)
 	switch kind {
 	case record.PendingPrefix:
 		s.damagedPending++
@@ -98,7 +104,7 @@ func (s *sifter) add(kind string, key, body, value []byte) error {
 		s.totals.Add(id, &v)
 		s.totals.Seq = max(s.totals.Seq, v.Seq)
 		s.counts.Pending++
-		if v.Apart && s.valueless != nil {
+		if (v.Apart || s.apart) && s.valueless != nil {
 			s.valueless[hashOf(record.VersionKey(id, v.Seq))] = share{v.Size(id), v.Sum}
 		}
 	case record.VersionPrefix:

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,6 +29,7 @@ type view struct {
 	db *pebble.DB
 	// unread names the kinds of records that the last pass could not read completely.
 	unread map[string]bool
+	damage error // the first one of that pass
 }
 
 // hasWrites reports whether the last pass has read everything except copies and receipts.
@@ -70,7 +72,7 @@ func (v *view) all(yield func(key, value []byte) bool) {
 	if v == nil {
 		return
 	}
-	v.unread = make(map[string]bool)
+	v.unread, v.damage = make(map[string]bool), nil
 	for _, kind := range viewPrefixes {
 		prefix := []byte(kind)
 		it, err := v.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
@@ -83,7 +85,7 @@ func (v *view) all(yield func(key, value []byte) bool) {
 			}
 			err = it.Close()
 		}
-		v.unread[kind] = err != nil
+		v.unread[kind], v.damage = err != nil, cmp.Or(v.damage, err)
 	}
 }
 

@@ -202,6 +202,12 @@ func (tx *Tx) DeleteDead(l *record.Dead) {
 	tx.p.totals.RemoveDead(l)
 }
 
+// SetTotals sets the totals of a store that is filled with existing records.
+func (tx *Tx) SetTotals(t record.Totals) {
+	tx.p.totals = t
+	tx.Set(record.StateKey, record.EncodeTotals(&t)) // the batch has one, even without other records
+}
+
 // Set adds a sealed record that the state record does not count.
 func (tx *Tx) Set(key, sealed []byte) { tx.note(tx.batch().Set(key, sealed, nil)) }
 
