@@ -90,6 +90,8 @@ type Rewind struct {
 	AsOf      uint64  `json:"as_of"`  // the parameter of the undo
 	// Author is the program whose writes would be undone; null with all_authors, and if there are none.
 	Author *string `json:"author"`
+	// Authors counts the entries that programs of this daemon have written since, by author, up to 50 authors.
+	Authors map[string]int `json:"authors"`
 	RewindCounts
 	// Changes are the first entries that would be restored or deleted.
 	Changes []RewindChange `json:"changes"`

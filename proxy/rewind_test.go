@@ -130,6 +130,9 @@ func TestRewindLeavesWhatOthersWrote(t *testing.T) {
 			t.Errorf("%+v", seen.RewindCounts)
 		}
 		seen = r.preview("&all_authors=true")
+		if diff := cmp.Diff(map[string]int{"agent": 2, "other": 2}, seen.Authors); diff != "" {
+			t.Error(diff)
+		}
 		r.undo(seen.AsOf, "&all_authors=true")
 		r.wantAll()
 		wantStatus(t, r.get("/memory/n/x"), http.StatusNotFound)

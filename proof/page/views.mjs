@@ -28,6 +28,7 @@ export const VIEWS = {
   conversation: ["memory/chats/session-42", ".conversation li"],
   json: ["memory/chats/profile", ".json-name"],
   history: ["memory/notes/note-1", ".value-view", "History", ".compared .differs"],
+  rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
   conflict: ["dead-letters", ".letter .chip.superseded", "Compare and decide", ".compared .differs"],

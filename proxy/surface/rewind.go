@@ -148,10 +148,9 @@ func authorName(author string) string {
 // entries since.
 func (s *Surface) previewRewind(ctx context.Context, u *rewind) (*api.Rewind, error) {
 	doc := &api.Rewind{
-		Namespace: u.namespace, Before: u.before, Author: u.only, Changes: []api.RewindChange{},
-		RewindCounts: api.RewindCounts{LeftEntries: []api.LeftEntry{}},
+		Namespace: u.namespace, Before: u.before, Author: u.only, Authors: make(map[string]int),
+		Changes: []api.RewindChange{}, RewindCounts: api.RewindCounts{LeftEntries: []api.LeftEntry{}},
 	}
-	authors := make(map[string]int) // entries by author
 	var err error
 	doc.AsOf, err = s.journal.History.ChangedSince(ctx, u.namespace, "", u.before, func(_ uint64, c *journal.Changed) (bool, error) {
 		do := u.decide(c)
@@ -163,8 +162,8 @@ func (s *Surface) previewRewind(ctx context.Context, u *rewind) (*api.Rewind, er
 			if c.Gap != "" {
 				break // it stays, whoever has written it
 			}
-			if _, known := authors[author]; known || len(authors) < authorsCounted {
-				authors[author]++
+			if doc.Authors[author] > 0 || len(doc.Authors) < authorsCounted {
+				doc.Authors[author]++
 			}
 		}
 		if do.left == "" && len(doc.Changes) < rewindShown {
@@ -177,10 +176,10 @@ func (s *Surface) previewRewind(ctx context.Context, u *rewind) (*api.Rewind, er
 	if err != nil || u.only != nil || u.all {
 		return doc, err
 	}
-	names := slices.Sorted(maps.Keys(authors))
+	names := slices.Sorted(maps.Keys(doc.Authors))
 	if len(names) > 1 { // guard 13.65
 		for i, name := range names {
-			names[i] = fmt.Sprintf("%s (%d)", authorName(name), authors[name])
+			names[i] = fmt.Sprintf("%s (%d)", authorName(name), doc.Authors[name])
 		}
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf(
 			"several programs have written entries of %s since: %s. Name one (author, --author), or take the writes of all (all_authors=true, --all-authors)",

@@ -30,11 +30,12 @@ async function ask(method, url, options = {}) {
   throw new Refusal(answer.status, typeof detail === "string" ? detail : JSON.stringify(detail));
 }
 
-// address is the URL of a path of the daemon's own surface. A parameter without a value is left out.
+// address is the URL of a path of the daemon's own surface. A parameter without a value is left out, but for the
+// author: a program may have no name.
 export function address(path, parameters = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
-    if (value != null && value !== "") query.set(name, value);
+    if (value != null && (value !== "" || name === "author")) query.set(name, value);
   }
   return own + path + (query.size ? `?${query}` : "");
 }

@@ -4,7 +4,7 @@
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { readVersions, undo } from "./api.js";
 import { Compare } from "./compare.js";
-import { ago, clock, count, moment } from "./format.js";
+import { ago, clock, count, instant, moment } from "./format.js";
 import { sentence } from "./sentence.js";
 import { Dialog, Empty, Problem, useChanges, useLoaded, useTask } from "./ui.js";
 
@@ -19,8 +19,11 @@ const STATES = {
   absent: "upstream has none",
 };
 
-// reach says that versions may be missing; false if none was removed.
-export const reach = (status) => status?.history?.since != null && `Versions up to ${clock(status.history.since)} were removed for room.`;
+// reach says that versions are missing, and of what time; false if none is, or was until a time.
+export const reach = (status, until = Infinity) => {
+  const since = instant(status?.history?.since);
+  return since != null && since < until && `Versions up to ${clock(status.history.since)} were removed for room.`;
+};
 
 // nameOf is how an undo names a version. The present one may have no name.
 const nameOf = (v) => String(v?.revision ?? (v?.seq != null ? `w${v.seq}` : ""));
@@ -92,7 +95,7 @@ export function History({ daemon, namespace, name, close }) {
       show(await readVersions(namespace, name));
     }
   });
-  const older = reach(daemon.status);
+  const older = !daemon.status?.upstream.url.startsWith("nats:") && reach(daemon.status); // there, the bucket keeps the versions
   return html`
     <${Dialog} title=${`History of ${namespace}/${name}`} close=${close} wide=${true}>
       ${error?.status === 404 ? html`<${Empty} title=${sentence(error.message)} />` : html`<${Problem} error=${error} />`}

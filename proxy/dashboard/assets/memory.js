@@ -6,6 +6,7 @@ import { get } from "./api.js";
 import { NewEntry } from "./editor.js";
 import { Entry } from "./entry.js";
 import { ago, bytes, count, number } from "./format.js";
+import { Rewind } from "./rewind.js";
 import { Empty, Problem, useChanges, useLoaded, useSettled } from "./ui.js";
 
 // PAGE is how many rows come at a time: few enough for a phone, whatever there is.
@@ -62,7 +63,7 @@ function Namespaces({ chosen }) {
 
 function Entries({ daemon, namespace, chosen }) {
   const [prefix, setPrefix] = useState("");
-  const [making, setMaking] = useState(false);
+  const [doing, act] = useState(null);
   const wanted = useSettled(prefix);
   const list = usePages("entries", { namespace, prefix: wanted }, "entries");
   useChanges(daemon, namespace, null, list.again);
@@ -72,7 +73,8 @@ function Entries({ daemon, namespace, chosen }) {
       <header>
         <a class="back" href="#/memory" aria-label="Back to the namespaces">‹</a>
         <h2>${namespace}</h2>
-        <button type="button" onClick=${() => setMaking(true)}>New entry</button>
+        <button type="button" onClick=${() => act("rewind")}>Undo…</button>
+        <button type="button" onClick=${() => act("new")}>New entry</button>
       </header>
       <${Search} label="Find keys that begin with" value=${prefix} input=${setPrefix} />
       <${Problem} error=${list.error} />
@@ -88,7 +90,8 @@ function Entries({ daemon, namespace, chosen }) {
       <${More} list=${list} />
       ${list.value && !list.value.next && !list.value.complete && html`
         <p class="note">Upstream may hold more keys than are known here: it lists 1,000 at most.</p>`}
-      ${making && html`<${NewEntry} namespace=${namespace} close=${() => setMaking(false)} />`}
+      ${doing === "new" && html`<${NewEntry} namespace=${namespace} close=${() => act(null)} />`}
+      ${doing === "rewind" && html`<${Rewind} daemon=${daemon} namespace=${namespace} close=${() => act(null)} />`}
     </section>`;
 }
 
