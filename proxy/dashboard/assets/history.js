@@ -99,6 +99,7 @@ export function History({ daemon, namespace, name, close }) {
   return html`
     <${Dialog} title=${`History of ${namespace}/${name}`} close=${close} wide=${true}>
       ${error?.status === 404 ? html`<${Empty} title=${sentence(error.message)} />` : html`<${Problem} error=${error} />`}
+      ${!shown && !error && html`<p class="note">Looking…</p>`}
       ${later && newest.tag !== shown.tag && !busy && html`
         <p class="note" role="status">The entry has changed since. <button type="button" onClick=${() => show(newest)}>Show how it is now</button></p>`}
       <p role="status">${said}</p>
