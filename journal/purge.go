@@ -10,7 +10,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// purgedAtOnce bounds how many dead letters or receipts one change removes.
+// purgedAtOnce bounds how many receipts one change removes.
 const purgedAtOnce = 256
 
 // Purged counts what [Journal.Purge] has removed.
@@ -43,7 +43,10 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string) (done Purged
 		return done, ctx.Err()
 	}
 	p := &purge{Journal: j, of: ID{Namespace: namespace, Key: key}, last: j.store.Totals().Seq}
-	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.deadLetters, p.receipts} {
+	if err := p.deadLetters(ctx); err != nil {
+		return p.done, err
+	}
+	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.receipts} {
 		if err := j.use(func() error { return part(ctx) }); err != nil {
 			return p.done, err
 		}
@@ -147,48 +150,27 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 }
 
 func (p *purge) deadLetters(ctx context.Context) error {
-	for after, more := uint64(0), true; more; {
-		var seqs []uint64
-		size := int64(0)
-		err := store.ScanDead(p.store.DB(), after, func(l *record.Dead) error {
-			if len(seqs) == purgedAtOnce || size >= markBytes {
-				return errEnough
-			}
-			if after = l.Seq + 1; p.covers(l.ID) && l.Seq <= p.last {
-				seqs, size = append(seqs, l.Seq), size+l.Size()
+	var seqs []uint64
+	err := p.use(func() error {
+		return store.ScanDead(p.store.DB(), 0, func(l *record.Dead) error {
+			if p.covers(l.ID) && l.Seq <= p.last {
+				seqs = append(seqs, l.Seq)
 			}
 			return ctx.Err()
 		})
-		if more = errors.Is(err, errEnough); err != nil && !more {
-			return err
-		}
-		if err := p.store.Update(store.ChangeFunc(func(tx *store.Tx) error { return p.discard(tx, seqs) })); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *purge) discard(tx *store.Tx, seqs []uint64) error {
-	r, err := tx.Reader()
-	if err != nil {
-		return err
-	}
-	var letters []record.Dead
+	})
 	for _, seq := range seqs {
-		l, err := readDead(r, seq)
-		switch {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			break
+		}
+		switch err = p.Discard(seq); {
 		case err == nil:
-			letters = append(letters, l)
-		case !errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
-			return err
+			p.done.DeadLetters++
+		case errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
+			err = nil
 		}
 	}
-	for i := range letters {
-		p.dead.remove(tx, &letters[i])
-	}
-	p.done.DeadLetters += len(letters)
-	return nil
+	return err
 }
 
 func (p *purge) receipts(ctx context.Context) error {

@@ -101,19 +101,17 @@ func purgeUntilDone(ctx context.Context, p *Program, c *attach.Client, query url
 
 func printPurged(p *Program, what string, done *api.Purged) error {
 	r := &done.Removed
-	_, err := fmt.Fprintf(p.Stdout, "purged: %s. Deleted upstream: %d; removed here: copies %d, versions %d, dead letters %d, receipts %d\n",
+	text := fmt.Sprintf("purged: %s. Deleted upstream: %d; removed here: copies %d, versions %d, dead letters %d, receipts %d\n",
 		term.Printable(what), done.Deleted, r.Copies, r.Versions, r.DeadLetters, r.Receipts)
 	if done.Dropped > 0 {
-		_, printErr := fmt.Fprintf(p.Stdout, "pending writes dropped: %d\n", done.Dropped)
-		err = errors.Join(err, printErr)
+		text += fmt.Sprintf("pending writes dropped: %d\n", done.Dropped)
 	}
 	if done.Pending > 0 {
-		_, printErr := fmt.Fprintf(p.Stdout, "written meanwhile, and left: %s\n", strconv.Itoa(done.Pending))
-		err = errors.Join(err, printErr)
+		text += fmt.Sprintf("written meanwhile, and left: %d\n", done.Pending)
 	}
 	for _, place := range done.NotReached {
-		_, printErr := fmt.Fprintf(p.Stdout, "not reached: %s\n", term.Printable(place))
-		err = errors.Join(err, printErr)
+		text += fmt.Sprintf("not reached: %s\n", term.Printable(place))
 	}
+	_, err := io.WriteString(p.Stdout, text)
 	return err
 }

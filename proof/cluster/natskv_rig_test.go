@@ -24,7 +24,7 @@ func engineOf(t *testing.T, host string, urls []string, set ...func(*natskv.Opti
 	t.Helper()
 	opts := natskv.Options{
 		Servers: urls, Bucket: "memory", Replicas: 1, History: 8, Create: true,
-		Timeout: 5 * time.Second, Host: host, Name: "test", Logger: slog.New(slog.DiscardHandler),
+		Timeout: 5 * time.Second, Host: host, Name: "test", Marks: &marks{}, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range set {
 		change(&opts)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -125,60 +126,53 @@ func needsUpstream(w http.ResponseWriter, doc *api.Purged, err error) error {
 		"a purge deletes upstream first, and %v: %s. Repeat it when upstream answers, or purge only what is here, with local=true", err, sofar))
 }
 
-// deleteKnown deletes the known entries of a purge. full says that the journal has no room for more.
+// deleteKnown deletes the known entries of a purge, unless they were written after it began. full says that the
+// journal has no room for more.
 func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (deleted int, full bool, err error) {
-	if of.Key != "" {
-		done, full, err := s.deleteOne(ctx, of, last)
-		if done {
-			deleted = 1
+	var mu sync.Mutex // guards deleted and full
+	deleteOne := func(key string) error {
+		id := journal.ID{Namespace: of.Namespace, Key: key}
+		newest, pending, err := s.journal.Newest(id)
+		if err != nil || pending && newest.Seq > last {
+			return err
 		}
+		_, err = s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id})
+		mu.Lock()
+		defer mu.Unlock()
+		refusal, refused := errors.AsType[*wire.Refusal](err)
+		switch {
+		case refused && refusal.Status == http.StatusNotFound:
+			return nil
+		case errors.Is(err, journal.ErrFull):
+			full = true
+			return nil
+		case err == nil:
+			deleted++
+		}
+		return err
+	}
+	if of.Key != "" {
+		err = deleteOne(of.Key)
 		return deleted, full, err
 	}
-	for after := ""; ; {
+	for after := ""; !full; {
 		found, _, err := s.memory.Known(of.Namespace, "", after, purgePage)
 		if err != nil || len(found) == 0 {
 			return deleted, false, err
 		}
 		after = found[len(found)-1].Key
-		tasks, ctx := errgroup.WithContext(ctx)
+		var tasks errgroup.Group
 		tasks.SetLimit(purgesAtOnce)
-		results := make([]struct{ done, full bool }, len(found))
-		for i, k := range found {
-			if k.Op == journal.Delete || k.Seq > last {
-				continue
-			}
-			tasks.Go(func() (err error) {
-				results[i].done, results[i].full, err = s.deleteOne(ctx, journal.ID{Namespace: of.Namespace, Key: k.Key}, last)
-				return err
-			})
-		}
-		err = tasks.Wait()
-		for _, r := range results {
-			if full = full || r.full; r.done {
-				deleted++
+		for _, k := range found {
+			if k.Op != journal.Delete && k.Seq <= last {
+				tasks.Go(func() error { return deleteOne(k.Key) })
 			}
 		}
-		if err != nil || full {
+		if err := tasks.Wait(); err != nil {
 			return deleted, full, err
 		}
 	}
-}
-
-// deleteOne deletes an entry, unless it was written after the purge began.
-func (s *Surface) deleteOne(ctx context.Context, id journal.ID, last uint64) (done, full bool, err error) {
-	newest, pending, err := s.journal.Newest(id)
-	if err != nil || pending && newest.Seq > last {
-		return false, false, err
-	}
-	_, err = s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id})
-	refusal, refused := errors.AsType[*wire.Refusal](err)
-	switch {
-	case refused && refusal.Status == http.StatusNotFound:
-		return false, false, nil
-	case errors.Is(err, journal.ErrFull):
-		return false, true, nil
-	}
-	return err == nil, false, err
+	return deleted, full, nil
 }
 
 // dropAllPending makes the pending writes of a purge dead letters, which the purge then removes.

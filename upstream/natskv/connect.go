@@ -311,11 +311,3 @@ func (c *connection) connectedTo() string {
 	defer c.mu.Unlock()
 	return c.server
 }
-
-// maxPayload returns the maximum size of a message with its headers, in bytes.
-func (c *connection) maxPayload() int64 {
-	c.mu.Lock()
-	nc := c.nc
-	c.mu.Unlock()
-	return nc.MaxPayload()
-}

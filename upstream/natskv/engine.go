@@ -35,7 +35,7 @@ type Options struct {
 	Name string
 	// TombstonesFor is how long the tombstone of a delete is kept; 0: forever.
 	TombstonesFor time.Duration
-	// Marks stores the bucket's mark across restarts; nil: it is not stored.
+	// Marks stores the bucket's mark across restarts.
 	Marks Marks
 	// Logger must not be nil.
 	Logger *slog.Logger

@@ -24,10 +24,8 @@ const (
 	codeNotThatStream   = 10060
 	codeWrongSequence   = 10071 // names the last sequence number
 	codeNoReplicas      = 10074 // a single server cannot have several replicas
-	codeNotEnabled      = 10076
 	codeStoreFailed     = 10077 // often the stream's own limit is reached
 	codeHeaderTooLarge  = 10097
-	codeSealed          = 10109
 	codeOtherUnderWay   = 10164 // a write to the entry is in flight, or another one has won
 	codeTooMany         = 10167
 	codeNoPeers         = 10005
@@ -41,16 +39,14 @@ func (e *Engine) failure(one *call, err error) *upstream.Error {
 	case errors.As(cause, &denied):
 		return denied.failure()
 	case errors.Is(err, nats.ErrReconnectBufExceeded):
-		one.link.mu.Lock()
-		defer one.link.mu.Unlock()
-		return one.link.absent()
+		return one.link.missing()
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return &upstream.Error{
 			Verdict: upstream.Unsent, Unreachable: true,
 			Reason: "no server answers for the bucket " + e.opts.Bucket + ": it has no leader now, or JetStream is off",
 		}
 	case errors.Is(err, nats.ErrMaxPayload):
-		return refusal(upstream.Permanent, fmt.Sprintf("the value is larger than the servers take: their max_payload is %d bytes", one.link.maxPayload()))
+		return refusal(upstream.Permanent, fmt.Sprintf("the value is larger than the servers take: their max_payload is %d bytes", one.js.Conn().MaxPayload()))
 	case errors.As(err, &answer):
 		return e.answered(answer)
 	case errors.Is(cause, errBroken):
@@ -92,9 +88,6 @@ func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 	case codeWrongStream, codeNotThatStream:
 		failed.Verdict = upstream.Paused
 		failed.Reason = "another stream than " + streamName(e.opts.Bucket) + " takes the bucket's subjects: " + answer.Description
-	case codeSealed:
-		failed.Verdict = upstream.Paused
-	case codeNotEnabled: // a server is starting or stopping
 	case jetstream.JSErrCodeStreamNotFound: // the watch detects whether it is gone
 	default:
 		if answer.Code >= 400 && answer.Code < 500 {

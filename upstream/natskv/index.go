@@ -30,12 +30,6 @@ type namespace struct {
 	newest shelf                      // without tombstones
 }
 
-// indexRow is one row of a listing.
-type indexRow struct {
-	Key string
-	upstream.Version
-}
-
 // index holds the last version of each entry, without the values. Its methods may be called
 // concurrently.
 type index struct {
@@ -74,13 +68,6 @@ func newIndex() *index {
 	x := &index{foreign: make(map[string]bool)}
 	x.clear()
 	return x
-}
-
-// follow sets onChange: see [upstream.View].
-func (x *index) follow(onChange func(journal.ID, upstream.Version)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.onChange = onChange
 }
 
 // clear removes all rows, and returns an index with the removed rows.
@@ -188,12 +175,11 @@ func (x *index) later(a, b *row) bool {
 }
 
 func (x *index) version(r *row) upstream.Version {
-	v := upstream.Version{
+	return upstream.Version{
 		Revision: r.revision, Deleted: r.deleted(), ListBytes: max(int(r.size), 0),
 		CreatedAt: seconds(r.created), WrittenAt: seconds(r.written),
 		Writer: upstream.Writer{Host: x.hosts[r.host], Seq: r.seq},
 	}
-	return v
 }
 
 // get returns an entry's last version, without its value. known is false until the whole bucket has
@@ -215,23 +201,22 @@ func (x *index) find(id journal.ID) *row {
 	return ns.rows.Get(id.Key)
 }
 
-// rows returns up to most of a namespace's entries, newest first, and their total number. For known,
+// rows visits up to most of a namespace's entries, newest first, and returns their total number. For known,
 // see get.
-func (x *index) rows(name string, most int) (rows []indexRow, total int, known bool) {
+func (x *index) rows(name string, most int, visit func(key string, v upstream.Version)) (total int, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	ns := x.namespaces[name]
 	if ns == nil {
-		return nil, 0, x.loaded
+		return 0, x.loaded
 	}
-	rows = make([]indexRow, 0, max(0, min(most, ns.newest.len)))
 	for r := range ns.newest.all() {
-		if len(rows) >= most {
+		if most--; most < 0 {
 			break
 		}
-		rows = append(rows, indexRow{r.Key(), x.version(r)})
+		visit(r.Key(), x.version(r))
 	}
-	return rows, ns.newest.len, x.loaded
+	return ns.newest.len, x.loaded
 }
 
 // figures are the index's numbers for a report.

@@ -23,6 +23,17 @@ type modelOf struct {
 
 func (m *modelOf) hear(id journal.ID, v upstream.Version) { m.told[id] = append(m.told[id], v) }
 
+type indexRow struct {
+	Key string
+	upstream.Version
+}
+
+// rowsOf returns a namespace's listing.
+func rowsOf(x *index, namespace string, most int) (rows []indexRow, total int) {
+	total, _ = x.rows(namespace, most, func(key string, v upstream.Version) { rows = append(rows, indexRow{key, v}) })
+	return rows, total
+}
+
 // listed returns the expected listing of a namespace.
 func (m *modelOf) listed(namespace string) (rows []indexRow) {
 	for id, v := range m.last {
@@ -43,7 +54,7 @@ func TestIndexLikeAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &modelOf{map[journal.ID]upstream.Version{}, map[journal.ID][]upstream.Version{}}
 		x := newIndex()
-		x.follow(m.hear)
+		x.onChange = m.hear
 		t.Repeat(map[string]func(*rapid.T){
 			"apply": func(t *rapid.T) { m.apply(t, x) },
 			"forget": func(t *rapid.T) {
@@ -99,11 +110,11 @@ func (m *modelOf) compare(t *rapid.T, x *index) {
 	for _, namespace := range []string{"a", "b"} {
 		want := m.listed(namespace)
 		present += len(want)
-		got, total, _ := x.rows(namespace, 1000)
+		got, total := rowsOf(x, namespace, 1000)
 		if total != len(want) || !slices.Equal(got, want) {
 			t.Fatalf("%s lists %d: %+v, want %+v", namespace, total, got, want)
 		}
-		if some, _, _ := x.rows(namespace, 3); !slices.Equal(some, want[:min(3, len(want))]) {
+		if some, _ := rowsOf(x, namespace, 3); !slices.Equal(some, want[:min(3, len(want))]) {
 			t.Fatalf("the first three are %+v, want the beginning of %+v", some, want)
 		}
 	}
@@ -157,11 +168,11 @@ func put(x *index, key string, revision uint64, deleted bool) journal.ID {
 func TestVanished(t *testing.T) {
 	var told []journal.ID
 	x := newIndex()
-	x.follow(func(id journal.ID, v upstream.Version) {
+	x.onChange = func(id journal.ID, v upstream.Version) {
 		if v.Deleted {
 			told = append(told, id)
 		}
-	})
+	}
 	shown, gone, late := put(x, "shown", 3, false), put(x, "gone", 4, false), put(x, "late", 9, false)
 	buried := put(x, "buried", 5, true)
 	told = nil
@@ -182,7 +193,7 @@ func TestVanished(t *testing.T) {
 func TestAnotherBucket(t *testing.T) {
 	last := make(map[string]upstream.Version)
 	x := newIndex()
-	x.follow(func(id journal.ID, v upstream.Version) { last[id.Key] = v })
+	x.onChange = func(id journal.ID, v upstream.Version) { last[id.Key] = v }
 	put(x, "both", 7, false)
 	put(x, "gone", 8, false)
 	before := x.clear()
@@ -204,7 +215,7 @@ func TestAnEarlierTimeIsNoEarlierVersion(t *testing.T) {
 	id := journal.ID{Namespace: "ns", Key: "k"}
 	var told upstream.Version
 	x := newIndex()
-	x.follow(func(_ journal.ID, v upstream.Version) { told = v })
+	x.onChange = func(_ journal.ID, v upstream.Version) { told = v }
 	x.apply(id, upstream.Version{Revision: 1, WrittenAt: 10})
 	x.apply(id, upstream.Version{Revision: 2, WrittenAt: 5})
 	if v, _ := x.get(id); v.Revision != 2 || v.WrittenAt != 10.000001 || told.WrittenAt != 10.000001 {
@@ -329,7 +340,7 @@ func BenchmarkIndex(b *testing.B) {
 	b.Run("list1000of100000", func(b *testing.B) {
 		for b.Loop() {
 			change()
-			if rows, _, _ := x.rows("ns", 1000); len(rows) != 1000 {
+			if rows, _ := rowsOf(x, "ns", 1000); len(rows) != 1000 {
 				b.Fatal(len(rows))
 			}
 		}

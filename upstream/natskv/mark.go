@@ -17,14 +17,11 @@ const certainAfter = quorumFor + time.Second
 // servers may not know it yet.
 const goneAfter = 5 * time.Second
 
-// saveEvery bounds how often the mark is saved.
-const saveEvery = time.Second
-
 // keeper compares the bucket with its mark, and refuses requests to a bucket that has lost confirmed
 // writes. Its methods may be called concurrently.
 type keeper struct {
 	bucket string
-	marks  Marks // nil: the mark is only in memory
+	marks  Marks
 	log    *slog.Logger
 
 	saving sync.Mutex // held during a Save; taken before mu
@@ -32,7 +29,6 @@ type keeper struct {
 	mu        sync.Mutex
 	mark      Mark
 	saved     Mark
-	savedAt   time.Time
 	there     Mark // the bucket at the last comparison
 	doubtedAt time.Time
 	lost      string
@@ -47,16 +43,11 @@ type keeper struct {
 
 // newKeeper loads the mark.
 func newKeeper(opts Options) (*keeper, error) {
-	k := &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, settled: make(chan struct{})}
-	if k.marks == nil {
-		return k, nil
-	}
-	mark, err := k.marks.Load()
+	mark, err := opts.Marks.Load()
 	if err != nil {
 		return nil, fmt.Errorf("read what the bucket %s was: %w", opts.Bucket, err)
 	}
-	k.mark, k.saved = mark, mark
-	return k, nil
+	return &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, mark: mark, saved: mark, settled: make(chan struct{})}, nil
 }
 
 // latest returns the latest write time that an earlier process has seen; 0 if that is far ahead of this
@@ -78,7 +69,7 @@ func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
 	if say != nil {
 		say()
 	}
-	k.save(now, false)
+	k.save()
 	if !same {
 		return false
 	}
@@ -172,30 +163,23 @@ func (k *keeper) differs(there Mark) string {
 	return ""
 }
 
-// save makes the mark durable: the first one before any request, later ones at most once every
-// saveEvery, and the last one at the end.
-func (k *keeper) save(now time.Time, last bool) {
+// save makes the mark durable: the first one before any request, and later ones after each comparison.
+func (k *keeper) save() {
 	k.saving.Lock()
 	defer k.saving.Unlock()
 	k.mu.Lock()
 	mark, saved := k.mark, k.saved
-	due := mark != saved && (last || saved.Created.IsZero() || now.Sub(k.savedAt) >= saveEvery)
 	k.mu.Unlock()
-	var err error
-	if due && k.marks != nil {
-		if err = k.marks.Save(mark); err != nil {
-			k.log.Error("what the bucket was cannot be saved: if it loses writes, botwired may not notice", "error", err)
-		}
+	if mark == saved {
+		return
 	}
-	if !due {
+	if err := k.marks.Save(mark); err != nil {
+		k.log.Error("what the bucket was cannot be saved: if it loses writes, botwired may not notice", "error", err)
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.savedAt = now
-	if err == nil {
-		k.saved = mark
-	}
+	k.saved = mark
 }
 
 // wake ends the waits in [watch.admit]. The caller holds mu.
@@ -253,10 +237,8 @@ func (k *keeper) accept() (bool, error) {
 	if lost == "" {
 		return false, nil
 	}
-	if k.marks != nil {
-		if err := k.marks.Save(there); err != nil {
-			return false, fmt.Errorf("save what the bucket %s is now: %w", k.bucket, err)
-		}
+	if err := k.marks.Save(there); err != nil {
+		return false, fmt.Errorf("save what the bucket %s is now: %w", k.bucket, err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

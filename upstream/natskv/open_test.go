@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestOpenRefusesAFileThatIsNotThere(t *testing.T) {
 	e, err := natskv.Open(t.Context(), natskv.Options{
 		Servers: []string{"nats://127.0.0.1:1"}, Bucket: "memory", Host: "h", Replicas: 1, History: 8,
-		Timeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Timeout: time.Second, Marks: noMarks{}, Logger: slog.New(slog.DiscardHandler),
 		Access: natskv.Access{Credentials: filepath.Join(t.TempDir(), "none")},
 	})
 	if err == nil {
@@ -33,10 +33,15 @@ func TestOpenRefusesAFileThatIsNotThere(t *testing.T) {
 func TestAnEngineClosesWithoutServers(t *testing.T) {
 	e, err := natskv.Open(t.Context(), natskv.Options{
 		Servers: []string{"nats://127.0.0.1:1"}, Bucket: "memory", Host: "h", Replicas: 1, History: 8,
-		Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Timeout: time.Hour, Marks: noMarks{}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.Close()
 }
+
+type noMarks struct{}
+
+func (noMarks) Load() (m natskv.Mark, err error) { return m, nil }
+func (noMarks) Save(natskv.Mark) error           { return nil }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -43,11 +41,6 @@ func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 		return upstream.Version{}, failed
 	}
 	defer one.end()
-	return e.last(one, stream, id)
-}
-
-// last asks for an entry's last version.
-func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstream.Version, error) {
 	m, err := stream.GetLastMsgForSubject(one.ctx, subjectOf(e.opts.Bucket, id))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
@@ -55,18 +48,12 @@ func (e *Engine) last(one *call, stream jetstream.Stream, id journal.ID) (upstre
 	case err != nil:
 		return upstream.Version{}, e.failure(one, err)
 	}
-	return e.learn(id, m), nil
-}
-
-// learn decodes an answer and adds the version to the index. It returns the version with the time that
-// the index has for it.
-func (e *Engine) learn(id journal.ID, m *jetstream.RawStreamMsg) upstream.Version {
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v)
 	if known, _ := e.index.get(id); known.Revision == v.Revision {
-		v.WrittenAt = known.WrittenAt
+		v.WrittenAt = known.WrittenAt // the time that the index has for it
 	}
-	return v
+	return v, nil
 }
 
 // show adds a version to the index, without its value.
@@ -106,33 +93,14 @@ func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err er
 		case codeOtherUnderWay:
 			return &upstream.Conflict{}
 		case codeWrongSequence:
-			return &upstream.Conflict{Now: e.winner(ctx, id, answer.Description)}
+			now, err := e.Get(ctx, id)
+			if err != nil {
+				return &upstream.Conflict{}
+			}
+			return &upstream.Conflict{Now: &now}
 		}
 	}
 	return e.failure(one, err)
-}
-
-// winner asks for the version that the text of a refusal names as the last one. It returns nil if it
-// gets no answer.
-func (e *Engine) winner(ctx context.Context, id journal.ID, text string) *upstream.Version {
-	one, stream, failed := e.begin(ctx, readSubject)
-	if failed != nil {
-		return nil
-	}
-	defer one.end()
-	_, number, _ := strings.Cut(text, "sequence: ")
-	if seq, err := strconv.ParseUint(number, 10, 64); err == nil && seq != 0 {
-		m, err := stream.GetMsg(one.ctx, seq)
-		if err == nil && m.Subject == subjectOf(e.opts.Bucket, id) {
-			v := e.learn(id, m)
-			return &v
-		}
-	}
-	v, err := e.last(one, stream, id) // the named one was removed since
-	if err != nil {
-		return nil
-	}
-	return &v
 }
 
 // List implements [upstream.Engine]. It returns all keys of the namespace, newest first, with all

@@ -80,12 +80,10 @@ func (w *watch) endSession() {
 func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool, after uint64) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	name := streamName(s.w.bucket)
-	consumer, err := js.CreateConsumer(opening, name, s.config(loading, after))
+	consumer, err := js.CreateConsumer(opening, streamName(s.w.bucket), s.config(loading, after))
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", err)
 	}
-	defer s.w.work.Go(func() { s.w.remove(js, consumer.CachedInfo().Name) })
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(fetch), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
@@ -95,19 +93,6 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	s.w.progress.opened()
 	s.w.stir()
 	return s.follow(ctx, messages, loading)
-}
-
-// remove deletes the consumer of a session that has ended, which the servers would keep for
-// consumerFor.
-func (w *watch) remove(js jetstream.JetStream, consumer string) {
-	if w.e.link.jetStream() == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), heartbeat)
-	defer cancel()
-	if err := js.DeleteConsumer(ctx, streamName(w.bucket), consumer); err != nil {
-		w.log.Debug("the consumer of a watch that has ended is left to the servers", "error", err)
-	}
 }
 
 func (s *session) config(loading bool, after uint64) jetstream.ConsumerConfig {

@@ -54,7 +54,7 @@ func (w *watch) untilSweep() time.Duration {
 
 func (w *watch) endTombstones(ctx context.Context) {
 	keepFor := w.e.opts.TombstonesFor
-	if _, _, ok := w.view(); !ok || keepFor == 0 {
+	if _, _, ok := w.e.CaughtUp(); !ok || keepFor == 0 {
 		return // they stay forever, or may have been replaced
 	}
 	ended := 0

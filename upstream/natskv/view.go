@@ -7,15 +7,12 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// view returns the results of [Engine.CaughtUp].
-func (w *watch) view() (asOf, since time.Time, ok bool) {
-	asOf, since, ok = w.progress.isSound(time.Now())
-	return asOf, since, ok && w.e.link.jetStream() != nil && w.keeper.refuses() == nil
-}
-
 // CaughtUp implements [upstream.View]. ok says that the last successful comparison is at most 3 s old,
 // there is a connection, and the bucket is not refused.
-func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) { return e.watch.view() }
+func (e *Engine) CaughtUp() (asOf, since time.Time, ok bool) {
+	asOf, since, ok = e.watch.progress.isSound(time.Now())
+	return asOf, since, ok && e.link.jetStream() != nil && e.watch.keeper.refuses() == nil
+}
 
 // Entry implements [upstream.View].
 func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
@@ -28,11 +25,7 @@ func (e *Engine) Entry(id journal.ID) (row journal.Row, present, known bool) {
 
 // Newest implements [upstream.View].
 func (e *Engine) Newest(namespace string, most int) (rows []journal.Row, total int, known bool) {
-	found, total, known := e.index.rows(namespace, most)
-	rows = make([]journal.Row, len(found))
-	for i, r := range found {
-		rows[i] = e.row(r.Key, r.Version)
-	}
+	total, known = e.index.rows(namespace, most, func(key string, v upstream.Version) { rows = append(rows, e.row(key, v)) })
 	return rows, total, known
 }
 
@@ -52,14 +45,29 @@ func (e *Engine) NotBefore(id journal.ID) float64 {
 }
 
 // Follow implements [upstream.View].
-func (e *Engine) Follow(changed func(id journal.ID, now upstream.Version)) { e.index.follow(changed) }
+func (e *Engine) Follow(changed func(id journal.ID, now upstream.Version)) {
+	e.index.mu.Lock()
+	defer e.index.mu.Unlock()
+	e.index.onChange = changed
+}
 
 // Accept implements [upstream.View]: it makes the present bucket the mark.
-func (e *Engine) Accept() error { return e.watch.accept() }
+func (e *Engine) Accept() error {
+	accepted, err := e.watch.keeper.accept()
+	if err != nil || !accepted {
+		return err
+	}
+	e.opts.Logger.Warn("the bucket is accepted as it is now", "bucket", e.opts.Bucket)
+	select {
+	case e.watch.accepts <- struct{}{}:
+	default:
+	}
+	return nil
+}
 
 // State implements [upstream.View].
 func (e *Engine) State() upstream.WatchState {
-	_, _, sound := e.watch.view()
+	_, _, sound := e.CaughtUp()
 	since, why := e.watch.progress.state()
 	if sound {
 		why = ""

@@ -21,9 +21,6 @@ const (
 	rereadEvery = 10 * time.Minute
 )
 
-// mendedWithin is how long a request waits for a better result after a look that failed.
-const mendedWithin = 250 * time.Millisecond
-
 // watch keeps the index up to date, and knows whether it is up to date. One session at a time delivers
 // the stream's messages, without their bodies. Once a second, the watch asks the stream's leader for
 // the last revision. A session that does not reach that revision is asleep, and the watch replaces the
@@ -46,9 +43,8 @@ type watch struct {
 	events   int
 	replaced *index // the index before another bucket was accepted
 	reread   time.Time
-	odd      int            // comparisons in a row with different numbers of entries
-	asking   bool           // a look is in flight
-	work     sync.WaitGroup // the sweeps, and the clean-up after sessions
+	odd      int  // comparisons in a row with different numbers of entries
+	asking   bool // a look is in flight
 }
 
 func newWatch(e *Engine) (*watch, error) {
@@ -86,14 +82,15 @@ func (w *watch) disconnected() {
 func (w *watch) run(ctx context.Context) {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
-	w.work.Go(func() { w.sweep(ctx) })
+	var sweeps sync.WaitGroup
+	sweeps.Go(func() { w.sweep(ctx) })
 	defer func() {
 		if w.asking {
 			<-w.looks
 		}
 		w.endSession()
-		w.work.Wait()
-		w.keeper.save(time.Now(), true)
+		sweeps.Wait()
+		w.keeper.save()
 	}()
 	w.ask(ctx)
 	for {
@@ -264,14 +261,11 @@ func (w *watch) admit(ctx context.Context) *upstream.Error {
 		return w.e.link.missing()
 	}
 	w.stir() // the bucket's fault may have been fixed
-	if failed {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, mendedWithin)
-		defer cancel()
-	}
-	select {
-	case <-decided:
-	case <-ctx.Done():
+	if !failed {
+		select {
+		case <-decided:
+		case <-ctx.Done():
+		}
 	}
 	return w.keeper.refuses()
 }
@@ -317,17 +311,4 @@ func (w *watch) lastRevision(ctx context.Context) (uint64, error) {
 		return 0, &upstream.Error{Verdict: upstream.Transient, Reason: why}
 	}
 	return l.last, nil
-}
-
-func (w *watch) accept() error {
-	accepted, err := w.keeper.accept()
-	if err != nil || !accepted {
-		return err
-	}
-	w.log.Warn("the bucket is accepted as it is now", "bucket", w.bucket)
-	select {
-	case w.accepts <- struct{}{}:
-	default:
-	}
-	return nil
 }

@@ -64,6 +64,12 @@ func OverBucket(bucket string) []string {
 // HistoryKept is how many versions of an entry MakeBucket's bucket keeps: all that NATS can.
 const HistoryKept = 64
 
+// noMarks keeps no mark.
+type noMarks struct{}
+
+func (noMarks) Load() (m natskv.Mark, err error) { return m, nil }
+func (noMarks) Save(natskv.Mark) error           { return nil }
+
 // MakeBucket makes a bucket on the three servers of a URL as upstream.url has it, as botwired does, with as many versions of an entry as it
 // can keep, so that a check sees them.
 func MakeBucket(ctx context.Context, url, name string) error {
@@ -73,7 +79,7 @@ func MakeBucket(ctx context.Context, url, name string) error {
 	}
 	e, err := natskv.Open(ctx, natskv.Options{
 		Servers: servers, Bucket: name, Replicas: 3, History: HistoryKept, Create: true,
-		Timeout: 5 * time.Second, Host: "maker", Name: "maker", Logger: slog.New(slog.DiscardHandler),
+		Timeout: 5 * time.Second, Host: "maker", Name: "maker", Marks: noMarks{}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
