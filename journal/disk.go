@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 
+	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
@@ -52,22 +53,28 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	if err := d.store.Look(); err != nil {
 		return false, err
 	}
-	_, pending, err := d.evictor.pending.visible(id)
-	switch {
-	case err != nil:
-		return false, err
-	case pending: // guard 13.35
-		return false, ErrPending
-	}
-	r := &removal{evictor: d.evictor, of: []copyOnDisk{{id: id}}, unlock: d.evictor.copies.lock(id.Namespace), byHand: true}
-	defer r.unlock()
-	found, err := d.evictor.copies.readHead(id)
-	if err != nil || !found.kept {
+	c := d.evictor.copies
+	if err := c.pending.faultIn(id); err != nil {
 		return false, err
 	}
-	err = d.store.Update(r)
-	if err == nil && r.removed == 0 {
-		err = ErrPending // a write to the entry arrived meanwhile
+	unlock := c.lock(id.Namespace)
+	defer unlock()
+	found, err := c.readHead(id)
+	if err != nil {
+		return false, err
 	}
-	return r.removed > 0, err
+	err = d.store.Update(&earlyChange{
+		ChangeFunc: func(tx *store.Tx) error {
+			if c.pending.isPending(id) { // guard 13.35
+				return ErrPending
+			}
+			if found.kept {
+				tx.Delete(record.EntryKey(record.SettledPrefix, id))
+				c.unname(&found)
+			}
+			return nil
+		},
+		applied: unlock,
+	})
+	return found.kept && err == nil, err
 }

@@ -203,7 +203,7 @@ func (j *Journal) DropCopies() error {
 // and their versions.
 func (j *Journal) DropCopiesWhile(during func()) error {
 	under := func(prefix string) error {
-		return (&rangeRemoval{evictor: j.evictor, prefix: []byte(prefix)}).run(context.Background())
+		return (&rangeRemoval{copies: j.copies, prefix: []byte(prefix)}).run(context.Background())
 	}
 	err := under(record.SettledPrefix)
 	during()
@@ -265,19 +265,6 @@ func (j *Journal) BoundHistory(budget int64) error {
 
 // GiveUpReceipts removes all receipts.
 func (j *Journal) GiveUpReceipts() error { return j.pending.receipts.giveUp() }
-
-// PassOverVersions removes all old versions, and calls during between finding and removing them.
-func (j *Journal) PassOverVersions(during func()) error {
-	snapshot := j.store.Snapshot()
-	f := &forgetting{retention: j.history}
-	err := store.ScanPrefix(snapshot, []byte(record.VersionPrefix), func(key, _ []byte, _ uint32) error {
-		id, seq, err := record.ParseVersionKey(key)
-		f.of = append(f.of, oldVersion{id: id, seq: seq})
-		return err
-	})
-	during()
-	return errors.Join(err, j.store.Update(f), snapshot.Close())
-}
 
 // Versions returns the numbers of an entry's versions in the store.
 func (j *Journal) Versions(id ID) (seqs []uint64, err error) {

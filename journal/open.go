@@ -51,7 +51,7 @@ func Open(opts Options) (*Journal, error) {
 		History:      &History{store: s, pending: pending, copies: copies},
 		Listings:     &Listings{store: s, pending: pending, copies: copies},
 		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
-		evictor: &evictor{copies: copies, pending: pending, budget: opts.CopiesBytes},
+		evictor: &evictor{copies: copies, budget: opts.CopiesBytes},
 		history: &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:    full,
 		rebuilt: rebuilt,

@@ -136,8 +136,8 @@ func (p *purge) listing(context.Context) error {
 
 // copiesAndVersions removes the namespace's copies, and the versions.
 func (p *purge) copiesAndVersions(ctx context.Context) error {
-	copied := &rangeRemoval{evictor: p.evictor, byHand: p.last, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
-	versions := &rangeRemoval{evictor: p.evictor, byHand: p.last, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
+	copied := &rangeRemoval{copies: p.copies, byHand: p.last, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
+	versions := &rangeRemoval{copies: p.copies, byHand: p.last, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
 	if p.of.Key != "" {
 		versions.prefix = record.VersionsOf(p.of)
 	} else if err := copied.run(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,8 +16,6 @@ const (
 	// historyTo is the percentage of the budget that a pass leaves in use. A pass reads all versions, so
 	// it has to free much.
 	historyTo = 60
-	// forgottenAtOnce is the number of versions that one change removes.
-	forgottenAtOnce = 256
 )
 
 // retention removes the oldest versions of entries. It keeps those of settled copies and of pending
@@ -28,14 +25,6 @@ type retention struct {
 	budget   int64 // bytes; 0 means no bound
 	measured int64 // bytes of the history after the last pass; negative before the first one
 	added    int64 // result of mayAdd at the last pass
-}
-
-// oldVersion is a version that may be removed.
-type oldVersion struct {
-	id   ID
-	seq  uint64
-	at   float64 // Unix seconds: when it was written
-	size int64
 }
 
 // forgotten records how far back the history reaches.
@@ -78,114 +67,52 @@ func (r *retention) bound(ctx context.Context) (removed bool, err error) {
 		}
 	}
 	var sample sampler
-	err = r.visit(ctx, func(v oldVersion) error {
-		sample.add(copyOnDisk{size: v.size, used: float64(v.seq)})
-		return nil
-	})
-	if err != nil {
+	if err := r.measure(ctx, &sample); err != nil {
 		return false, err
 	}
 	if r.measured, r.added = sample.size, added; sample.size <= r.budget {
 		return false, nil
 	}
-	limit := sample.usedSince(r.budget / 100 * historyTo)
-	count, chunk := 0, make([]oldVersion, 0, forgottenAtOnce)
-	forget := func() error {
-		f := &forgetting{retention: r, of: chunk}
-		err := s.Update(f)
-		count, chunk = count+f.removed, chunk[:0]
-		r.measured -= f.bytes
-		return err
+	limit, kept := sample.usedSince(r.budget / 100 * historyTo)
+	r.measured = kept
+	old := &rangeRemoval{copies: r.copies, prefix: []byte(record.VersionPrefix), old: func(key, _ []byte) bool {
+		_, seq, err := record.ParseVersionKey(key)
+		return err == nil && float64(seq) < limit
+	}}
+	err = old.run(ctx)
+	if old.records > 0 {
+		r.copies.logger.Info("the oldest versions of entries are removed", "versions", old.records)
 	}
-	err = r.visit(ctx, func(v oldVersion) error {
-		if float64(v.seq) >= limit {
-			return nil
-		}
-		if chunk = append(chunk, v); len(chunk) < forgottenAtOnce {
-			return nil
-		}
-		return forget()
-	})
-	if err == nil && len(chunk) > 0 {
-		err = forget()
-	}
-	if count > 0 {
-		r.copies.logger.Info("the oldest versions of entries are removed", "versions", count)
-	}
-	return count > 0, err
+	return old.records > 0, err
 }
 
 // mayAdd returns how many bytes may have come to the history since the store was opened: the versions
 // that were written, and those of removed copies. A listing's removals do not count.
 func (r *retention) mayAdd() int64 { return r.copies.store.VersionBytes() + r.copies.unnamed.Load() }
 
-// visit calls visit for each version that may be removed, in key order.
-func (r *retention) visit(ctx context.Context, visit func(oldVersion) error) (err error) {
+// measure samples the versions that may be removed.
+func (r *retention) measure(ctx context.Context, sample *sampler) (err error) {
 	snapshot := r.copies.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	named := namedVersions{reader: snapshot}
+	named, p := namedVersions{reader: snapshot}, r.copies.pending
 	prefix := []byte(record.VersionPrefix)
 	return store.Each(snapshot, prefix, record.After(prefix), func(key, value []byte) error {
 		id, seq, err := record.ParseVersionKey(key)
 		if err != nil {
 			return nil //nolint:nilerr // a damaged key: nobody reads its version
 		}
-		if id != named.id {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		if of, err := named.of(id); err != nil || of == seq || r.isNeeded(id, seq) {
+		of, err := named.of(id)
+		if err != nil || of == seq {
 			return err
 		}
-		return visit(oldVersion{id, seq, record.WrittenAt(value), int64(len(key) + len(value))})
-	})
-}
-
-func (r *retention) isNeeded(id ID, seq uint64) bool {
-	p := r.copies.pending
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return p.needs(id, seq)
-}
-
-// forgetting is the change that removes some versions.
-type forgetting struct {
-	*retention
-	of []oldVersion
-
-	removed int
-	bytes   int64
-}
-
-// Fill removes the versions, except those that must stay by now.
-func (f *forgetting) Fill(tx *store.Tx) error {
-	reader, err := tx.Reader()
-	if err != nil {
-		return err
-	}
-	named := namedVersions{reader: reader}
-	f.of = slices.DeleteFunc(f.of, func(v oldVersion) bool {
-		of, err := named.of(v.id)
-		return err != nil || of == v.seq // guard 3.38
-	})
-	p := f.copies.pending
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	for _, v := range f.of {
-		if p.needs(v.id, v.seq) {
-			continue
+		p.readers.RLock()
+		defer p.readers.RUnlock()
+		if !p.needs(id, seq) {
+			sample.add(int64(len(key)+len(value)), float64(seq))
 		}
-		tx.Delete(record.VersionKey(v.id, v.seq))
-		f.copies.forgotten.add(tx, v.at)
-		f.removed, f.bytes = f.removed+1, f.bytes+v.size
-	}
-	f.copies.removals.Add(1)
-	return nil
+		return ctx.Err()
+	})
 }
-
-// Durable does nothing: no reader sees the removed versions as an entry's state.
-func (*forgetting) Durable() {}
 
 // namedVersions finds the versions of settled copies. It remembers the last entry's.
 type namedVersions struct {

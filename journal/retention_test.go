@@ -99,16 +99,6 @@ func TestMaintainBoundsTheHistory(t *testing.T) {
 	})
 }
 
-// A write that settles while a pass over the versions is under way keeps its version.
-func TestWriteSettlesDuringAPassOverTheVersions(t *testing.T) {
-	j := open(t, vfs.NewMem())
-	id := key("a")
-	w := put(t, j, id, "1")
-	no(t, j.PassOverVersions(func() { no(t, j.Settle(w)) }))
-	expect(t, j, id, journal.Settled, "1")
-	check(t, j)
-}
-
 // An answer that shows the known value again, or a write that settles late, brings its version back if a
 // pass has removed it meanwhile.
 func TestVersionIsWrittenAgain(t *testing.T) {

@@ -277,7 +277,7 @@ func (t *Trust) SetRestoring(namespace string, on bool) error {
 		return ignoreDamage(err)
 	}
 	h.Suspect.Restoring = on
-	return c.store.Update(&restoring{ // guard 9.64
+	return c.store.Update(&earlyChange{ // guard 9.64
 		ChangeFunc: func(tx *store.Tx) error {
 			setHeader(tx, namespace, h)
 			return nil
@@ -288,15 +288,6 @@ func (t *Trust) SetRestoring(namespace string, on bool) error {
 		},
 	})
 }
-
-// restoring changes the header of a suspect namespace.
-type restoring struct {
-	store.ChangeFunc
-	applied func()
-}
-
-// Applied updates the state in memory, and releases the copies lock.
-func (r *restoring) Applied() { r.applied() }
 
 // CopyHead is an entry's settled copy without its value.
 type CopyHead struct {
