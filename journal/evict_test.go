@@ -180,7 +180,7 @@ func TestWriteSettlesWhileTheListingIsRemoved(t *testing.T) {
 				goOn := disk.stall()
 				first, _ := later(putting(j, key("first"), "1"))
 				first()
-				removed, removeErr := later(func() error { return j.Evict(1) })
+				removed, removeErr := later(func() error { return j.DropListing("ns") })
 				removed()
 				brought, broughtErr := later(func() error { return brings(j, w) })
 				if removed() || brought() || j.CopiesLocked("ns") {

@@ -256,6 +256,12 @@ func (j *Journal) Evict(budget int64) error {
 	return err
 }
 
+// DropListing removes a listing, as an eviction does.
+func (j *Journal) DropListing(namespace string) error {
+	_, err := j.evictor.dropListing(namespace)
+	return err
+}
+
 // BoundHistory makes one pass over the versions.
 func (j *Journal) BoundHistory(budget int64) error {
 	j.history.budget, j.history.measured = budget, max(j.history.measured, budget)

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 
@@ -25,50 +24,79 @@ type listed struct {
 	added   []ID     // entries that the previous listing did not have
 	older   int      // rows that upstream showed with an older time than before
 	past    Suspect  // the state before this listing
-	damaged bool     // the kept listing cannot be read
-	unread  bool     // some settled copies of the namespace cannot be read
-	same    bool     // nothing changes on disk
+	// replaces says that all kept rows go first: there are too many to remove, or they cannot be read.
+	replaces bool
+	unread   bool // some settled copies of the namespace cannot be read
+	same     bool // nothing changes on disk
 }
 
 // prepare compares upstream's rows with the kept ones. The caller holds the copies lock.
 func (l *listed) prepare(rows []Row, complete bool) error {
-	namespace := l.fill.namespace
 	shown := rows
-	var kept []Row
-	past, ok, damaged, err := l.listing(l.store.DB(), namespace, func(r Row) error { kept = append(kept, r); return nil })
+	before, past, ok, err := l.kept(rows, complete)
 	if err != nil {
 		return err
 	}
-	var before record.Header
-	if ok {
-		past.Rows = kept
-		if before, _, err = readHeader(l.store.DB(), namespace); err != nil {
-			return err
-		}
-	}
-	if rows, err = l.compared(rows, past.Rows); err != nil {
+	if rows, err = l.compared(rows, past); err != nil {
 		return err
 	}
 	now := l.fill.bringForward(rows)
 	l.header = record.Header{FetchedAt: l.fill.startedAt, Complete: complete}
-	if err = l.findAbsent(past.Rows, before, now, shown); err != nil {
+	if err = l.findAbsent(past, before, now, shown); err != nil {
 		return err
 	}
 	if l.doubted, err = l.inDoubt(now); err != nil {
 		return err
 	}
-	l.damaged = damaged
 	l.header.Newest = inOrder(now)
-	l.compare(past.Rows, now)
+	if l.replaces {
+		l.compare(nil, now)
+	} else {
+		l.compare(past, now)
+	}
 	if ok {
-		l.findAdded(past.Rows)
+		l.findAdded(past)
 	}
 	// A header that forgetRow wrote, or one from before the clock was set back, is replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspect == l.header.Suspect &&
-		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread ||
+		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread && !l.replaces ||
 		l.fill.distrust && l.header.Suspect.Since == 0 // there is nothing to keep
 	return nil
+}
+
+// kept returns the kept listing; ok is false if there is none that can be read. It leaves out the rows that
+// an incomplete listing of upstream lacks, which the change removes. Such rows pile up: each write that
+// settles adds a row, but upstream lists only its newest keys. If there are many, the change replaces the
+// whole listing.
+func (l *listed) kept(shown []Row, complete bool) (h record.Header, rows []Row, ok bool, err error) {
+	namespace := l.fill.namespace
+	if h, _, err = readHeader(l.store.DB(), namespace); ignoreDamage(err) != nil {
+		return h, nil, false, err
+	}
+	trims := !complete && !l.fill.believe && h.Suspect.Since == 0
+	stays := make(map[string]bool, len(shown)+len(l.fill.known))
+	for _, r := range shown {
+		stays[r.Key] = true
+	}
+	for _, k := range l.fill.known {
+		stays[k.Key] = true
+	}
+	_, ok, damaged, err := l.listing(l.store.DB(), namespace, func(r Row) error {
+		if !trims || stays[r.Key] {
+			rows = append(rows, r)
+		} else if l.removed = append(l.removed, r.Key); len(l.removed) > droppedAtOnce {
+			l.replaces, l.removed = true, nil
+		}
+		return nil
+	})
+	if l.replaces = l.replaces || damaged; l.replaces {
+		l.removed = nil
+	}
+	if !ok {
+		return record.Header{}, nil, false, err
+	}
+	return h, rows, true, nil
 }
 
 // compared merges upstream's rows with the kept rows, or else with the settled copies: these show which
@@ -200,12 +228,14 @@ func (l *listed) Fill(tx *store.Tx) error {
 		return nil
 	}
 	l.sizes.loosen(namespace)
-	if l.damaged {
+	if l.replaces {
 		dropListing(tx, namespace)
 	}
 	l.past = l.trust.note(namespace, l.header.Suspect)
 	l.dropCopies(tx)
-	l.removeRows(tx)
+	for _, key := range l.removed {
+		tx.Delete(record.RowKey(namespace, key))
+	}
 	for _, row := range l.changed {
 		l.setRow(tx, namespace, row)
 	}
@@ -230,7 +260,7 @@ func (l *listed) dropCopies(tx *store.Tx) {
 	}
 }
 
-// droppedAtOnce bounds how many copies one change removes, because readers wait for it.
+// droppedAtOnce bounds how many copies, or rows one by one, one change removes: readers wait for it.
 const droppedAtOnce = 256
 
 // dropMost removes copies of entries that upstream no longer holds in separate changes, until the rest
@@ -248,23 +278,13 @@ func (l *listed) dropMost() error {
 	return nil
 }
 
-// dropping is one part of a listing's change. It only removes copies or rows.
+// dropping is one part of a listing's change. It only removes copies.
 type dropping struct{ listed }
 
 // Fill adds the removals to the batch.
 func (l *dropping) Fill(tx *store.Tx) error {
 	l.dropCopies(tx)
-	if len(l.removed) > 0 {
-		setHeader(tx, l.fill.namespace, l.header)
-		l.removeRows(tx)
-	}
 	return nil
-}
-
-func (l *listed) removeRows(tx *store.Tx) {
-	for _, key := range l.removed {
-		tx.Delete(record.RowKey(l.fill.namespace, key))
-	}
 }
 
 // Applied makes readers wait until the change is durable.
@@ -277,59 +297,4 @@ func (l *listed) Applied() {
 	// A reader of a removed copy looks at the listing next, so it also waits.
 	l.revealed = l.hide(listing) // guard 7.14
 	l.unlock()
-}
-
-// trimmedAtOnce bounds how many rows one change removes.
-const trimmedAtOnce = 1024
-
-// trim removes rows that an incomplete listing lacks, in separate changes, until the rest fit into the
-// listing's change. Such rows pile up: each write that settles adds a row, but upstream lists only its
-// newest keys. The first change marks the kept listing incomplete. The caller holds the copies lock.
-func (l *listed) trim(rows []Row) error {
-	namespace := l.fill.namespace
-	h, ok, err := readHeader(l.store.DB(), namespace)
-	if err != nil || !ok || h.Suspect.Since != 0 { // prepare gives a damaged listing up, and looks at all rows of a suspect namespace
-		_, err = l.giveUp(err)
-		return err
-	}
-	shown := make(map[string]bool, len(rows)+len(l.fill.known))
-	for _, r := range rows {
-		shown[r.Key] = true
-	}
-	for _, k := range l.fill.known {
-		shown[k.Key] = true
-	}
-	h.Complete = false // guard 9.16
-	for last := ""; ; {
-		keys, err := l.notShown(last, shown)
-		if err != nil || len(keys) < trimmedAtOnce {
-			return err
-		}
-		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, header: h, removed: keys, unlock: func() {}}}
-		err = l.store.Update(some)
-		some.reveal()
-		if err != nil {
-			return err
-		}
-		last = keys[len(keys)-1]
-	}
-}
-
-// notShown returns the keys of the next rows after last that a listing lacks.
-func (l *listed) notShown(last string, shown map[string]bool) (keys []string, err error) {
-	prefix := record.Within(record.RowPrefix, l.fill.namespace)
-	after := append([]byte(string(prefix)+last), 0)
-	err = store.Each(l.store.DB(), after, record.After(prefix), func(key, _ []byte) error {
-		if name := string(key[len(prefix):]); !shown[name] {
-			keys = append(keys, name)
-		}
-		if len(keys) == trimmedAtOnce {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return keys, err
 }

@@ -143,13 +143,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
 	}
 	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
-	var err error
-	if !complete && !f.believe {
-		err = c.trim(rows)
-	}
-	if err == nil {
-		err = c.prepare(rows, complete)
-	}
+	err := c.prepare(rows, complete)
 	f.dropped = len(c.absent)
 	if err == nil {
 		err = c.dropMost()

@@ -44,30 +44,3 @@ func TestAnIncompleteListingTrimsTheKeptOne(t *testing.T) {
 		}
 	}
 }
-
-// If a power cut interrupts the trimming, the remaining listing is marked incomplete.
-func TestTrimmingIsCutOff(t *testing.T) {
-	const entries = 3000
-	fs := vfs.NewCrashableMem()
-	j := open(t, fs)
-	list(t, j, true)
-	for i := range entries {
-		put(t, j, key("e%04d", i), "value")
-		settle(t, j, key("e%04d", i))
-	}
-	var cut *vfs.MemFS
-	changes := 0
-	j.Subscribe(func(c journal.Change) {
-		if c.Key != "" {
-			return
-		}
-		if changes++; changes == 2 { // the first one is durable
-			cut = crash(fs)
-		}
-	})
-	list(t, j, false)
-	l, ok, err := open(t, cut).Listing("ns", allRows)
-	if err != nil || !ok || l.Complete || len(l.Rows) == 0 || len(l.Rows) == entries {
-		t.Errorf("%d rows, kept: %v, complete: %v, %v", len(l.Rows), ok, l.Complete, err)
-	}
-}
