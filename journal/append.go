@@ -20,7 +20,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	}
 	a := &appending{copies: j.copies, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
 	if err := j.copies.sizes.fits(w.Namespace, a.run); err != nil {
-		j.full.refuse(err) // guard 3.31
+		j.full.found(err, true) // guard 3.31
 		return Write{}, err
 	}
 	return a.journaled(), nil

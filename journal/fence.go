@@ -53,22 +53,11 @@ func (f *Fence) Base(id ID) (Base, error) {
 			Doubted: past.confirmedAt == 0,
 		}, err
 	}
-	absent, err := f.copies.knowsAbsent(id)
-	if err != nil || past.kept || !absent {
+	h, listed, _, err := readListed(f.copies, f.store.DB(), id)
+	if err != nil || past.kept || listed || !h.Complete || f.copies.doubts.has(id) { // guard 17.7
 		return Base{}, err
 	}
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
-}
-
-// knowsAbsent reports whether a complete listing lacks an entry that has no copy and is not in doubt.
-// The caller holds the copies lock.
-func (c *copies) knowsAbsent(id ID) (bool, error) {
-	h, listed, err := readHeader(c.store.DB(), id.Namespace)
-	if damaged, err := c.giveUp(err); damaged || err != nil || !listed || !h.Complete || c.doubts.has(id) { // guard 17.7
-		return false, err
-	}
-	_, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return !kept, err
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the

@@ -204,8 +204,7 @@ func (g *generations) turn(tx *store.Tx) error {
 	for len(g.all) > 1 && (g.sum() > g.most || g.old(g.all[0])) {
 		g.all = g.all[1:]
 	}
-	tx.DeleteSpan(g.removedSpan())
-	g.write(tx)
+	g.keep(tx, g.all)
 	return nil
 }
 
@@ -234,16 +233,16 @@ func (g *generations) giveUp() error {
 			return nil
 		}
 		g.begin(g.last().Number + 1)
-		g.all = g.all[len(g.all)-1:]
-		tx.DeleteSpan(g.removedSpan())
-		g.write(tx)
+		g.keep(tx, g.all[len(g.all)-1:])
 		return nil
 	}))
 }
 
-// removedSpan returns the range of keys of the removed generations. The caller holds mu.
-func (g *generations) removedSpan() (from, to []byte) {
-	return record.GenerationKey(0), record.GenerationKey(g.all[0].Number)
+// keep keeps the last generations, and removes the others. The caller holds mu.
+func (g *generations) keep(tx *store.Tx, last []record.Generation) {
+	g.all = last
+	tx.DeleteSpan(record.GenerationKey(0), record.GenerationKey(last[0].Number))
+	g.write(tx)
 }
 
 // old reports whether all receipts of a generation are older than ReceiptsFor. The caller

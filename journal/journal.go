@@ -155,7 +155,7 @@ func (j *Journal) Close() error { return j.store.Close() }
 // [Journal.Full].
 func (j *Journal) Err() error {
 	err := j.refuses()
-	j.full.found(err)
+	j.full.found(err, false)
 	return err
 }
 

@@ -36,7 +36,7 @@ type Listed struct {
 // throughout. A returned key may be deleted or forgotten before the caller looks it up with
 // [Journal.Lookup].
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed, err error) {
-	l, err = k.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
+	l, err = k.copies.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
 		keys = append(keys, KnownKey{Key: key, Confirmed: w.Confirmed()})
 		return len(keys) < most, nil
 	})
@@ -44,16 +44,16 @@ func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed
 }
 
 // walk visits a namespace's keys that follow after, in order, until visit returns false.
-func (k *Keys) walk(namespace, after string, visit func(w *walk.Keys, key string) (more bool, err error)) (l Listed, err error) {
-	if err := k.store.Acquire(); err != nil {
+func (c *copies) walk(namespace, after string, visit func(w *walk.Keys, key string) (more bool, err error)) (l Listed, err error) {
+	if err := c.store.Acquire(); err != nil {
 		return l, err
 	}
-	defer k.store.Release()
+	defer c.store.Release()
 	listing := ID{Namespace: namespace}
 	// A confirmation older than the snapshot applies to rows that have not changed since; if rows have
 	// changed, the header is newer than the confirmation.
-	noted := k.copies.seen.get(listing)
-	snapshot := k.copies.snapshot(listing)
+	noted := c.seen.get(listing)
+	snapshot := c.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	if l, err = listedIn(snapshot, namespace, noted.confirmedAt); err != nil {
 		return l, fmt.Errorf("keys of %s: %w", namespace, err)
@@ -102,7 +102,7 @@ type Known struct {
 // follow after, and the header of the namespace's listing. A walk begins after "". Pending deletes are
 // included.
 func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listed, err error) {
-	l, err = k.walk(namespace, max(after, beforeAllWith(prefix)), func(w *walk.Keys, key string) (bool, error) {
+	l, err = k.copies.walk(namespace, max(after, beforeAllWith(prefix)), func(w *walk.Keys, key string) (bool, error) {
 		if len(key) < len(prefix) || key[:len(prefix)] != prefix {
 			return false, nil // keys with the prefix come before this one
 		}
@@ -188,7 +188,7 @@ func (k *Keys) Namespaces(after string, most int, accept func(namespace string) 
 // Count returns the number of a namespace's known entries, or most if there are more. An entry with a
 // pending delete does not count.
 func (k *Keys) Count(namespace string, most int) (n int, err error) {
-	_, err = k.walk(namespace, "", func(w *walk.Keys, key string) (bool, error) {
+	_, err = k.copies.walk(namespace, "", func(w *walk.Keys, key string) (bool, error) {
 		if w.IsPending() {
 			v, pending, err := k.copies.pending.visible(ID{Namespace: namespace, Key: key})
 			if err != nil || pending && v.Op == Delete {

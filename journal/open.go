@@ -49,7 +49,7 @@ func Open(opts Options) (*Journal, error) {
 		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies, full: full},
 		Keys:         &Keys{store: s, copies: copies},
 		History:      &History{store: s, pending: pending, copies: copies},
-		Listings:     &Listings{store: s, pending: pending, copies: copies},
+		Listings:     &Listings{store: s, copies: copies},
 		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor: &evictor{copies: copies, budget: opts.CopiesBytes},
 		history: &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},

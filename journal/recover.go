@@ -8,9 +8,6 @@ type RecoverOptions = recovery.Options
 // Recovery says what [Recover] found and did.
 type Recovery = recovery.Recovery
 
-// Progress says how far a recovery has come.
-type Progress = recovery.Progress
-
 // Salvaged counts records.
 type Salvaged = recovery.Salvaged
 

@@ -24,39 +24,21 @@ type fullness struct {
 	now     bool      // the last check found no room for even the smallest write
 }
 
-func (f *fullness) found(err error) {
-	f.mu.Lock()
-	f.now = errors.Is(err, ErrFull)
-	began, over := f.turn(err)
-	f.mu.Unlock()
-	f.log(err, began, over)
-}
-
-func (f *fullness) refuse(err error) {
-	if !errors.Is(err, ErrFull) {
+// found notes what a check, or a refused write, has found. It logs when refusing begins and when it is
+// over, and holds no lock then.
+func (f *fullness) found(err error, refusal bool) {
+	full, now := errors.Is(err, ErrFull), time.Now()
+	if refusal && !full {
 		return
 	}
+	began, over := false, time.Duration(0)
 	f.mu.Lock()
-	f.refused = time.Now()
-	began, over := f.turn(err)
-	f.mu.Unlock()
-	f.log(err, began, over)
-}
-
-// log logs when the journal begins and when it stops refusing writes. It holds no lock.
-func (f *fullness) log(err error, began bool, over time.Duration) {
-	if began {
-		f.logger.Warn("the journal refuses writes until there is room; reads and flushing go on", "reason", err)
+	if refusal {
+		f.refused = now
+	} else {
+		f.now = full
 	}
-	if over > 0 {
-		f.logger.Info("the journal takes writes again", "after", over.Round(time.Millisecond))
-	}
-}
-
-// turn updates the state, and reports when refusing begins or is over. The caller holds mu.
-func (f *fullness) turn(err error) (began bool, over time.Duration) {
-	now := time.Now()
-	switch full := errors.Is(err, ErrFull); {
+	switch {
 	case full:
 		f.last, f.why = now, err
 		if began = f.since.IsZero(); began {
@@ -65,7 +47,13 @@ func (f *fullness) turn(err error) (began bool, over time.Duration) {
 	case !f.since.IsZero() && now.Sub(f.last) >= calm: // guard 3.30
 		over, f.since = now.Sub(f.since), time.Time{}
 	}
-	return began, over
+	f.mu.Unlock()
+	if began {
+		f.logger.Warn("the journal refuses writes until there is room; reads and flushing go on", "reason", err)
+	}
+	if over > 0 {
+		f.logger.Info("the journal takes writes again", "after", over.Round(time.Millisecond))
+	}
 }
 
 // Full returns when the journal began to refuse writes for lack of room, and why; zero if the journal

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/internal/walk"
 )
 
 // Suspect describes a suspect namespace: upstream seems to have lost entries that it has confirmed.
@@ -168,16 +168,15 @@ func (t *Trust) NeedsProof(id ID) (bool, error) {
 	if err != nil || found == (Observation{}) {
 		return false, err
 	}
-	h, ok, err := readHeader(c.store.DB(), id.Namespace)
+	h, listed, ok, err := readListed(c, c.store.DB(), id)
 	if err != nil || !ok {
-		return err == nil, ignoreDamage(err)
+		return err == nil, err
 	}
 	at := max(h.FetchedAt, c.seen.get(ID{Namespace: id.Namespace}).confirmedAt)
 	if h.Complete || age(at) > checkedFor { // guard 9.39
 		return true, nil
 	}
-	_, listed, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return listed, err // guard 9.40
+	return listed, nil // guard 9.40
 }
 
 func ignoreDamage(err error) error {
@@ -298,34 +297,13 @@ type CopyHead struct {
 // Copies returns, in key order, up to most settled copies of a namespace that follow after and have no
 // pending write.
 func (t *Trust) Copies(namespace, after string, most int) (kept []CopyHead, err error) {
-	c := t.copies
-	if err := c.store.Acquire(); err != nil {
-		return nil, err
-	}
-	defer c.store.Release()
-	prefix := record.Within(record.SettledPrefix, namespace)
-	from := append(record.EntryKey(record.SettledPrefix, ID{Namespace: namespace, Key: after}), 0)
-	if after == "" {
-		from = prefix
-	}
-	err = store.Each(c.store.DB(), from, record.After(prefix), func(key, value []byte) error {
-		body, err := record.Unseal(key, value)
-		if err != nil {
-			return nil //nolint:nilerr // a damaged copy is given up when somebody reads it
+	_, err = t.copies.walk(namespace, after, func(w *walk.Keys, key string) (bool, error) {
+		o, err := w.Copy() // a damaged one is given up when somebody reads it
+		if err == nil && o != (Observation{}) && !w.IsPending() && !t.copies.pending.isPending(ID{Namespace: namespace, Key: key}) {
+			kept = append(kept, CopyHead{key, o.UpdatedAt})
 		}
-		o, _, err := record.DecodeSettledHead(body)
-		name := string(key[len(prefix):])
-		if err != nil || c.pending.isPending(ID{Namespace: namespace, Key: name}) {
-			return nil //nolint:nilerr // as above
-		}
-		if kept = append(kept, CopyHead{name, o.UpdatedAt}); len(kept) == most {
-			return errEnough
-		}
-		return nil
+		return len(kept) < most, nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return kept, err
 }
 

@@ -48,7 +48,7 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 		}
 		return err
 	})
-	t.full.refuse(err)
+	t.full.found(err, true)
 	return err
 }
 

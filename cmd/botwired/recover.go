@@ -103,18 +103,14 @@ func notRecovered(dir string, err error) error {
 
 // recoverProgress shows the progress of the recovery in one line on the terminal. Without a terminal it
 // shows nothing. clearLine removes the line.
-func recoverProgress(p *cli.Program) (show func(journal.Progress), clearLine func()) {
+func recoverProgress(p *cli.Program) (show func(read, of int), clearLine func()) {
 	if !p.IsTerminal(p.Stderr) {
-		return nil, func() {}
+		return func(int, int) {}, func() {}
 	}
 	shown := false
-	show = func(now journal.Progress) {
+	show = func(read, of int) {
 		shown = true
-		line := fmt.Sprintf("%d of %d files read", now.Files, now.OfFiles)
-		if now.Records > 0 {
-			line = words.Plural(now.Records, "record") + " written"
-		}
-		p.ShowLine(line)
+		p.ShowLine(fmt.Sprintf("%d of %d files read", read, of))
 	}
 	return show, func() {
 		if shown {

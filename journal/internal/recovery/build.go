@@ -25,7 +25,6 @@ type content struct {
 	valueless         map[uint64]share // pending writes to leave out: see sifter
 	damagedVersions   map[uint64]bool  // copies of these versions are left out: see sifter
 	batches, lastSeq  uint64
-	written           func() // called for each record
 }
 
 // build creates a journal from the records that pass their checks, and checks the result.
@@ -106,7 +105,6 @@ func (f *filler) take(key, value []byte) error {
 	case kind == record.SettledPrefix && f.isValueless(key, value):
 		return nil
 	}
-	f.written()
 	return f.set(bytes.Clone(key), bytes.Clone(value))
 }
 
@@ -173,7 +171,6 @@ func (f *filler) keepPending() error {
 		return nil
 	}
 	f.sifter.totals.Add(p.id, &p.v)
-	f.written()
 	key := record.EntryKey(record.SentPrefix, p.id)
 	err := f.set(p.key, p.value)
 	if err == nil {

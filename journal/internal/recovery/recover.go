@@ -21,15 +21,9 @@ type Options struct {
 	Dir string    // the journal's directory
 	FS  vfs.FS    // holds Dir; nil means the operating system's
 	Now time.Time // used in the name of the copy
-	// Progress, if not nil, is called regularly while a damaged journal is recovered.
-	Progress func(Progress)
-}
-
-// Progress says how far a recovery has come.
-type Progress struct {
-	Files   int // tables and logs read so far
-	OfFiles int // all tables and logs
-	Records int // records written to the new journal
+	// Progress is called while a damaged journal is recovered, with the number of tables and logs read so
+	// far, and of all.
+	Progress func(read, of int)
 }
 
 // Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
@@ -42,6 +36,9 @@ type Progress struct {
 func Recover(opts Options) (*Recovery, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(int, int) {}
 	}
 	r, err := recoverDir(opts)
 	if err != nil {
@@ -84,28 +81,12 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 
 // task is the recovery of one directory.
 type task struct {
-	opts     Options
-	found    *salvage
-	source   source // of the records
-	whole    bool   // no change is missing from the source, as far as the files show
-	newest   bool   // the source shows the newest version of all copies
-	report   Recovery
-	progress Progress
-}
-
-// recordsBetween is the number of records between two progress reports.
-const recordsBetween = 1000
-
-func (t *task) reportProgress() {
-	if t.opts.Progress != nil {
-		t.opts.Progress(t.progress)
-	}
-}
-
-func (t *task) written() {
-	if t.progress.Records++; t.progress.Records%recordsBetween == 0 {
-		t.reportProgress()
-	}
+	opts   Options
+	found  *salvage
+	source source // of the records
+	whole  bool   // no change is missing from the source, as far as the files show
+	newest bool   // the source shows the newest version of all copies
+	report Recovery
 }
 
 // salvaged copies the directory aside, and replaces it with a journal of the salvageable records.
@@ -116,11 +97,7 @@ func salvaged(stored store.Options, opts Options, damage error) (_ *Recovery, er
 	}
 	defer func() { err = errors.Join(err, fsys.RemoveAll(sortingName(dir))) }()
 	t := &task{opts: opts, report: Recovery{Found: store.OneLine(damage).Error()}}
-	t.found, err = readStore(fsys, dir, func(files, of int) {
-		t.progress.Files, t.progress.OfFiles = files, of
-		t.reportProgress()
-	})
-	if err != nil {
+	if t.found, err = readStore(fsys, dir, opts.Progress); err != nil {
 		return nil, fmt.Errorf("reading the directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.found.records.close()) }()
@@ -182,12 +159,11 @@ func (t *task) replacement(kept *sifter) (err error) {
 	err = build(fsys, made, &content{
 		records: t.source, valueless: kept.valueless, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
 		damagedVersions: kept.damagedVersions,
-		batches:         t.found.newest.Batches, lastSeq: t.report.NextSeq - 1, written: t.written,
+		batches:         t.found.newest.Batches, lastSeq: t.report.NextSeq - 1,
 	})
 	if err != nil {
 		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))
 	}
-	t.reportProgress()
 	return nil
 }
 

@@ -29,7 +29,7 @@ type salvage struct {
 
 // readStore reads all tables and logs as far as possible. It calls progress after each. The caller closes
 // the records.
-func readStore(fsys vfs.FS, dir string, progress func(files, of int)) (*salvage, error) {
+func readStore(fsys vfs.FS, dir string, progress func(read, of int)) (*salvage, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package recovery
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 
@@ -188,27 +189,25 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	return err
 }
 
+// nameOf names a record as people do.
 func nameOf(key string) string {
-	kinds := map[string]string{
-		record.PendingPrefix: "pending write", record.SentPrefix: "sent mark of", record.SettledPrefix: "settled copy of",
-		record.HeaderPrefix: "listing of", record.RowPrefix: "listing row of", record.DeadPrefix: "dead letter",
-		record.ReceiptPrefix: "receipt of write", record.VersionPrefix: "version",
+	kind, name := key[:min(2, len(key))], key[min(2, len(key)):]
+	id, seq, err := record.ParseVersionKey([]byte("v/" + name))
+	switch {
+	case kind == record.PendingPrefix && err == nil:
+		return fmt.Sprintf("pending write %d to %s", seq, id)
+	case kind == record.VersionPrefix && err == nil:
+		return fmt.Sprintf("version %d of %s", seq, id)
+	case kind == record.DeadPrefix && len(name) == 8:
+		return fmt.Sprint("dead letter ", binary.BigEndian.Uint64([]byte(name)))
+	case kind == record.ReceiptPrefix && len(name) == 16:
+		return fmt.Sprint("receipt of write ", binary.BigEndian.Uint64([]byte(name[8:])))
 	}
-	kind, ok := kinds[key[:min(2, len(key))]]
+	of, ok := map[string]string{
+		record.SentPrefix: "sent mark", record.SettledPrefix: "settled copy", record.HeaderPrefix: "listing", record.RowPrefix: "listing row",
+	}[kind]
 	if !ok {
 		return fmt.Sprintf("record %q", key)
 	}
-	if id, seq, err := record.ParsePendingKey([]byte(key)); err == nil && kind == kinds[record.PendingPrefix] {
-		return fmt.Sprintf("pending write %d to %s", seq, id)
-	}
-	if id, seq, err := record.ParseVersionKey([]byte(key)); err == nil && kind == kinds[record.VersionPrefix] {
-		return fmt.Sprintf("version %d of %s", seq, id)
-	}
-	if seq, err := record.ParseDeadKey([]byte(key)); err == nil && kind == kinds[record.DeadPrefix] {
-		return fmt.Sprintf("dead letter %d", seq)
-	}
-	if _, seq, err := record.ParseReceiptKey([]byte(key)); err == nil && kind == kinds[record.ReceiptPrefix] {
-		return fmt.Sprintf("receipt of write %d", seq)
-	}
-	return fmt.Sprintf("%s %s", kind, key[2:])
+	return of + " of " + name
 }
