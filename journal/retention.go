@@ -99,7 +99,7 @@ func (r *retention) measure(ctx context.Context, sample *sampler) (err error) {
 	return store.Each(snapshot, prefix, record.After(prefix), func(key, value []byte) error {
 		id, seq, err := record.ParseVersionKey(key)
 		if err != nil {
-			return nil //nolint:nilerr // a damaged key: nobody reads its version
+			return nil // a damaged key: nobody reads its version
 		}
 		of, err := named.of(id)
 		if err != nil || of == seq {
