@@ -206,8 +206,7 @@ type rangeRemoval struct {
 	*copies
 	prefix []byte
 	old    func(key, value []byte) bool // selects the records; nil means all
-	// byHand is not 0 if a person has asked for it, also in suspect namespaces. Later versions stay.
-	byHand uint64
+	byHand bool                         // a person has asked for it: also in suspect namespaces
 
 	from    []byte // where to continue; nil at the end
 	gone    []ID   // the entries of the present change
@@ -282,7 +281,7 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 	}
 	if isVersion(r.prefix) && r.records > before {
 		r.removals.Add(1)
-		if r.byHand == 0 {
+		if !r.byHand {
 			r.forgotten.add(tx, newest)
 		}
 	}
@@ -313,12 +312,12 @@ func (r *rangeRemoval) stays(key []byte) bool {
 	switch {
 	case err != nil:
 		return false
-	case version && (r.pending.needs(id, seq) || r.byHand != 0 && seq > r.byHand): // guard 13.36
+	case version && r.pending.needs(id, seq): // guard 13.36
 		return true
-	case !version && (r.pending.waits(id) || r.byHand == 0 && r.trust.isSuspect(id.Namespace)): // guard 19.11, 9.57
+	case !version && (r.pending.waits(id) || !r.byHand && r.trust.isSuspect(id.Namespace)): // guard 19.11, 9.57
 		return true
 	}
-	if r.byHand != 0 && (len(r.gone) == 0 || r.gone[len(r.gone)-1] != id) {
+	if r.byHand && (len(r.gone) == 0 || r.gone[len(r.gone)-1] != id) {
 		r.gone = append(r.gone, id)
 	}
 	return false

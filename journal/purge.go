@@ -21,7 +21,8 @@ type Purged struct {
 }
 
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
-// copies, versions, dead letters and receipts. Then it makes the files free of their data: tables are
+// copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
+// Then it makes the files free of their data: tables are
 // merged, and logs replaced. It leaves pending writes alone, and the mark that upstream may yet carry out a
 // request of an earlier write, which holds a checksum of the value. Readers ask upstream again. After a
 // crash, or an error, the caller purges again.
@@ -30,7 +31,7 @@ type Purged struct {
 // waits for that, and returns ctx's error when ctx ends first.
 //
 // Errors: [ErrRebuilding], ctx's, [ErrClosed], [ErrFailed], [ErrCorrupt], and those of the file system.
-func (j *Journal) Purge(ctx context.Context, namespace, key string) (done Purged, err error) {
+func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64) (done Purged, err error) {
 	select {
 	case <-j.rebuilt:
 	default:
@@ -42,7 +43,8 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string) (done Purged
 	case <-ctx.Done():
 		return done, ctx.Err()
 	}
-	p := &purge{Journal: j, of: ID{Namespace: namespace, Key: key}, last: j.store.Totals().Seq}
+	last := j.store.Totals().Seq
+	p := &purge{Journal: j, of: ID{Namespace: namespace, Key: key}, upTo: min(upTo, last), last: last}
 	if err := p.deadLetters(ctx); err != nil {
 		return p.done, err
 	}
@@ -64,7 +66,8 @@ func (j *Journal) Aside() ([]string, error) { return recovery.Aside(j.opts.FS, j
 type purge struct {
 	*Journal
 	of   ID     // of a namespace: without a key
-	last uint64 // the newest write when the purge began: later ones are none of its business
+	upTo uint64 // later writes are none of its business
+	last uint64 // the newest number when the purge began
 	done Purged
 }
 
@@ -114,7 +117,7 @@ func (p *purge) listing(context.Context) error {
 		return p.store.Update(change)
 	}
 	past, err := p.copies.readHead(p.of)
-	if err != nil {
+	if err != nil || past.version > p.upTo { // guard 13.41
 		return err
 	}
 	forget, err := p.copies.forget(p.of)
@@ -136,8 +139,8 @@ func (p *purge) listing(context.Context) error {
 
 // copiesAndVersions removes the namespace's copies, and the versions.
 func (p *purge) copiesAndVersions(ctx context.Context) error {
-	copied := &rangeRemoval{copies: p.copies, byHand: p.last, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
-	versions := &rangeRemoval{copies: p.copies, byHand: p.last, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
+	copied := &rangeRemoval{copies: p.copies, byHand: true, old: p.takes, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
+	versions := &rangeRemoval{copies: p.copies, byHand: true, old: p.takes, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
 	if p.of.Key != "" {
 		versions.prefix = record.VersionsOf(p.of)
 	} else if err := copied.run(ctx); err != nil {
@@ -153,7 +156,7 @@ func (p *purge) deadLetters(ctx context.Context) error {
 	var seqs []uint64
 	err := p.use(func() error {
 		return store.ScanDead(p.store.DB(), 0, func(l *record.Dead) error {
-			if p.covers(l.ID) && l.Seq <= p.last {
+			if p.takesLetter(l) {
 				seqs = append(seqs, l.Seq)
 			}
 			return ctx.Err()
@@ -208,7 +211,12 @@ func (p *purge) ofReceipt(key, body []byte) bool {
 		return false
 	}
 	r, err := record.DecodeReceipt(seq, body)
-	return err == nil && p.covers(r.ID)
+	return err == nil && p.covers(r.ID) && seq <= p.until(r.Op == Put)
+}
+
+// takesLetter also takes what a delete of the purge has superseded.
+func (p *purge) takesLetter(l *record.Dead) bool {
+	return p.covers(l.ID) && l.Seq <= p.until(l.Kind != Superseded)
 }
 
 func (p *purge) ofLetter(key, body []byte) bool {
@@ -217,17 +225,38 @@ func (p *purge) ofLetter(key, body []byte) bool {
 		return false
 	}
 	l, err := record.DecodeDead(seq, body)
-	return err == nil && p.covers(l.ID)
+	return err == nil && p.takesLetter(&l)
 }
 
-func (p *purge) ofVersion(key, _ []byte) bool {
+// takes reports whether the purge removes a copy or a version that nothing needs. Damaged ones go.
+func (p *purge) takes(key, sealed []byte) bool {
+	body, err := record.Unseal(key, sealed)
+	if err != nil {
+		return true
+	}
+	if isVersion(key) {
+		return p.ofVersion(key, body)
+	}
+	return p.ofCopy(key, body)
+}
+
+func (p *purge) ofVersion(key, body []byte) bool {
 	_, seq, err := record.ParseVersionKey(key)
-	return err == nil && seq <= p.last
+	return err == nil && seq <= p.until(record.IsPut(body))
 }
 
 func (p *purge) ofCopy(_, body []byte) bool {
 	_, _, version, err := record.DecodeSettled(body)
-	return err == nil && version <= p.last
+	return err == nil && version <= p.upTo
+}
+
+// until returns the last number that goes, of this journal's puts or of all else: the purge's own deletes go,
+// and what upstream has shown since upTo, for that may be what is purged.
+func (p *purge) until(put bool) uint64 {
+	if put {
+		return p.upTo // guard 13.40
+	}
+	return p.last
 }
 
 // spans returns the ranges of keys that may hold records of the entry or the namespace. Rows, headers and

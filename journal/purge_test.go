@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func purge(t *testing.T, j *journal.Journal, namespace, key string) journal.Purg
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	done, err := j.Purge(ctx, namespace, key)
+	done, err := j.Purge(ctx, namespace, key, math.MaxUint64)
 	if err != nil {
 		t.Fatalf("Purge(%s, %s) = %+v, %v", namespace, key, done, err)
 	}
@@ -214,6 +215,38 @@ func TestPurgeLeavesPendingWrites(t *testing.T) {
 	}
 }
 
+// What was put after the purge began stays, settled as it is, with its history: the number says what was
+// before. What upstream has shown since goes: it may be the old value.
+func TestPurgeLeavesLaterWrites(t *testing.T) {
+	for _, k := range []string{"k", ""} {
+		dir, gone := t.TempDir(), newCanary()
+		j := openOnDisk(t, dir)
+		id := key("k")
+		live(t, j, id, string(gone))
+		upTo := j.Stats().LastSeq
+		if _, err := j.Fill(id, &journal.Observation{Value: string(gone) + " again", ListBytes: 5, UpdatedAt: 9e9}, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, j, id)
+		settle(t, j, id)
+		put(t, j, id, "first")
+		later := put(t, j, id, "later")
+		settle(t, j, id)
+		if done, err := j.Purge(t.Context(), "ns", k, upTo); err != nil || done.Pending != 0 {
+			t.Errorf("Purge(%q) = %+v, %v", k, done, err)
+		}
+		if state, err := j.Lookup(id); err != nil || state.Kind != journal.Settled || state.WrittenAs != later.Seq || state.Value != "later" {
+			t.Errorf("Purge(%q): the entry is %+v, %v", k, state, err)
+		}
+		if past, err := j.History.Of(id, 100); err != nil || len(past) != 2 || past[1].Value != "first" {
+			t.Errorf("Purge(%q): the history is %+v, %v", k, past, err)
+		}
+		if found := gone.in(t, dir); len(found) != 0 {
+			t.Errorf("Purge(%q): the older values are in %q", k, found)
+		}
+	}
+}
+
 // While a reader has a snapshot of before, its files stay, and the purge waits. It is not done before the
 // value is gone.
 func TestPurgeWaitsForReaders(t *testing.T) {
@@ -226,7 +259,7 @@ func TestPurgeWaitsForReaders(t *testing.T) {
 	release := j.HoldSnapshot()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if done, err := j.Purge(ctx, "ns", "k"); !errors.Is(err, context.DeadlineExceeded) {
+	if done, err := j.Purge(ctx, "ns", "k", math.MaxUint64); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("with a reader: Purge = %+v, %v", done, err)
 	}
 	if len(gone.in(t, dir)) == 0 {
@@ -236,7 +269,7 @@ func TestPurgeWaitsForReaders(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		_, err := j.Purge(ctx, "ns", "k")
+		_, err := j.Purge(ctx, "ns", "k", math.MaxUint64)
 		ended <- err
 	}()
 	select {
@@ -355,7 +388,7 @@ func TestWritesAmidAPurge(t *testing.T) {
 func TestPurgeIsRefusedWhileTheIndexIsBuilt(t *testing.T) {
 	fsys := vfs.NewMem()
 	j := reopen(t, fsys)
-	if _, err := j.Purge(t.Context(), "ns", ""); !errors.Is(err, journal.ErrRebuilding) {
+	if _, err := j.Purge(t.Context(), "ns", "", math.MaxUint64); !errors.Is(err, journal.ErrRebuilding) {
 		t.Errorf("Purge = %v", err)
 	}
 }

@@ -71,8 +71,11 @@ func TestPurge(t *testing.T) {
 	}
 	s.flusher.stuck = false
 	s.put(id("locked", "later"), "written since")
-	if doc := purge("namespace=locked&as_of=1", http.StatusOK); doc.Deleted != 0 {
-		t.Errorf("with an earlier as_of: %+v", doc)
+	s.settle(id("locked", "later"))
+	for _, of := range []string{"", "&key=later"} {
+		if doc := purge("namespace=locked&as_of=1"+of, http.StatusOK); doc.Deleted != 0 {
+			t.Errorf("with an earlier as_of%s: %+v", of, doc)
+		}
 	}
 	wantValue(t, s.get("/memory/locked/later"), "written since")
 

@@ -57,8 +57,8 @@ func (c *child) purge(query string) (status int, doc api.Purged, answer string) 
 	return status, doc, answer
 }
 
-// A purge with upstream down changes nothing, unless it is of what is here. Killed amid it, it is finished by
-// the next one: no file, log or metric holds the value, and upstream does not either.
+// A purge with upstream down changes nothing, unless it is of what is here. Killed amid it again and
+// again, it is finished by the next one: no file, log or metric holds the value, and upstream does not either.
 func testPurge(t *testing.T, program string) {
 	const entries = 2000
 	canary := "canary-" + rand.Text() + rand.Text()
@@ -102,10 +102,23 @@ func testPurge(t *testing.T, program string) {
 	}
 
 	service.up()
-	go func() { _, _, _ = c.ask(http.MethodPost, "/_botwired/purge?namespace=n", "") }()
-	time.Sleep(300 * time.Millisecond)
-	c.kill()
-	c = start()
+	amid := 0
+	for range 4 {
+		answered := make(chan error, 1)
+		go func() {
+			_, _, err := c.ask(http.MethodPost, "/_botwired/purge?namespace=n", "")
+			answered <- err
+		}()
+		time.Sleep(300 * time.Millisecond)
+		c.kill()
+		if <-answered != nil {
+			amid++
+		}
+		c = start()
+	}
+	if amid == 0 {
+		t.Error("the purge ends before each kill")
+	}
 	for {
 		status, doc, answer := c.purge("namespace=n")
 		if status == http.StatusOK && doc.Done && len(doc.NotReached) > 0 {

@@ -20,7 +20,7 @@ import (
 type operation struct {
 	id     journal.ID
 	caller int
-	did    action // put, remove, undo, drop, retry, get or list
+	did    action // put, remove, undo, drop, retry, purge, get or list
 	value  string // what a put puts
 	wants  wish   // of a put or a remove
 	// expected is what wants is about.

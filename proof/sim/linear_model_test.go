@@ -22,6 +22,8 @@ type register struct {
 	// again says that an undo or a retry has written the value, which another write has written before.
 	// A tag of that value may then be this state's, or the earlier one's.
 	again bool
+	// made is when the write that made the state was answered.
+	made int64
 }
 
 func (r register) String() string {
@@ -34,6 +36,9 @@ func (r register) String() string {
 // step returns the possible states of an entry after an operation: none if the
 // operation cannot have had this answer, two or more if its outcome is unknown.
 func (r register) step(o operation) []register {
+	if o.did == purge && r.made > o.call { // it leaves what was written after it began
+		return append([]register{r}, o.leaves())
+	}
 	if r.unsure {
 		return o.decides()
 	}
@@ -57,7 +62,7 @@ func (r register) step(o operation) []register {
 		possible = r.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
 	case o.did == undo:
 		possible = r.state == o.undone
-	case o.did == drop, o.did == retry:
+	case o.did == drop, o.did == retry, o.did == purge:
 		possible = true
 	case o.did == get:
 		after, possible = r, r.state == state{o.code == http.StatusOK, o.saw}
@@ -74,13 +79,13 @@ func (r register) step(o operation) []register {
 func (o operation) leaves() register {
 	switch o.did {
 	case put:
-		return register{state: state{true, o.value}}
+		return register{state: state{true, o.value}, made: o.answer}
 	case undo, retry:
-		return register{state: o.redone, unsure: o.code == 0, again: true}
+		return register{state: o.redone, unsure: o.code == 0, again: true, made: o.answer}
 	case drop: // it takes back a write that the caller may no longer be the last to have made
-		return register{unsure: true}
+		return register{unsure: true, made: o.answer}
 	}
-	return register{}
+	return register{made: o.answer}
 }
 
 // decides returns the possible states after an operation on an entry that may be in any state. A read

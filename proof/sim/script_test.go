@@ -34,15 +34,16 @@ const (
 	undo  // only in histories that are checked for linearizability
 	drop  // of a pending write
 	retry // of a dropped one
+	purge
 )
 
 // writes reports whether the action may change an entry.
 func (a action) writes() bool {
-	return a == put || a == remove || a == undo || a == drop || a == retry
+	return a == put || a == remove || a == undo || a == drop || a == retry || a == purge
 }
 
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "undo", "drop", "retry"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "undo", "drop", "retry", "purge"}[a]
 }
 
 // weights are the relative frequencies of the actions.

@@ -11,12 +11,12 @@ import (
 
 // remove journals an entry's tombstone. It returns a 404 for an entry that is known to be absent
 // (contract 11). assumed says that nobody knows whether the entry exists.
-func (m *Memory) remove(ctx context.Context, tombstone journal.NewWrite) (w journal.Write, assumed bool, err error) {
+func (m *Memory) remove(ctx context.Context, tombstone journal.NewWrite, before uint64) (w journal.Write, assumed bool, err error) {
 	began := time.Now()
 	looks := 0
 	err = unlessOvertaken(ctx, func() error {
 		looks++
-		w, assumed, err = m.tryDelete(tombstone, looks > looksForNews, began) // guard 11.3
+		w, assumed, err = m.tryDelete(tombstone, before, looks > looksForNews, began) // guard 11.3
 		return err
 	})
 	return w, assumed, err
@@ -28,7 +28,9 @@ const looksForNews = 2
 
 // tryDelete looks at the entry once, and journals the tombstone only if the entry has not changed since. With
 // askedBefore, it ignores changes that leave no trace here, such as upstream's answer.
-func (m *Memory) tryDelete(tombstone journal.NewWrite, askedBefore bool, began time.Time) (w journal.Write, assumed bool, err error) {
+func (m *Memory) tryDelete(
+	tombstone journal.NewWrite, before uint64, askedBefore bool, began time.Time,
+) (w journal.Write, assumed bool, err error) {
 	id := tombstone.ID
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
@@ -36,6 +38,9 @@ func (m *Memory) tryDelete(tombstone journal.NewWrite, askedBefore bool, began t
 	state, err := m.journal.Lookup(id)
 	if err != nil {
 		return journal.Write{}, false, err
+	}
+	if before != 0 && state.WrittenAs >= before { // guard 13.39
+		return journal.Write{}, false, ErrLater
 	}
 	switch state.Kind {
 	case journal.Gone: // guard 11.1

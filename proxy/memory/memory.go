@@ -159,6 +159,9 @@ func (m *Memory) Ask(caller context.Context, id journal.ID, ask func(context.Con
 // ErrWaits refuses a request that must be answered at once but has to wait for upstream.
 var ErrWaits = errors.New("the request has to wait for upstream")
 
+// ErrLater refuses a DELETE of a state that is not from before its Before.
+var ErrLater = errors.New("the entry was written later")
+
 // Do carries out a request. It returns both a result and an error for a GET whose If-Match does not
 // hold.
 func (m *Memory) Do(ctx context.Context, q *Request) (Result, error) {

@@ -40,7 +40,10 @@ type Request struct {
 	// Waits says that a write's caller prefers to wait, for at most Wait, until upstream has the write.
 	Waits bool
 	Wait  time.Duration
-	Trace trace.Context // the caller's trace, or that of the span started for it
+	// Before, if not 0, makes a DELETE leave a state of this journal's write with that number, or of a
+	// later one: it returns [ErrLater].
+	Before uint64
+	Trace  trace.Context // the caller's trace, or that of the span started for it
 	// AtOnce refuses, with [ErrWaits] and before anything is done, a GET without a fresh answer here,
 	// and a write that upstream carries out first.
 	AtOnce bool

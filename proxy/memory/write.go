@@ -23,7 +23,7 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 	var assumed bool
 	var err error
 	if w.Op == journal.Delete && !wanted.given() {
-		written, assumed, err = m.remove(ctx, w)
+		written, assumed, err = m.remove(ctx, w, q.Before)
 	} else {
 		written, err = m.storeIf(ctx, w, wanted)
 	}

@@ -132,16 +132,12 @@ func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (
 	var mu sync.Mutex // guards deleted and full
 	deleteOne := func(key string) error {
 		id := journal.ID{Namespace: of.Namespace, Key: key}
-		newest, pending, err := s.journal.Newest(id)
-		if err != nil || pending && newest.Seq > last {
-			return err
-		}
-		_, err = s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id})
+		_, err := s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: last + 1})
 		mu.Lock()
 		defer mu.Unlock()
 		refusal, refused := errors.AsType[*wire.Refusal](err)
 		switch {
-		case refused && refusal.Status == http.StatusNotFound:
+		case refused && refusal.Status == http.StatusNotFound, errors.Is(err, memory.ErrLater):
 			return nil
 		case errors.Is(err, journal.ErrFull):
 			full = true
@@ -206,7 +202,7 @@ func (s *Surface) dropAllPending(ctx context.Context, _ http.ResponseWriter, of 
 
 // purgeHere removes everything that is here.
 func (s *Surface) purgeHere(ctx context.Context, of journal.ID, doc *api.Purged) (api.PurgedRecords, error) {
-	done, err := s.journal.Purge(ctx, of.Namespace, of.Key)
+	done, err := s.journal.Purge(ctx, of.Namespace, of.Key, doc.AsOf)
 	if of.Key != "" {
 		s.opts.Cache.Changed(of.Namespace, of.Key)
 	}

@@ -56,6 +56,9 @@ func WrittenAt(sealed []byte) float64 {
 	return d.float()
 }
 
+// IsPut reports whether the version of a record's body is a put of this journal.
+func IsPut(body []byte) bool { return len(body) > 1 && Op(body[0]) == Put && body[1]&flagShown == 0 }
+
 // EncodeRetention returns the record of the retention: the latest time of a version that it has removed.
 func EncodeRetention(newest float64) []byte { return Seal(RetentionKey, appendFloat(nil, newest)) }
 
