@@ -42,6 +42,7 @@ type Config struct {
 	Journal    Journal
 	Flush      Flush
 	Auth       Auth
+	Seal       Seal
 	Log        Log
 	Policy                // for the namespaces that match no override
 	Namespaces []Override // in file order; the first match wins
@@ -98,6 +99,11 @@ type Auth struct {
 	TokenFile string // absolute, or "" if callers need no token; see Config.Token
 }
 
+// Seal says with which keys the daemon seals namespaces.
+type Seal struct {
+	KeyFile string // absolute, or "" if no namespace is sealed
+}
+
 // Log says what the daemon logs.
 type Log struct {
 	Level string // debug, info, warn or error
@@ -124,6 +130,7 @@ type Policy struct {
 	WriteThrough bool   // an acknowledgement means that upstream has the write
 	Prefetch     bool   // values are fetched before anybody reads them
 	Offline      string // AssumeAbsent or "refuse"
+	Sealed       bool   // upstream gets sealed names and values only
 }
 
 // For returns the settings of a namespace: those of the first matching override, or else the general

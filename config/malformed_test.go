@@ -48,6 +48,7 @@ func malformed() map[string][]string {
 		"quota.max_age":                durations,
 		"quota.namespace_bytes":        sizes,
 		"auth.token_file":              {"/nonexistent", "a\x00b"},
+		"seal.key_file":                {"a\x00b"},
 		"log.level":                    {"", "loud", "INFO"},
 		"namespaces": {"", `{}`, `[1]`, `["a"]`, `[{}]`, `[{"match":""}]`, `[{"match":"["}]`, `[{"match":"a.*"}]`, `[{"match":1}]`,
 			`[{"match":"a","match":"b"}]`, `[{"match":"a","cache.memory":"1MiB"}]`, `[{"match":"a","flush":{"drain_timeout":"1s"}}]`,
@@ -116,7 +117,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"drain_timeout":"1s"}}]`}},
 			`namespaces: entry 2, flush.drain_timeout = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, offline`},
+				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, offline, sealed`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

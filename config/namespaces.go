@@ -94,6 +94,23 @@ func resolveOverrides(c *Config, p places) {
 	}
 }
 
+// sealed reports whether the entry seals its namespaces.
+func (o Override) sealed() bool { return o.Set["sealed"] == "true" }
+
+// sealing returns what decides which namespaces are sealed: the patterns up to the last that seals.
+func sealing(c *Config) (patterns []string) {
+	last := -1
+	for i, o := range c.Namespaces {
+		if o.sealed() {
+			last = i
+		}
+	}
+	for _, o := range c.Namespaces[:last+1] {
+		patterns = append(patterns, fmt.Sprint(o.Match, o.sealed()))
+	}
+	return patterns
+}
+
 func printOverrides(all []Override) string {
 	out := make([]map[string]string, len(all))
 	for i, o := range all {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -63,5 +64,14 @@ func TestForDoesNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { c.For("cab") }); n != 0 {
 			t.Errorf("For allocates %v times with %q", n, content)
 		}
+	}
+}
+
+func TestSealedNeedsKeys(t *testing.T) {
+	const namespaces = "namespaces: [{match: 'private-*', sealed: true}, {match: '*'}]\n"
+	wantAll(t, refused(t, config.Sources{File: write(t, "config.yaml", namespaces)}), "namespaces", "seal.key_file", "sealed: true")
+	loaded := loadYAML(t, namespaces+"seal.key_file: keys\n")
+	if c := loaded.Config; !filepath.IsAbs(c.Seal.KeyFile) || !c.For("private-a").Sealed || c.For("public").Sealed {
+		t.Errorf("in force: %+v", c)
 	}
 }

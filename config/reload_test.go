@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,4 +74,33 @@ func TestReloadChecksTheOutcome(t *testing.T) {
 		t.Fatal("a listener off loopback lost its token")
 	}
 	wantAll(t, err.Error(), "listen", "0.0.0.0:2689", "auth.token_file")
+}
+
+// Which namespaces are sealed changes with a restart only. Everything else of namespaces changes at once,
+// unless an entry could decide it.
+func TestReloadSealsNothingAnew(t *testing.T) {
+	of := func(namespaces string) *config.Loaded {
+		return loadYAML(t, "seal.key_file: /keys\nnamespaces: ["+namespaces+"]\n")
+	}
+	const sealed = "{match: a, sealed: true}"
+	running := of(sealed)
+	for namespaces, restart := range map[string]bool{
+		sealed: false,
+		sealed + ", {match: b, flush.linger: 1s}":    false,
+		"{match: a, sealed: true, flush.linger: 1s}": false,
+		"":                                    true,
+		"{match: a}":                          true,
+		"{match: a, sealed: false}":           true,
+		"{match: a*, sealed: true}":           true,
+		"{match: '*'}, " + sealed:             true,
+		sealed + ", {match: b, sealed: true}": true,
+	} {
+		got, err := config.Reload(running, of(namespaces))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waits := slices.Contains(got.Restart, "namespaces"); waits != restart || !got.Loaded.Config.For("a").Sealed {
+			t.Errorf("%s waits for a restart: %v, sealed %v", namespaces, waits, got.Loaded.Config.For("a").Sealed)
+		}
+	}
 }

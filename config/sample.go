@@ -25,6 +25,7 @@ var intros = map[string]string{
 	"flush":      "How pending writes go upstream.",
 	"quota":      "What upstream allows.",
 	"auth":       "What callers must send.",
+	"seal":       "What upstream cannot read.",
 	"log":        "What the daemon logs.",
 	"namespaces": "Settings of single namespaces.",
 }

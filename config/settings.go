@@ -155,6 +155,9 @@ func generalSettings() []Setting {
 		{Name: "auth.token_file", Documented: "none", Live: true, SecretFile: true,
 			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
+		{Name: "seal.key_file", Documented: "none",
+			Doc:   "file with the keys of the namespaces that have `sealed: true`, as `botwired seal keygen` makes it; mode 0600",
+			codec: file(func(c *Config) *string { return &c.Seal.KeyFile })},
 		{Name: "log.level", Default: "info", Live: true,
 			Doc:   "`debug`, `info`, `warn` or `error`",
 			codec: oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
@@ -176,5 +179,8 @@ func namespaceSettings() []Setting {
 		{Name: "offline", Default: "refuse",
 			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
 			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
+		{Name: "sealed", Default: "false",
+			Doc:   "names and values are sealed with the keys of `seal.key_file` before they go upstream; a change counts after a restart",
+			codec: truth(func(c *Config) *bool { return &c.Sealed })},
 	}
 }

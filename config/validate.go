@@ -15,6 +15,10 @@ func (l *loader) validate() {
 	} else if !c.onLoopback() && !l.isFaulty("auth.token_file") {
 		l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
+	sealed := slices.ContainsFunc(c.Namespaces, Override.sealed)
+	if sealed && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1
+		l.refuse("namespaces", "seal.key_file to be set as well, as an entry has sealed: true")
+	}
 	if none := kinds[c.Upstream.Kind()].noHeaders; none != "" && len(c.Upstream.Headers) > 0 {
 		l.refuse("upstream.headers", none)
 	}
