@@ -72,12 +72,13 @@ RACED_ONES   = $$($(GO) list ./... | grep -vE '/($(UNRACED))$$')
 UNRACED_ONES = $$($(GO) list ./... | grep -E '/($(UNRACED))$$')
 PARTLY_RACED = $$(grep -rlE --include='*_test.go' '^func ($(UNRACED_TESTS))\(' . | xargs -n1 dirname | sort -u | grep -vE '/($(UNRACED))$$')
 
-# APART=race leaves out what make race runs. The tests with NATS servers, a module of their own, mostly wait,
+# APART=race leaves out what make race runs. The tests with NATS servers, a module of their own as those with
+# Tink are, mostly wait,
 # and so do those of whole processes: they run beside the others.
 .PHONY: test
 test: ## Run the tests
 	@mkdir -p bin
-	@(cd proof/cluster && $(GO) test -timeout $(TEST_WITHIN) ./...) >bin/test-cluster.txt 2>&1 & cluster=$$!; \
+	@(cd proof/tink && $(GO) test ./... && cd ../cluster && $(GO) test -timeout $(TEST_WITHIN) ./...) >bin/test-cluster.txt 2>&1 & cluster=$$!; \
 	$(if $(filter race,$(APART)),$(GO) test -timeout $(TEST_WITHIN) -run '^($(UNRACED_TESTS))$$' $(PARTLY_RACED) >bin/test-apart.txt 2>&1 & apart=$$!;) \
 	failed=0; $(GO) test -timeout $(TEST_WITHIN) $(if $(filter race,$(APART)),$(UNRACED_ONES),./...) || failed=1; \
 	$(if $(filter race,$(APART)),wait $$apart || failed=1; cat bin/test-apart.txt;) \
@@ -106,6 +107,7 @@ lint: $(LINT) ## Check format, vet and the linters' rules
 	$(GO) vet -tags 'faults nightly sweep' ./...
 	$(LINT) run ./...
 	cd proof/cluster && $(GO) vet ./... && ../../$(LINT) run ./...
+	cd proof/tink && $(GO) vet ./... && ../../$(LINT) run ./...
 
 $(LINT): tools/go.mod
 	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -90,6 +90,7 @@ var modules = map[string][]string{
 	"modernc.org/sqlite":                                {"internal/selfhost"},
 	"github.com/nats-io/nats.go":                        {"upstream/natskv", "proof/cluster/..."},
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},
+	"github.com/tink-crypto/tink-go/v2":                 {"proof/tink/..."},
 	"github.com/goccy/go-yaml":                          {"config", "proxy/openapi"},
 	"github.com/tailscale/hujson":                       {"internal/mcpconfig"},
 	"github.com/spf13/cobra":                            {"cmd/botwired", "internal/cli"},

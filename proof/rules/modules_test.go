@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// modFolders are the folders of the modules that the rules are about: the product's, and the one of the
-// servers that it is tested with.
-var modFolders = []string{".", "proof/cluster"}
+// modFolders are the folders of the modules that the rules are about: the product's, and those of the
+// servers and the cryptography that it is tested with.
+var modFolders = []string{".", "proof/cluster", "proof/tink"}
 
 // Each go.mod names what the code imports, and nothing else.
 func TestModulesAreTidy(t *testing.T) {
@@ -39,7 +39,7 @@ func TestModulesAreTheAgreedOnes(t *testing.T) {
 			required[name] = true
 		}
 	}
-	delete(required, module) // which the servers' module tests
+	delete(required, module) // which the other modules test
 	for name := range required {
 		if modules[name] == nil {
 			t.Errorf("nobody has agreed to %s", name)
