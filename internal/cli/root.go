@@ -88,6 +88,7 @@ func NewRoot(p *Program) *cobra.Command {
 		newRestoreCommand(p, settings),
 		newForgetCommand(p, settings),
 		newPurgeCommand(p, settings),
+		newSealCommand(p, settings),
 		newDrillCommand(p, settings),
 		newDoctorCommand(p, settings),
 		newConfigCommand(p, settings),

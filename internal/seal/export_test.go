@@ -16,4 +16,6 @@ func NewXAES(key []byte) XAES { return XAES{newXAES(key)} }
 
 func (x XAES) Seal(nonce, plain, data []byte) []byte { return x.x.seal(nil, nonce, plain, data) }
 
-func (x XAES) Open(nonce, sealed, data []byte) ([]byte, error) { return x.x.open(nil, nonce, sealed, data) }
+func (x XAES) Open(nonce, sealed, data []byte) ([]byte, error) {
+	return x.x.open(nil, nonce, sealed, data)
+}
