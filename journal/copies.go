@@ -207,6 +207,7 @@ func settledState(o Observation, confirmedAt float64) State {
 		Kind: Settled, Value: o.Value, ListBytes: o.ListBytes, Author: o.Author,
 		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ConfirmedAt: fromUnix(confirmedAt),
 		WrittenAs: o.Origin.Seq, // guard 5.9
+		MadeAt:    o.MadeAt,
 	}
 }
 

@@ -33,6 +33,7 @@ type Base struct {
 	Origin  Origin  // only of a present entry
 	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
 	UpdatedAt float64
+	MadeAt    float64 // of the copy: see [Observation]
 	// Doubted says that a write through of this host may have replaced the copy: see
 	// [WriteThrough.EndDoubt].
 	Doubted bool
@@ -50,7 +51,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 	if err != nil || past.intact {
 		return Base{
 			Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin, UpdatedAt: past.UpdatedAt,
-			Doubted: past.confirmedAt == 0,
+			MadeAt: past.MadeAt, Doubted: past.confirmedAt == 0,
 		}, err
 	}
 	h, listed, _, err := readListed(f.copies, f.store.DB(), id)
@@ -139,7 +140,7 @@ func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*st
 	if err != nil {
 		return nil, err
 	}
-	if past.intact && (theirs == nil || past.Value != theirs.Value) && past.Origin.NewerThan(at) { // guard 7.28
+	if past.intact && (theirs == nil && past.Origin.NewerThan(at) || theirs != nil && past.Value != theirs.Value && past.IsAfter(theirs)) { // guard 7.28
 		// A newer state is known: no reader may see an older one again (contract 7).
 		f.copies.trust.heard(r.w.Namespace, 1)
 		return func(*store.Tx) {}, nil

@@ -18,7 +18,7 @@ import (
 // If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known state,
 // which becomes no fresher.
 //
-// With Options.Exact, Fill also drops an answer with [ErrChanged] if a write to the entry is pending.
+// With Options.Exact or Options.Named, Fill also drops an answer with [ErrChanged] if a write to the entry is pending.
 // The copy is the version that the write was based on, and stays until the write leaves the pending set
 // (contract 17).
 //
@@ -31,7 +31,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 	if err := j.store.Look(); err != nil {
 		return State{}, err
 	}
-	if j.pending.exact {
+	if j.pending.keepsBase(id.Namespace) {
 		if err := j.pending.faultIn(id); err != nil { // Fill looks for pending writes in the index
 			return State{}, err
 		}
@@ -132,6 +132,9 @@ func (f *filling) prepare(o *Observation) error {
 	now := *o
 	now.UpdatedAt = timeOf(f.copies, now.UpdatedAt, past.UpdatedAt) // guard 19.6
 	now.AbsentAt = past.AbsentAt
+	if past.Value == o.Value {
+		now.MadeAt = max(o.MadeAt, past.MadeAt)
+	}
 	// guard 7.23
 	if now.Origin = past.Origin; past.Value != o.Value || !past.Origin.NewerThan(o.UpdatedAt) || past.Origin.At == 0 {
 		now.Origin = past.Origin.Shown(past.Value == o.Value, o.UpdatedAt)
@@ -193,9 +196,9 @@ func (f *filling) Fill(tx *store.Tx) error {
 }
 
 // keepsBase reports whether an entry's copy must stay because a pending write is based on it (see
-// Options.Exact). The caller is in the store's order.
+// Options.Exact and Options.Named). The caller is in the store's order.
 func keepsBase(c *copies, id ID) bool {
-	if !c.pending.exact {
+	if !c.pending.keepsBase(id.Namespace) {
 		return false
 	}
 	c.readers.RLock()

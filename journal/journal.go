@@ -34,6 +34,10 @@ type Options struct {
 	// Then an answer does not replace that version here (see [Journal.Fill]), and a copy keeps its
 	// version's time.
 	Exact bool
+	// Named reports whether the versions of a namespace upstream name the time of their write, though
+	// upstream carries a write out over any version. An answer then does not replace the version that a
+	// write is based on, and an older version is recognized by that time. It may be nil.
+	Named func(namespace string) bool
 	// NotBefore returns the Unix time, in seconds, of the latest state that upstream is known to have
 	// had for an entry. It is nil, or returns 0, if the engine cannot tell: then this host's clock alone
 	// times its writes. A new write gets a time at least a microsecond later. So a write that follows

@@ -119,7 +119,11 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 			}
 			continue
 		}
-		r.Origin = kept.Origin.Shown(kept.ListBytes == r.ListBytes, r.UpdatedAt)
+		r.Origin = kept.Origin.Shown(kept.ListBytes == r.ListBytes || r.Rough, r.UpdatedAt)
+		if r.Rough && r.Origin.Seq == kept.Origin.Seq && (kept.Origin.At == r.UpdatedAt || kept.Origin.At == 0 && kept.Origin.Seq != 0) {
+			r.ListBytes = kept.ListBytes // the state is known here
+		}
+		r.Rough = false
 		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt) // guard 19.7
 	}
 	return rows, nil

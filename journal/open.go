@@ -27,7 +27,7 @@ func Open(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, refusedStart(opts.Dir, err)
 	}
-	pending.store, pending.exact, pending.notBefore = s, opts.Exact, opts.NotBefore
+	pending.store, pending.exact, pending.named, pending.notBefore = s, opts.Exact, opts.Named, opts.NotBefore
 	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
 	if err := pending.receipts.load(); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))

@@ -23,7 +23,8 @@ type pendingSet struct {
 	budget  int64          // 0 means no bound
 	reserve int64          // disk space to keep free, for error messages
 
-	exact bool // Options.Exact
+	exact bool                        // Options.Exact
+	named func(namespace string) bool // Options.Named; may be nil
 	// notBefore is Options.NotBefore; nil if not set. It is called in the store's order.
 	notBefore func(ID) float64
 
@@ -124,4 +125,9 @@ func (p *pendingSet) visible(id ID) (v record.Version, ok bool, err error) {
 	defer p.readers.RUnlock()
 	v, ok = p.index.Get(id).Visible()
 	return v, ok, nil
+}
+
+// keepsBase reports whether an answer of upstream leaves the copy that a pending write is based on.
+func (p *pendingSet) keepsBase(namespace string) bool {
+	return p.exact || p.named != nil && p.named(namespace)
 }

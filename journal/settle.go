@@ -73,7 +73,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	low := c.store.Low(int64(len(w.Value)))
 	o := Observation{
 		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt,
-		Origin: origin,
+		Origin: origin, MadeAt: w.MadeAt,
 	}
 	if past.intact && !w.afterDelete {
 		o.CreatedAt = past.CreatedAt

@@ -314,7 +314,7 @@ func (f *filling) judge(past settledCopy, o *Observation) Rejection {
 	// guard 9.49
 	case o == nil && f.trust.isSuspect(f.id.Namespace):
 		return DataLoss
-	case o != nil && past.Value != o.Value && past.Origin.NewerThan(o.UpdatedAt): // guard 7.22
+	case o != nil && past.Value != o.Value && past.IsAfter(o): // guard 7.22
 		return OlderAnswer
 	}
 	return NotRejected

@@ -88,6 +88,8 @@ type Write struct {
 	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if
 	// unknown.
 	CreatedAt float64
+	// MadeAt is for [Journal.Settle]: the time that the version upstream names; 0 if it names none.
+	MadeAt float64
 
 	createdAt   float64 // when the entry was first put, or first put after a delete
 	afterDelete bool    // a delete came before it: the settled copy is of an older entry
@@ -147,6 +149,8 @@ type State struct {
 	// and so does an answer from upstream that still shows that write. It is 0 if another host made the
 	// state, as far as the journal knows.
 	WrittenAs uint64
+	// MadeAt is that of a settled copy: see [Observation].
+	MadeAt float64
 	// InDoubt says that upstream may hold another state now or soon, because it may carry out a write
 	// that was not journaled. ConfirmedAt is then long ago.
 	InDoubt bool

@@ -24,6 +24,9 @@ type Engine interface {
 	// that is not exact carries out each write over any version; its caller reads the entry right
 	// before.
 	Exact() bool
+	// Named reports whether the versions of a namespace name their writer and the time when it made them,
+	// so that a fence compares true versions. Those of an exact engine always do.
+	Named(namespace string) bool
 	// Known returns an entry's last version without its value, if the engine knows it without a
 	// request. The version may be old: the Swap of an exact engine detects that. ok is false if
 	// upstream must be asked.
@@ -51,8 +54,11 @@ type Version struct {
 	ListBytes int     // the size that a listing gives
 	CreatedAt float64 // Unix seconds: when the entry was first put, or first put after a delete
 	WrittenAt float64 // Unix seconds: when the writer wrote the version, or upstream received it; updated_at for readers
-	Writer    Writer  // zero if the engine does not know it
-	Author    string  // see [journal.NewWrite]; empty from [Engine.Known], and if the engine does not know it
+	// MadeAt is the time that the version names, in Unix seconds by its writer's clock, if WrittenAt is
+	// when upstream received it; otherwise 0.
+	MadeAt float64
+	Writer Writer // zero if the engine does not know it
+	Author string // see [journal.NewWrite]; empty from [Engine.Known], and if the engine does not know it
 }
 
 // Writer identifies one write among those of all hosts. A copied data directory has the same host name:
@@ -77,7 +83,8 @@ func (v *Version) Observation() *journal.Observation {
 		return nil
 	}
 	return &journal.Observation{
-		Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt, Author: v.Author, Host: v.Writer.Host,
+		Value: v.Value, ListBytes: v.ListBytes, CreatedAt: v.CreatedAt, UpdatedAt: v.WrittenAt, MadeAt: v.MadeAt,
+		Author: v.Author, Host: v.Writer.Host,
 	}
 }
 

@@ -12,7 +12,8 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 	return flush.Options{
 		Journal: d.journal, Through: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
-		Fence:      d.config.fence,
+		// A write must not replace a sealed value that this host cannot open.
+		Fence:      func(namespace string) bool { return d.config.fence(namespace) || c.For(namespace).Sealed },
 		BeforeSend: func() { d.watch.CheckDurably() },
 		OnFence: func(outcome string, requests int) {
 			d.metrics.Fences.WithLabelValues(outcome).Inc()

@@ -26,6 +26,8 @@ func (e *traceEngine) note(ctx context.Context) error {
 
 func (e *traceEngine) Exact() bool { return true }
 
+func (e *traceEngine) Named(string) bool { return true }
+
 func (e *traceEngine) Known(journal.ID) (upstream.Version, bool) {
 	return upstream.Version{Revision: 7}, true
 }

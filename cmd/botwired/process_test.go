@@ -78,6 +78,7 @@ var processTests = map[string]func(*testing.T, string){
 	"run starts no daemon":           testRunWithoutADaemon,
 	"run with a token":               testRunWithAToken,
 	"purge":                          testPurge,
+	"sealed":                         testSealed,
 }
 
 // TestProcess runs the real program as a child process, in front of a memory service that it can stop.

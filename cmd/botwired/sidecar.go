@@ -154,6 +154,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Fatal:        fatal,
 		AwaitRoom:    awaitRoom,
 		Exact:        c.Upstream.Kind().Exact(),
+		Named:        func(namespace string) bool { return c.For(namespace).Sealed },
 		NotBefore:    d.notBefore,
 		Logger:       d.logger,
 	})
@@ -221,6 +222,9 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		Sizes:         d.sizes,
 		Version:       build.Version(),
 	}, Forward: d.engine.Forward}
+	if d.engine.Sealed != nil {
+		opts.Check = d.engine.Sealed.Check
+	}
 	if tracer != nil {
 		opts.Tracer = tracer
 	}

@@ -13,12 +13,14 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
+	"github.com/botwired/botwired/upstream/sealed"
 )
 
 // Options is what an engine needs of a daemon beside its configuration.
@@ -34,6 +36,8 @@ type Options struct {
 // Opened is an open engine.
 type Opened struct {
 	upstream.Backend
+	// Sealed is what seals namespaces; nil if none is sealed.
+	Sealed *sealed.Engine
 	// Forward answers requests outside the memory API.
 	Forward http.Handler
 	// Configure applies the settings that a running daemon can change.
@@ -60,7 +64,29 @@ func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err 
 	if err != nil {
 		return Opened{}, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
 	}
+	if c.Seal.KeyFile != "" {
+		if err := opened.seal(c, o); err != nil {
+			return Opened{}, errors.Join(err, opened.Close())
+		}
+	}
 	return opened, nil
+}
+
+// seal puts a seal in front of the engine.
+func (opened *Opened) seal(c *config.Config, o Options) error {
+	keys, err := seal.Load(c.Seal.KeyFile)
+	if err != nil {
+		return fmt.Errorf("seal.key_file: %w. Without its keys nobody can read the sealed namespaces: put back the file that they were sealed with", err)
+	}
+	host, err := hostOf(c.DataDir)
+	if err != nil {
+		return err
+	}
+	opened.Sealed = sealed.New(opened.Backend, host, sealed.Options{
+		Keys: keys, Sealed: func(namespace string) bool { return c.For(namespace).Sealed }, Logger: o.Logger,
+	})
+	opened.Backend = opened.Sealed.Backend()
+	return nil
 }
 
 func openBotWire(opts botwire.Options, o Options) Opened {

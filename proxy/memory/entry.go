@@ -249,6 +249,9 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 		return fetchedEntry(absent, false), err
 	}
 	if state.Rejection != journal.NotRejected {
+		if err := e.m.repairs.repair(e.m, e.id, seen, &state); err != nil {
+			return fetched{}, err
+		}
 		return e.known(state, generation), nil
 	}
 	e.m.restorer.lookAgain(e.id.Namespace)

@@ -98,6 +98,9 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	return unlessOvertaken(ctx, func() error {
 		id := s.entry.ID
+		if err := run.m.accepts(id, s.entry.Value); err != nil {
+			return err
+		}
 		lease := run.m.cache.Lease(entryKey(id))
 		defer lease.Release()
 		there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))

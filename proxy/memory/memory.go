@@ -27,7 +27,8 @@ type Memory struct {
 	flusher  Flusher
 	identity Identity
 	view     *upstreamView
-	exact    bool // upstream carries a write out only over the state that it is based on
+	check    func(id journal.ID, value string) *wire.Refusal // Options.Check
+	exact    bool                                            // upstream carries a write out only over the state that it is based on
 	policy   func(namespace string) cache.Policy
 	// writesThrough reports whether a namespace writes through. through has the write-throughs in flight.
 	writesThrough func(namespace string) bool
@@ -40,6 +41,7 @@ type Memory struct {
 	changes       *changeQueue
 	lister        *listKeeper
 	restorer      *Restorer
+	repairs       *repairs
 }
 
 // Options configures a memory.
@@ -65,6 +67,9 @@ type Options struct {
 	// is based on, so the condition holds across all hosts, and that upstream keeps the writes' own
 	// times.
 	Exact bool
+	// Check returns why a sealed namespace takes no write or, with an empty value, no read of an entry. It is nil
+	// if no namespace is sealed.
+	Check func(id journal.ID, value string) *wire.Refusal
 	// Traces keeps the traces of writes until they are sent; nil without tracing.
 	Traces *trace.Writes
 	// Tasks counts the requests in flight.
@@ -91,12 +96,13 @@ func New(opts Options) *Memory {
 	}
 	m := &Memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
-		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, policy: opts.Policy,
+		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, check: opts.Check, policy: opts.Policy,
 		writesThrough: opts.WriteThrough, through: &throughWrites{writes: make(map[*throughWrite]struct{})}, assumesAbsent: opts.AssumeAbsent,
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
 	m.restorer = &Restorer{m: m, logger: opts.Logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
+	m.repairs = &repairs{last: make(map[journal.ID]repaired)}
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)
 	m.lister = newListKeeper(m, opts.Prefetch)
 	return m
@@ -178,7 +184,21 @@ func (m *Memory) Do(ctx context.Context, q *Request) (Result, error) {
 	return Result{}, wire.MethodNotAllowed()
 }
 
+// accepts returns why an entry's namespace takes no such write or, with an empty value, no read of the entry.
+func (m *Memory) accepts(id journal.ID, value string) error {
+	if m.check == nil {
+		return nil
+	}
+	if refusal := m.check(id, value); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
 func (m *Memory) get(q *Request) (Result, error) {
+	if err := m.accepts(q.ID, ""); err != nil {
+		return Result{}, err
+	}
 	found, err := m.findEntry(q.ID, q.Directives)
 	if err != nil {
 		return Result{}, err

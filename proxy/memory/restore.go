@@ -269,6 +269,9 @@ func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
 		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}
+	if state.MadeAt != 0 { // its version names its time
+		w.WrittenAt = state.MadeAt
+	}
 	// guard 17.31
 	if r.m.exact { // upstream gets the copy back with its own time: another host's later write beats it
 		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt

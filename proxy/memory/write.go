@@ -10,6 +10,9 @@ import (
 )
 
 func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, wanted Conditions) (Result, error) {
+	if err := m.accepts(w.ID, w.Value); err != nil {
+		return Result{}, err
+	}
 	m.lister.note(w.Namespace)
 	w.Author = q.Author
 	if applied, through := m.carriesThrough(w.Namespace, q, wanted); through {

@@ -86,6 +86,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Exact implements [upstream.Engine]: BotWire has no conditional writes.
 func (c *Client) Exact() bool { return false }
 
+// Named implements [upstream.Engine]: BotWire knows no writers.
+func (c *Client) Named(string) bool { return false }
+
 // Known implements [upstream.Engine]: nothing is known without a request.
 func (c *Client) Known(journal.ID) (upstream.Version, bool) { return upstream.Version{}, false }
 

@@ -27,14 +27,17 @@ type Question struct {
 	// is no conflict if this host knew nothing of the entry. Minus infinity: none.
 	OldBefore float64
 
-	Exactly    *Exactly    // for an exact engine; otherwise nil
-	ByTime     ByTime      // for any other engine
+	Exactly    *Exactly    // if versions name their writer and time; otherwise nil
+	ByTime     ByTime      // if they do not
 	Conditions *Conditions // of a write through; nil for a pending write
 }
 
-// Exactly identifies the write, for comparison with an exact engine's versions.
+// Exactly identifies the write, for comparison with versions that name their writer and time. All times
+// of the question are then those that versions name.
 type Exactly struct {
 	Host string // the host that makes the write
+	// Tombstones says that a delete leaves a version, too.
+	Tombstones bool
 	// ProposedAt is the time, in microseconds, with which this send attempt last proposed the write; 0
 	// if it has not.
 	ProposedAt int64
@@ -150,7 +153,7 @@ func (q *Question) ofNothing() (end Outcome, decided bool) {
 		return Absent, true
 	case q.Now.Revision != 0: // a tombstone has a time
 		return 0, false
-	case removes && q.Exactly == nil:
+	case removes && (q.Exactly == nil || !q.Exactly.Tombstones): // guard 17.40
 		return Held, true
 	}
 	return Absent, true // a delete leaves a tombstone, or an older put would come back
@@ -193,8 +196,8 @@ func (q *Question) writtenAt() float64 {
 }
 
 // precedes reports whether the write may be older than its base: it is a copy of an older state, or the
-// base is another host's state that may have become known while the write was pending. With an exact
-// engine the base stays the version that the write was made on.
+// base is another host's state that may have become known while the write was pending. If versions
+// name their times, the base stays the version that the write was made on.
 func (q *Question) precedes() bool {
 	return q.Write.LosesTies || q.Exactly == nil && q.Base.Origin.Seq == 0
 }
@@ -251,7 +254,7 @@ func (q *Question) IsBase() bool {
 	return q.isBaseState()
 }
 
-// isBaseVersion reports whether the version is the base, for an exact engine. No two versions of an
+// isBaseVersion reports whether the version is the base, if versions name their writer and time. No two versions of an
 // entry have the same time. A later version with the number of the base comes from a copy of this
 // host's data directory: this host's copy of its own version is never earlier than the version.
 func (q *Question) isBaseVersion() bool {
@@ -266,7 +269,7 @@ func (q *Question) isBaseVersion() bool {
 	return at == upstream.Micros(b.UpdatedAt) || b.Origin.At != 0 && at == upstream.Micros(b.Origin.At) // guard 17.32
 }
 
-// isBaseState reports whether the version is the base, for an engine that is not exact. Another host
+// isBaseState reports whether the version is the base, if versions name no writer. Another host
 // may write the previous value again: only the time shows that. A replica of upstream that is behind
 // shows an older state, which is not another host's change.
 func (q *Question) isBaseState() bool {

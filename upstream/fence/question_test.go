@@ -141,6 +141,7 @@ func xDeleted(q *Question)   { q.Now.Deleted, q.Now.Value = true, "" }
 func xDeletes(q *Question)   { q.Write.Op, q.Write.Value = journal.Delete, "" }
 func xNoValue(q *Question)   { q.Valued, q.Now.Value = false, "" }
 func xUnfenced(q *Question)  { q.Fenced = false }
+func xNoTombs(q *Question)   { q.Exactly.Tombstones = false }
 func xIsACopy(q *Question)   { q.Write.LosesTies, q.LosesTies = true, true }
 func xFenced(q *Question)    { q.Write.Fenced = true }
 func xLosesTies(q *Question) { q.LosesTies = true }
@@ -159,6 +160,10 @@ var exactJudgements = map[string]judgement{
 	"nothing there":                           {xAll(), Absent},
 	"nothing there, a delete":                 {xAll(xDeletes), Absent}, // an older put must not come back
 	"nothing there, unfenced":                 {xAll(xUnfenced), Absent},
+	"nothing there, no tombstones":            {xAll(xNoTombs), Absent},
+	"nothing there, a delete, no tombstones":  {xAll(xDeletes, xNoTombs), Held},
+	"the base, no tombstones":                 {xAll(xNoTombs, xTheirs("base", 50)), Unchanged},
+	"later, no tombstones":                    {xAll(xNoTombs, xTheirs("theirs", 101)), Lost},
 	"the base":                                {xAll(xTheirs("base", 50), xNoValue), Unchanged},
 	"the base, a delete":                      {xAll(xDeletes, xTheirs("base", 50), xNoValue), Unchanged},
 	"the base, of a later time":               {xAll(xTheirs("base", 150), xNoValue, func(q *Question) { q.Base.UpdatedAt = 150 }), Unchanged},
@@ -222,7 +227,7 @@ func TestExactFenceJudges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &Question{
 				Write:   journal.Write{Seq: 9, Op: journal.Put, Value: "new", WrittenAt: 90, UpdatedAt: 100},
-				Exactly: &Exactly{Host: "a"}, Valued: true, Fenced: true, OldBefore: 20,
+				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, Fenced: true, OldBefore: 20,
 				Base: journal.Base{Known: true, Present: true, Content: journal.ContentOf(journal.Put, "base"), UpdatedAt: 50},
 			}
 			for _, change := range row.changes {
@@ -286,7 +291,7 @@ func TestWritesThroughAreJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &Question{
 				Write:   journal.Write{Op: journal.Put, Value: "new", WrittenAt: 90, UpdatedAt: 90},
-				Exactly: &Exactly{Host: "a"}, Valued: true, Fenced: true, OldBefore: 20, Conditions: &Conditions{},
+				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, Fenced: true, OldBefore: 20, Conditions: &Conditions{},
 				Base: journal.Base{Known: true, Present: true, Content: journal.ContentOf(journal.Put, "base"), UpdatedAt: 50},
 			}
 			xTheirs("theirs", 99)(q)

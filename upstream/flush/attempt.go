@@ -131,7 +131,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 		return again, nil
 	}
 	w, ok, err := a.f.opts.Journal.Newest(a.id())
-	w.SentAfter = confirmed.sentAfter // guard 7.39
+	w.SentAfter, w.MadeAt = confirmed.sentAfter, confirmed.madeAt // guard 7.39
 	switch {
 	case err != nil:
 		return ending{}, err
@@ -152,7 +152,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 		}
 		return ending{task: settles, write: w}, err
 	}
-	w.SentAfter = shown(w.SentAfter, v) // guard 7.40
+	w.SentAfter, w.MadeAt = shown(w.SentAfter, v), max(w.MadeAt, v.MadeAt) // guard 7.40
 	return a.settle(ending{}, w)
 }
 

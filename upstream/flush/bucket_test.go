@@ -128,6 +128,8 @@ func (s *seat) view(id journal.ID) (v upstream.Version) {
 
 func (s *seat) Exact() bool { return true }
 
+func (s *seat) Named(string) bool { return true }
+
 func (s *seat) Known(id journal.ID) (upstream.Version, bool) {
 	v := s.view(id)
 	v.Value = ""

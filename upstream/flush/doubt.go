@@ -29,6 +29,7 @@ type confirmation struct {
 	seq       uint64
 	content   journal.Content
 	sentAfter float64 // see [journal.Write]
+	madeAt    float64 // see [journal.Write]
 }
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }

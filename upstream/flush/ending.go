@@ -213,7 +213,7 @@ func (a *attempt) backoff(r *retryState, failed *upstream.Error) time.Duration {
 // verifyLater leaves a confirmed write pending until no older request can land over it.
 func (a *attempt) verifyLater(w journal.Write, now instant) {
 	d := a.task.doubt()
-	d.confirmed = &confirmation{w.Seq, contentOf(w), w.SentAfter}
+	d.confirmed = &confirmation{w.Seq, contentOf(w), w.SentAfter, w.MadeAt}
 	if a.task.seq > w.Seq {
 		a.enqueue(doubting, 0, now) // the newer write need not wait
 		return

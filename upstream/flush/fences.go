@@ -155,9 +155,13 @@ func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) er
 	if math.IsInf(ahead, 1) { // the clock was just set
 		ahead = found.WrittenAt - 2*earlier // so old that it loses to any state once the offset is known
 	}
+	at := found.WrittenAt - ahead - earlier
+	if found.MadeAt != 0 { // it is known which state is later
+		at = found.MadeAt
+	}
 	_, err := j.Append(journal.NewWrite{ // guard 19.32
 		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes, Author: found.Author,
-		WrittenAt: found.WrittenAt - ahead - earlier, At: max(found.WrittenAt, lost.UpdatedAt),
+		WrittenAt: at, At: max(found.WrittenAt, lost.UpdatedAt),
 		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
 	})
 	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {

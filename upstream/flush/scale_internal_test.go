@@ -48,6 +48,8 @@ type inexact struct{ upstream.Engine }
 
 func (inexact) Exact() bool { return false }
 
+func (inexact) Named(string) bool { return false }
+
 // rebuiltJournal is a journal that only implements Rebuilt.
 type rebuiltJournal struct{ Journal }
 

@@ -37,7 +37,8 @@ type sendAttempt struct {
 	proposals      int       // how often the write was proposed
 	sent, received time.Time // of the write
 	took           time.Duration
-	proposedAt     int64 // the write's time at its last proposal, in microseconds
+	proposedAt     int64   // the write's time at its last proposal, in microseconds
+	madeAt         float64 // the time that its version will name at least; 0: not decided
 }
 
 // sent is the result of a send attempt.
@@ -149,10 +150,10 @@ func (s *sendAttempt) look(seen *sighting) {
 	if s.f.opts.BeforeSend != nil {
 		s.f.opts.BeforeSend()
 	}
-	// With an engine that is not exact, writes through have no fence.
+	// Where versions name no writer, writes through have no fence.
 	// Once fenced, a write stays fenced, even if it would need no fence by now.
 	// guard 17.38
-	s.fenced = s.fenced || (s.f.exact || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
+	s.fenced = s.fenced || (s.named() || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
 	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
 		seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
 	}
@@ -191,8 +192,13 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 // judge decides whether the write is sent. It keeps another host's state that the write is about to
 // overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
-	if !seen.known {
-		return fence.Unchanged, nil // it is not compared
+	if !seen.known { // it is not compared
+		if s.named() && s.f.fences.journal != nil {
+			base, err := s.f.fences.journal.Base(s.write.ID)
+			s.madeAt = madeAt(s.write, base)
+			return fence.Unchanged, err
+		}
+		return fence.Unchanged, nil
 	}
 	q, err := s.question(seen)
 	if err != nil {
@@ -217,10 +223,16 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			return nil, err
 		}
 	}
+	if c := s.conditions; c != nil && c.OnBase && s.named() {
+		if q.Base = s.over; s.alone {
+			q.Own = nil // an unconfirmed write is not part of the base
+		}
+	}
 	began := upstream.Unix(s.f.epoch)
 	old := w.WrittenAt >= began
-	if s.f.exact {
-		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, ProposedAt: s.proposedAt}
+	if s.named() {
+		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact, ProposedAt: s.proposedAt}
+		s.byVersion(q)
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
 		s.time(q)
@@ -228,12 +240,29 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	if old {
 		q.OldBefore = began
 	}
-	if c := s.conditions; c != nil && c.OnBase {
-		if q.Base = s.over; s.alone {
-			q.Own = nil // an unconfirmed write is not part of the base
-		}
-	}
 	return q, nil
+}
+
+// named reports whether the versions of the entry name their writer and time.
+func (s *sendAttempt) named() bool { return s.f.opts.Engine.Named(s.write.Namespace) }
+
+// byVersion makes the times of a question those that versions name, where these are not upstream's own.
+func (s *sendAttempt) byVersion(q *fence.Question) {
+	if s.f.exact {
+		return
+	}
+	s.madeAt = madeAt(s.write, q.Base)
+	q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, s.madeAt
+	q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
+}
+
+// madeAt returns the time that the version of a write names: it is later than the base, which the write's
+// maker knew. A copy of an older state keeps its time.
+func madeAt(w journal.Write, base journal.Base) float64 {
+	if w.LosesTies || w.Fenced || !base.Known || base.MadeAt == 0 {
+		return w.WrittenAt
+	}
+	return max(w.WrittenAt, base.MadeAt+timeTick)
 }
 
 // time adds the estimate of upstream's clock to the question. It also learns from the answer: an entry
@@ -277,9 +306,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
-	if s.proposedAt = upstream.Micros(w.UpdatedAt); over.Revision != 0 {
-		s.proposedAt = max(s.proposedAt, upstream.Micros(over.WrittenAt)+1)
-	}
+	s.setTime(over)
 	s.sent = time.Now()
 	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
@@ -288,6 +315,17 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	s.received = time.Now()
 	s.took += s.received.Sub(s.sent)
 	return now, conflict, upstream.ErrorOf(err)
+}
+
+// setTime sets the time with which the write is proposed.
+func (s *sendAttempt) setTime(over upstream.Version) {
+	at := over.WrittenAt
+	if s.proposedAt = upstream.Micros(s.write.UpdatedAt); s.named() && !s.f.exact {
+		s.proposedAt, at = upstream.Micros(max(s.madeAt, s.write.WrittenAt)), over.MadeAt
+	}
+	if over.Revision != 0 {
+		s.proposedAt = max(s.proposedAt, upstream.Micros(at)+1)
+	}
 }
 
 // announce calls OnSend for a pending write. It holds the lock, which a newer write needs, so no
@@ -331,8 +369,9 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	case s.conditions != nil:
 		return // its number is not known yet
 	}
+	s.write.MadeAt = now.MadeAt
 	fences.confirmed(s.write, s.sent, s.received)
-	if s.write.Op == journal.Put && fences.journal != nil && fences.offset.WantsWrite() {
+	if !s.named() && s.write.Op == journal.Put && fences.journal != nil && fences.offset.WantsWrite() {
 		ctx, cancel := context.WithTimeout(ctx, fenceAge)
 		defer cancel()
 		found, err := s.slot.get(ctx, s.write.ID)
@@ -347,6 +386,7 @@ func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 // version's times, even earlier ones: no older version counts any more (contract 7).
 func (s *sendAttempt) is(v upstream.Version) {
 	s.write.SentAfter = shown(s.write.SentAfter, v) // guard 7.41
+	s.write.MadeAt = v.MadeAt
 	if s.f.exact && v.Revision != 0 {
 		s.write.UpdatedAt, s.write.CreatedAt = v.WrittenAt, v.CreatedAt
 	}

@@ -30,7 +30,7 @@ type through struct {
 	settled bool
 	err     error
 
-	base journal.Base // with an exact engine: the base that ready judged
+	base journal.Base // if versions name their writers: the base that ready judged
 }
 
 // throughs holds the writes through that wait, by task, in order of arrival.
@@ -98,7 +98,7 @@ func (n *NotWritten) WriteStatus() int { return n.status }
 // write stays pending, to be read back. The write's number is 0 if upstream has accepted it and the
 // journal had no room for it.
 //
-// With an exact engine, a write with conditions (ready returns a non-nil unchanged) is carried out only
+// If versions name their writers, a write with conditions (ready returns a non-nil unchanged) is carried out only
 // over the version that this host judged them by; otherwise it is refused with [journal.ErrChanged]. A
 // write without conditions always replaces what is there. Its number is also 0 if a newer write to the
 // entry came during the request; that one follows it upstream.
@@ -263,10 +263,10 @@ func (w *through) send(ctx context.Context, a *attempt) (ending, error) {
 	return w.conclude(ctx, s, got)
 }
 
-// decide asks ready whether the write is sent. With an exact engine it records the base that ready
+// decide asks ready whether the write is sent. If versions name their writers, it records the base that ready
 // judged: a later answer from upstream may show another state.
 func (w *through) decide(f *Flusher) (err error) {
-	if !f.exact || f.fences.journal == nil {
+	if !f.opts.Engine.Named(w.write.Namespace) || f.fences.journal == nil {
 		w.write.If, err = w.ready()
 		return err
 	}
@@ -368,7 +368,7 @@ func (w *through) confirmed(s *sendAttempt, now upstream.Version) (ending, error
 	a.sending(written) // nothing older is left to send
 	w.written = written
 	a.f.fences.confirmed(written, s.sent, s.received)
-	written.SentAfter = shown(a.f.fences.sentAfter(s.sent), now)
+	written.SentAfter, written.MadeAt = shown(a.f.fences.sentAfter(s.sent), now), now.MadeAt
 	if a.f.exact {
 		written.CreatedAt = now.CreatedAt
 	}

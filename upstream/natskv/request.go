@@ -28,6 +28,9 @@ func (e *Engine) begin(ctx context.Context, subject string) (*call, jetstream.St
 // Exact implements [upstream.Engine].
 func (e *Engine) Exact() bool { return true }
 
+// Named implements [upstream.Engine].
+func (e *Engine) Named(string) bool { return true }
+
 // Known implements [upstream.Engine].
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) { return e.index.get(id) }
 

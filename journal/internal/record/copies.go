@@ -16,6 +16,9 @@ type Observation struct {
 	// AbsentAt is a time in Unix seconds at which upstream did not hold the entry; 0 if none is known. It is
 	// stored with it.
 	AbsentAt float64
+	// MadeAt is the time in Unix seconds by the writer's clock that the version itself names; 0 if it names
+	// none. It is stored with it.
+	MadeAt float64
 	// Author and Host say who wrote it, as far as upstream shows it. Its version keeps them.
 	Author, Host string
 }
@@ -47,10 +50,21 @@ func (o Origin) Shown(same bool, at float64) Origin {
 // Known returns the origin's time, or else its lower bound.
 func (o Origin) Known() float64 { return max(o.At, o.After) }
 
+// IsAfter reports whether the state is newer than another one of the same entry. Versions that name their
+// times are compared by these; other states by upstream's times.
+func (o *Observation) IsAfter(other *Observation) bool {
+	if o.MadeAt != 0 && other.MadeAt != 0 {
+		return other.MadeAt < o.MadeAt-rounding // guard 7.42
+	}
+	return o.Origin.NewerThan(other.UpdatedAt)
+}
+
+// rounding bounds how much the rounding to microseconds in transit changes a time.
+const rounding = 0.5e-6
+
 // NewerThan reports whether the state is newer than another one that upstream shows with the given
 // time. Upstream's times may have been rounded to microseconds in transit.
 func (o Origin) NewerThan(at float64) bool {
-	const rounding = 0.5e-6
 	return o.At != 0 && at < o.At-rounding || o.At == 0 && o.After != 0 && at < o.After+rounding // guard 7.24
 }
 
@@ -61,6 +75,8 @@ const (
 	versionFollows = 1 << 30
 	// absenceFollows is set in a settled copy's list bytes if AbsentAt comes after the version's number.
 	absenceFollows = 1 << 29
+	// madeFollows is set in a settled copy's list bytes if MadeAt comes last.
+	madeFollows = 1 << 28
 )
 
 func appendSize(dst []byte, listBytes int, o Origin) []byte {
@@ -94,7 +110,7 @@ func (d *decoder) size() (listBytes int, o Origin) {
 // EncodeSettled returns the record of an entry's settled copy, whose value is in the version with this
 // number. confirmedAt is in Unix seconds.
 func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint64) []byte {
-	dst := make([]byte, 0, 5*8+binary.MaxVarintLen32+2*binary.MaxVarintLen64+sumSize)
+	dst := make([]byte, 0, 6*8+binary.MaxVarintLen32+2*binary.MaxVarintLen64+sumSize)
 	dst = appendFloat(dst, o.CreatedAt)
 	dst = appendFloat(dst, o.UpdatedAt)
 	dst = appendFloat(dst, confirmedAt)
@@ -102,9 +118,15 @@ func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint
 	if o.AbsentAt != 0 {
 		flags |= absenceFollows
 	}
+	if o.MadeAt != 0 {
+		flags |= madeFollows
+	}
 	dst = binary.AppendUvarint(appendSize(dst, o.ListBytes|flags, o.Origin), version)
 	if o.AbsentAt != 0 {
 		dst = appendFloat(dst, o.AbsentAt)
+	}
+	if o.MadeAt != 0 {
+		dst = appendFloat(dst, o.MadeAt)
 	}
 	return Seal(key, dst)
 }
@@ -116,12 +138,16 @@ func DecodeSettled(body []byte) (o Observation, confirmedAt float64, version uin
 	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
 	o.ListBytes, o.Origin = d.size()
 	if o.ListBytes&versionFollows != 0 {
-		absence := o.ListBytes&absenceFollows != 0
-		o.ListBytes &^= versionFollows | absenceFollows
+		absence, made := o.ListBytes&absenceFollows != 0, o.ListBytes&madeFollows != 0
+		o.ListBytes &^= versionFollows | absenceFollows | madeFollows
 		version = d.uvarint()
 		if absence {
 			o.AbsentAt = d.float()
 			d.bad = d.bad || o.AbsentAt <= 0
+		}
+		if made {
+			o.MadeAt = d.float()
+			d.bad = d.bad || o.MadeAt <= 0
 		}
 		d.bad = d.bad || version == 0 || len(d.rest) != 0
 	} else {
@@ -164,6 +190,9 @@ type Row struct {
 	ListBytes int
 	UpdatedAt float64 // Unix seconds
 	Origin    Origin  // stored with it; upstream does not show it
+	// Rough says that ListBytes is larger than the value's size, because upstream holds the value sealed.
+	// It is not stored.
+	Rough bool
 }
 
 // EncodeRow returns the record of a row.
