@@ -172,6 +172,8 @@ type NamespaceStatus struct {
 	Waits                *Wait   `json:"waits"` // null if it waits for nothing
 	Paused               string  `json:"paused,omitempty"`
 	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses reads
+	Sealed               bool    `json:"sealed,omitempty"`
+	NotOpened            string  `json:"not_opened,omitempty"` // what upstream has shown of a sealed namespace since the start that was refused
 	// DataLoss is null unless upstream seems to have lost entries of the namespace.
 	DataLoss *DataLoss `json:"data_loss"`
 	// OlderAnswers counts upstream's answers since the start that were older than the known state, or
@@ -202,7 +204,7 @@ func (n *NamespaceStatus) attention() int {
 	switch {
 	case n.DataLoss != nil:
 		return 4
-	case n.Paused != "" || n.ReadsRefused != "" || n.IsFull():
+	case n.Paused != "" || n.ReadsRefused != "" || n.NotOpened != "" || n.IsFull():
 		return 3
 	case n.Waits != nil:
 		return 2

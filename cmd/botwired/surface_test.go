@@ -41,7 +41,8 @@ func TestStatus(t *testing.T) {
 		`"pending_bytes":3482,"oldest_pending_seconds":2.4,"dead_letters":1,"open_dead_letters":1,"later":{"a":[1]},"namespaces":[`+
 		`{"namespace":"a","pending":12,"pending_bytes":3482,"oldest_pending_seconds":90.2,"paused":"401 from upstream"},`+
 		`{"namespace":"b","pending":1,"pending_bytes":4,"oldest_pending_seconds":1,"waits":{"why":"throttled: HTTP 429: no","until":"2023-11-14T22:14:00Z"}},`+
-		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"}]`)
+		`{"namespace":"long-name","pending":0,"pending_bytes":0,"oldest_pending_seconds":0,"reads_refused":"HTTP 403: no"},`+
+		`{"namespace":"s","pending":0,"sealed":true,"not_opened":"k: it is not sealed"}]`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), statusHead+
 		"dead letters  1 to decide on: \"botwired dead-letters\" says why upstream has refused them\n"+
@@ -51,10 +52,11 @@ func TestStatus(t *testing.T) {
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
 		statusTail+
 		"\n"+
-		"NAMESPACE  PENDING  SIZE    OLDEST  WAITS\n"+
-		"a          12       3.4KiB  1m30s   401 from upstream\n"+
-		"b          1        4B      1s      throttled: HTTP 429: no, until 2023-11-14T22:14:00Z\n"+
-		"long-name  0        0B      -       reads: HTTP 403: no\n"+
+		"NAMESPACE   PENDING  SIZE    OLDEST  WAITS\n"+
+		"a           12       3.4KiB  1m30s   401 from upstream\n"+
+		"b           1        4B      1s      throttled: HTTP 429: no, until 2023-11-14T22:14:00Z\n"+
+		"long-name   0        0B      -       reads: HTTP 403: no\n"+
+		"s (sealed)  0        0B      -       refused: k: it is not sealed\n"+
 		"\n"+
 		"botwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")

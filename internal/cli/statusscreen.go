@@ -173,7 +173,11 @@ func printTable(w io.Writer, shown []api.NamespaceStatus) error {
 		if n.Pending > 0 {
 			oldest = term.Age(n.OldestPendingSeconds)
 		}
-		row := []string{n.Namespace, strconv.Itoa(n.Pending), term.Size(n.PendingBytes), oldest, waits(w, &n)}
+		name := n.Namespace
+		if n.Sealed {
+			name += " (sealed)"
+		}
+		row := []string{name, strconv.Itoa(n.Pending), term.Size(n.PendingBytes), oldest, waits(w, &n)}
 		if quotas {
 			row = append(row, quotaUse(w, n.Quota))
 		}

@@ -78,6 +78,8 @@ func reason(n *api.NamespaceStatus) string {
 		return n.Waits.Why
 	case n.Paused == "" && n.ReadsRefused != "":
 		return "reads: " + n.ReadsRefused
+	case n.Paused == "" && n.NotOpened != "":
+		return "refused: " + n.NotOpened
 	}
 	return n.Paused
 }

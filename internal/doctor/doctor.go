@@ -87,6 +87,8 @@ func (e *examination) checks() []check {
 		e.ofData("data directory", e.dataDir),
 		e.ofData("disk", e.disk),
 		{"upstream", e.upstream},
+		one("key file", e.keyFile),
+		{"sealed", e.sealed},
 	}
 }
 

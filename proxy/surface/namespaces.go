@@ -12,7 +12,10 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func setSize(n *api.NamespaceStatus, size journal.NamespaceSize) {
+// describeNamespace sets what is known of each namespace.
+func (s *Surface) describeNamespace(n *api.NamespaceStatus) {
+	size := s.opts.Sizes.Of(n.Namespace)
+	n.Sealed = s.opts.Sealed != nil && s.opts.Sealed(n.Namespace)
 	n.Bytes = size.Bytes
 	if size.Limited() {
 		n.BytesLimit = &size.Limit
@@ -73,8 +76,13 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	for name := range s.opts.Sizes.NearlyFull() {
 		of(name)
 	}
-	for name, doc := range docs {
-		setSize(doc, s.opts.Sizes.Of(name))
+	if s.opts.NotOpened != nil {
+		for name, what := range s.opts.NotOpened() {
+			of(name).NotOpened = what
+		}
+	}
+	for _, doc := range docs {
+		s.describeNamespace(doc)
 	}
 	return docs
 }
@@ -114,7 +122,7 @@ func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request, p *Para
 			docs[i].NamespaceStatus = *known
 		} else {
 			docs[i].Namespace = name
-			setSize(&docs[i].NamespaceStatus, s.opts.Sizes.Of(name))
+			s.describeNamespace(&docs[i].NamespaceStatus)
 		}
 		most := countedAtMost / len(names)
 		counted, err := s.journal.Keys.Count(name, most+1)

@@ -30,7 +30,7 @@ func summarize(f *facts) api.Summary {
 		f.journalFailed, f.writesRefused, // callers are refused
 		// somebody has to decide or wait
 		f.lost, f.about(isLost, f.dataLoss), f.upstreamDown, f.about(isPaused, f.paused), f.deadLetters,
-		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(hasNoQuotaLeft, f.usedUp),
+		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
 		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.about(isRestoring, f.restoring),
 		f.about(waitsFor("throttled"), f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
 		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,

@@ -67,6 +67,8 @@ func isPaused(n *api.NamespaceStatus) bool { return n.Paused != "" }
 
 func refusesReads(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" }
 
+func isNotOpened(n *api.NamespaceStatus) bool { return n.NotOpened != "" }
+
 func isAlmostFull(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() }
 
 func hasNoQuotaLeft(n *api.NamespaceStatus) bool {
@@ -139,6 +141,11 @@ func (f *facts) paused(g *group) *api.Finding {
 func (f *facts) readsRefused(g *group) *api.Finding {
 	return say(api.LevelWarning, time.Time{}, "look at upstream.url and upstream.headers",
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
+}
+
+func (f *facts) notOpened(g *group) *api.Finding {
+	return say(api.LevelWarning, time.Time{}, "botwired seal status reads all of it, and says what to do",
+		"Upstream has shown what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened)
 }
 
 func (f *facts) full(g *group) *api.Finding {

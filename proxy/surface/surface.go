@@ -77,6 +77,10 @@ type Options struct {
 	UpstreamState func() api.UpstreamState
 	// ReadsRefused returns, by namespace, why upstream refuses reads although it is up.
 	ReadsRefused func() map[string]string
+	// Sealed reports whether a namespace is sealed, and NotOpened returns, by sealed namespace, what upstream
+	// has shown since the start that was refused. Both are nil if no namespace is sealed.
+	Sealed    func(namespace string) bool
+	NotOpened func() map[string]string
 	// Quotas returns, by namespace, the quotas in use; nil if there are none.
 	Quotas func() map[string]api.Quota
 	// Writes returns how many writes were sent upstream since the start, and how many needed no request

@@ -53,7 +53,7 @@ function Namespaces({ chosen }) {
         <li key=${n.namespace}>
           <a href=${`#/memory/${n.namespace}`} aria-current=${n.namespace === chosen ? "true" : null}>
             <span class="name">${n.namespace}</span>
-            <span class="note">${n.entries_at_least && "more than "}${count(n.entries, "entry", "entries")}${n.pending > 0 && html` · <b>${number(n.pending)} pending</b>`}</span>
+            <span class="note">${n.sealed && "sealed · "}${n.entries_at_least && "more than "}${count(n.entries, "entry", "entries")}${n.pending > 0 && html` · <b>${number(n.pending)} pending</b>`}</span>
             <span class="figure">${bytes(n.bytes)}</span>
           </a>
         </li>`)}</ul>

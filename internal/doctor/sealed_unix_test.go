@@ -1,0 +1,85 @@
+//go:build unix
+
+package doctor
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/internal/seal"
+)
+
+func TestDoctorOfTheKeyFile(t *testing.T) {
+	wantFinding(t, examine(t, newPatient(t, nil)), "key file", NotApplicable, "", "no namespace is sealed")
+	file := filepath.Join(t.TempDir(), "keys")
+	with := func() []Finding { return examine(t, newPatient(t, map[string]string{"seal.key_file": file})) }
+	wantFinding(t, with(), "key file", Failed, "botwired seal keygen "+file, "from its backup")
+	no(t, os.WriteFile(file, seal.Generate(), 0o600))
+	wantFinding(t, with(), "key file", OK, "", "seals with key ")
+	no(t, os.Chmod(file, 0o644))
+	wantFinding(t, with(), "key file", Failed, "chmod 600 "+file, "mode 0644")
+}
+
+// doctor finds entries under a key that the file lacks, and a plain twin: one that grows, and one that does not.
+func TestDoctorOfSealedNamespaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	old := string(seal.Generate())
+	no(t, os.WriteFile(file, []byte(old), 0o600))
+	mine, err := seal.Load(file)
+	no(t, err)
+	_, fresh, _ := strings.Cut(string(seal.Generate()), "\nseal ")
+	other := filepath.Join(t.TempDir(), "keys")
+	no(t, os.WriteFile(other, []byte(strings.Replace(old, "\nseal ", "\nopen ", 1)+"seal "+fresh), 0o600))
+	theirs, err := seal.Load(other)
+	no(t, err)
+	n := mine.For("ns")
+	name, _ := n.Key("k")
+	for what, c := range map[string]struct {
+		by     *seal.Keys
+		plain  time.Time
+		result Result
+		part   string
+	}{
+		"all is well":   {mine, time.Time{}, OK, "nothing plain"},
+		"another key":   {theirs, time.Time{}, Failed, "with key " + theirs.ID()},
+		"a living twin": {mine, time.Now(), Warning, "past the seal (1 entry"},
+		"an old twin":   {mine, time.Now().Add(-48 * time.Hour), Warning, "has 1 entry, for everybody to read"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method != http.MethodGet:
+					t.Errorf("doctor has sent a %s", r.Method)
+				case r.URL.Path == "/memory/"+n.Name():
+					fmt.Fprintf(w, `{"namespace":%q,"count":1,"keys":[{"key":%q,"bytes":1,"updated_at":1}]}`, n.Name(), name)
+				case r.URL.Path == "/memory/ns" && !c.plain.IsZero():
+					fmt.Fprintf(w, `{"namespace":"ns","count":1,"keys":[{"key":"p","bytes":1,"updated_at":%d}]}`, c.plain.Unix())
+				case r.URL.Path == "/memory/ns":
+					fmt.Fprint(w, `{"namespace":"ns","count":0,"keys":[]}`)
+				case r.URL.Path == "/memory/"+n.Name()+"/"+name:
+					fmt.Fprintf(w, `{"namespace":%q,"key":%q,"value":%q,"created_at":1,"updated_at":1}`, n.Name(), name, c.by.For("ns").Seal("k", seal.Value{}))
+				default:
+					absent(w, r)
+				}
+			}))
+			defer server.Close()
+			e := newPatient(t, map[string]string{
+				"upstream.url": server.URL, "seal.key_file": file, "namespaces": `[{"match": "ns", "sealed": true}, {"match": "other-*", "sealed": true}]`,
+			})
+			found := e.sealed(t.Context())
+			remedy := ""
+			if c.result != OK {
+				remedy = "botwired seal "
+			}
+			if len(found) != 1 || found[0].Result != c.result || !strings.Contains(found[0].Text, c.part) || !strings.HasPrefix(found[0].Remedy, remedy) {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
