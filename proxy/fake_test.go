@@ -42,6 +42,8 @@ type fakeUpstream struct {
 
 	refusals map[string]string // of reads, as in the status
 
+	notOpened map[string]string // by sealed namespace
+
 	held     chan *question // nil: answers are given at once
 	released chan struct{}  // closed when questions are no longer taken from held
 }

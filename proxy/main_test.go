@@ -83,6 +83,8 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	}
 	opts.Cache, opts.Upstream, opts.Logger = s.cache, s.upstream, logger
 	opts.Policy = func(string) cache.Policy { return s.policy }
+	opts.Sealed = func(namespace string) bool { return namespace == "sealed" }
+	opts.NotOpened = func() map[string]string { return s.upstream.notOpened }
 	opts.UpstreamURL, opts.UpstreamState, opts.ReadsRefused = "http://upstream.example", s.upstream.state, s.upstream.readsRefused
 	opts.Identity = toldIdentity{identity.Same}
 	opts.Version, opts.Metrics, opts.Traces = "1.2.3", metrics.New(metrics.Build{}), trace.NewWrites()

@@ -100,3 +100,15 @@ func TestStatusNamesRefusedReads(t *testing.T) {
 		t.Errorf("%+v (-want +got):\n%s", got.Namespaces, diff)
 	}
 }
+
+// Contract 23: the status names the sealed namespaces, and what was refused of them.
+func TestStatusNamesWhatDoesNotOpen(t *testing.T) {
+	s := newSidecar(t)
+	s.put(id("b", "k"), "v")
+	s.upstream.notOpened = map[string]string{"sealed": "k: it is not sealed"}
+	var got api.Status
+	decode(t, s.get("/_botwired/status"), &got)
+	if n := got.Namespaces; len(n) != 2 || n[0].Sealed || n[0].NotOpened != "" || !n[1].Sealed || n[1].NotOpened != "k: it is not sealed" {
+		t.Errorf("%+v", n)
+	}
+}

@@ -79,6 +79,7 @@ var processTests = map[string]func(*testing.T, string){
 	"run with a token":               testRunWithAToken,
 	"purge":                          testPurge,
 	"sealed":                         testSealed,
+	"seal commands":                  testSealCommands,
 }
 
 // TestProcess runs the real program as a child process, in front of a memory service that it can stop.
