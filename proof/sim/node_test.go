@@ -27,6 +27,7 @@ import (
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
+	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
@@ -35,6 +36,7 @@ import (
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
+	"github.com/botwired/botwired/upstream/sealed"
 )
 
 // The settings of the simulated daemon: the defaults.
@@ -67,6 +69,7 @@ type settings struct {
 	link     *link // to upstream; nil is one that nobody cuts
 	// engine, if not nil, stands between the daemon and its requests upstream.
 	engine func(upstream.Engine) upstream.Engine
+	keys   *seal.Keys // seal all namespaces; nil: none is sealed
 }
 
 // link is a daemon's way to upstream.
@@ -86,6 +89,7 @@ type node struct {
 	journal *journal.Journal
 	cache   *cache.Cache
 	engine  *botwire.Client
+	sealed  *sealed.Engine // nil if no namespace is sealed
 	health  *upstream.Health
 	quotas  *quota.Quotas
 	slots   *limit.Slots
@@ -149,6 +153,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		return nil, err
 	}
 	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve}
+	all := func(string) bool { return true }
+	if with.keys != nil {
+		opts.Named = all
+	}
 	n.journal, err = journal.Open(opts)
 	if err != nil {
 		return nil, err
@@ -164,6 +172,11 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if with.engine != nil {
 		engine = with.engine(engine)
 	}
+	host := ""
+	if with.keys != nil {
+		n.sealed = sealed.New(upstream.Backend{Engine: engine}, with.name, sealed.Options{Keys: with.keys, Sealed: all, Logger: logger})
+		engine, host = n.sealed, with.name
+	}
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 	})
@@ -172,7 +185,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
-		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Host: host, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)
@@ -199,6 +212,9 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	served.Policy = func(string) cache.Policy { return with.policy }
 	served.WriteThrough = func(string) bool { return with.through }
 	served.UpstreamState, served.ReadsRefused, served.Metrics = n.upstreamState, reader.Refused, shown
+	if n.sealed != nil {
+		served.Check = n.sealed.Check
+	}
 	if n.proxy, err = proxy.New(served); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (r *repairs) repair(m *Memory, id journal.ID, seen *journal.Observation, kn
 	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= known.MadeAt || !r.begin(id, seen) {
 		return nil
 	}
-	_, err := m.restorer.writeOne(id)
+	_, err := m.restorer.writeOne(id) // guard 7.44
 	if errors.Is(err, journal.ErrChanged) || errors.Is(err, journal.ErrFull) {
 		return nil // something newer is pending, or there is no room
 	}
@@ -48,7 +48,7 @@ func (r *repairs) begin(id journal.ID, seen *journal.Observation) bool {
 	if last.madeAt != seen.MadeAt {
 		last = repaired{madeAt: seen.MadeAt}
 	}
-	if last.updatedAt == seen.UpdatedAt || last.times == mostRepairs {
+	if last.updatedAt == seen.UpdatedAt || last.times == mostRepairs { // guard 7.43
 		return false
 	}
 	last.updatedAt = seen.UpdatedAt

@@ -153,7 +153,7 @@ func (q *Question) ofNothing() (end Outcome, decided bool) {
 		return Absent, true
 	case q.Now.Revision != 0: // a tombstone has a time
 		return 0, false
-	case removes && (q.Exactly == nil || !q.Exactly.Tombstones): // guard 17.40
+	case removes && (q.Exactly == nil || !q.Exactly.Tombstones && q.Conditions == nil): // guard 17.40
 		return Held, true
 	}
 	return Absent, true // a delete leaves a tombstone, or an older put would come back

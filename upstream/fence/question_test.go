@@ -256,6 +256,8 @@ var throughJudgements = map[string]judgement{
 	"nothing to delete":                    {xAll(tNothing, xDeletes, tLacked), Held},
 	"nothing to delete, as far as known":   {xAll(tNothing, xDeletes, tLacked, xNoValue), Undecided},
 	"a delete, and a put was pending":      {xAll(tNothing, xDeletes), Absent},
+	"the same, no tombstones":              {xAll(tNothing, xDeletes, xNoTombs), Absent},
+	"nothing to delete, no tombstones":     {xAll(tNothing, xDeletes, tLacked, xNoTombs), Held},
 	"deleted, as known":                    {xAll(xDeleted, xAbsent), Absent},
 	"deleted, and nothing known":           {xAll(xDeleted, xUnknown, tOnBase), Absent},
 	"deleted since":                        {xAll(xDeleted), Won},

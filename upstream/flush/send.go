@@ -262,7 +262,7 @@ func madeAt(w journal.Write, base journal.Base) float64 {
 	if w.LosesTies || w.Fenced || !base.Known || base.MadeAt == 0 {
 		return w.WrittenAt
 	}
-	return max(w.WrittenAt, base.MadeAt+timeTick)
+	return max(w.WrittenAt, base.MadeAt+timeTick) // guard 17.41
 }
 
 // time adds the estimate of upstream's clock to the question. It also learns from the answer: an entry
