@@ -374,7 +374,7 @@ func newAdoptCommand(p *Program, settings *Settings) *cobra.Command {
 		if flushed.Pending > 0 {
 			return fmt.Errorf("%s wait to be sent: botwired pending says why. The plain entries stay until then", words.Plural(flushed.Pending, "write"))
 		}
-		if written != "" {
+		if written != "" { // guard 23.24
 			if _, _, found, err := s.direct.SealedValue(ctx, n, written); err != nil || !found {
 				return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart. Nothing is deleted", written, namespace), err)
 			}
@@ -461,7 +461,7 @@ func (s *sealing) deletePlain(ctx context.Context, namespace string, n *seal.Nam
 		case !found:
 			fmt.Fprintf(s.Stdout, "left: %s: it is not sealed\n", term.Printable(row.Key))
 			continue
-		case sealed.Value != plain.Value && time.UnixMicro(sealed.WrittenAt).Before(term.Unix(plain.WrittenAt)):
+		case sealed.Value != plain.Value && time.UnixMicro(sealed.WrittenAt).Before(term.Unix(plain.WrittenAt)): // guard 23.25
 			fmt.Fprintf(s.Stdout, "left: %s: a program that does not seal has written it since\n", term.Printable(row.Key))
 			continue
 		}

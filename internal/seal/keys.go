@@ -119,7 +119,7 @@ func private(path string, info os.FileInfo) error {
 		filepath.IsAbs(credentials) && filepath.Dir(path) == filepath.Clean(credentials) {
 		return nil
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 { // guard 23.23
 		return fmt.Errorf("mode %04o lets others read or change it: expected 0600 (chmod 600)", mode)
 	}
 	if owner, other := foreign(info); other {

@@ -98,12 +98,12 @@ func (n *Namespace) nonce(v Value, content, data []byte) []byte {
 	_, _ = io.ReadFull(n.random, hedge[:32])
 	binary.BigEndian.PutUint64(hedge[32:], v.Seq)
 	hash := sha256.Sum256(append(data, content...))
-	return mac(n.seal.nonceKey, hedge[:], hash[:], []byte(v.Host))[:nonceSize]
+	return mac(n.seal.nonceKey, hedge[:], hash[:], []byte(v.Host))[:nonceSize] // guard 23.21
 }
 
 func (n *Namespace) data(id *[idSize]byte, key string) []byte {
 	var data []byte
-	for _, part := range []string{prefix, string(id[:]), n.namespace, key} {
+	for _, part := range []string{prefix, string(id[:]), n.namespace, key} { // guard 23.22
 		data = append(binary.BigEndian.AppendUint16(data, uint16(len(part))), part...)
 	}
 	return data
@@ -137,7 +137,7 @@ func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) 
 	}
 	raw, err := encoding.DecodeString(text)
 	// The decoder skips line breaks.
-	if err != nil || strings.ContainsAny(text, "\r\n") || len(raw) < idSize+nonceSize+tagSize {
+	if err != nil || strings.ContainsAny(text, "\r\n") || len(raw) < idSize+nonceSize+tagSize { // guard 23.20
 		return Value{}, "", ErrForged
 	}
 	id := [idSize]byte(raw)
