@@ -39,7 +39,7 @@ func (r *forgotten) load(db pebble.Reader) error {
 		r.newest.Store(math.Float64bits(newest))
 		return err
 	})
-	return ignoreDamage(err)
+	return ignoreDamage(err) // guard 4.33
 }
 
 // since returns the latest time of a removed version, in Unix seconds; 0 if none was removed.

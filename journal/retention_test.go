@@ -368,6 +368,34 @@ func TestHistorySince(t *testing.T) {
 	}
 }
 
+// contract 4: a damaged record of how far back the history reaches counts as missing, and a recovery names
+// it.
+func TestDamagedHistorySince(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	put(t, j, key("a"), "1")
+	put(t, j, key("a"), "2")
+	no(t, j.BoundHistory(1))
+	if j.History.Since() == 0 {
+		t.Fatal("nothing was removed")
+	}
+	no(t, j.Flip("m/retention"))
+	no(t, j.Close())
+	j = open(t, fs)
+	if at := j.History.Since(); at != 0 {
+		t.Errorf("it reaches back to %f", at)
+	}
+	no(t, j.Close())
+	r, err := recoverAll(fs)
+	no(t, err)
+	if r.Healthy || !slices.Equal(r.Missing.Records, []string{`record "m/retention"`}) {
+		t.Errorf("the report is %+v", r)
+	}
+	j = open(t, fs)
+	expect(t, j, key("a"), journal.Value, "2")
+	check(t, j)
+}
+
 // A damaged version is left out, and the others are listed. A dead letter tells what became of its write
 // also without a receipt.
 func TestHistoryWithDamage(t *testing.T) {
