@@ -16,8 +16,9 @@ import (
 const (
 	// Limit is the length of the longest sealed value: BotWire stores no longer ones.
 	Limit = 100_000
+	// Prefix begins each sealed value.
+	Prefix = "bw1."
 
-	prefix   = "bw1."
 	tagSize  = 16
 	fixed    = 1 + 8 + 8 + 1 + 2 + 4 + 4 // the content's numbers
 	mostHost = 64
@@ -26,7 +27,7 @@ const (
 	// mostValue bounds a value that is unpacked, in bytes: 100,000 characters of 4 bytes.
 	mostValue = 400_000
 	// mostContent is the longest content with a sealed form of Limit characters.
-	mostContent = (Limit-len(prefix))*3/4 - idSize - nonceSize - tagSize
+	mostContent = (Limit-len(Prefix))*3/4 - idSize - nonceSize - tagSize
 
 	formatPlain      = 1
 	formatCompressed = 2
@@ -71,7 +72,7 @@ func Fits(value string) bool {
 }
 
 func sealedSize(content int) int {
-	return len(prefix) + encoding.EncodedLen(idSize+nonceSize+content+tagSize)
+	return len(Prefix) + encoding.EncodedLen(idSize+nonceSize+content+tagSize)
 }
 
 // padded returns the length of a content with its zeros.
@@ -89,7 +90,7 @@ func (n *Namespace) Seal(key string, v Value) string {
 	sealed = append(sealed, n.seal.id[:]...)
 	sealed = append(sealed, n.nonce(v, content, data)...)
 	sealed = n.seal.aead.seal(sealed, sealed[idSize:], content, data)
-	return prefix + encoding.EncodeToString(sealed)
+	return Prefix + encoding.EncodeToString(sealed)
 }
 
 // nonce returns a nonce that no other content has, even if the random source fails or repeats itself.
@@ -103,7 +104,7 @@ func (n *Namespace) nonce(v Value, content, data []byte) []byte {
 
 func (n *Namespace) data(id *[idSize]byte, key string) []byte {
 	var data []byte
-	for _, part := range []string{prefix, string(id[:]), n.namespace, key} { // guard 23.22
+	for _, part := range []string{Prefix, string(id[:]), n.namespace, key} { // guard 23.22
 		data = append(binary.BigEndian.AppendUint16(data, uint16(len(part))), part...)
 	}
 	return data
@@ -131,7 +132,7 @@ func (n *Namespace) content(v Value) []byte {
 // Open returns the value that [Namespace.Seal] sealed for the key, and the ID of the key that opens it. Any
 // other text is an error.
 func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) {
-	text, ok := strings.CutPrefix(sealed, prefix)
+	text, ok := strings.CutPrefix(sealed, Prefix)
 	if !ok {
 		return Value{}, "", ErrNotSealed
 	}
@@ -159,11 +160,11 @@ func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) 
 
 // read parses an authentic content.
 func read(c []byte) (v Value, err error) {
-	format := c[0]
+	r := reader{rest: c}
+	format := r.number(1)
 	if format != formatPlain && format != formatCompressed {
 		return Value{}, ErrNewer
 	}
-	r := reader{rest: c[1:]}
 	v.WrittenAt = int64(r.number(8))
 	v.Seq = r.number(8)
 	v.Host = string(r.take(r.number(1)))

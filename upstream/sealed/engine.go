@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -79,11 +80,8 @@ func (e *Engine) States() map[string]State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make(map[string]State)
-	for namespace, s := range e.states {
-		if s != (State{}) {
-			out[namespace] = s
-		}
-	}
+	maps.Copy(out, e.states)
+	maps.DeleteFunc(out, func(_ string, s State) bool { return s == State{} })
 	return out
 }
 
@@ -118,17 +116,20 @@ func (e *Engine) Check(id journal.ID, value string) *wire.Refusal {
 	return nil
 }
 
-// hide returns an entry's name upstream. An ID without a key names a namespace.
-func (e *Engine) hide(n *seal.Namespace, id journal.ID) (journal.ID, error) {
-	hidden := journal.ID{Namespace: n.Name()}
-	if id.Key == "" {
-		return hidden, nil
+// hide returns an entry's name upstream, and what seals it; nil if its namespace is not sealed.
+func (e *Engine) hide(id journal.ID) (n *seal.Namespace, hidden journal.ID, err error) {
+	if n = e.of(id.Namespace); n == nil {
+		return nil, id, nil
+	}
+	hidden.Namespace = n.Name()
+	if id.Key == "" { // it names a namespace
+		return n, hidden, nil
 	}
 	var ok bool
 	if hidden.Key, ok = n.Key(id.Key); !ok {
-		return hidden, &upstream.Error{Verdict: upstream.Permanent, Answered: true, Reason: keyTooLong}
+		err = &upstream.Error{Verdict: upstream.Permanent, Answered: true, Reason: keyTooLong}
 	}
-	return hidden, nil
+	return n, hidden, err
 }
 
 // Exact implements [upstream.Engine].
@@ -141,11 +142,7 @@ func (e *Engine) Named(namespace string) bool {
 
 // Known implements [upstream.Engine].
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) {
-	n := e.of(id.Namespace)
-	if n == nil {
-		return e.inner.Known(id)
-	}
-	hidden, err := e.hide(n, id)
+	_, hidden, err := e.hide(id)
 	if err != nil {
 		return upstream.Version{}, false
 	}
@@ -154,11 +151,7 @@ func (e *Engine) Known(id journal.ID) (upstream.Version, bool) {
 
 // Get implements [upstream.Engine].
 func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
-	n := e.of(id.Namespace)
-	if n == nil {
-		return e.inner.Get(ctx, id)
-	}
-	hidden, err := e.hide(n, id)
+	n, hidden, err := e.hide(id)
 	if err != nil {
 		return upstream.Version{}, err
 	}
@@ -171,7 +164,7 @@ func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 
 // open returns a version with its plain value.
 func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (upstream.Version, error) {
-	if !v.Present() {
+	if n == nil || !v.Present() {
 		return v, nil
 	}
 	value, _, err := n.Open(id.Key, v.Value)
@@ -212,14 +205,16 @@ func (e *Engine) refuse(id journal.ID, why error) *upstream.Error {
 	return failed
 }
 
-// veiled removes an answer of upstream that names hidden names.
+// veiled removes what upstream says of hidden names and sealed values: it is not for callers.
 func veiled(err error, n *seal.Namespace) error {
 	var failed *upstream.Error
-	if !errors.As(err, &failed) || !bytes.Contains(failed.Answer, []byte(n.Name())) && !strings.Contains(failed.Reason, n.Name()) {
+	if n == nil || !errors.As(err, &failed) {
 		return err
 	}
 	said := *failed
-	said.Answer = nil
+	if bytes.Contains(said.Answer, []byte(n.Name())) || bytes.Contains(said.Answer, []byte(seal.Prefix)) {
+		said.Answer = nil
+	}
 	said.Reason = strings.ReplaceAll(said.Reason, n.Name(), "(sealed)")
 	return &said
 }
@@ -267,15 +262,15 @@ const mostReplaced = 3
 
 // Swap implements [upstream.Engine].
 func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, err error) {
-	n := e.of(p.Namespace)
-	if n == nil {
+	n, hidden, err := e.hide(p.ID)
+	switch {
+	case err != nil:
+		return upstream.Version{}, err
+	case n == nil:
 		return e.inner.Swap(ctx, p)
 	}
 	sealed := p
-	if sealed.ID, err = e.hide(n, p.ID); err != nil {
-		return upstream.Version{}, err
-	}
-	sealed.Author = ""
+	sealed.ID, sealed.Value, sealed.ListBytes, sealed.Author = hidden, "", 0, ""
 	if p.Op == journal.Put {
 		sealed.Value = n.Seal(p.Key, seal.Value{
 			WrittenAt: upstream.Micros(p.WrittenAt), Host: p.Writer.Host, Seq: p.Writer.Seq, Author: p.Author, Value: p.Value,
@@ -296,6 +291,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 			return upstream.Version{}, refused
 		}
 		sealed.Over = *conflict.Now
+		err = &upstream.Conflict{} // guard 23.26
 	}
 	if err != nil {
 		return upstream.Version{}, veiled(err, n)
@@ -308,11 +304,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 
 // revisions is that of [upstream.Backend]. Versions that are not authentic are left out.
 func (e *Engine) revisions(ctx context.Context, id journal.ID) (versions []upstream.Version, err error) {
-	n := e.of(id.Namespace)
-	if n == nil {
-		return e.inner.Revisions(ctx, id)
-	}
-	hidden, err := e.hide(n, id)
+	n, hidden, err := e.hide(id)
 	if err != nil {
 		return nil, err
 	}
@@ -330,13 +322,9 @@ func (e *Engine) revisions(ctx context.Context, id journal.ID) (versions []upstr
 
 // purge is that of [upstream.Backend].
 func (e *Engine) purge(ctx context.Context, of journal.ID) error {
-	n := e.of(of.Namespace)
-	if n == nil {
-		return e.inner.Purge(ctx, of)
-	}
-	hidden, err := e.hide(n, of)
+	n, hidden, err := e.hide(of)
 	if err != nil {
 		return err
 	}
-	return e.inner.Purge(ctx, hidden)
+	return veiled(e.inner.Purge(ctx, hidden), n)
 }

@@ -25,6 +25,7 @@ type store struct {
 	asked   []journal.ID
 	failed  error
 	clock   float64
+	planted string // replaces each value right before a write
 }
 
 func newStore(exact bool) *store {
@@ -59,6 +60,11 @@ func (s *store) List(_ context.Context, namespace string) (rows []journal.Row, c
 func (s *store) Swap(_ context.Context, p upstream.Proposal) (upstream.Version, error) {
 	s.note(p.ID)
 	now := s.entries[p.ID]
+	if s.planted != "" {
+		now.Revision++
+		now.Value = s.planted
+		s.entries[p.ID] = now
+	}
 	if s.exact && now.Revision != p.Over.Revision {
 		return upstream.Version{}, &upstream.Conflict{Now: &now}
 	}
@@ -265,6 +271,19 @@ func TestExactEngineReplacesForgeries(t *testing.T) {
 	}
 }
 
+// A version that somebody plants again and again never becomes the one that a conflict names.
+func TestPlantedVersionsWinNoConflict(t *testing.T) {
+	s := newStore(true)
+	e := open(s, keysOf(t, seal.Generate()))
+	put(t, e, id, "value", 50)
+	s.planted = "planted"
+	_, err := e.Swap(t.Context(), upstream.Proposal{ID: id, Op: journal.Put, Value: "x", WrittenAt: 60})
+	var conflict *upstream.Conflict
+	if !errors.As(err, &conflict) || conflict.Now != nil {
+		t.Errorf("it is %+v", err)
+	}
+}
+
 // Sizes and names are judged before a write is acknowledged: what passes has a place upstream.
 func TestLimits(t *testing.T) {
 	e := open(newStore(false), keysOf(t, seal.Generate()))
@@ -305,5 +324,9 @@ func TestAnswersNameNoHiddenNames(t *testing.T) {
 	_, err := e.Get(t.Context(), id)
 	if failed := upstream.ErrorOf(err); failed.Answer != nil || strings.Contains(failed.Reason, hidden) || failed.Verdict != upstream.Permanent {
 		t.Errorf("it is %+v", failed)
+	}
+	s.failed = &upstream.Error{Verdict: upstream.Permanent, Answer: []byte(`{"detail":[{"input":"` + seal.Prefix + `"}]}`), Answered: true}
+	if _, err := e.Get(t.Context(), id); upstream.ErrorOf(err).Answer != nil {
+		t.Errorf("it is %+v", err)
 	}
 }

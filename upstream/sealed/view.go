@@ -13,16 +13,12 @@ type view struct {
 
 // Entry implements [upstream.View].
 func (v view) Entry(id journal.ID) (row journal.Row, present, known bool) {
-	n := v.e.of(id.Namespace)
-	if n == nil {
-		return v.View.Entry(id)
-	}
-	hidden, err := v.e.hide(n, id)
+	n, hidden, err := v.e.hide(id)
 	if err != nil {
 		return journal.Row{}, false, true
 	}
 	row, present, known = v.View.Entry(hidden)
-	if row.Key != "" {
+	if n != nil && row.Key != "" {
 		row.Key, row.Rough = id.Key, true
 	}
 	return row, present, known
@@ -41,11 +37,7 @@ func (v view) Newest(namespace string, most int) (rows []journal.Row, total int,
 
 // NotBefore implements [upstream.View].
 func (v view) NotBefore(id journal.ID) float64 {
-	n := v.e.of(id.Namespace)
-	if n == nil {
-		return v.View.NotBefore(id)
-	}
-	hidden, err := v.e.hide(n, id)
+	_, hidden, err := v.e.hide(id)
 	if err != nil {
 		return 0
 	}
