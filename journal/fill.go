@@ -18,9 +18,9 @@ import (
 // If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known state,
 // which becomes no fresher.
 //
-// With Options.Exact or Options.Named, Fill also drops an answer with [ErrChanged] if a write to the entry is pending.
-// The copy is the version that the write was based on, and stays until the write leaves the pending set
-// (contract 17).
+// With Options.Exact or Options.Named, Fill also drops an answer with [ErrChanged] if a write to the entry
+// is pending. The copy is the version that the write was based on, and stays until the write leaves the
+// pending set (contract 17).
 //
 // While the disk is nearly full, Fill keeps no copy.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {

@@ -22,10 +22,9 @@ type Purged struct {
 
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
 // copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
-// Then it makes the files free of their data: tables are
-// merged, and logs replaced. It leaves pending writes alone, and the mark that upstream may yet carry out a
-// request of an earlier write, which holds a checksum of the value. Readers ask upstream again. After a
-// crash, or an error, the caller purges again.
+// Then it makes the files free of their data: tables are merged, and logs replaced. It leaves pending writes
+// alone, and the mark that upstream may yet carry out a request of an earlier write, which holds a checksum
+// of the value. Readers ask upstream again. After a crash, or an error, the caller purges again.
 //
 // Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it
 // waits for that, and returns ctx's error when ctx ends first.
@@ -66,7 +65,7 @@ func (j *Journal) Aside() ([]string, error) { return recovery.Aside(j.opts.FS, j
 type purge struct {
 	*Journal
 	of   ID     // of a namespace: without a key
-	upTo uint64 // later writes are none of its business
+	upTo uint64 // it leaves later writes alone
 	last uint64 // the newest number when the purge began
 	done Purged
 }

@@ -105,7 +105,7 @@ func notRecovered(dir string, err error) error {
 // shows nothing. clearLine removes the line.
 func recoverProgress(p *cli.Program) (show func(read, of int), clearLine func()) {
 	if !p.IsTerminal(p.Stderr) {
-		return func(int, int) {}, func() {}
+		return nil, func() {}
 	}
 	shown := false
 	show = func(read, of int) {

@@ -254,9 +254,9 @@ func (q *Question) IsBase() bool {
 	return q.isBaseState()
 }
 
-// isBaseVersion reports whether the version is the base, if versions name their writer and time. No two versions of an
-// entry have the same time. A later version with the number of the base comes from a copy of this
-// host's data directory: this host's copy of its own version is never earlier than the version.
+// isBaseVersion reports whether the version is the base, if versions name their writer and time. No two
+// versions of an entry have the same time. A later version with the number of the base comes from a copy
+// of this host's data directory: this host's copy of its own version is never earlier than the version.
 func (q *Question) isBaseVersion() bool {
 	b, at := q.Base, upstream.Micros(q.Now.WrittenAt)
 	switch {

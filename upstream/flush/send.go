@@ -193,7 +193,7 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 // overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known { // it is not compared
-		if s.named() && s.f.fences.journal != nil {
+		if s.timed() && s.f.fences.journal != nil {
 			base, err := s.f.fences.journal.Base(s.write.ID)
 			s.madeAt = madeAt(s.write, base)
 			return fence.Unchanged, err
@@ -232,7 +232,9 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	old := w.WrittenAt >= began
 	if s.named() {
 		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact, ProposedAt: s.proposedAt}
-		s.byVersion(q)
+		if s.timed() {
+			s.byVersion(q)
+		}
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
 		s.time(q)
@@ -246,11 +248,11 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 // named reports whether the versions of the entry name their writer and time.
 func (s *sendAttempt) named() bool { return s.f.opts.Engine.Named(s.write.Namespace) }
 
-// byVersion makes the times of a question those that versions name, where these are not upstream's own.
+// timed reports whether the versions of the entry name a time beside upstream's own.
+func (s *sendAttempt) timed() bool { return s.named() && !s.f.exact }
+
+// byVersion makes the times of a question those that versions name.
 func (s *sendAttempt) byVersion(q *fence.Question) {
-	if s.f.exact {
-		return
-	}
 	s.madeAt = madeAt(s.write, q.Base)
 	q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, s.madeAt
 	q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
@@ -320,7 +322,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 // setTime sets the time with which the write is proposed.
 func (s *sendAttempt) setTime(over upstream.Version) {
 	at := over.WrittenAt
-	if s.proposedAt = upstream.Micros(s.write.UpdatedAt); s.named() && !s.f.exact {
+	if s.proposedAt = upstream.Micros(s.write.UpdatedAt); s.timed() {
 		s.proposedAt, at = upstream.Micros(max(s.madeAt, s.write.WrittenAt)), over.MadeAt
 	}
 	if over.Revision != 0 {

@@ -98,10 +98,10 @@ func (n *NotWritten) WriteStatus() int { return n.status }
 // write stays pending, to be read back. The write's number is 0 if upstream has accepted it and the
 // journal had no room for it.
 //
-// If versions name their writers, a write with conditions (ready returns a non-nil unchanged) is carried out only
-// over the version that this host judged them by; otherwise it is refused with [journal.ErrChanged]. A
-// write without conditions always replaces what is there. Its number is also 0 if a newer write to the
-// entry came during the request; that one follows it upstream.
+// If versions name their writers, a write with conditions (ready returns a non-nil unchanged) is carried
+// out only over the version that this host judged them by; otherwise it is refused with
+// [journal.ErrChanged]. A write without conditions always replaces what is there. Its number is also 0 if a
+// newer write to the entry came during the request; that one follows it upstream.
 //
 // Errors: those of ready, *[NotWritten], *[upstream.ServiceAnswer] with upstream's refusal,
 // [journal.ErrFull] and *[journal.NamespaceFullError] if nothing was sent for lack of room,
@@ -263,8 +263,8 @@ func (w *through) send(ctx context.Context, a *attempt) (ending, error) {
 	return w.conclude(ctx, s, got)
 }
 
-// decide asks ready whether the write is sent. If versions name their writers, it records the base that ready
-// judged: a later answer from upstream may show another state.
+// decide asks ready whether the write is sent. If versions name their writers, it records the base that
+// ready judged: a later answer from upstream may show another state.
 func (w *through) decide(f *Flusher) (err error) {
 	if !f.opts.Engine.Named(w.write.Namespace) || f.fences.journal == nil {
 		w.write.If, err = w.ready()

@@ -43,7 +43,8 @@
 //	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size
 //	         if bit 30 of the list bytes is set: uv sequence number of the version with the value,
-//	         and with bit 29: f64 a time at which upstream did not hold the entry;
+//	         with bit 29: f64 a time at which upstream did not hold the entry,
+//	         and with bit 28: f64 the time that the version itself names;
 //	         else the value, as before format 6
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
 //	         bit 1 suspect, bit 2 restoring)
