@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/upstream"
 )
 
 const (
@@ -68,7 +69,7 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 		found = append(found, e.sealedNamespace(ctx, d, keys, namespace)...)
 	}
 	if len(found) == 0 {
-		found = append(found, good(name, "%s: upstream holds nothing plain of it, and nothing that does not open", strings.Join(names, ", ")))
+		found = append(found, good(name, "%s: upstream lists nothing plain of it, and all names and the newest values open", strings.Join(names, ", ")))
 	}
 	return found
 }
@@ -93,20 +94,34 @@ func (e *examination) sealedNamespaces(ctx context.Context) []string {
 func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, keys *seal.Keys, namespace string) (found []Finding) {
 	const name = "sealed"
 	n := keys.For(namespace)
-	listed, _, _, err := d.SealedKeys(ctx, n)
+	listed, closed, _, err := d.SealedKeys(ctx, n)
 	if err != nil {
 		return []Finding{none(name, "%s: %s", namespace, err)}
 	}
+	status := "botwired seal status " + namespace
+	if closed > 0 {
+		found = append(found, fail(name, status, "upstream holds %s in %s that no key opens; see all of it with", words.Plural(closed, "name"), namespace))
+	}
 	for _, key := range listed[:min(len(listed), mostValues)] {
 		_, _, _, err := d.SealedValue(ctx, n, key)
-		if unknown, ok := errors.AsType[*seal.UnknownKey](err); ok {
-			found = append(found, fail(name, "botwired seal status "+namespace,
-				"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, unknown.ID))
-			break
+		if err == nil {
+			continue
 		}
+		if unknown, ok := errors.AsType[*seal.UnknownKey](err); ok {
+			found = append(found, fail(name, status,
+				"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, unknown.ID))
+		} else if _, unasked := errors.AsType[*upstream.Error](err); unasked || ctx.Err() != nil {
+			return append(found, none(name, "%s: %s", namespace, err))
+		} else {
+			found = append(found, fail(name, status, "an entry of %s does not open: %s; see all of it with", namespace, err))
+		}
+		break
 	}
 	plain, _, err := d.List(ctx, namespace)
-	if err != nil || len(plain) == 0 {
+	if err != nil {
+		return append(found, none(name, "%s: %s", namespace, err))
+	}
+	if len(plain) == 0 {
 		return found
 	}
 	newest := 0.0

@@ -41,12 +41,14 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 	n := mine.For("ns")
 	name, _ := n.Key("k")
 	for what, c := range map[string]struct {
-		by     *seal.Keys
+		by     *seal.Keys // nil: nobody
 		plain  time.Time
 		result Result
 		part   string
 	}{
 		"all is well":   {mine, time.Time{}, OK, "nothing plain"},
+		"a plain value": {nil, time.Time{}, Failed, "does not open"},
+		"a plain name":  {mine, time.Time{}, Failed, "1 name in ns that no key opens"},
 		"another key":   {theirs, time.Time{}, Failed, "with key " + theirs.ID()},
 		"a living twin": {mine, time.Now(), Warning, "past the seal (1 entry"},
 		"an old twin":   {mine, time.Now().Add(-48 * time.Hour), Warning, "has 1 entry, for everybody to read"},
@@ -56,6 +58,8 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 				switch {
 				case r.Method != http.MethodGet:
 					t.Errorf("doctor has sent a %s", r.Method)
+				case r.URL.Path == "/memory/"+n.Name() && what == "a plain name":
+					fmt.Fprintf(w, `{"namespace":%q,"count":1,"keys":[{"key":"k","bytes":1,"updated_at":1}]}`, n.Name())
 				case r.URL.Path == "/memory/"+n.Name():
 					fmt.Fprintf(w, `{"namespace":%q,"count":1,"keys":[{"key":%q,"bytes":1,"updated_at":1}]}`, n.Name(), name)
 				case r.URL.Path == "/memory/ns" && !c.plain.IsZero():
@@ -63,7 +67,11 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 				case r.URL.Path == "/memory/ns":
 					fmt.Fprint(w, `{"namespace":"ns","count":0,"keys":[]}`)
 				case r.URL.Path == "/memory/"+n.Name()+"/"+name:
-					fmt.Fprintf(w, `{"namespace":%q,"key":%q,"value":%q,"created_at":1,"updated_at":1}`, n.Name(), name, c.by.For("ns").Seal("k", seal.Value{}))
+					value := "plain"
+					if c.by != nil {
+						value = c.by.For("ns").Seal("k", seal.Value{})
+					}
+					fmt.Fprintf(w, `{"namespace":%q,"key":%q,"value":%q,"created_at":1,"updated_at":1}`, n.Name(), name, value)
 				default:
 					absent(w, r)
 				}
