@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -57,6 +58,27 @@ func TestAnOldCopyAnswersWhileUpstreamRefuses(t *testing.T) {
 		}
 		s.policy.StaleIfError = time.Minute
 		wantDetail(t, s.get("/memory/n/k"), http.StatusForbidden, "no")
+	})
+}
+
+// held is the error for a value upstream that is refused.
+type held struct{ unavailable }
+
+func (held) Held() bool { return true }
+
+// An entry that upstream holds, and that cannot be opened, is not absent, whatever was known of it before.
+func TestNoAbsenceWhileUpstreamHoldsWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, assumingAbsent)
+		s.learn(id("n", "k"), "old")
+		wantStatus(t, s.get("/memory/n/other"), http.StatusNotFound)
+		time.Sleep(time.Hour)
+		s.upstream.refuse(held{})
+		wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+		for _, key := range []string{"other", "never"} {
+			wantStatus(t, s.get("/memory/n/"+key), http.StatusServiceUnavailable)
+			wantStatus(t, s.do(http.MethodDelete, "/memory/n/"+key, ""), http.StatusOK)
+		}
 	})
 }
 

@@ -133,6 +133,8 @@ type Error struct {
 	Unreachable bool
 	// Answered says that the service itself answered, not something in its place.
 	Answered bool
+	// Held says that upstream holds a value that is refused.
+	Held bool
 	// NamespaceFull says that upstream refuses a write because its namespace is full.
 	NamespaceFull bool
 	// Overloaded says that the service, or something in between, has too much to do.

@@ -20,12 +20,16 @@ const refusedFor = 10 * time.Minute
 type Unavailable struct {
 	Wait   time.Duration
 	Reason string // for people
+	held   bool
 }
 
 func (u *Unavailable) Error() string { return "upstream is unavailable: " + u.Reason }
 
 // RetryAfter returns how long to wait before asking again.
 func (u *Unavailable) RetryAfter() time.Duration { return u.Wait }
+
+// Held reports whether upstream holds the entry, with a value that is refused.
+func (u *Unavailable) Held() bool { return u.held }
 
 // ServiceAnswer is upstream's own refusal of a request. Upstream is not down, and the answer is for the
 // caller.
@@ -168,7 +172,7 @@ func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, t
 	if failed.unasked && !v.Down {
 		return 0, nil // another request has found upstream back
 	}
-	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason)}
+	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason), held: failed.Held}
 	now, end := time.Now(), v.Since.Add(r.opts.Patience)
 	if !waitOutOutage || !v.Failing || !now.Before(end) || !failed.Verdict.BlamesUpstream() { // guard 9.8
 		return 0, u

@@ -86,6 +86,8 @@ func (m *Memory) mayExist(
 		switch {
 		case err == nil:
 			item = got.item(key)
+		case isHeld(err):
+			return false, nil
 		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
 			return false, err
 		case freshness != cache.Fallback:

@@ -93,6 +93,8 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 		return Result{Read: true, Source: doubted[got.doubt], Age: cache.Age(item.ConfirmedAt, time.Now()), item: item}, nil
 	case err == nil:
 		return Result{Read: true, Source: found.askedBecause(), item: got.item(key)}, nil
+	case isHeld(err) && (found.item == nil || found.item.Body == nil):
+		return Result{}, err // upstream holds the entry: it is not absent
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		r.Source = FromFallback
 		return r, nil
@@ -133,6 +135,12 @@ func (f found) askedBecause() Source {
 // isNoAnswer reports whether err means that upstream gave no usable answer, or that the daemon is
 // stopping, rather than that the daemon failed.
 func isNoAnswer(err error) bool { return isUnavailable(err) || errors.Is(err, context.Canceled) }
+
+// isHeld reports whether upstream holds the entry, with a value that is refused.
+func isHeld(err error) bool {
+	var failed interface{ Held() bool }
+	return errors.As(err, &failed) && failed.Held()
+}
 
 func isUnavailable(err error) bool {
 	_, ok := RetryAfter(err)

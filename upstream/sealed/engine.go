@@ -183,7 +183,7 @@ func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (ups
 
 // refuse returns the error of a value that does not open, and counts it.
 func (e *Engine) refuse(id journal.ID, why error) *upstream.Error {
-	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Reason: "upstream's value is refused: " + why.Error()}
+	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Held: true, Reason: "upstream's value is refused: " + why.Error()}
 	var unknown *seal.UnknownKey
 	if errors.As(why, &unknown) || errors.Is(why, seal.ErrNewer) { // guard 23.3
 		failed.Verdict = upstream.Paused // it may be right
