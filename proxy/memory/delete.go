@@ -86,7 +86,7 @@ func (m *Memory) mayExist(
 		switch {
 		case err == nil:
 			item = got.item(key)
-		case isHeld(err):
+		case isHeld(err): // guard 23.27
 			return false, nil
 		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
 			return false, err

@@ -93,8 +93,8 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 		return Result{Read: true, Source: doubted[got.doubt], Age: cache.Age(item.ConfirmedAt, time.Now()), item: item}, nil
 	case err == nil:
 		return Result{Read: true, Source: found.askedBecause(), item: got.item(key)}, nil
-	case isHeld(err) && (found.item == nil || found.item.Body == nil):
-		return Result{}, err // upstream holds the entry: it is not absent
+	case isHeld(err) && (found.item == nil || found.item.Body == nil): // guard 23.28
+		return Result{}, err // it is not absent
 	case found.freshness == cache.Fallback && isNoAnswer(err):
 		r.Source = FromFallback
 		return r, nil
