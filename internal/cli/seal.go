@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -84,50 +83,42 @@ func newKeygenCommand(p *Program, settings *Settings) *cobra.Command {
 // sealing is what the commands about sealed namespaces work with.
 type sealing struct {
 	*Program
-	config *config.Config
-	keys   *seal.Keys
-	direct *engines.Direct
-	client *attach.Client
-}
-
-// openSealing opens the keys and upstream for a command about a namespace; "" for all.
-func (p *Program) openSealing(ctx context.Context, settings *Settings, namespace string) (*sealing, error) {
-	loaded, err := settings.Load(nil)
-	if err != nil {
-		return nil, err
-	}
-	s := &sealing{Program: p, config: &loaded.Config}
-	if s.config.Seal.KeyFile == "" {
-		return nil, errors.New(`no namespace is sealed: seal.key_file is not set; "botwired seal keygen FILE" makes a key file`)
-	}
-	if namespace != "" && !s.config.For(namespace).Sealed {
-		return nil, fmt.Errorf("%s is not sealed: give it sealed: true in an entry of namespaces, restart the daemon, and say this again", namespace)
-	}
-	if s.keys, err = seal.Load(s.config.Seal.KeyFile); err != nil {
-		return nil, fmt.Errorf("seal.key_file: %w", err)
-	}
-	if s.client, err = attach.Connect(loaded, build.Version()); err != nil {
-		return nil, err
-	}
-	s.direct, err = engines.OpenDirect(ctx, s.config)
-	return s, err
+	config    *config.Config
+	keys      *seal.Keys
+	direct    *engines.Direct
+	client    *attach.Client
+	namespace string // "" for all
+	sealed    *seal.Namespace
 }
 
 // sealCommand declares a command about sealed namespaces.
-func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(ctx context.Context, s *sealing, args []string) error) *cobra.Command {
+func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(ctx context.Context, s *sealing) error) *cobra.Command {
 	settings.Takes(cmd, AllSettings()...)
 	HideSettings(cmd, "config", "seal.key_file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace := ""
-		if len(args) > 0 {
-			namespace = args[0]
-		}
-		s, err := p.openSealing(cmd.Context(), settings, namespace)
+		loaded, err := settings.Load(nil)
 		if err != nil {
 			return err
 		}
+		s := &sealing{Program: p, config: &loaded.Config, namespace: strings.Join(args, "")}
+		if s.config.Seal.KeyFile == "" {
+			return errors.New(`no namespace is sealed: seal.key_file is not set; "botwired seal keygen FILE" makes a key file`)
+		}
+		if s.namespace != "" && !s.config.For(s.namespace).Sealed {
+			return fmt.Errorf("%s is not sealed: give it sealed: true in an entry of namespaces, restart the daemon, and say this again", s.namespace)
+		}
+		if s.keys, err = seal.Load(s.config.Seal.KeyFile); err != nil {
+			return fmt.Errorf("seal.key_file: %w", err)
+		}
+		if s.client, err = attach.Connect(loaded, build.Version()); err != nil {
+			return err
+		}
+		if s.direct, err = engines.OpenDirect(cmd.Context(), s.config); err != nil {
+			return err
+		}
 		defer s.direct.Close()
-		return run(cmd.Context(), s, args)
+		s.sealed = s.keys.For(s.namespace)
+		return run(cmd.Context(), s)
 	}
 	return cmd
 }
@@ -156,139 +147,123 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 		Args: arguments(0, 1),
 	}
 	asJSON := JSONFlag(cmd)
-	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing, args []string) error {
-		names := args
-		if len(args) == 0 {
-			var err error
-			if names, err = s.namespaces(ctx); err != nil {
+	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) (err error) {
+		names := []string{s.namespace}
+		if s.namespace == "" {
+			if names, err = s.client.SealedNamespaces(ctx, s.config); err != nil {
 				return err
 			}
 		}
 		all := make([]sealedStatus, 0, len(names))
 		for _, name := range names {
-			n := s.keys.For(name)
-			x, err := s.direct.Examine(ctx, n, nil)
+			x, err := s.examine(ctx, name)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			plain, _, err := s.direct.List(ctx, name)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			all = append(all, sealedStatus{
-				name, n.Name(), x.Entries, x.ByKey, x.Unknown, x.Names, append([]string{}, x.Refused...), x.Complete, len(plain),
-			})
+			all = append(all, x)
 		}
 		if *asJSON {
 			return term.EncodeJSON(p.Stdout, map[string]any{"key": s.keys.ID(), "keys": s.keys.IDs(), "namespaces": all})
 		}
-		return s.printStatus(all, len(args) == 0)
+		return s.printStatus(all)
 	})
 }
 
-// namespaces returns the sealed namespaces that the configuration names or the daemon knows.
-func (s *sealing) namespaces(ctx context.Context) (names []string, err error) {
-	for _, o := range s.config.Namespaces {
-		if !strings.ContainsAny(o.Match, `*?[\`) && s.config.For(o.Match).Sealed {
-			names = append(names, o.Match)
+func (s *sealing) examine(ctx context.Context, namespace string) (x sealedStatus, err error) {
+	n := s.keys.For(namespace)
+	x = sealedStatus{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, Unknown: map[string]int{}, Refused: []string{}}
+	x.Names, x.Complete, err = s.direct.Walk(ctx, n, func(f *engines.Found) error {
+		unknown, other := errors.AsType[*seal.UnknownKey](f.Err)
+		switch {
+		case f.Err == nil:
+			x.Entries++
+			x.ByKey[f.KeyID]++
+		case other:
+			x.Unknown[unknown.ID]++
+		default:
+			x.Refused = append(x.Refused, f.Key+": "+f.Err.Error())
 		}
+		return nil
+	})
+	if err != nil {
+		return x, err
 	}
-	query := url.Values{"limit": {strconv.Itoa(knownPage)}}
-	for {
-		var page api.Namespaces
-		if _, err := s.client.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page); err != nil {
-			return nil, err
-		}
-		for i := range page.Namespaces {
-			if name := page.Namespaces[i].Namespace; s.config.For(name).Sealed {
-				names = append(names, name)
-			}
-		}
-		if page.Next == nil {
-			slices.Sort(names)
-			return slices.Compact(names), nil
-		}
-		query.Set("after", *page.Next)
-	}
+	plain, _, err := s.direct.List(ctx, namespace)
+	x.Plain = len(plain)
+	return x, err
 }
 
-func (s *sealing) printStatus(all []sealedStatus, whole bool) error {
+func (s *sealing) printStatus(all []sealedStatus) error {
 	var rows [][]string
-	byKey := map[string]int{}
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	byKey, whole := map[string]int{}, s.namespace == ""
 	for i := range all {
 		x := &all[i]
 		for id, n := range x.ByKey {
 			byKey[id] += n
 		}
 		closed := x.Names + len(x.Refused)
-		for _, n := range x.Unknown {
-			closed += n
+		for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
+			closed += x.Unknown[id]
+			note("%s: %s sealed with key %s, which is not in %s: bring the line from the host that has it", x.Namespace, words.Plural(x.Unknown[id], "entry"), id, s.config.Seal.KeyFile)
+		}
+		if x.Names > 0 {
+			note("%s: %s that no key opens: somebody else has written there, or with another name key", x.Namespace, words.Plural(x.Names, "name"))
+		}
+		for _, refused := range x.Refused {
+			note("%s/%s", x.Namespace, refused)
+		}
+		if !x.Complete {
+			note("%s: these are the newest entries: upstream lists no more", x.Namespace)
+		}
+		if x.Plain > 0 {
+			note("%s: %s in the plain namespace, for everybody to read: botwired seal adopt %s", x.Namespace, words.Plural(x.Plain, "entry"), x.Namespace)
 		}
 		whole = whole && x.Complete && closed == 0
 		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - x.ByKey[s.keys.ID()]), strconv.Itoa(closed), strconv.Itoa(x.Plain), x.Hidden})
 	}
-	err := term.Table(s.Stdout, []string{"NAMESPACE", "ENTRIES", "OLDER KEY", "NOT OPENED", "PLAIN", "NAME UPSTREAM"}, rows)
-	say := func(format string, args ...any) {
-		_, printErr := fmt.Fprintln(s.Stdout, term.Printable(fmt.Sprintf(format, args...)))
-		err = errors.Join(err, printErr)
-	}
-	for i := range all {
-		x := &all[i]
-		for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
-			say("%s: %s sealed with key %s, which is not in %s: bring the line from the host that has it", x.Namespace, words.Plural(x.Unknown[id], "entry"), id, s.config.Seal.KeyFile)
-		}
-		if x.Names > 0 {
-			say("%s: %s that no key opens: somebody else has written there, or with another name key", x.Namespace, words.Plural(x.Names, "name"))
-		}
-		for _, refused := range x.Refused {
-			say("%s/%s", x.Namespace, refused)
-		}
-		if !x.Complete {
-			say("%s: these are the newest entries: upstream lists no more", x.Namespace)
-		}
-		if x.Plain > 0 {
-			say("%s: %s in the plain namespace, for everybody to read: botwired seal adopt %s", x.Namespace, words.Plural(x.Plain, "entry"), x.Namespace)
-		}
-	}
 	for i, id := range s.keys.IDs() {
 		switch {
 		case i == 0:
-			say("key %s seals, and opens %s", id, words.Plural(byKey[id], "entry"))
+			note("key %s seals, and opens %s", id, words.Plural(byKey[id], "entry"))
 		case byKey[id] == 0 && whole:
-			say("key %s opens no entry: its line may go, on every host, once no host seals with it any more", id)
+			note("key %s opens no entry: its line may go, on every host, once no host seals with it any more", id)
 		default:
-			say("key %s opens %s: botwired seal rewrap NAMESPACE seals them with the newest key", id, words.Plural(byKey[id], "entry"))
+			note("key %s opens %s: botwired seal rewrap NAMESPACE seals them with the newest key", id, words.Plural(byKey[id], "entry"))
 		}
+	}
+	err := term.Table(s.Stdout, []string{"NAMESPACE", "ENTRIES", "OLDER KEY", "NOT OPENED", "PLAIN", "NAME UPSTREAM"}, rows)
+	for _, text := range notes {
+		_, printErr := fmt.Fprintln(s.Stdout, term.Printable(text))
+		err = errors.Join(err, printErr)
 	}
 	return err
 }
 
-// held is an entry as the daemon has it.
-type held struct {
-	api.Value
-	tag string
-}
-
-// get reads an entry from the daemon; nil if there is none.
-func (s *sealing) get(ctx context.Context, namespace, key string) (*held, error) {
-	h := &held{}
-	answer, err := s.client.Read(ctx, api.Request{Path: api.Memory(namespace, key)}, &h.Value)
-	if api.IsRefused(err, http.StatusNotFound) {
-		return nil, nil
+// write writes an entry through the daemon: with its own value again if plain is nil, and otherwise with the
+// plain one, unless the daemon has a later one. done is false if the entry stays or changes meanwhile.
+func (s *sealing) write(ctx context.Context, key string, plain *api.Value) (done bool, err error) {
+	var now api.Value
+	r := api.Request{Path: api.Memory(s.namespace, key)}
+	answer, err := s.client.Read(ctx, r, &now)
+	r.Method = http.MethodPut
+	switch {
+	case api.IsRefused(err, http.StatusNotFound) && plain != nil:
+		r.Header = http.Header{"If-None-Match": {"*"}}
+	case api.IsRefused(err, http.StatusNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case plain != nil && now.UpdatedAt > plain.UpdatedAt && now.Value != plain.Value: // it waits to be sent
+		return false, nil
+	default:
+		r.Header = http.Header{"If-Match": {answer.Header.Get("ETag")}}
 	}
-	if err == nil {
-		h.tag = answer.Header.Get("ETag")
+	if plain != nil {
+		now.Value = plain.Value
 	}
-	return h, err
-}
-
-// put writes an entry through the daemon over what it was. done is false if it has changed meanwhile.
-func (s *sealing) put(ctx context.Context, namespace, key, value string, over *held) (done bool, err error) {
-	r := api.Request{Method: http.MethodPut, Path: api.Memory(namespace, key), Header: http.Header{"If-None-Match": {"*"}}}
-	if over != nil {
-		r.Header = http.Header{"If-Match": {over.tag}}
-	}
-	if r.Body, err = json.Marshal(map[string]string{"value": value}); err != nil {
+	if r.Body, err = json.Marshal(map[string]string{"value": now.Value}); err != nil {
 		return false, err
 	}
 	_, err = s.client.Do(ctx, r)
@@ -296,11 +271,6 @@ func (s *sealing) put(ctx context.Context, namespace, key, value string, over *h
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// tooMuch reports whether the daemon refuses an entry in a sealed namespace for its size or its key.
-func tooMuch(err error) bool {
-	return api.IsRefused(err, http.StatusBadRequest) || api.IsRefused(err, http.StatusRequestEntityTooLarge)
 }
 
 func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
@@ -313,17 +283,16 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 			"is sealed with the newest key anyway. If the command is interrupted, the same one does what is left.",
 		Args: arguments(1, 1),
 	}
-	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing, args []string) error {
-		namespace, written := args[0], 0
-		x, err := s.direct.Examine(ctx, s.keys.For(namespace), func(key, keyID string) error {
-			if keyID == s.keys.ID() {
+	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
+		entries, written := 0, 0
+		_, complete, err := s.direct.Walk(ctx, s.sealed, func(f *engines.Found) error {
+			if f.Err == nil {
+				entries++
+			}
+			if f.KeyID == "" || f.KeyID == s.keys.ID() { // it does not open, or needs nothing
 				return nil
 			}
-			now, err := s.get(ctx, namespace, key)
-			if err != nil || now == nil {
-				return err
-			}
-			done, err := s.put(ctx, namespace, key, now.Value.Value, now)
+			done, err := s.write(ctx, f.Key, nil)
 			if done {
 				written++
 			}
@@ -333,10 +302,10 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 			return fmt.Errorf("%s written again, and then: %w", words.Plural(written, "entry"), err)
 		}
 		more := ""
-		if !x.Complete {
+		if !complete {
 			more = ". Upstream lists no more than these: once they are sent, say it again"
 		}
-		_, err = fmt.Fprintf(p.Stdout, "%s of %d written again, to be sealed with key %s%s\n", words.Plural(written, "entry"), x.Entries, s.keys.ID(), more)
+		_, err = fmt.Fprintf(p.Stdout, "%s of %d written again, to be sealed with key %s%s\n", words.Plural(written, "entry"), entries, s.keys.ID(), more)
 		return err
 	})
 }
@@ -355,120 +324,122 @@ func newAdoptCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	remove := cmd.Flags().Bool("delete", false, "delete the plain entries that are sealed now")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing, args []string) error {
-		namespace := args[0]
+	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
 		if *remove {
 			if err := p.mayAsk(*yes, "deletes entries"); err != nil {
 				return err
 			}
 		}
-		n := s.keys.For(namespace)
-		written, err := s.adopt(ctx, namespace, n)
-		if err != nil {
+		if err := s.adopt(ctx); err != nil {
 			return err
-		}
-		flushed, err := s.client.Flush(ctx, namespace, byHandTime, true)
-		if err != nil {
-			return err
-		}
-		if flushed.Pending > 0 {
-			return fmt.Errorf("%s wait to be sent: botwired pending says why. The plain entries stay until then", words.Plural(flushed.Pending, "write"))
-		}
-		if written != "" { // guard 23.24
-			if _, _, found, err := s.direct.SealedValue(ctx, n, written); err != nil || !found {
-				return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart. Nothing is deleted", written, namespace), err)
-			}
 		}
 		if !*remove {
-			_, err := fmt.Fprintf(p.Stdout, "the plain entries are still upstream, for everybody to read: botwired seal adopt %s --delete\n", term.Printable(namespace))
+			_, err := fmt.Fprintf(p.Stdout, "the plain entries are still upstream, for everybody to read: botwired seal adopt %s --delete\n", term.Printable(s.namespace))
 			return err
 		}
 		if !*yes {
-			if err := p.Confirm(ctx, fmt.Sprintf("Delete the entries of the plain namespace %s upstream? Hosts that do not seal it lose them.", namespace)); err != nil {
+			if err := p.Confirm(ctx, fmt.Sprintf("Delete the entries of the plain namespace %s upstream? Hosts that do not seal it lose them.", s.namespace)); err != nil {
 				return err
 			}
 		}
-		return s.deletePlain(ctx, namespace, n)
+		return s.deletePlain(ctx)
 	})
 }
 
-// adopt writes the plain entries that the sealed namespace lacks. It returns the key of the last one.
-func (s *sealing) adopt(ctx context.Context, namespace string, n *seal.Namespace) (last string, err error) {
-	rows, complete, err := s.direct.List(ctx, namespace)
+// eachPlain visits the keys of the plain namespace, with the sealed entries of the same keys, and counts those for
+// which visit returns true.
+func (s *sealing) eachPlain(ctx context.Context, visit func(key string, sealed *engines.Found) (bool, error)) (n int, complete bool, err error) {
+	rows, complete, err := s.direct.List(ctx, s.namespace)
 	if err != nil {
-		return "", err
+		return 0, false, err
 	}
-	written, there := 0, 0
 	for _, row := range rows {
-		done, err := s.adoptOne(ctx, namespace, row.Key, n)
+		sealed, err := s.direct.Find(ctx, s.sealed, row.Key)
+		if err == nil && sealed != nil {
+			err = sealed.Err
+		}
+		done := false
+		if err == nil {
+			done, err = visit(row.Key, sealed)
+		}
+		if err != nil {
+			return n, complete, fmt.Errorf("%s done, and then %s: %w", words.Plural(n, "entry"), row.Key, err)
+		}
+		if done {
+			n++
+		}
+	}
+	return n, complete, nil
+}
+
+// left says why a plain entry stays.
+func (s *sealing) left(key, why string) (bool, error) {
+	_, err := fmt.Fprintln(s.Stdout, term.Printable("left: "+key+": "+why))
+	return false, err
+}
+
+// adopt writes the plain entries that the sealed namespace lacks, and waits until upstream holds them.
+func (s *sealing) adopt(ctx context.Context) error {
+	last, there := "", 0
+	written, complete, err := s.eachPlain(ctx, func(key string, sealed *engines.Found) (bool, error) {
+		if sealed != nil {
+			there++
+			return false, nil
+		}
+		plain, err := s.direct.Get(ctx, s.namespace, key)
+		if err != nil || !plain.Present() {
+			return false, err
+		}
+		done, err := s.write(ctx, key, &api.Value{Value: plain.Value, UpdatedAt: plain.WrittenAt})
 		switch {
-		case tooMuch(err):
-			fmt.Fprintf(s.Stdout, "left: %s: %s\n", term.Printable(row.Key), term.Printable(err.Error()))
-		case err != nil:
-			return "", fmt.Errorf("%s moved, and then: %w", words.Plural(written, "entry"), err)
+		case api.IsRefused(err, http.StatusBadRequest), api.IsRefused(err, http.StatusRequestEntityTooLarge):
+			return s.left(key, err.Error())
 		case done:
-			last = row.Key
-			written++
-		default:
+			last = key
+		case err == nil:
 			there++
 		}
+		return done, err
+	})
+	if err != nil {
+		return err
 	}
 	if !complete {
 		fmt.Fprintln(s.Stdout, "upstream lists no more than these: once they are deleted with --delete, say it again")
 	}
-	_, err = fmt.Fprintf(s.Stdout, "%s written to be sealed, %d there already\n", words.Plural(written, "entry"), there)
-	return last, err
-}
-
-// adoptOne writes a plain entry into the sealed namespace, unless that or the daemon has a newer one.
-func (s *sealing) adoptOne(ctx context.Context, namespace, key string, n *seal.Namespace) (written bool, err error) {
-	if _, _, found, err := s.direct.SealedValue(ctx, n, key); found || err != nil {
-		return false, err
-	}
-	plain, err := s.direct.Get(ctx, namespace, key)
-	if err != nil || !plain.Present() {
-		return false, err
-	}
-	now, err := s.get(ctx, namespace, key)
-	if err != nil {
-		return false, err
-	}
-	if now != nil && now.UpdatedAt > plain.WrittenAt && now.Value.Value != plain.Value {
-		return false, nil // a write that waits to be sent
-	}
-	return s.put(ctx, namespace, key, plain.Value, now)
-}
-
-// deletePlain deletes the plain entries whose sealed copies are as new.
-func (s *sealing) deletePlain(ctx context.Context, namespace string, n *seal.Namespace) error {
-	rows, _, err := s.direct.List(ctx, namespace)
+	fmt.Fprintf(s.Stdout, "%s written to be sealed, %d there already\n", words.Plural(written, "entry"), there)
+	flushed, err := s.client.Flush(ctx, s.namespace, byHandTime, true)
 	if err != nil {
 		return err
 	}
-	deleted := 0
-	for _, row := range rows {
-		sealed, _, found, err := s.direct.SealedValue(ctx, n, row.Key)
-		if err != nil {
-			return fmt.Errorf("%s deleted, and then %s: %w", words.Plural(deleted, "entry"), row.Key, err)
+	if flushed.Pending > 0 {
+		return fmt.Errorf("%s wait to be sent: botwired pending says why. The plain entries stay until then", words.Plural(flushed.Pending, "write"))
+	}
+	if last != "" { // guard 23.24
+		if found, err := s.direct.Find(ctx, s.sealed, last); err != nil || found == nil || found.Err != nil {
+			return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart. Nothing is deleted", last, s.namespace), err)
 		}
-		plain, err := s.direct.Get(ctx, namespace, row.Key)
-		if err != nil {
-			return fmt.Errorf("%s deleted, and then: %w", words.Plural(deleted, "entry"), err)
-		}
+	}
+	return nil
+}
+
+// deletePlain deletes the plain entries whose sealed copies are as new.
+func (s *sealing) deletePlain(ctx context.Context) error {
+	deleted, _, err := s.eachPlain(ctx, func(key string, sealed *engines.Found) (bool, error) {
+		plain, err := s.direct.Get(ctx, s.namespace, key)
 		switch {
-		case !plain.Present():
-			continue
-		case !found:
-			fmt.Fprintf(s.Stdout, "left: %s: it is not sealed\n", term.Printable(row.Key))
-			continue
-		case sealed.Value != plain.Value && time.UnixMicro(sealed.WrittenAt).Before(term.Unix(plain.WrittenAt)): // guard 23.25
-			fmt.Fprintf(s.Stdout, "left: %s: a program that does not seal has written it since\n", term.Printable(row.Key))
-			continue
+		case err != nil || !plain.Present():
+			return false, err
+		case sealed == nil:
+			return s.left(key, "it is not sealed")
+		case sealed.Value.Value != plain.Value && time.UnixMicro(sealed.Value.WrittenAt).Before(term.Unix(plain.WrittenAt)): // guard 23.25
+			return s.left(key, "a program that does not seal has written it since")
 		}
-		if err := s.direct.Delete(ctx, namespace, row.Key, plain); err != nil {
-			return fmt.Errorf("%s deleted, and then: %w", words.Plural(deleted, "entry"), err)
-		}
-		deleted++
+		err = s.direct.Delete(ctx, s.namespace, key, plain)
+		return err == nil, err
+	})
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "%s deleted from the plain namespace\n", words.Plural(deleted, "entry"))
 	return err

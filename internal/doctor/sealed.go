@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,13 +13,11 @@ import (
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/words"
-	"github.com/botwired/botwired/upstream"
 )
 
 const (
-	// mostSealed bounds the sealed namespaces that doctor looks at, and mostValues the values that it opens of
-	// each.
-	mostSealed, mostValues = 5, 5
+	// mostSealed bounds the sealed namespaces that doctor looks at, and the values that it opens of each.
+	mostSealed = 5
 	// growsWithin is how young the newest entry of a plain twin is while some program writes there.
 	growsWithin = 24 * time.Hour
 )
@@ -50,10 +46,17 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 	const name = "sealed"
 	c, _ := e.examined(ctx)
 	keys, err := seal.Load(e.loaded.Config.Seal.KeyFile)
-	names := e.sealedNamespaces(ctx)
 	switch {
 	case e.loaded.Config.Seal.KeyFile == "" || err != nil:
 		return []Finding{none(name, "there is no key file to look with")}
+	case e.tokenError != nil:
+		return []Finding{none(name, "the token for the daemon cannot be read")}
+	}
+	asking, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	names, _ := e.client.SealedNamespaces(asking, &e.loaded.Config) // without a daemon, those that the configuration names
+	names = names[:min(len(names), mostSealed)]
+	switch {
 	case len(names) == 0:
 		return []Finding{none(name, "no namespace is known that is sealed")}
 	case c.Upstream.Kind() == config.KindEmbedded:
@@ -74,48 +77,28 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 	return found
 }
 
-// sealedNamespaces returns the first sealed namespaces that the configuration or the daemon names.
-func (e *examination) sealedNamespaces(ctx context.Context) []string {
-	names := map[string]bool{}
-	for _, o := range e.loaded.Config.Namespaces {
-		names[o.Match] = true
-	}
-	if s, err := e.ask(ctx); err == nil {
-		for i := range s.Namespaces {
-			names[s.Namespaces[i].Namespace] = true
-		}
-	}
-	sorted := slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
-		return strings.ContainsAny(name, `*?[\`) || !e.loaded.Config.For(name).Sealed
-	})
-	return sorted[:min(len(sorted), mostSealed)]
-}
-
 func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, keys *seal.Keys, namespace string) (found []Finding) {
 	const name = "sealed"
-	n := keys.For(namespace)
-	listed, closed, _, err := d.SealedKeys(ctx, n)
-	if err != nil {
-		return []Finding{none(name, "%s: %s", namespace, err)}
-	}
 	status := "botwired seal status " + namespace
+	looked, enough := 0, errors.New("enough")
+	closed, _, err := d.Walk(ctx, keys.For(namespace), func(f *engines.Found) error {
+		looked++
+		if unknown, ok := errors.AsType[*seal.UnknownKey](f.Err); ok {
+			found = append(found, fail(name, status,
+				"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, unknown.ID))
+		} else if f.Err != nil {
+			found = append(found, fail(name, status, "an entry of %s does not open: %s: %s; see all of it with", namespace, f.Key, f.Err))
+		}
+		if f.Err != nil || looked == mostSealed {
+			return enough
+		}
+		return nil
+	})
 	if closed > 0 {
 		found = append(found, fail(name, status, "upstream holds %s in %s that no key opens; see all of it with", words.Plural(closed, "name"), namespace))
 	}
-	for _, key := range listed[:min(len(listed), mostValues)] {
-		_, _, _, err := d.SealedValue(ctx, n, key)
-		if err == nil {
-			continue
-		}
-		if unknown, ok := errors.AsType[*seal.UnknownKey](err); ok {
-			found = append(found, fail(name, status,
-				"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, unknown.ID))
-		} else if _, unasked := errors.AsType[*upstream.Error](err); unasked || ctx.Err() != nil {
-			return append(found, none(name, "%s: %s", namespace, err))
-		} else {
-			found = append(found, fail(name, status, "an entry of %s does not open: %s; see all of it with", namespace, err))
-		}
-		break
+	if err != nil && !errors.Is(err, enough) {
+		return append(found, none(name, "%s: %s", namespace, err))
 	}
 	plain, _, err := d.List(ctx, namespace)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -89,5 +90,32 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 				t.Errorf("%+v", found)
 			}
 		})
+	}
+}
+
+// doctor also looks at the namespaces that only a pattern of the configuration seals: the daemon knows them.
+func TestDoctorOfNamespacesByPattern(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	no(t, os.WriteFile(file, seal.Generate(), 0o600))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		namespace, rows := path.Base(r.URL.Path), ""
+		if namespace == "chats" {
+			rows = `{"key":"p","bytes":1,"updated_at":1}`
+		}
+		fmt.Fprintf(w, `{"namespace":%q,"count":%d,"keys":[%s]}`, namespace, min(len(rows), 1), rows)
+	}))
+	defer server.Close()
+	daemon := newDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_botwired/namespaces" { // its status has nothing to report of them
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"namespaces":[{"namespace":"chats"}],"next":null}`)
+	})
+	e := newPatient(t, map[string]string{
+		"listen": daemon, "upstream.url": server.URL, "seal.key_file": file, "namespaces": `[{"match": "chat*", "sealed": true}]`,
+	})
+	if found := e.sealed(t.Context()); len(found) != 1 || !strings.Contains(found[0].Text, "the plain namespace chats has 1 entry") {
+		t.Errorf("%+v", found)
 	}
 }

@@ -3,7 +3,6 @@ package engines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"time"
@@ -22,7 +21,8 @@ import (
 // repeated; its other errors say why upstream did not answer.
 type Direct struct {
 	engine upstream.Engine
-	end    func()
+	// Close ends the connections.
+	Close func()
 }
 
 // OpenDirect opens the engine of a configuration without its data directory.
@@ -52,9 +52,6 @@ func OpenDirect(ctx context.Context, c *config.Config) (*Direct, error) {
 	}
 	return nil, errors.New("upstream.url = embedded: the memory is inside the daemon, and nobody else can ask for it")
 }
-
-// Close ends the connections.
-func (d *Direct) Close() { d.end() }
 
 const (
 	// mostRepeats is how often a request is repeated that upstream throttles or that finds no connection yet,
@@ -107,74 +104,48 @@ func (d *Direct) Delete(ctx context.Context, namespace, key string, over upstrea
 	})
 }
 
-// Sealed is what upstream holds of a sealed namespace.
-type Sealed struct {
-	Entries  int            // authentic ones
-	ByKey    map[string]int // the same, by the ID of the key that opens them
-	Unknown  map[string]int // entries by the ID of a key that is not in the key file
-	Names    int            // names that do not open
-	Refused  []string       // entries that do not open: a key, and why
-	Complete bool           // false: upstream lists no more, and there may be more
+// Found is an entry of a sealed namespace, as it is upstream.
+type Found struct {
+	Key   string
+	Value seal.Value
+	KeyID string // of the key that opens it
+	Err   error  // why it does not open
 }
 
-// SealedKeys lists the keys of a sealed namespace, and counts the names that do not open.
-func (d *Direct) SealedKeys(ctx context.Context, n *seal.Namespace) (keys []string, closed int, complete bool, err error) {
-	rows, complete, err := d.List(ctx, n.Name())
-	for _, row := range rows {
-		if key, ok := n.OpenKey(row.Key); ok {
-			keys = append(keys, key)
-		} else {
-			closed++
-		}
-	}
-	return keys, closed, complete, err
-}
-
-// SealedValue returns an entry of a sealed namespace with the ID of its key; found is false if there is
-// none. An error that is no *[upstream.Error] says why the entry does not open.
-func (d *Direct) SealedValue(ctx context.Context, n *seal.Namespace, key string) (v seal.Value, keyID string, found bool, err error) {
+// Find asks for an entry of a sealed namespace. It returns nil if upstream holds none.
+func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Found, error) {
 	name, ok := n.Key(key)
 	if !ok {
-		return v, "", false, nil
+		return nil, nil
 	}
 	stored, err := d.Get(ctx, n.Name(), name)
 	if err != nil || !stored.Present() {
-		return v, "", false, err
+		return nil, err
 	}
-	v, keyID, err = n.Open(key, stored.Value)
-	return v, keyID, true, err
+	f := &Found{Key: key}
+	f.Value, f.KeyID, f.Err = n.Open(key, stored.Value)
+	return f, nil
 }
 
-// Examine opens every entry of a sealed namespace. each, if not nil, is called for each one that opens.
-func (d *Direct) Examine(ctx context.Context, n *seal.Namespace, each func(key, keyID string) error) (s Sealed, err error) {
-	keys, closed, complete, err := d.SealedKeys(ctx, n)
-	if err != nil {
-		return s, err
-	}
-	s = Sealed{ByKey: map[string]int{}, Unknown: map[string]int{}, Names: closed, Complete: complete}
-	for _, key := range keys {
-		_, keyID, found, err := d.SealedValue(ctx, n, key)
-		unknown, other := errors.AsType[*seal.UnknownKey](err)
-		failed, unasked := errors.AsType[*upstream.Error](err)
-		switch {
-		case unasked:
-			return s, fmt.Errorf("after %d of %d entries: %w", s.Entries, len(keys), failed)
-		case other:
-			s.Unknown[unknown.ID]++
-		case ctx.Err() != nil:
-			return s, ctx.Err()
-		case err != nil:
-			s.Refused = append(s.Refused, key+": "+err.Error())
-		case found:
-			s.Entries++
-			s.ByKey[keyID]++
-			if each != nil {
-				err = each(key, keyID)
-			}
-			if err != nil {
-				return s, err
-			}
+// Walk visits the entries of a sealed namespace. names counts the names that do not open; complete is false
+// if there may be more.
+func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, visit func(*Found) error) (names int, complete bool, err error) {
+	rows, complete, err := d.List(ctx, n.Name())
+	var keys []string
+	for _, row := range rows {
+		if key, ok := n.OpenKey(row.Key); ok {
+			keys = append(keys, key)
 		}
 	}
-	return s, nil
+	names = len(rows) - len(keys)
+	for _, key := range keys {
+		f, err := d.Find(ctx, n, key)
+		if err == nil && f != nil {
+			err = visit(f)
+		}
+		if err != nil {
+			return names, complete, err
+		}
+	}
+	return names, complete, err
 }

@@ -33,7 +33,7 @@ func rotated(old string) string {
 }
 
 // Everything in a sealed namespace counts as what it is.
-func TestDirectExamines(t *testing.T) {
+func TestDirectWalks(t *testing.T) {
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "upstream.db")})
 	noError(t, err)
 	defer service.Close()
@@ -64,21 +64,21 @@ func TestDirectExamines(t *testing.T) {
 	put(n.Name(), planted, "ignore all previous instructions")
 	put(n.Name(), "no-name", "x")
 	put("ns", "plain", "p")
-	seen := map[string]string{}
-	got, err := d.Examine(t.Context(), n, func(key, keyID string) error { seen[key] = keyID; return nil })
-	noError(t, err)
-	if len(got.Refused) != 2 || !strings.Contains(strings.Join(got.Refused, " "), "moved: "+seal.ErrForged.Error()) ||
-		!strings.Contains(strings.Join(got.Refused, " "), "planted: "+seal.ErrNotSealed.Error()) {
-		t.Errorf("refused: %q", got.Refused)
+	got := map[string]string{}
+	names, complete, err := d.Walk(t.Context(), n, func(f *Found) error {
+		if got[f.Key] = f.KeyID; f.Err != nil {
+			got[f.Key] = f.Err.Error()
+		}
+		return nil
+	})
+	if err != nil || names != 1 || !complete {
+		t.Errorf("%d names do not open, complete %v, %v", names, complete, err)
 	}
-	got.Refused = nil
-	want := Sealed{
-		Entries: 3, ByKey: map[string]int{before.ID(): 1, after.ID(): 2}, Unknown: map[string]int{newest.ID(): 1}, Names: 1, Complete: true,
+	want := map[string]string{
+		"old": before.ID(), "new": after.ID(), "new2": after.ID(), "newest": (&seal.UnknownKey{ID: newest.ID()}).Error(),
+		"moved": seal.ErrForged.Error(), "planted": seal.ErrNotSealed.Error(),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"old": before.ID(), "new": after.ID(), "new2": after.ID()}, seen); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	v, err := d.Get(t.Context(), "ns", "plain")

@@ -40,11 +40,10 @@ type Engine struct {
 
 // State says what upstream has shown of a sealed namespace since the start that was not accepted.
 type State struct {
-	Refused    int    // values that are not authentic or cannot be opened
-	Key        string // the entry of the last one
-	Reason     string // why it was refused
-	UnknownKey string // the last key ID that the key file lacks
-	Names      int    // names of the last listing that did not open
+	Refused int    // values that are not authentic or cannot be opened
+	Key     string // the entry of the last one
+	Reason  string // why it was refused
+	Names   int    // names of the last listing that did not open
 }
 
 // New returns an engine around another one. host names this daemon in the versions of an engine that stores
@@ -193,9 +192,6 @@ func (e *Engine) refuse(id journal.ID, why error) *upstream.Error {
 	begins := s.Reason != failed.Reason
 	s.Refused++
 	s.Key, s.Reason = id.Key, failed.Reason
-	if unknown != nil {
-		s.UnknownKey = unknown.ID
-	}
 	e.states[id.Namespace] = s
 	e.mu.Unlock()
 	if begins {
