@@ -292,51 +292,6 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-func TestKeyFilePlaces(t *testing.T) {
-	folder := t.TempDir()
-	file := filepath.Join(folder, "file")
-	if err := os.WriteFile(file, seal.Generate(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	link := func(name, to string) string {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(to, path); err != nil {
-			t.Skip(err)
-		}
-		return path
-	}
-	// As Kubernetes mounts a secret.
-	if _, err := seal.Load(link("inside", "file")); err != nil {
-		t.Errorf("a link inside the directory: %v", err)
-	}
-	for what, path := range map[string]string{
-		"missing": filepath.Join(folder, "missing"), "a directory": folder,
-		"a link outside": link("sub/outside", "../file"), "a dangling link": link("dangling", "missing"),
-	} {
-		if _, err := seal.Load(path); err == nil {
-			t.Errorf("%s is accepted", what)
-		}
-	}
-	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o644} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := seal.Load(file); err == nil || !strings.Contains(err.Error(), "expected 0600") {
-			t.Errorf("mode %o: %v", mode, err)
-		}
-	}
-	if err := os.Chmod(file, 0o440); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("CREDENTIALS_DIRECTORY", folder)
-	if _, err := seal.Load(file); err != nil {
-		t.Errorf("a credential of systemd: %v", err)
-	}
-}
-
 func FuzzName(f *testing.F) {
 	n := keys(f).For("agents")
 	sealed, _ := n.Key("key")

@@ -30,7 +30,7 @@ func TestXAES(t *testing.T) {
 	}
 }
 
-// The accumulated vectors, of which the specification gives the hash.
+// The specification gives a hash over many random messages, sealed one after the other.
 func TestXAESAccumulated(t *testing.T) {
 	rounds, want := 10_000, "e6b9edf2df6cec60c8cbd864e2211b597fb69a529160cd040d56c0c210081939"
 	if !testing.Short() && testing.Verbose() {
