@@ -215,8 +215,8 @@ func TestPurgeLeavesPendingWrites(t *testing.T) {
 	}
 }
 
-// What was put after the purge began stays, settled as it is, with its history: the number says what was
-// before. What upstream has shown since goes: it may be the old value.
+// A purge leaves the puts with a higher number than its own, settled ones with their history, too. It removes what
+// upstream has shown since, because that may be the old value.
 func TestPurgeLeavesLaterWrites(t *testing.T) {
 	for _, k := range []string{"k", ""} {
 		dir, gone := t.TempDir(), newCanary()

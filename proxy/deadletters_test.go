@@ -14,11 +14,11 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// deadLetter makes upstream refuse a write for good.
-func (s *sidecar) deadLetter(key string) {
+// deadLetter makes upstream refuse the write of a value for good.
+func (s *sidecar) deadLetter(of journal.ID, value string) {
 	s.t.Helper()
-	s.put(id("n", key), "secret-value")
-	w, _, err := s.journal.Newest(id("n", key))
+	s.put(of, value)
+	w, _, err := s.journal.Newest(of)
 	if err == nil {
 		err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "HTTP 413: too large"})
 	}
@@ -31,7 +31,7 @@ func (s *sidecar) deadLetter(key string) {
 func TestDeadLettersAreListedInPages(t *testing.T) {
 	s := newSidecar(t)
 	for i := range 103 {
-		s.deadLetter(fmt.Sprint("k", i))
+		s.deadLetter(id("n", fmt.Sprint("k", i)), "secret-value")
 	}
 	page := func(query string) (ids []string) {
 		t.Helper()
@@ -62,8 +62,8 @@ func TestDeadLettersAreListedInPages(t *testing.T) {
 
 func TestDeadLetters(t *testing.T) {
 	s := newSidecar(t)
-	s.deadLetter("a")
-	s.deadLetter("b")
+	s.deadLetter(id("n", "a"), "secret-value")
+	s.deadLetter(id("n", "b"), "secret-value")
 	var got struct {
 		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
 	}
@@ -94,7 +94,7 @@ func TestDeadLetters(t *testing.T) {
 func TestRetryOfAllDeadLetters(t *testing.T) {
 	s := newSidecar(t)
 	for i := range 1200 {
-		s.deadLetter(fmt.Sprint("k", i))
+		s.deadLetter(id("n", fmt.Sprint("k", i)), "secret-value")
 	}
 	other := id("other", "k")
 	s.put(other, "v")
@@ -139,7 +139,7 @@ func TestRetryOfAllDeadLetters(t *testing.T) {
 // A dead letter's value is only in the answer about that dead letter, and in no log.
 func TestValueOfADeadLetter(t *testing.T) {
 	s := newSidecar(t)
-	s.deadLetter("a")
+	s.deadLetter(id("n", "a"), "secret-value")
 	if _, err := s.journal.Append(journal.NewWrite{ID: id("n", "b"), Op: journal.Delete}); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestDeadLettersOfTwoHosts(t *testing.T) {
 // A dead letter is retried over a newer write only on demand.
 func TestRetryOverANewerWrite(t *testing.T) {
 	s := newSidecar(t)
-	s.deadLetter("k")
+	s.deadLetter(id("n", "k"), "secret-value")
 	s.put(id("n", "k"), "newer")
 	for _, query := range []string{"", "?force=false"} {
 		w := s.do(http.MethodPost, "/_botwired/dead-letters/1/retry"+query, "")

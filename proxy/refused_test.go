@@ -66,7 +66,7 @@ type held struct{ unavailable }
 
 func (held) Held() bool { return true }
 
-// An entry that upstream holds, and that cannot be opened, is not absent, whatever was known of it before.
+// Upstream holds an entry that nobody here can open. The daemon never says that it is absent, even if it was before.
 func TestNoAbsenceWhileUpstreamHoldsWhatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, assumingAbsent)

@@ -252,14 +252,7 @@ func TestTheVersionsHere(t *testing.T) {
 	s.upstream.setDown(false)
 	s.settle(k)
 
-	s.put(k, "refused")
-	w, _, err := s.journal.Newest(k)
-	if err == nil {
-		err = s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no"})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.deadLetter(k, "refused")
 	s.wantStates(k, "settled  put spoilt", "dead  put refused", "superseded  put theirs", "superseded  put spoilt", "shown  put theirs")
 	wantStatus(t, s.undo(k, ""), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "theirs")
@@ -289,14 +282,7 @@ func TestTheStatesHereAndUpstream(t *testing.T) {
 	s.wantStates(k, "pending here put mine", "superseded here put unsent", "settled there put theirs")
 	s.settle(k)
 	s.wantStates(k, "settled here put mine", "superseded here put unsent", "settled there put theirs")
-	s.put(k, "refused")
-	w, _, err := s.journal.Newest(k)
-	if err == nil {
-		err = s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no"})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.deadLetter(k, "refused")
 	all := []string{"settled here put mine", "dead here put refused", "superseded here put unsent", "settled there put theirs"}
 	s.wantStates(k, all...)
 

@@ -92,7 +92,7 @@ func TestBadParametersAreRefusedWithWhatIsAccepted(t *testing.T) {
 // An unset variable in a script, or a wrong parameter name, does not mean all namespaces.
 func TestParametersThatWouldCountForNothing(t *testing.T) {
 	s := newSidecar(t)
-	s.deadLetter("k")
+	s.deadLetter(id("n", "k"), "secret-value")
 	for _, test := range []struct{ method, target, expected string }{
 		{"POST", "flush?namespace=", "expected the name of a namespace"},
 		{"POST", "flush?namespace&now=true", "expected the name of a namespace"},
