@@ -223,7 +223,7 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			return nil, err
 		}
 	}
-	if c := s.conditions; c != nil && c.OnBase && s.named() {
+	if c := s.conditions; c != nil && c.OnBase {
 		if q.Base = s.over; s.alone {
 			q.Own = nil // an unconfirmed write is not part of the base
 		}
