@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -278,6 +279,28 @@ func TestAHostWithAnotherKey(t *testing.T) {
 		p.again(p.hosts[1], newer) // the key has arrived
 		p.last[id] = "canary of a host with another key"
 		p.agree()
+	})
+}
+
+// A host with an older key that has just written an entry does not replace what a newer key has sealed since.
+func TestASteadyWriterWithAnotherKey(t *testing.T) {
+	s := newSealing()
+	newer, older := s.keys(t, "seal ", s.second, "open ", s.first), s.keys(t, "seal ", s.first)
+	synctest.Test(t, func(t *testing.T) {
+		p := newSealedPair(t, 1, newer, older)
+		id := journal.ID{Namespace: "canary", Key: "canary-k"}
+		for _, h := range []int{1, 0, 1} { // one right after the other
+			p.put(p.hosts[h], id)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _, _, _ = p.hosts[h].node.flusher.Flush(ctx, "") // the last one does not get there
+			cancel()
+		}
+		if n := p.hosts[1].node.journal.Stats().Pending; n != 1 {
+			t.Errorf("%d are pending", n)
+		}
+		if got := p.get(p.hosts[0], id); got != "canary a 2" {
+			t.Errorf("the host with the newer key reads %q", got)
+		}
 	})
 }
 

@@ -30,8 +30,8 @@ const (
 // fences decides which writes are compared with upstream before they are sent, and remembers the last
 // confirmed writes. Its methods may be called concurrently.
 type fences struct {
-	journal *journal.Fence // nil: there are no fences
-	exact   bool           // a fence costs no request
+	journal *journal.Fence              // nil: there are no fences
+	named   func(namespace string) bool // see [upstream.Engine]
 	of      func(namespace string) bool
 	linger  func(namespace string) time.Duration
 	offset  *fence.Offset
@@ -53,15 +53,14 @@ type landed struct {
 
 func newFences(opts *Options) *fences {
 	return &fences{
-		journal: opts.FenceJournal, exact: opts.Engine.Exact(), of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
+		journal: opts.FenceJournal, named: opts.Engine.Named, of: opts.Fence, linger: opts.Linger, offset: opts.Offset,
 		landed: make(map[journal.ID]landed),
 	}
 }
 
-// applies reports whether a write has to be compared with upstream. If that costs a request and only
-// the settings ask for it, applies returns false for an entry that upstream has just confirmed: within
-// its linger, or the usual time of a write, both bounded. A write of another host in that time is
-// overwritten unseen.
+// applies reports whether a write has to be compared with upstream. If versions name no writer and only the
+// settings ask for it, applies returns false for an entry that upstream has just confirmed: within its linger,
+// or the usual time of a write, both bounded. A write of another host in that time is overwritten unseen.
 func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	if s.journal == nil {
 		return false
@@ -76,7 +75,7 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 		return true
 	case s.of == nil || !s.of(w.Namespace):
 		return false
-	case s.exact:
+	case s.named(w.Namespace): // guard 23.29
 		return true
 	case known && apart(last.received, last.sent) > fenceAge: // it is unknown when it was carried out
 		return true

@@ -193,11 +193,6 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 // overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known { // it is not compared
-		if s.timed() && s.f.fences.journal != nil {
-			base, err := s.f.fences.journal.Base(s.write.ID)
-			s.madeAt = madeAt(s.write, base)
-			return fence.Unchanged, err
-		}
 		return fence.Unchanged, nil
 	}
 	q, err := s.question(seen)
