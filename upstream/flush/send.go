@@ -37,8 +37,8 @@ type sendAttempt struct {
 	proposals      int       // how often the write was proposed
 	sent, received time.Time // of the write
 	took           time.Duration
-	proposedAt     int64   // the write's time at its last proposal, in microseconds
-	madeAt         float64 // the time that its version will name at least; 0: not decided
+	proposesAt     int64 // the write's time at its next proposal, in microseconds
+	proposedAt     int64 // at its last one
 }
 
 // sent is the result of a send attempt.
@@ -193,11 +193,16 @@ func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Er
 // overwrite.
 func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known { // it is not compared
+		s.proposesAt = upstream.Micros(s.write.UpdatedAt)
 		return fence.Unchanged, nil
 	}
 	q, err := s.question(seen)
 	if err != nil {
 		return fence.Failed, err
+	}
+	// An entry's times grow with its revisions.
+	if s.proposesAt = upstream.Micros(q.Write.UpdatedAt); q.Now.Revision != 0 {
+		s.proposesAt = max(s.proposesAt, upstream.Micros(q.Now.WrittenAt)+1)
 	}
 	end := q.Judge()
 	if end == fence.Won {
@@ -227,8 +232,9 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	old := w.WrittenAt >= began
 	if s.named() {
 		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact, ProposedAt: s.proposedAt}
-		if s.timed() {
-			s.byVersion(q)
+		if !s.f.exact { // versions name a time beside upstream's own
+			q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, madeAt(w, q.Base)
+			q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
 		}
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
@@ -242,16 +248,6 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 
 // named reports whether the versions of the entry name their writer and time.
 func (s *sendAttempt) named() bool { return s.f.opts.Engine.Named(s.write.Namespace) }
-
-// timed reports whether the versions of the entry name a time beside upstream's own.
-func (s *sendAttempt) timed() bool { return s.named() && !s.f.exact }
-
-// byVersion makes the times of a question those that versions name.
-func (s *sendAttempt) byVersion(q *fence.Question) {
-	s.madeAt = madeAt(s.write, q.Base)
-	q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, s.madeAt
-	q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
-}
 
 // madeAt returns the time that the version of a write names: it is later than the base, which the write's
 // maker knew. A copy of an older state keeps its time.
@@ -294,8 +290,7 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// propose asks upstream to replace a version with the write. The write gets a later time than the
-// version: an entry's times grow with its revisions.
+// propose asks upstream to replace a version with the write.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
 	// guard 18.14b
@@ -303,7 +298,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
-	s.setTime(over)
+	s.proposedAt = s.proposesAt
 	s.sent = time.Now()
 	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
@@ -312,17 +307,6 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	s.received = time.Now()
 	s.took += s.received.Sub(s.sent)
 	return now, conflict, upstream.ErrorOf(err)
-}
-
-// setTime sets the time with which the write is proposed.
-func (s *sendAttempt) setTime(over upstream.Version) {
-	at := over.WrittenAt
-	if s.proposedAt = upstream.Micros(s.write.UpdatedAt); s.timed() {
-		s.proposedAt, at = upstream.Micros(max(s.madeAt, s.write.WrittenAt)), over.MadeAt
-	}
-	if over.Revision != 0 {
-		s.proposedAt = max(s.proposedAt, upstream.Micros(at)+1)
-	}
 }
 
 // announce calls OnSend for a pending write. It holds the lock, which a newer write needs, so no
