@@ -173,7 +173,7 @@ type NamespaceStatus struct {
 	Paused               string  `json:"paused,omitempty"`
 	ReadsRefused         string  `json:"reads_refused,omitempty"` // why upstream refuses reads
 	Sealed               bool    `json:"sealed,omitempty"`
-	NotOpened            string  `json:"not_opened,omitempty"` // what upstream has shown of a sealed namespace since the start that was refused
+	NotOpened            string  `json:"not_opened,omitempty"` // what upstream holds of a sealed namespace that does not open, as far as it has shown
 	// DataLoss is null unless upstream seems to have lost entries of the namespace.
 	DataLoss *DataLoss `json:"data_loss"`
 	// OlderAnswers counts upstream's answers since the start that were older than the known state, or

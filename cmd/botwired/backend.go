@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/sealed"
 )
 
 // watch gives the surface the view that the engine keeps.
@@ -53,21 +50,5 @@ func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Re
 			states[i] = d
 		}
 		return states, unavailable(err)
-	}
-}
-
-// notOpened gives the surface what an engine has refused of sealed namespaces.
-func notOpened(e *sealed.Engine) func() map[string]string {
-	return func() map[string]string {
-		all := make(map[string]string)
-		for namespace, s := range e.States() {
-			switch {
-			case s.Refused > 0:
-				all[namespace] = fmt.Sprintf("%s, the last %s: %s", words.Plural(s.Refused, "answer"), s.Key, s.Reason)
-			case s.Names > 0:
-				all[namespace] = words.Plural(s.Names, "name") + " that no key opens"
-			}
-		}
-		return all
 	}
 }

@@ -224,7 +224,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	}, Forward: d.engine.Forward}
 	if d.engine.Sealed != nil {
 		opts.Check = d.engine.Sealed.Check
-		opts.Sealed, opts.NotOpened = func(namespace string) bool { return c.For(namespace).Sealed }, notOpened(d.engine.Sealed)
+		opts.Sealed, opts.NotOpened = func(namespace string) bool { return c.For(namespace).Sealed }, d.engine.Sealed.NotOpened
 	}
 	if tracer != nil {
 		opts.Tracer = tracer

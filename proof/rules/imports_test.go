@@ -52,7 +52,7 @@ var layers = []layer{
 	// The engines know upstream, and upstream knows no engine and no caller.
 	{"upstream/botwire", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
-	{"upstream/sealed", []string{"upstream", "internal/seal", "internal/wire", "journal"}},
+	{"upstream/sealed", []string{"upstream", "internal/seal", "internal/wire", "internal/words", "journal"}},
 	{"upstream/quota", []string{"internal/diskfs", "internal/hashtable"}},
 	{"upstream/flush", []string{"upstream", "upstream/fence", "upstream/limit", "upstream/quota", "internal/...", "journal"}},
 	{"upstream/fence", []string{"upstream", "journal"}},

@@ -90,6 +90,7 @@ type node struct {
 	cache   *cache.Cache
 	engine  *botwire.Client
 	sealed  *sealed.Engine // nil if no namespace is sealed
+	refused atomic.Int64   // values that it has refused
 	health  *upstream.Health
 	quotas  *quota.Quotas
 	slots   *limit.Slots
@@ -175,7 +176,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	host := ""
 	if with.keys != nil {
 		n.sealed = sealed.New(upstream.Backend{Engine: engine}, with.name, sealed.Options{Keys: with.keys, Sealed: all, Logger: logger})
-		engine, host = n.sealed, with.name
+		engine, host = closedCounter{n.sealed, &n.refused}, with.name
 	}
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
@@ -226,6 +227,20 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		},
 	})
 	return n, nil
+}
+
+// closedCounter is an engine whose refusals are counted.
+type closedCounter struct {
+	upstream.Engine
+	n *atomic.Int64
+}
+
+func (r closedCounter) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
+	v, err := r.Engine.Get(ctx, id)
+	if failed := upstream.ErrorOf(err); failed != nil && failed.Held {
+		r.n.Add(1)
+	}
+	return v, err
 }
 
 // undoubted is a host that never doubts what it knows.

@@ -98,7 +98,7 @@ var summaryRows = []summaryRow{
 	{"reads refused", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 403"})}, api.LevelWarning,
 		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
 	{"not sealed", []func(*facts){space(api.NamespaceStatus{Namespace: "a", NotOpened: "key k: it is not sealed"})}, api.LevelWarning,
-		"Upstream has shown what is not sealed with these keys in a (key k: it is not sealed): botwired refuses it", false, "botwired seal status", nil},
+		"Upstream holds what is not sealed with these keys in a (key k: it is not sealed): botwired refuses it", false, "botwired seal status", nil},
 	{"a quota is used up", []func(*facts){space(api.NamespaceStatus{
 		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 1000, Used: 1000, ResetsAt: until, RunsOutAt: &since},
 	})}, api.LevelWarning, "a has used up the quota of 1,000 writes: 2 writes wait until 12:30 UTC", true, "only the newest is sent", nil},

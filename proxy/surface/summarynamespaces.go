@@ -145,7 +145,7 @@ func (f *facts) readsRefused(g *group) *api.Finding {
 
 func (f *facts) notOpened(g *group) *api.Finding {
 	return say(api.LevelWarning, time.Time{}, "botwired seal status reads all of it, and says what to do",
-		"Upstream has shown what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened)
+		"Upstream holds what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened)
 }
 
 func (f *facts) full(g *group) *api.Finding {

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -35,16 +37,16 @@ type Engine struct {
 	mu     sync.Mutex // guards the fields below
 	names  map[string]*seal.Namespace
 	plain  map[string]string // namespaces in use, by their hidden names
-	states map[string]State
+	closed map[string]closed
 }
 
-// State says what upstream has shown of a sealed namespace since the start that was not accepted.
-type State struct {
-	Refused int    // values that are not authentic or cannot be opened
-	Key     string // the entry of the last one
-	Reason  string // why it was refused
-	Names   int    // names of the last listing that did not open
+// closed says what of a sealed namespace did not open when upstream last showed it.
+type closed struct {
+	values map[string]string // why, by key; mostClosed at most
+	names  int
 }
+
+const mostClosed = 1000
 
 // New returns an engine around another one. host names this daemon in the versions of an engine that stores
 // no writer.
@@ -54,7 +56,7 @@ func New(inner upstream.Backend, host string, opts Options) *Engine {
 	}
 	return &Engine{
 		inner: inner, opts: opts,
-		names: make(map[string]*seal.Namespace), plain: make(map[string]string), states: make(map[string]State),
+		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[string]closed),
 	}
 }
 
@@ -73,15 +75,21 @@ func (e *Engine) Backend() upstream.Backend {
 	return b
 }
 
-// States returns the states of the sealed namespaces in which upstream has shown something that was not
-// accepted.
-func (e *Engine) States() map[string]State {
+// NotOpened returns, by namespace, what upstream holds there that does not open, as far as it has shown.
+func (e *Engine) NotOpened() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make(map[string]State)
-	maps.Copy(out, e.states)
-	maps.DeleteFunc(out, func(_ string, s State) bool { return s == State{} })
-	return out
+	all := make(map[string]string)
+	for namespace, c := range e.closed {
+		switch {
+		case len(c.values) > 0:
+			key := slices.Min(slices.Collect(maps.Keys(c.values)))
+			all[namespace] = fmt.Sprintf("%s, such as %s: %s", words.Plural(len(c.values), "entry"), key, c.values[key])
+		case c.names > 0:
+			all[namespace] = words.Plural(c.names, "name") + " that no key opens"
+		}
+	}
+	return all
 }
 
 // of returns what seals a namespace; nil if it is not sealed.
@@ -158,17 +166,18 @@ func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 	if err != nil {
 		return upstream.Version{}, veiled(err, n)
 	}
-	return e.open(n, id, v)
+	v, refused := e.open(n, id, v)
+	return v, e.shown(id, refused)
 }
 
-// open returns a version with its plain value.
-func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (upstream.Version, error) {
+// open returns a version with its plain value, or why it is refused.
+func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (opened upstream.Version, refused error) {
 	if n == nil || !v.Present() {
 		return v, nil
 	}
 	value, _, err := n.Open(id.Key, v.Value)
 	if err != nil {
-		return upstream.Version{}, e.refuse(id, err)
+		return upstream.Version{}, err
 	}
 	v.Value, v.ListBytes, v.Author = value.Value, wire.ListBytes(value.Value), value.Author
 	v.Writer = upstream.Writer{Host: value.Host, Seq: value.Seq}
@@ -180,25 +189,40 @@ func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (ups
 	return v, nil
 }
 
-// refuse returns the error of a value that does not open, and counts it.
-func (e *Engine) refuse(id journal.ID, why error) *upstream.Error {
-	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Held: true, Reason: "upstream's value is refused: " + why.Error()}
-	var unknown *seal.UnknownKey
-	if errors.As(why, &unknown) || errors.Is(why, seal.ErrNewer) { // guard 23.3
-		failed.Verdict = upstream.Paused // it may be right
-	}
+// shown notes whether the last value that upstream has shown of an entry opens, and returns the error for one
+// that is refused.
+func (e *Engine) shown(id journal.ID, refused error) error {
 	e.mu.Lock()
-	s := e.states[id.Namespace]
-	begins := s.Reason != failed.Reason
-	s.Refused++
-	s.Key, s.Reason = id.Key, failed.Reason
-	e.states[id.Namespace] = s
+	c := e.closed[id.Namespace]
+	if refused == nil {
+		delete(c.values, id.Key)
+		e.mu.Unlock()
+		return nil
+	}
+	if c.values == nil {
+		c.values = make(map[string]string)
+		e.closed[id.Namespace] = c
+	}
+	begins := len(c.values) == 0
+	if len(c.values) < mostClosed {
+		c.values[id.Key] = refused.Error()
+	}
 	e.mu.Unlock()
 	if begins {
 		e.opts.Logger.Error("upstream shows a value in a sealed namespace that is refused: the copy here answers, if there is one",
-			"namespace", id.Namespace, "key", id.Key, "reason", why.Error())
+			"namespace", id.Namespace, "key", id.Key, "reason", refused.Error())
+	}
+	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Held: true, Reason: "upstream's value is refused: " + refused.Error()}
+	if mayBeRight(refused) {
+		failed.Verdict = upstream.Paused
 	}
 	return failed
+}
+
+// mayBeRight reports whether a value that is refused may be one that another host can open.
+func mayBeRight(refused error) bool {
+	_, unknown := errors.AsType[*seal.UnknownKey](refused)
+	return unknown || errors.Is(refused, seal.ErrNewer) // guard 23.3
 }
 
 // veiled removes what upstream says of hidden names and sealed values: it is not for callers.
@@ -227,10 +251,15 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	}
 	rows, dropped := opened(n, hidden)
 	e.mu.Lock()
-	s := e.states[namespace]
-	begins := s.Names == 0 && dropped > 0
-	s.Names = dropped
-	e.states[namespace] = s
+	c := e.closed[namespace]
+	begins := c.names == 0 && dropped > 0
+	c.names = dropped
+	if complete {
+		maps.DeleteFunc(c.values, func(key, _ string) bool {
+			return !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Key == key })
+		})
+	}
+	e.closed[namespace] = c
 	e.mu.Unlock()
 	if begins {
 		e.opts.Logger.Warn("upstream lists names in a sealed namespace that do not open: they are left out",
@@ -280,11 +309,12 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 			break
 		}
 		now, refused := e.open(n, p.ID, *conflict.Now)
-		if refused == nil {
+		failed := e.shown(p.ID, refused)
+		switch {
+		case refused == nil:
 			return upstream.Version{}, &upstream.Conflict{Now: &now}
-		}
-		if upstream.ErrorOf(refused).Verdict == upstream.Paused {
-			return upstream.Version{}, refused
+		case mayBeRight(refused):
+			return upstream.Version{}, failed
 		}
 		sealed.Over = *conflict.Now
 		err = &upstream.Conflict{} // guard 23.26
@@ -292,6 +322,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 	if err != nil {
 		return upstream.Version{}, veiled(err, n)
 	}
+	_ = e.shown(p.ID, nil)
 	if v.Value, v.ListBytes, v.Author = p.Value, p.ListBytes, p.Author; !e.inner.Exact() {
 		v.Writer, v.MadeAt = p.Writer, p.WrittenAt
 	}

@@ -200,10 +200,23 @@ func TestForgeriesAreRefused(t *testing.T) {
 			t.Fatalf("with byte %d flipped: %+v", i, v)
 		}
 	}
-	if st := e.States()["private"]; st.Refused < 7 || st.Key != "key" || !strings.Contains(st.Reason, "refused") {
-		t.Errorf("the state is %+v", st)
+	wantNotOpened := func(want string) {
+		t.Helper()
+		if got := e.NotOpened()["private"]; got != want {
+			t.Errorf("%q is not opened, want %q", got, want)
+		}
 	}
+	wantNotOpened("1 entry, such as key: " + seal.ErrForged.Error())
+	s.tamper(theirs, func(string) string { return "planted" })
+	wantRefused(t, e, other, upstream.Permanent, "refused")
+	wantNotOpened("2 entries, such as key: " + seal.ErrForged.Error())
+	delete(s.entries, theirs)
+	if _, _, err := e.List(t.Context(), "private"); err != nil {
+		t.Error(err)
+	}
+	wantNotOpened("1 entry, such as key: " + seal.ErrForged.Error())
 	put(t, e, id, "value 2", 52)
+	wantNotOpened("")
 	if v, err := e.Get(t.Context(), id); err != nil || v.Value != "value 2" {
 		t.Errorf("it is %+v, %v", v, err)
 	}
@@ -217,8 +230,8 @@ func TestUnknownKeysAreNamed(t *testing.T) {
 	put(t, open(s, newer), id, "value", 50)
 	e := open(s, k)
 	wantRefused(t, e, id, upstream.Paused, newer.ID())
-	if st := e.States()["private"]; !strings.Contains(st.Reason, newer.ID()) {
-		t.Errorf("the state is %+v", st)
+	if got := e.NotOpened()["private"]; !strings.Contains(got, newer.ID()) {
+		t.Errorf("%q is not opened", got)
 	}
 	both := append(bytes.Clone(text), bytes.Replace(rotatedLine(rotated(text)), []byte("seal"), []byte("open"), 1)...)
 	if v, err := open(s, newer).Get(t.Context(), id); err != nil || v.Value != "value" {
@@ -243,8 +256,8 @@ func TestPlantedNamesAreDropped(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Key != "key" {
 		t.Errorf("the listing is %+v, %v", rows, err)
 	}
-	if st := e.States()["private"]; st.Names != 4 {
-		t.Errorf("the state is %+v", st)
+	if got := e.NotOpened()["private"]; got != "4 names that no key opens" {
+		t.Errorf("%q is not opened", got)
 	}
 }
 
