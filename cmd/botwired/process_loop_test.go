@@ -133,7 +133,8 @@ func testChain(t *testing.T, program string) {
 				t.Fatalf("a flush: %d, %v", status, err)
 			}
 		}
-		if got, err := service.value(key); err != nil || got != "v" {
+		// If both seal, the host seals what the sandbox has sealed.
+		if got, err := service.value(hidden(key)); err != nil || unsealed(key, got) != "v" {
 			t.Errorf("upstream holds %q, %v", got, err)
 		}
 	}

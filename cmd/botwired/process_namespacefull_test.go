@@ -77,12 +77,7 @@ func testNamespaceFull(t *testing.T, program string) {
 	}
 	c.wantPut(http.StatusOK, "n/more", 501)
 	c.wantPut(http.StatusOK, "n/2", 1000)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, service.url()+"/memory/n/theirs",
-		strings.NewReader(`{"value":"`+strings.Repeat("v", 800)+`"}`))
-	no(t, err)
-	resp, err := http.DefaultClient.Do(request)
-	no(t, err)
-	no(t, resp.Body.Close())
+	no(t, service.put("n/theirs", strings.Repeat("v", 800)))
 	c.wantPut(http.StatusOK, "n/3", 1000) // the other host's entries are not known yet
 	if status, _, err := c.ask(http.MethodGet, "/memory/n", "", "Cache-Control", "no-cache"); err != nil || status != http.StatusOK {
 		t.Fatalf("list: %d, %v", status, err)

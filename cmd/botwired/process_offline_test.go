@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -36,7 +35,7 @@ func testBeginsInAnOutage(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	no(t, os.WriteFile(file, []byte("namespaces: [{match: whole, prefetch: true}, {match: guessed, offline: assume-absent}]\n"), 0o600))
+	no(t, os.WriteFile(file, []byte(namespaces("{match: whole, prefetch: true}", "{match: guessed, offline: assume-absent}")), 0o600))
 	start := func() *child {
 		return startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), service.url(), "--config", file,
 			"--cache-absent-for", "0s", "--upstream-late-window", "1s")
@@ -48,11 +47,7 @@ func testBeginsInAnOutage(t *testing.T, program string) {
 	if cmd, stderr := command(t.Context(), t, program, "flush", "--listen", c.address); cmd.Run() != nil {
 		t.Fatal(stderr)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, service.url()+"/memory/whole/theirs", strings.NewReader(`{"value":"v"}`))
-	no(t, err)
-	resp, err := http.DefaultClient.Do(request)
-	no(t, err)
-	no(t, resp.Body.Close())
+	no(t, service.put("whole/theirs", "v"))
 	for _, namespace := range []string{"chats", "whole"} {
 		eventually(t, func() error { // the daemon lists them by itself
 			status, _, err := c.ask(http.MethodGet, "/memory/"+namespace, "", "Cache-Control", "only-if-cached")

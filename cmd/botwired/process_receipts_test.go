@@ -26,6 +26,8 @@ type receiptsBook struct {
 	applied map[string]bool // values that upstream has taken, each from one write
 	ended   map[uint64]processReceipt
 	wg      sync.WaitGroup
+
+	namespaces []string // those of the writers
 }
 
 type processReceipt struct {
@@ -45,6 +47,7 @@ func (b *receiptsBook) recorded(service http.Handler) http.Handler {
 		}
 		var doc struct{ Value string }
 		_ = json.Unmarshal(body, &doc) // only a PUT has one
+		doc.Value = unsealed(strings.TrimPrefix(r.URL.Path, "/memory/"), doc.Value, b.namespaces...)
 		if strings.HasPrefix(doc.Value, "refused") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -184,7 +187,10 @@ func (b *receiptsBook) chainsEnd(t *testing.T, c *child) (states map[string]int)
 
 // Every acknowledged write has a correct receipt, through 20 kills.
 func testReceiptsThroughKills(t *testing.T, program string) {
-	b := &receiptsBook{applied: make(map[string]bool), ended: make(map[uint64]processReceipt)}
+	b := &receiptsBook{applied: make(map[string]bool), ended: make(map[uint64]processReceipt), namespaces: []string{"receipts0", "receipts1"}}
+	for life := range 20 {
+		b.namespaces = append(b.namespaces, fmt.Sprint("refused", life))
+	}
 	service, dir, address := newMemoryService(t), t.TempDir(), freeAddress(t)
 	service.handler = b.recorded(service.handler)
 	for life := range 20 {

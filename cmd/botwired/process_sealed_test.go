@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,60 +15,8 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/seal"
+	"github.com/botwired/botwired/proof/canary"
 )
-
-// tap passes connections on to a service, and records every byte that goes there.
-type tap struct {
-	address string
-	mu      sync.Mutex
-	seen    bytes.Buffer
-}
-
-func newTap(t *testing.T, to string) *tap {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	no(t, err)
-	tp := &tap{address: listener.Addr().String()}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			in, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			out, err := new(net.Dialer).DialContext(context.Background(), "tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(io.MultiWriter(out, tp), in); _ = out.Close() }()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
-		}
-	}()
-	return tp
-}
-
-func (tp *tap) Write(p []byte) (int, error) {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	return tp.seen.Write(p)
-}
-
-// wantNone fails if a canary has gone upstream.
-func (tp *tap) wantNone(t *testing.T, canaries ...string) {
-	t.Helper()
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	seen := bytes.ToLower(tp.seen.Bytes())
-	if bytes.Count(seen, []byte("put /memory/s1-")) == 0 {
-		t.Error("nothing sealed has gone upstream")
-	}
-	for _, c := range canaries {
-		if at := bytes.Index(seen, []byte(c)); at >= 0 {
-			t.Errorf("%q went upstream: %.300q", c, seen[max(0, at-150):])
-		}
-	}
-}
 
 // Whatever a caller does in a sealed namespace, nothing plain of it goes upstream. A restart, an
 // outage and the drain at the end change nothing about that.
@@ -88,14 +33,14 @@ func testSealed(t *testing.T, program string) {
 		}
 		take.ServeHTTP(w, r)
 	})
+	service.watch = &canary.Watch{Plain: []string{"plain"}}
 	service.up()
-	line := newTap(t, service.address)
 	dir := t.TempDir()
 	file, keys := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "keys")
 	no(t, os.WriteFile(keys, seal.Generate(), 0o600))
 	no(t, os.WriteFile(file, []byte("seal.key_file: "+keys+"\nnamespaces: [{match: canary-t*, sealed: true, write_through: true}, {match: 'canary*', sealed: true}]\n"), 0o600))
 	start := func() *child {
-		return startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), "http://"+line.address, "--config", file)
+		return startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), service.url(), "--config", file)
 	}
 	c := start()
 	want := func(method, target, body string, status int, headers ...string) (http.Header, string) {
@@ -144,6 +89,38 @@ func testSealed(t *testing.T, program string) {
 	put("plain/large", string(noise), 200)
 	put("canary-ns/canary-large", string(noise), 413)
 	settle()
+	// An undo of one write, and of all since a time.
+	for i := range 12 {
+		put(fmt.Sprint("canary-lost/canary-", i), "canary-value", 200)
+	}
+	settle()
+	put("canary-lost/canary-0", "canary-value 2", 200)
+	settle()
+	want(http.MethodPost, "/_botwired/undo?namespace=canary-lost&key=canary-0", "", 200)
+	before := time.Now().UTC().Format(time.RFC3339Nano)
+	put("canary-lost/canary-1", "canary-value 2", 200)
+	want(http.MethodDelete, "/memory/canary-lost/canary-2", "", 200)
+	settle()
+	since := "/_botwired/undo/namespace?namespace=canary-lost&author=canary-author&before=" + before
+	_, text := want(http.MethodGet, since, "", 200)
+	var preview struct {
+		AsOf uint64 `json:"as_of"`
+	}
+	no(t, json.Unmarshal([]byte(text), &preview))
+	want(http.MethodPost, fmt.Sprint(since, "&as_of=", preview.AsOf), "", 200)
+	settle()
+	// Upstream forgets a namespace, and gets it back.
+	service.down()
+	whole := take
+	take = newMemoryService(t).handler
+	service.up()
+	want(http.MethodGet, "/memory/canary-lost/canary-0", "", 200, "Cache-Control", "no-cache")
+	if _, text := want(http.MethodPost, "/_botwired/restore?namespace=canary-lost&timeout=1m", "", 200); !strings.Contains(text, `"restored":12`) {
+		t.Errorf("the restoration is %s", text)
+	}
+	service.down()
+	take = whole
+	service.up()
 	// A dead letter, and its retry.
 	refuse.Store(true, true)
 	put("canary-ns/canary-dead", "canary-value", 200)
@@ -155,7 +132,7 @@ func testSealed(t *testing.T, program string) {
 		return err
 	})
 	refuse.Delete(true)
-	_, text := want(http.MethodGet, "/_botwired/dead-letters", "", 200)
+	_, text = want(http.MethodGet, "/_botwired/dead-letters", "", 200)
 	var dead struct {
 		DeadLetters []struct{ Seq uint64 } `json:"dead_letters"`
 	}
@@ -178,7 +155,12 @@ func testSealed(t *testing.T, program string) {
 	c.signal(syscall.SIGTERM)
 	c.wantExit(time.Minute, 0)
 	// Another process with the same keys, and another data directory, reads all of it.
-	other := startChild(t, program, filepath.Join(dir, "other"), freeAddress(t), "http://"+line.address, "--config", file)
+	other := startChild(t, program, filepath.Join(dir, "other"), freeAddress(t), service.url(), "--config", file)
+	for i := range 12 {
+		if got, err := other.value(fmt.Sprint("canary-lost/canary-", i)); err != nil || got != "canary-value" {
+			t.Errorf("entry %d is %q, %v", i, got, err)
+		}
+	}
 	for key, want := range map[string]string{
 		"canary-key": "canary-value 2canary-value", "canary-late": "canary-value late", "canary-last": "canary-value last",
 		"canary-dead": "canary-value", "canary-imported": "canary-value",
@@ -189,9 +171,12 @@ func testSealed(t *testing.T, program string) {
 	}
 	// One with other keys in its key file sees another, empty namespace.
 	no(t, os.WriteFile(keys, seal.Generate(), 0o600))
-	foreign := startChild(t, program, filepath.Join(dir, "foreign"), freeAddress(t), "http://"+line.address, "--config", file)
+	foreign := startChild(t, program, filepath.Join(dir, "foreign"), freeAddress(t), service.url(), "--config", file)
 	if status, _, text, err := foreign.exchange(http.MethodGet, "/memory/canary-ns/canary-key", nil); err != nil || status != http.StatusNotFound {
 		t.Errorf("with other keys: %d %s, %v", status, text, err)
 	}
-	line.wantNone(t, "canary")
+	no(t, service.watch.Err())
+	if n := service.watch.Count(); n.Values < 30 {
+		t.Errorf("too few sealed values have gone upstream: %s", n)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/proof/canary"
 )
 
 // processTests are the tests of TestProcess, except the other groups.
@@ -88,6 +89,9 @@ func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it")
 	}
+	if *sealing {
+		sealAll(t)
+	}
 	program := filepath.Join(t.TempDir(), "botwired")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
@@ -97,6 +101,10 @@ func TestProcess(t *testing.T) {
 	maps.Copy(tests, terminalTests)
 	maps.Copy(tests, serviceTests)
 	maps.Copy(tests, mcpTests)
+	if *sealing {
+		delete(tests, "sealed") // they seal by themselves
+		delete(tests, "seal commands")
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,6 +146,9 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 	t.Helper()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "GOTRACEBACK=single"}
+	if keys != nil {
+		cmd.Env = append(cmd.Env, keys.environment(args)...)
+	}
 	stderr := &safeBuffer{}
 	cmd.Stderr = stderr
 	return cmd, stderr
@@ -323,6 +334,7 @@ type memoryService struct {
 	address string
 	handler http.Handler
 	server  *http.Server
+	watch   *canary.Watch // reads what comes, unless it is nil
 
 	mu   sync.Mutex
 	puts map[string]int // requests per entry
@@ -335,6 +347,9 @@ func newMemoryService(t *testing.T) *memoryService {
 		t.Fatal(err)
 	}
 	m := &memoryService{t: t, address: freeAddress(t), puts: make(map[string]int)}
+	if keys != nil {
+		m.watch = keys.watch
+	}
 	m.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			m.mu.Lock()
@@ -365,6 +380,9 @@ func (m *memoryService) up() *memoryService {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	if m.watch != nil {
+		listener = m.watch.Listener(listener)
+	}
 	m.server = &http.Server{Handler: m.handler, ReadHeaderTimeout: time.Minute}
 	go func(s *http.Server) { _ = s.Serve(listener) }(m.server) // ends with down
 	return m
@@ -379,7 +397,21 @@ func (m *memoryService) down() {
 
 // value asks the service directly.
 func (m *memoryService) value(key string) (string, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, m.url()+"/memory/"+key, nil)
+	value, err := m.do(http.MethodGet, hidden(key), "")
+	return unsealed(key, value), err
+}
+
+// put writes as another host does, past all daemons.
+func (m *memoryService) put(key, value string) error {
+	body, err := json.Marshal(map[string]string{"value": sealedBy("theirs", key, value)})
+	if err == nil {
+		_, err = m.do(http.MethodPut, hidden(key), string(body))
+	}
+	return err
+}
+
+func (m *memoryService) do(method, path, body string) (string, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, m.url()+"/memory/"+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -388,13 +420,13 @@ func (m *memoryService) value(key string) (string, error) {
 		return "", err
 	}
 	text, err := io.ReadAll(resp.Body)
-	return valueOf(key, resp.StatusCode, string(text), errors.Join(err, resp.Body.Close()))
+	return valueOf(path, resp.StatusCode, string(text), errors.Join(err, resp.Body.Close()))
 }
 
 func (m *memoryService) putsOf(key string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.puts[key]
+	return m.puts[hidden(key)]
 }
 
 // freeAddress returns a loopback address where nothing listens.

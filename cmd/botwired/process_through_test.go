@@ -38,7 +38,7 @@ func newHoldingService(t *testing.T) (service *memoryService, arrived, goOn chan
 	take := service.handler
 	service.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		take.ServeHTTP(w, r)
-		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/held") {
+		if r.Method == http.MethodPut && r.URL.Path == "/memory/"+hidden("through/held") {
 			arrived <- struct{}{} // applied, and answered later
 			select {
 			case <-goOn:
@@ -69,7 +69,7 @@ func testWritesThrough(t *testing.T, program string) {
 	service, arrived, goOn := newHoldingService(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	through := "namespaces: [{match: through*, write_through: true}]\n"
+	through := namespaces("{match: through*, write_through: true}")
 	no(t, os.WriteFile(file, []byte(through), 0o600))
 	start := func() *configured {
 		c := &configured{file: file}
@@ -81,7 +81,7 @@ func testWritesThrough(t *testing.T, program string) {
 	if value, err := service.value("through/k"); value != "v" || err != nil {
 		t.Errorf("upstream holds %q, %v", value, err)
 	}
-	c.write(t, file, "")
+	c.write(t, file, namespaces("{match: through*}"))
 	c.reload(t, "the configuration was reloaded")
 	c.putThrough("through/k", "later", http.StatusOK, "pending")
 	c.write(t, file, through)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli"
+	"github.com/botwired/botwired/internal/seal"
+	"github.com/botwired/botwired/proof/canary"
 	"github.com/botwired/botwired/proof/wiretest"
 )
 
@@ -28,6 +31,33 @@ func TestReplayThroughServe(t *testing.T) {
 	for _, latency := range []string{"0s", "50ms"} {
 		t.Run(latency, func(t *testing.T) {
 			wiretest.Replay(t, startInProcess(t, "serve", "--upstream", "embedded", "--latency", latency), "")
+		})
+	}
+}
+
+// Nor can it tell a daemon that seals, but for what docs/sealed.md names: a key has at most 80 characters.
+func TestReplayThroughSealed(t *testing.T) {
+	for _, also := range []string{"", `,"write_through":true`} {
+		t.Run("sealed"+also, func(t *testing.T) {
+			service := newMemoryService(t)
+			service.watch = &canary.Watch{}
+			service.up()
+			keys := filepath.Join(t.TempDir(), "keys")
+			no(t, os.WriteFile(keys, seal.Generate(), 0o600))
+			base := startInProcess(t, "serve", "--upstream-url", service.url(), "--upstream-late-window", "500ms", "--seal-key-file", keys,
+				"--namespaces", `[{"match":"*","sealed":true`+also+`}]`)
+			wiretest.Replay(t, base, "", wiretest.Exception{
+				Scenario: "bad_key", Step: 2, Status: http.StatusBadRequest, // a GET of a key of 128 characters
+				Detail: "Invalid key. Keys of a sealed namespace have at most 80 characters.",
+			})
+			eventually(t, func() error { // all of it is upstream
+				if n := service.watch.Count(); n.Values < 20 {
+					return fmt.Errorf("too few sealed values have gone upstream: %s", n)
+				}
+				return nil
+			})
+			t.Log(service.watch.Count())
+			no(t, service.watch.Err())
 		})
 	}
 }
