@@ -7,8 +7,7 @@
 //
 // A flag overrides the environment, the environment overrides the file, and the file overrides the
 // default. Load checks every value of every layer, even one that a higher layer overrides. Load returns
-// the first unknown or malformed value as an *Error, which is one line and holds no secret. For a
-// removed setting, the error says what replaces it (gone.go).
+// the first unknown or malformed value as an *Error, which is one line and holds no secret.
 package config
 
 import (

@@ -15,7 +15,7 @@ type Error struct {
 	Item     string // the wrong part of the value, such as a header's name; or ""
 	Value    string // quoted, or ""
 	Source   Source
-	Expected string // completes "expected …"; for a removed setting, says what to do
+	Expected string // completes "expected …"
 
 	part *node // in a codec's error: the wrong part of the value, or nil for the whole value
 }
@@ -34,11 +34,7 @@ func (e *Error) Error() string {
 	} else {
 		b.WriteString(e.Source.String())
 	}
-	b.WriteString(": ")
-	if !strings.HasPrefix(e.Expected, isGone) {
-		b.WriteString("expected ")
-	}
-	b.WriteString(e.Expected)
+	b.WriteString(": expected " + e.Expected)
 	return oneLine(b.String())
 }
 

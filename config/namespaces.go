@@ -61,7 +61,7 @@ func (o *Override) read(leaf pair, p places) error {
 	if !ok {
 		may := append([]string{"match"}, names(overridable())...)
 		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")
-		return errors.New(hint(expected, "", leaf.key, may, Setting.key))
+		return errors.New(hint(expected, "", leaf.key, may))
 	}
 	var scratch Config
 	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Setting is one row of the table: everything about a setting except its value.
 type Setting struct {
@@ -29,9 +32,6 @@ type codec struct {
 	copy     func(to, from *Config)   // also copies a value that parse would now reject
 	show     func(text string) string // hides the secret parts of a rejected value; nil shows everything
 }
-
-// key returns the setting's name in the file.
-func (s Setting) key() string { return s.Name }
 
 // Env returns the setting's environment variable.
 func (s Setting) Env() string {
@@ -65,19 +65,9 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether name is the part before the dot of any setting, current or removed.
+// isGroup reports whether name is the part before the dot of any setting.
 func isGroup(table []Setting, name string) bool {
-	for _, s := range table {
-		if strings.HasPrefix(s.Name, name+".") {
-			return true
-		}
-	}
-	for former := range gone() {
-		if strings.HasPrefix(former, name+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(table, func(s Setting) bool { return strings.HasPrefix(s.Name, name+".") })
 }
 
 func names(table []Setting) []string {

@@ -51,15 +51,9 @@ func (l *loader) refuse(name, expected string) {
 	l.report(&Error{Setting: name, Value: value, Source: from, Expected: expected})
 }
 
-// hint returns the [Error.Expected] for an unknown name, which spell writes as a key of the file, a
-// variable or a flag. It says what replaced a removed setting, or suggests a similar candidate. dashes
-// is the prefix of the names.
-func hint(expected, dashes, name string, candidates []string, spell func(Setting) string) string {
-	for old, instead := range gone() {
-		if spell(Setting{Name: old}) == dashes+name {
-			return isGone + instead
-		}
-	}
+// hint returns the [Error.Expected] for an unknown name: it suggests a similar candidate. dashes is the
+// prefix of the names.
+func hint(expected, dashes, name string, candidates []string) string {
 	if near := Suggest(name, candidates); near != "" {
 		expected += "; did you mean " + dashes + near + "?"
 	}
@@ -75,7 +69,7 @@ func unknown(name string, v node, from Source, table []Setting) *Error {
 	case isGroup(table, name):
 		expected = "a mapping of settings below it"
 	default:
-		expected = hint(`one of the settings that "botwired config" lists`, "", name, names(table), Setting.key)
+		expected = hint(`one of the settings that "botwired config" lists`, "", name, names(table))
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from, Expected: expected}
 }
@@ -99,7 +93,7 @@ func unknownVariable(name, value string, table []Setting) *Error {
 	if s, ok := aliased(name, table); ok {
 		expected += "; did you mean " + s.Env() + "?"
 	} else {
-		expected = hint(expected, "", name, variables, Setting.Env)
+		expected = hint(expected, "", name, variables)
 	}
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: Source{Layer: FromEnvironment}, Expected: expected}
 }
@@ -107,9 +101,8 @@ func unknownVariable(name, value string, table []Setting) *Error {
 // UnknownFlag returns the error for an unknown flag. value is "" if the caller does not know it; known
 // lists the names of the existing flags.
 func UnknownFlag(name, value string, known []string) *Error {
-	dashed := func(s Setting) string { return "--" + s.Flag() }
 	e := &Error{Setting: shorten(name), Source: Source{Layer: FromFlag},
-		Expected: hint("one of the flags that --help lists", "--", FlagName(strings.TrimLeft(name, "-")), known, dashed)}
+		Expected: hint("one of the flags that --help lists", "--", FlagName(strings.TrimLeft(name, "-")), known)}
 	if value != "" {
 		e.Value = unknownValue(name, node{text: value})
 	}

@@ -27,7 +27,6 @@ type vocabulary struct {
 var notSettings = []string{
 	"journal.ballast", "journal.identity", "journal.quota", // files of the data directory
 	"upstream.reason", "upstream.state", // fields of the status
-	"flush.backoff_max", // a setting that no longer exists, which botwired refuses with a hint
 }
 
 var (

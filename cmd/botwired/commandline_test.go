@@ -76,27 +76,6 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// A command or flag that no longer exists says what replaces it.
-func TestFormerCommands(t *testing.T) {
-	for name, instead := range cli.FormerCommands {
-		t.Run(name, func(t *testing.T) {
-			command, flag, hasFlag := strings.Cut(name, " --")
-			cmd, rest, err := newTree().Find(strings.Fields(command))
-			if still := err == nil && len(rest) == 0; still && (!hasFlag || cmd.Flags().Lookup(flag) != nil) {
-				t.Fatal("it is still there")
-			}
-			if !hasFlag { // its flags are gone too
-				wantFailure(t, botwired(t, append(strings.Fields(name), "--gone")...), cli.ExitUsage, "any more: "+instead)
-			}
-			for _, before := range [][]string{nil, {"help"}} {
-				if before == nil || !hasFlag && name != cli.ExitCodesName {
-					wantFailure(t, botwired(t, append(before, strings.Fields(name)...)...), cli.ExitUsage, "any more: "+instead)
-				}
-			}
-		})
-	}
-}
-
 func TestRefusedSettings(t *testing.T) {
 	wantFailure(t, botwired(t, "config", "--listen", "0.0.0.0:1"), cli.ExitError, `listen = "0.0.0.0:1" (flag --listen)`, "auth.token_file")
 	wantFailure(t, botwired(t, "status", "--config", "/nonexistent"), cli.ExitError, "configuration file", "/nonexistent")

@@ -44,14 +44,10 @@ type settingJSON struct {
 	Source string `json:"source"`
 }
 
-func newSettingJSON(v config.Value) settingJSON {
-	return settingJSON{Name: v.Name, Value: v.Value, Source: v.Source.String()}
-}
-
 func settingsAsJSON(loaded *config.Loaded) map[string][]settingJSON {
 	out := make([]settingJSON, 0, len(loaded.Values))
 	for _, v := range loaded.Values {
-		out = append(out, newSettingJSON(v))
+		out = append(out, settingJSON{v.Name, v.Value, v.Source.String()})
 	}
 	return map[string][]settingJSON{"settings": out}
 }

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -26,126 +26,53 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	settings.Takes(cmd, AllSettings()...)
 	HideSettings(cmd, "config")
-	asJSON := JSONFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		src := settings.sources(nil)
 		if len(args) > 0 {
 			src.File = args[0]
 		}
 		loaded, faults := config.Check(src)
-		show := printValidation
-		switch {
-		case *asJSON:
-			show = printValidationJSON
-		case len(faults) == 1:
+		switch len(faults) {
+		case 0:
+			return printDiffering(p.Stdout, loaded)
+		case 1:
 			return faults[0]
 		}
-		if err := show(p.Stdout, loaded, faults); err != nil {
-			return err
+		for _, fault := range faults {
+			if _, err := fmt.Fprintln(p.Stdout, term.Printable(fault.Error())); err != nil {
+				return err
+			}
 		}
-		if len(faults) > 0 {
-			return fmt.Errorf("the configuration is not valid: %s", words.Plural(len(faults), "error"))
-		}
-		return nil
+		return fmt.Errorf("the configuration is not valid: %s", words.Plural(len(faults), "error"))
 	}
 	return cmd
 }
 
-func printValidation(w io.Writer, loaded *config.Loaded, faults []*config.Error) error {
-	if len(faults) > 0 {
-		for _, fault := range faults {
-			if _, err := fmt.Fprintln(w, term.Printable(fault.Error())); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	from := loaded.File
-	if from == "" {
-		from = "no file"
-	}
-	changed := differing(loaded)
-	facts := [][2]string{{"valid", from}}
+// printDiffering prints the settings of a valid configuration whose values are not their defaults, and
+// when a running daemon applies a change of each.
+func printDiffering(w io.Writer, loaded *config.Loaded) error {
+	facts := [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}
 	for _, warning := range loaded.Warnings {
 		facts = append(facts, [2]string{"warning", warning})
 	}
-	if len(changed) == 0 {
+	var rows [][]string
+	for i, s := range config.Settings() {
+		v, changes := loaded.Values[i], "restart"
+		if s.Live {
+			changes = "SIGHUP"
+		}
+		if v.Value != v.Default {
+			rows = append(rows, []string{v.Name, orNone(v.Value), orNone(v.Default), v.Source.String(), changes})
+		}
+	}
+	if len(rows) == 0 {
 		facts = append(facts, [2]string{"differs", "nothing: every setting has its default"})
 	}
-	if err := term.Facts(w, facts); err != nil || len(changed) == 0 {
+	if err := term.Facts(w, facts); err != nil || len(rows) == 0 {
 		return err
-	}
-	rows := make([][]string, 0, len(changed))
-	for _, v := range changed {
-		rows = append(rows, []string{v.Name, orNone(v.Value), orNone(v.Default), v.Source.String(), takenOver(v.Name)})
 	}
 	fmt.Fprintln(w)
 	return term.Table(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
 }
 
-func orNone(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return value
-}
-
-// differing returns the settings whose values are not their defaults.
-func differing(loaded *config.Loaded) (out []config.Value) {
-	for _, v := range loaded.Values {
-		if v.Value != v.Default {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// takenOver returns when a running daemon applies a change of a setting.
-func takenOver(setting string) string {
-	all := config.Settings()
-	if i := slices.IndexFunc(all, func(s config.Setting) bool { return s.Name == setting }); i >= 0 && all[i].Live {
-		return "SIGHUP"
-	}
-	return "restart"
-}
-
-// validationJSON is the output of validate --json.
-type validationJSON struct {
-	Valid    bool            `json:"valid"`
-	File     string          `json:"file"` // "" without a file
-	Errors   []faultJSON     `json:"errors"`
-	Differs  []differingJSON `json:"differs"`
-	Warnings []string        `json:"warnings"`
-}
-
-type faultJSON struct {
-	Setting  string `json:"setting"`
-	Item     string `json:"item,omitempty"`
-	Value    string `json:"value,omitempty"`
-	Source   string `json:"source"`
-	Line     int    `json:"line,omitempty"`
-	Expected string `json:"expected"`
-	Message  string `json:"message"`
-}
-
-type differingJSON struct {
-	settingJSON
-	Default   string `json:"default"`
-	ChangesAt string `json:"changes_at"` // "SIGHUP" or "restart"
-}
-
-func printValidationJSON(w io.Writer, loaded *config.Loaded, faults []*config.Error) error {
-	doc := validationJSON{
-		Valid: len(faults) == 0, File: loaded.File,
-		Errors: []faultJSON{}, Differs: []differingJSON{}, Warnings: append([]string{}, loaded.Warnings...),
-	}
-	for _, f := range faults {
-		doc.Errors = append(doc.Errors, faultJSON{f.Setting, f.Item, f.Value, f.Source.String(), f.Source.Line, f.Expected, f.Error()})
-	}
-	if doc.Valid {
-		for _, v := range differing(loaded) {
-			doc.Differs = append(doc.Differs, differingJSON{newSettingJSON(v), v.Default, takenOver(v.Name)})
-		}
-	}
-	return term.EncodeJSON(w, doc)
-}
+func orNone(value string) string { return cmp.Or(value, "none") }

@@ -55,14 +55,6 @@ func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 		}
 		return Usagef("unknown flag %s: expected one of the flags that --help lists%s", given, hint)
 	}
-	if before := cmd.Flags().Args(); len(before) > 0 && cmd.HasSubCommands() {
-		if gone := formerCommand(cmd, before[0]); gone != nil {
-			return gone
-		}
-	}
-	if instead, ok := FormerCommands[nameOf(cmd)+" --"+unknown.GetSpecifiedName()]; ok {
-		return Usagef("%q has no flag --%s any more: %s", cmd.CommandPath(), unknown.GetSpecifiedName(), instead)
-	}
 	if foreign := foreignSetting(cmd, unknown.GetSpecifiedName()); foreign != nil {
 		return foreign
 	}
@@ -96,39 +88,6 @@ func foreignSetting(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// FormerCommands says what replaces each command or flag that botwired no longer has.
-var FormerCommands = map[string]string{
-	"bench":                            `"botwired doctor" measures the round trip, and "make bench" in a clone measures the daemon`,
-	"dead-letters delete --superseded": `"botwired dead-letters delete ID" deletes one, and "--all" all of them`,
-	"dead-letters export":              `"botwired dead-letters show --all" prints them with their values`,
-	"drill --live":                     `"botwired drill" rehearses an outage with a daemon of its own`,
-	"drill --yes":                      `"botwired drill" asks nothing: it rehearses an outage with a daemon of its own`,
-	"exit-codes":                       `"botwired help exit-codes" lists them`,
-	"forget --upstream":                `"botwired forget --all" goes on with what upstream holds`,
-	"import --dry-run":                 "an import never replaces what is newer, and the same import again does only what is left",
-	"man":                              `the archives have the manual pages, and "make man" in a clone writes them`,
-	"mcp install --json":               "it prints a fact on each line, and --print prints what the client would get",
-	"monitor --values":                 `"botwired get" and the dashboard show values`,
-	"pending send":                     `"botwired flush --now" tries every pending write at once`,
-	"prefetch":                         "`prefetch: true` of a namespace in the settings keeps its values here",
-	"receipt":                          "GET /_botwired/receipts/SEQ has the receipt of a write, and a write with Prefer: wait=N waits for upstream",
-	"selfhost --store":                 `"botwired serve" with upstream.url: nats://... and a token serves clients that have no daemon of their own`,
-	"top":                              `"botwired status --watch", "botwired monitor" or the dashboard at /_botwired/`,
-}
-
-// nameOf returns a command's path without the program's name.
-func nameOf(cmd *cobra.Command) string {
-	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
-}
-
-// formerCommand returns the error for a former subcommand of cmd, or nil.
-func formerCommand(cmd *cobra.Command, name string) error {
-	if instead, ok := FormerCommands[strings.TrimSpace(nameOf(cmd)+" "+name)]; ok {
-		return Usagef("there is no \"%s %s\" any more: %s", cmd.CommandPath(), name, instead)
-	}
-	return nil
-}
-
 // NoArguments rejects arguments. An unknown command arrives here as an argument of its parent command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -140,9 +99,6 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	var known []string
 	for _, sub := range cmd.Commands() {
 		known = append(known, sub.Name())
-	}
-	if gone := formerCommand(cmd, args[0]); gone != nil {
-		return gone
 	}
 	hint := ""
 	if near := config.Suggest(args[0], known); near != "" {
