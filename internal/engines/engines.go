@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -75,8 +76,16 @@ func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err 
 // seal puts a seal in front of the engine.
 func (opened *Opened) seal(c *config.Config, o Options) error {
 	keys, err := seal.Load(c.Seal.KeyFile)
-	if err != nil {
-		return fmt.Errorf("seal.key_file: %w. Without its keys nobody can read the sealed namespaces: put back the file that they were sealed with", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return words.Plain("seal.key_file: there is no "+c.Seal.KeyFile+", and without its keys nobody can read the sealed namespaces. "+
+			"Bring it back from its backup, or copy it from another host. If it is lost, docs/sealed.md says under \"Lose the key\" how to save the copies here. "+
+			"If nothing is sealed yet, make it: botwired seal keygen "+c.Seal.KeyFile, err)
+	case err != nil:
+		return fmt.Errorf("seal.key_file: %w", err)
+	}
+	if err := sameNames(c.DataDir, keys.NameID()); err != nil {
+		return fmt.Errorf("seal.key_file: %s: %w", c.Seal.KeyFile, err)
 	}
 	host, err := hostOf(c.DataDir)
 	if err != nil {

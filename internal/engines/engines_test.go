@@ -6,10 +6,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/via"
 	"github.com/botwired/botwired/journal"
 )
@@ -93,4 +95,58 @@ func noError(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A daemon with sealed namespaces does not start without its key file, or with another name key than before: its
+// memory would look empty. Another sealing key is only rotated.
+func TestKeysThatAStartNeeds(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keys")
+	loaded, err := config.Load(config.Sources{
+		Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
+		Flags:   map[string]string{"upstream.url": "https://botwire.dev", "data_dir": dir, "seal.key_file": file},
+	})
+	noError(t, err)
+	start := func() string {
+		t.Helper()
+		opened, err := Open(t.Context(), &loaded.Config, ofDaemon())
+		if err != nil {
+			return err.Error()
+		}
+		noError(t, opened.Close())
+		return ""
+	}
+	want := func(got string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(got, part) {
+				t.Errorf("the start says %q, not %q", got, part)
+			}
+		}
+		if len(parts) == 0 && got != "" {
+			t.Errorf("the start says %q", got)
+		}
+	}
+	write := func(lines ...string) {
+		t.Helper()
+		noError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
+	}
+	lines := func() (name, sealing string) {
+		text := strings.Split(strings.TrimSpace(string(seal.Generate())), "\n")
+		return text[len(text)-2], text[len(text)-1]
+	}
+	want(start(), "there is no "+file, "Bring it back", "Lose the key", "botwired seal keygen "+file)
+	name, sealing := lines()
+	write(name, sealing)
+	want(start())
+	other, rotated := lines()
+	write(name, rotated)
+	want(start())
+	write(other, sealing)
+	want(start(), file, "Bring the file with that key back", "Lose the key", "remove "+filepath.Join(dir, "NAMEKEY"))
+	write(name, sealing)
+	want(start())
+	write(other, sealing)
+	noError(t, os.Remove(filepath.Join(dir, "NAMEKEY")))
+	want(start())
 }

@@ -23,12 +23,14 @@ const (
 	hostFile = "HOST"
 	// markFile holds the bucket's mark: its state when last seen.
 	markFile = "NATS"
+	// nameKeyFile holds the ID of the name key that the directory's sealed namespaces are hidden with.
+	nameKeyFile = "NAMEKEY"
 	// hostSize is the length of a host's name, in characters of 5 random bits each.
 	hostSize = 16
 )
 
 // Files names all other files that the engines keep in a data directory.
-var Files = []string{hostFile, markFile}
+var Files = []string{hostFile, markFile, nameKeyFile}
 
 // hostOf returns the host name of a data directory. It creates one for a new directory.
 func hostOf(dataDir string) (string, error) {
@@ -46,6 +48,23 @@ func hostOf(dataDir string) (string, error) {
 		return "", fmt.Errorf("the file %s names no host (%.40q): it is damaged. Remove it, and this host gets a new name", name, host)
 	}
 	return host, nil
+}
+
+// sameNames returns an error if the data directory was used with another name key.
+func sameNames(dataDir, id string) error {
+	name := filepath.Join(dataDir, nameKeyFile)
+	text, _, err := identity.ReadText(name)
+	switch known := strings.TrimSpace(string(text)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return identity.WriteLine(name, id)
+	case err != nil:
+		return err
+	case known != id: // guard 23.30
+		return fmt.Errorf("its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, and their copies here "+
+			"would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says under \"Lose the key\" "+
+			"how to save the copies; to begin anew, remove %s", id, known, name)
+	}
+	return nil
 }
 
 // fileMarks stores the mark in a file. It implements [natskv.Marks].

@@ -9,8 +9,8 @@
 //	seal KEY   seals new values, and opens those that it has sealed; exactly one
 //	open KEY   opens values that it has sealed once; any number
 //
-// KEY is base64url of 32 random bytes and of the first 4 of their SHA-256, which tells a cut line. A seal
-// or open key has an ID, the first 8 bytes of HMAC-SHA256(key, "botwired seal id").
+// KEY is base64url of 32 random bytes and of the first 4 of their SHA-256, which tells a cut line. Each
+// key has an ID, the first 8 bytes of HMAC-SHA256(key, "botwired seal id").
 //
 // # Subkeys
 //

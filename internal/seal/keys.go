@@ -170,7 +170,7 @@ func (k *Keys) add(fields []string, seen map[string]bool) error {
 		return errors.New("expected each key once, and this one is there twice")
 	}
 	seen[string(secret)] = true
-	added := key{secret: secret, id: [idSize]byte(mac(secret, []byte("botwired seal id")))}
+	added := key{secret: secret, id: [idSize]byte(keyID(secret))}
 	switch fields[0] {
 	case "name":
 		if k.name != nil {
@@ -190,6 +190,9 @@ func (k *Keys) add(fields []string, seen map[string]bool) error {
 	return nil
 }
 
+// NameID returns the ID of the name key, in 16 hexadecimal digits.
+func (k *Keys) NameID() string { return hex.EncodeToString(keyID(k.name)) }
+
 // ID returns the ID of the key that seals, in 16 hexadecimal digits.
 func (k *Keys) ID() string { return hex.EncodeToString(k.seal.id[:]) }
 
@@ -201,6 +204,8 @@ func (k *Keys) IDs() []string {
 	}
 	return ids
 }
+
+func keyID(secret []byte) []byte { return mac(secret, []byte("botwired seal id"))[:idSize] }
 
 // derive returns the subkey of a key for a purpose in a namespace.
 func derive(secret []byte, purpose, namespace string) []byte {
