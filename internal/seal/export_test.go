@@ -2,6 +2,8 @@ package seal
 
 import "io"
 
+var PrivateTo = privateTo
+
 // WithRandom returns the keys with another random source.
 func (k *Keys) WithRandom(r io.Reader) *Keys {
 	other := *k

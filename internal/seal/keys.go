@@ -119,11 +119,19 @@ func private(path string, info os.FileInfo) error {
 		filepath.IsAbs(credentials) && filepath.Dir(path) == filepath.Clean(credentials) {
 		return nil
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 { // guard 23.23
-		return fmt.Errorf("mode %04o lets others read or change it: expected 0600 (chmod 600)", mode)
+	return privateTo(os.Geteuid(), ownerOf(info), info.Mode().Perm())
+}
+
+func privateTo(user, owner int, mode os.FileMode) error {
+	others := mode & 0o077
+	if owner == 0 && user != 0 {
+		others = mode & 0o037 // root gives it to this user by its group, as Kubernetes does
 	}
-	if owner, other := foreign(info); other {
+	switch {
+	case owner != 0 && owner != user:
 		return fmt.Errorf("it belongs to user %d: expected a file of the daemon's user, or of root", owner)
+	case others != 0: // guard 23.23
+		return fmt.Errorf("mode %04o lets others read or change it: expected 0600 (chmod 600)", mode)
 	}
 	return nil
 }

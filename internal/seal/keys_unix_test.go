@@ -55,3 +55,20 @@ func TestKeyFilePlaces(t *testing.T) {
 		t.Errorf("a credential of systemd: %v", err)
 	}
 }
+
+// The key file is the daemon's own, or root's. Only a group that root has given it to may read it, too.
+func TestWhoMayReadAKeyFile(t *testing.T) {
+	for _, row := range []struct {
+		user, owner int
+		mode        os.FileMode
+		ok          bool
+	}{
+		{7, 7, 0o600, true}, {7, 7, 0o400, true}, {7, 7, 0o640, false}, {7, 7, 0o604, false}, {7, 8, 0o600, false}, {7, 8, 0o440, false},
+		{7, 0, 0o440, true}, {7, 0, 0o640, true}, {7, 0, 0o460, false}, {7, 0, 0o444, false}, {7, 0, 0o441, false},
+		{0, 0, 0o600, true}, {0, 0, 0o440, false}, {0, 8, 0o600, false},
+	} {
+		if err := seal.PrivateTo(row.user, row.owner, row.mode); (err == nil) != row.ok {
+			t.Errorf("mode %o of user %d, for user %d: %v", row.mode, row.owner, row.user, err)
+		}
+	}
+}

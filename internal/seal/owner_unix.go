@@ -7,12 +7,9 @@ import (
 	"syscall"
 )
 
-// foreign returns the file's owner if it is neither this user nor root.
-func foreign(info os.FileInfo) (owner int, other bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
+func ownerOf(info os.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
 	}
-	owner = int(st.Uid)
-	return owner, owner != 0 && owner != os.Geteuid()
+	return -1
 }
