@@ -114,8 +114,8 @@ $(LINT): tools/go.mod
 
 .PHONY: sim
 sim: ## Simulate SIM_SEEDS lives of the daemon under faults, or as many as fit in SIM_FOR
-	$(GO) test -count=1 -timeout 0 -run '^Test(Simulation|TwoHostsOfOneQuota)$$' ./proof/sim \
-		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS))
+	$(GO) test -count=1 -timeout 0 -run '^Test(Simulation|TwoHostsOfOneQuota|AnUpstreamThatLies)$$' ./proof/sim \
+		$(if $(SIM_FOR),-sim.for=$(SIM_FOR),-rapid.checks=$(SIM_SEEDS) -sealed.rounds=$$(($(SIM_SEEDS) / 3)))
 
 .PHONY: failures
 failures: ## Play every failure of upstream's, and write proof/sim/testdata/failures.md

@@ -59,8 +59,9 @@ type settings struct {
 	patience                   time.Duration
 	policy                     cache.Policy
 	quota                      quota.Limit
-	through                    bool   // all namespaces write through
-	lists                      bool   // namespaces in use are listed in the background
+	through                    bool // all namespaces write through
+	lists                      bool // namespaces in use are listed in the background
+	losses                     journal.LossLimit
 	name                       string // among several hosts
 	// skew is how far the daemon's clock is ahead of upstream's: see [service.skewed].
 	skew     time.Duration
@@ -70,6 +71,8 @@ type settings struct {
 	// engine, if not nil, stands between the daemon and its requests upstream.
 	engine func(upstream.Engine) upstream.Engine
 	keys   *seal.Keys // seal all namespaces; nil: none is sealed
+	// opened, if not nil, stands between the daemon and the sealing.
+	opened func(upstream.Engine) upstream.Engine
 }
 
 // link is a daemon's way to upstream.
@@ -90,7 +93,6 @@ type node struct {
 	cache   *cache.Cache
 	engine  *botwire.Client
 	sealed  *sealed.Engine // nil if no namespace is sealed
-	refused atomic.Int64   // values that it has refused
 	health  *upstream.Health
 	quotas  *quota.Quotas
 	slots   *limit.Slots
@@ -153,7 +155,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
 	}
-	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve}
+	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve, LossLimit: with.losses}
 	all := func(string) bool { return true }
 	if with.keys != nil {
 		opts.Named = all
@@ -176,7 +178,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	host := ""
 	if with.keys != nil {
 		n.sealed = sealed.New(upstream.Backend{Engine: engine}, with.name, sealed.Options{Keys: with.keys, Sealed: all, Logger: logger})
-		engine, host = closedCounter{n.sealed, &n.refused}, with.name
+		engine, host = n.sealed, with.name
+	}
+	if with.opened != nil {
+		engine = with.opened(engine)
 	}
 	n.health = upstream.NewHealth(upstream.HealthOptions{
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
@@ -227,20 +232,6 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		},
 	})
 	return n, nil
-}
-
-// closedCounter is an engine whose refusals are counted.
-type closedCounter struct {
-	upstream.Engine
-	n *atomic.Int64
-}
-
-func (r closedCounter) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
-	v, err := r.Engine.Get(ctx, id)
-	if failed := upstream.ErrorOf(err); failed != nil && failed.Held {
-		r.n.Add(1)
-	}
-	return v, err
 }
 
 // undoubted is a host that never doubts what it knows.

@@ -220,12 +220,13 @@ func (q *Question) isThis() bool {
 
 // isOwn reports whether one of this host's requests may have left the state that upstream holds.
 func (q *Question) isOwn() bool {
+	later, _ := q.compare()
 	switch {
 	case q.Exactly == nil:
 		return slices.Contains(q.Own, q.content())
 	case !q.isOlder():
 		return false
-	case !q.Base.Known:
+	case !q.Base.Known && !later: // guard 17.42
 		return true // the copy of it was evicted
 	case q.Base.Doubted && q.Now.Writer.Seq == 0 && (q.Conditions == nil || !q.Conditions.OnBase): // guard 17.39
 		return true // an unanswered write through

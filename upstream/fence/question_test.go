@@ -188,6 +188,7 @@ var exactJudgements = map[string]judgement{
 	"an older write of ours":                  {xAll(xOurs("mine", 60, 6), xOwn("mine")), Unchanged},
 	"an older write, without its value":       {xAll(xOurs("mine", 60, 6), xOwn("mine"), xNoValue), Undecided},
 	"an older write, and no copy":             {xAll(xOurs("mine", 60, 6), xUnknown, xNoValue), Unchanged},
+	"an older number, later, and no copy":     {xAll(xOurs("clone", 150, 6), xUnknown), Lost},
 	"an older write, later by its time":       {xAll(xOurs("mine", 150, 6), xOwn("mine")), Unchanged},
 	"an older write of a copied directory":    {xAll(xOurs("clone", 60, 6), xOwn("mine")), Won},
 	"a newer write of a copied directory":     {xAll(xOurs("clone", 150, 12)), Lost},
