@@ -56,13 +56,13 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "nothing to decide: upstream has lost nothing that botwired knows of\n")
 }
 
-// The status shows the state of the watch, and before that what the bucket has lost.
+// The status shows the state of the watch.
 func TestStatusOfAWatch(t *testing.T) {
 	for watch, want := range map[string][]string{
 		"null": nil,
 		`{"caught_up":true,"since":"2026-11-23T08:00:00Z","entries":2,"bytes":2048,"bucket":"botwire","server":"nats://127.0.0.1:4222"}`: {"watch ", "the bucket botwire at nats://127.0.0.1:4222, caught up", "2 entries", "2.0KiB"},
 		`{"caught_up":false,"since":"2026-11-23T08:00:00Z","reason":"the connection is lost","entries":2,"bytes":2048}`:                  {"watch ", "broken", "the connection is lost", "cache.fresh_for"},
-		`{"caught_up":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"lost ", "made anew", "botwired restore --all", "botwired forget --all", "not caught up"},
+		`{"caught_up":false,"since":"2026-11-23T08:00:00Z","entries":0,"bytes":0,"lost":"the bucket botwire was made anew"}`:             {"watch ", "broken", "made anew"},
 	} {
 		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, statusWith(t, `"upstream":{"url":"nats://127.0.0.1:4222","state":"up","watch":`+watch+`}`)}})
 		got := at(t, d, nil, "status")

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	statusAnswer = `{"version":"v1","listen":"127.0.0.1:1","started_at":"2026-11-22T20:00:00Z","summary":{"level":"ok","text":"Everything is safe"},` +
+	statusAnswer = `{"version":"v1","data_dir":"/data","listen":"127.0.0.1:1","started_at":"2026-11-22T20:00:00Z","summary":{"level":"ok","text":"Everything is safe"},` +
 		`"upstream":{"url":"u","state":"up"},"pending":2,"pending_bytes":10,"oldest_pending_seconds":3,"dead_letters":0,` +
 		`"ready":true,"disk":{"journal_bytes":0,"copies_bytes":0,"free_bytes":1073741824},"cache":{"bytes":0,"budget":1048576},` +
 		`"reads":{"total":1234567,"hits":1234000,"upstream":567},"writes":{"acknowledged":20,"sent":5,"saved":15},"time_saved_seconds":3600,"namespaces_total":2,"namespaces":[` +
@@ -51,21 +51,17 @@ func TestStatusOnATerminal(t *testing.T) {
 version       v1 at 127.0.0.1:1, up for 1 hour
 upstream      u is up
 pending       2 writes, 10B, the oldest 3s
-dead letters  0
+dead letters  0, 0 to decide on
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
 saved         15 of 20 writes needed no request, and callers waited about 1h
               less
 disk          journal 0B, copies 0B, 1.0GiB free
 memory        0B of entries, at most 1.0MiB
+data_dir      /data
 
-NAMESPACE  PENDING  SIZE  OLDEST  WAITS             QUOTA
-quiet      0        0B    -       -                 5 of 1000
-busy       2        10B   3s      throttled, 1m30s  -
-
-throttled: upstream answered 429
-
-botwired tries again by itself; "botwired flush --now" tries at once what is
-throttled, paused or failed
+NAMESPACE  PENDING  SIZE  OLDEST  STATE                                QUOTA
+quiet      0        0B    -       -                                    5 of 1000
+busy       2        10B   3s      throttled: upstream answered 429, …  -
 `)
 }
 

@@ -98,7 +98,7 @@ func testNamespaceFull(t *testing.T, program string) {
 // is nearly full.
 func (c *child) sayFull(program string) {
 	c.t.Helper()
-	if _, out, _ := c.statusCommand(program); !strings.Contains(out, "\nn holds about 9500 of the 10000 bytes that quota.namespace_bytes allows: ") {
+	if _, out, _ := c.statusCommand(program); !strings.Contains(out, "holds about 9500 of 10000 bytes") {
 		c.t.Errorf("the status says\n%s", out)
 	}
 	for target, part := range map[string]string{

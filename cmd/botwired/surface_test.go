@@ -45,35 +45,19 @@ func TestStatus(t *testing.T) {
 		`{"namespace":"s","pending":0,"sealed":true,"not_opened":"k: it is not sealed"}]`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	wantOutput(t, at(t, d, nil, "status"), statusHead+
-		"dead letters  1 to decide on: \"botwired dead-letters\" says why upstream has refused them\n"+
 		statusVersion+
 		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"concurrency   7 of 16: it is slow\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
+		"dead letters  1, 1 to decide on\n"+
 		statusTail+
 		"\n"+
-		"NAMESPACE   PENDING  SIZE    OLDEST  WAITS\n"+
+		"NAMESPACE   PENDING  SIZE    OLDEST  STATE\n"+
 		"a           12       3.4KiB  1m30s   401 from upstream\n"+
 		"b           1        4B      1s      throttled: HTTP 429: no, until 2023-11-14T22:14:00Z\n"+
 		"long-name   0        0B      -       reads: HTTP 403: no\n"+
-		"s (sealed)  0        0B      -       refused: k: it is not sealed\n"+
-		"\n"+
-		"botwired tries again by itself; \"botwired flush --now\" tries at once what is throttled, paused or failed\n")
+		"s (sealed)  0        0B      -       refused: k: it is not sealed\n")
 	wantOutput(t, at(t, d, nil, "status", "--json"), body+"\n")
-}
-
-// The status begins with the dead letters that need a decision.
-func TestStatusOfDeadLetters(t *testing.T) {
-	for fields, want := range map[string]string{
-		`"dead_letters":5,"open_dead_letters":2`: "dead letters  2 to decide on: \"botwired dead-letters\" says why upstream has refused them " +
-			"(and 3 superseded by a later write, or dropped)\n" + statusVersion + "upstream      u is up\npending       0\n",
-		`"dead_letters":5,"open_dead_letters":0`: statusVersion + "upstream      u is up\npending       0\n" +
-			"dead letters  5, none to decide on (superseded by a later write, or dropped)\n",
-		`"dead_letters":0,"open_dead_letters":0`: statusVersion + "upstream      u is up\npending       0\ndead letters  0\n",
-	} {
-		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, statusWith(t, fields)}})
-		wantOutput(t, at(t, d, nil, "status"), statusHead+want+statusTail)
-	}
 }
 
 // With quotas, the table shows how much of each is used, and how long writes wait because of it.
@@ -86,7 +70,7 @@ func TestStatusOfQuotas(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	got := at(t, d, nil, "status").stdout
 	if _, table, _ := strings.Cut(got, "/data\n\n"); table != ""+
-		"NAMESPACE  PENDING  SIZE  OLDEST  WAITS  QUOTA\n"+
+		"NAMESPACE  PENDING  SIZE  OLDEST  STATE  QUOTA\n"+
 		"busy       3        30B   1m30s   -      812 of 1000, writes wait 5m22s\n"+
 		"quiet      0        0B    -       -      3 of 1000\n"+
 		"without    0        0B    -       -      -\n" {
@@ -94,37 +78,34 @@ func TestStatusOfQuotas(t *testing.T) {
 	}
 }
 
-// The status has a line for each namespace that is full or nearly full.
-func TestStatusOfFullNamespaces(t *testing.T) {
-	body := statusWith(t, `"namespaces":[`+
-		`{"namespace":"full","pending":0,"bytes":10000,"bytes_limit":10000},`+
-		`{"namespace":"learnt","pending":0,"bytes":7,"bytes_limit":7,"bytes_limit_learned_until":"2026-11-22T00:00:00Z"},`+
-		`{"namespace":"nearly","pending":0,"bytes":8000,"bytes_limit":10000},`+
-		`{"namespace":"roomy","pending":0,"bytes":7999,"bytes_limit":10000},{"namespace":"unlimited","pending":0,"bytes":8000,"bytes_limit":null}]`)
+// The status begins with all findings, the most urgent first, and says what to do.
+func TestStatusBeginsWithTheFindings(t *testing.T) {
+	body := statusWith(t, `"ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"},`+
+		`"summary":{"level":"critical","text":"Writes are refused: journal full","since":"2026-11-21T23:00:00.123Z","remedy":"raise it",`+
+		`"also":[{"level":"warning","text":"Upstream is \u001b down","since":null,"remedy":null}]}`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
-	got := at(t, d, nil, "status").stdout
-	if _, lines, _ := strings.Cut(got, "unlimited  0        0B    -       -\n\n"); lines != ""+
-		"full holds about 10000 of the 10000 bytes that quota.namespace_bytes allows: a write that makes it larger is refused with 413 until entries are deleted\n"+
-		"learnt holds about 7 bytes, and upstream has called it full at about 7, which counts until 2026-11-22T00:00:00Z: a write that makes it larger is refused with 413 until entries are deleted\n"+
-		"nearly holds about 8000 of the 10000 bytes that quota.namespace_bytes allows: a write that would cross this is refused with 413\n" {
-		t.Errorf("printed %q", got)
+	table, asJSON := at(t, d, nil, "status"), at(t, d, nil, "status", "--json")
+	want := "Writes are refused: journal full (since 2026-11-21T23:00:00Z)\nraise it\n\nUpstream is   down\n\n" + statusVersion
+	if !strings.HasPrefix(table.stdout, want) || table.code != 0 {
+		t.Errorf("exit %d, printed %q", table.code, table.stdout)
 	}
+	wantOutput(t, asJSON, body+"\n")
 }
 
-// The status says first why a daemon is not ready. Only --ready makes that an error.
-func TestStatusOfADaemonThatIsNotReady(t *testing.T) {
-	full := statusWith(t, `"ready":false,"journal":{"refuses_writes":true,"reason":"journal full: so and so","since":"2026-11-21T23:00:00.123Z"}`)
-	stopping := statusWith(t, `"ready":false,"journal":{"refuses_writes":false},"namespaces":[{"namespace":"a","pending":1,"pending_bytes":4,"oldest_pending_seconds":1}]`)
-	for body, want := range map[string]string{
-		full:     "writes        refused since 2026-11-21T23:00:00Z: journal full: so and so\n" + statusVersion,
-		stopping: "ready         no: botwired is stopping\n" + statusVersion,
-	} {
-		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
-		table, asJSON := at(t, d, nil, "status"), at(t, d, nil, "status", "--json")
-		if !strings.HasPrefix(table.stdout, statusHead+want) || table.code != 0 {
-			t.Errorf("exit %d, printed %q", table.code, table.stdout)
-		}
-		wantOutput(t, asJSON, body+"\n")
+// The table says all that is wrong with a namespace.
+func TestStatusOfNamespaces(t *testing.T) {
+	body := statusWith(t, `"namespaces":[`+
+		`{"namespace":"lost","pending":0,"reads_refused":"HTTP 403","data_loss":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50}},`+
+		`{"namespace":"nearly","pending":0,"bytes":8000,"bytes_limit":10000},`+
+		`{"namespace":"roomy","pending":0,"bytes":7999,"bytes_limit":10000}]`)
+	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
+	got := at(t, d, nil, "status").stdout
+	if _, table, _ := strings.Cut(got, "/data\n\n"); table != ""+
+		"NAMESPACE  PENDING  SIZE  OLDEST  STATE\n"+
+		"lost       0        0B    -       data loss since 2026-11-22T10:00:00Z: upstream lacks 40 of 50; reads: HTTP 403\n"+
+		"nearly     0        0B    -       holds about 8000 of 10000 bytes\n"+
+		"roomy      0        0B    -       -\n" {
+		t.Errorf("printed %q", got)
 	}
 }
 

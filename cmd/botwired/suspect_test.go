@@ -7,20 +7,6 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 )
 
-func TestStatusOfASuspectNamespace(t *testing.T) {
-	body := statusWith(t, `"dead_letters":1,"open_dead_letters":1,"namespaces":[
-		{"namespace":"other","pending":0,"data_loss":null},
-		{"namespace":"ns","pending":0,"data_loss":{"since":"2026-11-22T10:00:00Z","missing":40,"of":50,"restoring":"RESTORING"}}]`)
-	for restoring, what := range map[string]string{"false": `"botwired restore ns" gives them back`, "true": "is giving them back"} {
-		d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, strings.ReplaceAll(body, `"RESTORING"`, restoring)}})
-		got := at(t, d, nil, "status")
-		first, _, _ := strings.Cut(strings.TrimPrefix(got.stdout, statusHead), "\n")
-		if !strings.HasPrefix(first, "data loss ") || !strings.Contains(first, "lacks 40 of the 50 entries of ns") || !strings.Contains(first, what) {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
 func TestRestoreCommand(t *testing.T) {
 	const target = "POST /_botwired/restore?namespace=ns&timeout=2s"
 	for name, row := range map[string]struct {

@@ -26,8 +26,8 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 		Example: "  botwired status\n" +
 			"  botwired status --watch\n" +
 			"  botwired status --json | jq .upstream.state",
-		Long: "Show the state of the running daemon: first, in one sentence, whether all is well, or what is wrong and what\n" +
-			"to do. Of many namespaces with pending writes, the table has those that wait for something and those with\n" +
+		Long: "Show the state of the running daemon: first, in a sentence each, what is wrong and what to do, or that all is\n" +
+			"well. Of many namespaces with pending writes, the table has those that wait for something and those with\n" +
 			"the most writes. On a terminal, times are said as a distance (\"3 minutes ago\"), and dates are those of this\n" +
 			"machine's zone; elsewhere they are RFC 3339 in UTC.\n\n" +
 			"With --ready, status only asks whether the daemon can take writes now, and is not about to stop. With\n" +

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,32 +14,132 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// refusesWrites returns when the daemon began to refuse writes, and why, or "" if the daemon accepts
-// them.
-func refusesWrites(w io.Writer, j *api.JournalState) string {
-	switch {
-	case !j.RefusesWrites: // guard 3.32
-		return ""
-	case j.Since == nil:
-		return "refused: " + j.Reason
+func printStatus(w io.Writer, s *api.Status, most int) error {
+	for _, finding := range append([]api.Finding{s.Summary.Finding}, s.Summary.Also...) { // guard 3.32
+		sayFinding(w, &finding)
 	}
-	return "refused " + term.Since(w, *j.Since) + ": " + j.Reason
+	if err := term.Facts(w, facts(w, s)); err != nil || len(s.Namespaces) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	shown := s.Namespaces
+	if len(shown) > most {
+		shown = api.MostUrgent(shown, most)
+	}
+	err := printNamespaces(w, shown)
+	if more := max(len(s.Namespaces), s.NamespacesTotal) - len(shown); more > 0 {
+		fmt.Fprintf(w, "and %s: --all shows them\n", words.Plural(more, "more namespace"))
+	}
+	return err
 }
 
-// fullness returns how full a namespace is and what happens next, or "" if it is not nearly full.
-func fullness(w io.Writer, n *api.NamespaceStatus) string {
-	if !n.IsNearlyFull() {
-		return ""
+// sayFinding prints what is wrong, or that all is well, and what to do.
+func sayFinding(w io.Writer, f *api.Finding) {
+	text := term.Printable(f.Text)
+	if f.Since != nil {
+		text += " (" + term.Since(w, *f.Since) + ")"
 	}
-	text := fmt.Sprintf("%s holds about %d of the %d bytes that quota.namespace_bytes allows", n.Namespace, n.Bytes, *n.BytesLimit)
-	if n.BytesLimitLearned != nil {
-		text = fmt.Sprintf("%s holds about %d bytes, and upstream has called it full at about %d, which counts %s",
-			n.Namespace, n.Bytes, *n.BytesLimit, term.Until(w, *n.BytesLimitLearned))
+	s, isScreen := w.(*term.Screen)
+	if isScreen {
+		text = s.Bold(levelIn(s.Palette, f.Level, term.Wrap(text, s.Columns)))
 	}
-	if !n.IsFull() {
-		return text + ": a write that would cross this is refused with 413"
+	if f.Remedy != nil && isScreen {
+		text += "\n" + term.Wrap(term.Printable(*f.Remedy), s.Columns)
+	} else if f.Remedy != nil {
+		text += "\n" + term.Printable(*f.Remedy)
 	}
-	return text + ": a write that makes it larger is refused with 413 until entries are deleted"
+	fmt.Fprintln(w, text+"\n")
+}
+
+// levelIn colours a text by its level.
+func levelIn(p term.Palette, level api.Level, text string) string {
+	switch level {
+	case api.LevelOK:
+		return p.Green(text)
+	case api.LevelCritical:
+		return p.Red(text)
+	}
+	return p.Yellow(text)
+}
+
+func facts(w io.Writer, s *api.Status) (facts [][2]string) {
+	add := func(name, text string) { facts = append(facts, [2]string{name, text}) }
+	add("version", fmt.Sprintf("%s at %s, up %s", s.Version, s.Listen, term.Since(w, s.StartedAt)))
+	add("upstream", upstreamText(w, &s.Upstream))
+	if watch := s.Upstream.Watch; watch != nil {
+		add("watch", watchText(w, watch))
+	}
+	if c := s.Upstream.Concurrency; c.Reason != "" {
+		add("concurrency", fmt.Sprintf("%d of %d: %s", c.Now, c.Limit, c.Reason))
+	}
+	if doubt := s.Identity.Newest; doubt != nil {
+		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
+	}
+	add("pending", pendingText(s))
+	add("dead letters", fmt.Sprintf("%d, %d to decide on", s.DeadLetters, s.OpenDeadLetters))
+	add("reads", readsText(&s.Reads))
+	add("saved", saved(&s.Figures))
+	add("disk", diskText(&s.Disk))
+	if at := s.History.Since; at != nil {
+		add("history", "reaches back to "+term.Moment(w, *at)+": older versions were removed for room (history.disk)")
+	}
+	add("memory", fmt.Sprintf("%s of entries, at most %s", term.Size(s.Cache.Bytes), term.Size(s.Cache.Budget)))
+	add("data_dir", s.DataDir)
+	return facts
+}
+
+func pendingText(s *api.Status) string {
+	text := strconv.Itoa(s.Pending)
+	if s.Pending > 0 {
+		text = fmt.Sprintf("%s, %s, the oldest %s", words.Plural(s.Pending, "write"), term.Size(s.PendingBytes), term.Age(s.OldestPendingSeconds))
+	}
+	if s.Rebuilding {
+		text += ", so far: botwired is still reading its journal"
+	}
+	return text
+}
+
+func printNamespaces(w io.Writer, shown []api.NamespaceStatus) error {
+	columns := []string{"NAMESPACE", "PENDING", "SIZE", "OLDEST", "STATE"}
+	quotas := slices.ContainsFunc(shown, func(n api.NamespaceStatus) bool { return n.Quota != nil })
+	if quotas {
+		columns = append(columns, "QUOTA")
+	}
+	var rows [][]string
+	for _, n := range shown {
+		oldest := ""
+		if n.Pending > 0 {
+			oldest = term.Age(n.OldestPendingSeconds)
+		}
+		name := n.Namespace
+		if n.Sealed {
+			name += " (sealed)"
+		}
+		row := []string{name, strconv.Itoa(n.Pending), term.Size(n.PendingBytes), oldest, stateOf(w, &n)}
+		if quotas {
+			row = append(row, quotaUse(w, n.Quota))
+		}
+		rows = append(rows, row)
+	}
+	return term.Table(w, columns, rows)
+}
+
+// stateOf returns what a namespace waits for, and what else is wrong with it; "" if nothing is.
+func stateOf(w io.Writer, n *api.NamespaceStatus) string {
+	parts := []string{cmp.Or(waitText(w, n.Waits), n.Paused)}
+	if n.DataLoss != nil {
+		parts = append(parts, fmt.Sprintf("data loss %s: upstream lacks %d of %d", term.Since(w, n.DataLoss.Since), n.DataLoss.Missing, n.DataLoss.Of))
+	}
+	if n.ReadsRefused != "" {
+		parts = append(parts, "reads: "+n.ReadsRefused)
+	}
+	if n.NotOpened != "" {
+		parts = append(parts, "refused: "+n.NotOpened)
+	}
+	if n.IsNearlyFull() {
+		parts = append(parts, fmt.Sprintf("holds about %d of %d bytes", n.Bytes, *n.BytesLimit))
+	}
+	return strings.TrimPrefix(strings.Join(parts, "; "), "; ")
 }
 
 // quotaUse returns how much of its quota a namespace has used, and how long a write waits because of
@@ -47,17 +149,13 @@ func quotaUse(w io.Writer, q *api.Quota) string {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d", q.Used, q.Limit)
-	s, short := w.(*term.Screen)
-	if q.LingerSeconds >= 1 && !short {
+	if q.LingerSeconds >= 1 {
 		text += ", writes wait " + term.Age(q.LingerSeconds)
 	}
-	switch {
-	case q.RunsOutAt == nil:
-		return text
-	case short:
-		return text + ", " + s.Left(*q.RunsOutAt) + " left"
+	if q.RunsOutAt != nil {
+		text += ", used up " + term.Ahead(w, *q.RunsOutAt)
 	}
-	return text + ", used up at " + term.Plain(*q.RunsOutAt)
+	return text
 }
 
 // waitText returns why something waits and when the wait ends, or "" if it does not wait.
@@ -69,37 +167,6 @@ func waitText(w io.Writer, wait *api.Wait) string {
 		return wait.Why
 	}
 	return wait.Why + ", " + term.Until(w, *wait.Until)
-}
-
-// reason returns why a namespace's writes wait, or why upstream refuses its reads.
-func reason(n *api.NamespaceStatus) string {
-	switch {
-	case n.Waits != nil:
-		return n.Waits.Why
-	case n.Paused == "" && n.ReadsRefused != "":
-		return "reads: " + n.ReadsRefused
-	case n.Paused == "" && n.NotOpened != "":
-		return "refused: " + n.NotOpened
-	}
-	return n.Paused
-}
-
-// waits returns why a namespace waits and when the wait ends. On a screen, which has less room, it
-// returns only the kind of wait.
-func waits(w io.Writer, n *api.NamespaceStatus) string {
-	s, short := w.(*term.Screen)
-	kind, _, _ := strings.Cut(reason(n), ":")
-	switch {
-	case !short && n.Waits != nil:
-		return waitText(w, n.Waits)
-	case !short:
-		return reason(n)
-	case n.Waits != nil && n.Waits.Until != nil:
-		return kind + ", " + s.Left(*n.Waits.Until)
-	case kind == "" && n.Quota != nil && n.Quota.LingerSeconds >= 1:
-		return term.Age(n.Quota.LingerSeconds) + ", for the quota"
-	}
-	return kind
 }
 
 // upstreamText returns upstream's state. If upstream is not well, it adds when that began, why, and
@@ -166,28 +233,5 @@ func watchText(w io.Writer, watch *api.WatchState) string {
 		return of + fmt.Sprintf("caught up %s: what other hosts change is seen at once, and no answer gets old; %s, %s of memory",
 			term.Since(w, watch.Since), words.Plural(watch.Entries, "entry"), term.Size(watch.Bytes))
 	}
-	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", term.Since(w, watch.Since), cmp.Or(watch.Reason, "it has not caught up yet"))
+	return of + fmt.Sprintf("broken %s: %s; copies count for cache.fresh_for", term.Since(w, watch.Since), cmp.Or(watch.Lost, watch.Reason, "it has not caught up yet"))
 }
-
-// dataLoss returns what upstream seems to have lost.
-func dataLoss(w io.Writer, namespaces []api.NamespaceStatus) string {
-	var lines []string
-	for _, n := range namespaces {
-		if n.DataLoss == nil {
-			continue
-		}
-		what := `"botwired restore ` + n.Namespace + `" gives them back to upstream, "botwired forget ` + n.Namespace + `" gives them up`
-		if n.DataLoss.Restoring {
-			what = "botwired is giving them back to upstream"
-		}
-		lines = append(lines, fmt.Sprintf("%s, upstream lacks %d of the %d entries of %s that it has confirmed, and botwired serves its copies: is upstream.url right? %s",
-			term.Since(w, n.DataLoss.Since), n.DataLoss.Missing, n.DataLoss.Of, n.Namespace, what))
-	}
-	if more := len(lines) - shownLosses; more > 0 {
-		lines = append(lines[:shownLosses], fmt.Sprintf("and %s", words.Plural(more, "more namespace")))
-	}
-	return strings.Join(lines, "; ")
-}
-
-// shownLosses limits how many namespaces with data loss the status describes.
-const shownLosses = 5

@@ -61,15 +61,6 @@ func distance(w io.Writer, at time.Time, word, before, after string) string {
 	return word + spokenTime(at, s.Now())
 }
 
-// Left returns how long it is until a time, in short.
-func (s *Screen) Left(at time.Time) string {
-	left := max(at.Sub(s.Now()), 0)
-	if left >= 10*time.Minute {
-		left = left.Round(time.Minute)
-	}
-	return Age(left.Round(time.Second).Seconds())
-}
-
 // spokenTime formats a time relative to now, or beyond spokenDays as a date in this machine's zone.
 func spokenTime(at, now time.Time) string {
 	d := now.Sub(at)
