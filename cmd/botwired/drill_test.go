@@ -24,7 +24,7 @@ func testDrill(t *testing.T, program string) {
 	if err := json.Unmarshal(stdout, &a); err != nil {
 		t.Fatalf("%v in %q", err, stdout)
 	}
-	if !a.OK || len(a.Phases) != 8 || a.Books.Settled == 0 || a.Books.Superseded == 0 {
+	if !a.OK || len(a.Phases) != 8 || a.Settled == 0 || a.Superseded == 0 {
 		t.Errorf("%s", stdout)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/numbered"
@@ -41,22 +40,25 @@ func (c *client) operate(ctx context.Context) error {
 	d := c.drill
 	e, kind := c.own[c.rng.IntN(len(c.own))], c.rng.IntN(100)
 	other, size := d.entries[c.rng.IntN(len(d.entries))], smallestValue+c.rng.IntN(valueSpread)
+	contract := 6
 	var err error
 	switch {
 	case kind < putsPercent:
-		err = d.put(ctx, e, size)
+		err = d.write(ctx, e, "put", func(n int) (uint64, error) {
+			return d.daemon.Put(ctx, e.Namespace, e.Key, numbered.Value(e.Key, n, size))
+		})
 	case kind < putsPercent+deletesPercent:
-		err = d.delete(ctx, e)
+		err = d.write(ctx, e, "delete", func(int) (uint64, error) { return d.daemon.Delete(ctx, e.Namespace, e.Key) })
 	default:
-		e = other
+		e, contract = other, 7
+	}
+	if err == nil && d.operations.Add(1) == d.killAt {
+		err = d.restart(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := d.operated(ctx); err != nil {
-		return err
-	}
-	return d.read(ctx, e, kind < putsPercent+deletesPercent)
+	return d.read(ctx, e, contract)
 }
 
 // errNoAnswer is the error of a write that the daemon did not answer before it was killed.
@@ -67,25 +69,20 @@ var errNoAnswer = errors.New("the daemon was killed")
 func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		switch {
-		case err == nil || refusalIn(err) != nil || errors.Is(err, api.ErrForeign):
+		if err == nil || refusalIn(err) != nil || errors.Is(err, api.ErrForeign) {
 			return err
+		}
+		select {
+		case d.restarting <- struct{}{}:
+			<-d.restarting
+		case <-ctx.Done():
+		}
+		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		killed, failed := d.awaitRestart(ctx)
-		switch {
-		case failed != nil:
-			return failed
-		case !killed || try == triesAtMost:
+		case !d.killed.Load() || try == triesAtMost:
 			return fmt.Errorf("the daemon does not answer: %w", err)
-		}
-		d.mu.Lock()
-		if d.phase != nil {
-			d.phase.Unanswered++
-		}
-		d.mu.Unlock()
-		if writes {
+		case writes:
 			return errNoAnswer
 		}
 	}
@@ -97,128 +94,79 @@ func refusalIn(err error) *api.Refused {
 	return refused
 }
 
-func (d *drill) put(ctx context.Context, e *entry, size int) error {
-	n := e.Begin(false)
-	return d.write(ctx, e, n, "put", func() (uint64, error) {
-		return d.opts.Daemon.Put(ctx, e.Namespace, e.Key, numbered.Value(e.Key, n, size))
-	})
-}
-
-func (d *drill) delete(ctx context.Context, e *entry) error {
-	return d.write(ctx, e, e.Begin(true), "delete", func() (uint64, error) {
-		return d.opts.Daemon.Delete(ctx, e.Namespace, e.Key)
-	})
-}
-
-// write makes a write that has begun, and records its outcome.
-func (d *drill) write(ctx context.Context, e *entry, n int, op string, do func() (seq uint64, err error)) error {
-	oldest, began := e.Oldest(), time.Now()
+// write makes a write to an entry, and records its outcome.
+func (d *drill) write(ctx context.Context, e *entry, op string, do func(n int) (seq uint64, err error)) error {
+	n, oldest := e.Begin(op == "delete"), e.Oldest()
 	var seq uint64
 	err := d.ask(ctx, true, func() (err error) {
-		seq, err = do()
+		seq, err = do(n)
 		return err
 	})
-	took, refused := time.Since(began), refusalIn(err)
+	refused := refusalIn(err)
 	switch {
 	case errors.Is(err, errNoAnswer):
-		d.mu.Lock()
-		d.audit.Books.Unanswered++
-		d.mu.Unlock()
+		d.count(&d.audit.Unanswered)
 		return nil
 	case err == nil:
 		e.Acknowledged(n)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		e.acks = append(e.acks, &ack{seq: seq, number: n, op: op, at: time.Now(), phase: d.phase.Name})
+		e.acks = append(e.acks, ack{seq: seq, number: n, op: op, phase: d.phase.Name})
 		d.phase.Acknowledged++
-		d.phase.writes = append(d.phase.writes, took)
 		return nil
 	case refused == nil:
 		return fmt.Errorf("%s %s: %w", op, e.Path(), err)
 	}
 	e.Refused(n)
-	if refused.Status == http.StatusNotFound && op == "delete" {
-		d.judge(ctx, e, oldest, "", false, 9)
-		return nil
+	switch {
+	case refused.Status == http.StatusNotFound && op == "delete":
+		d.judge(e, oldest, "", false, 9)
+	case refused.Status == http.StatusInsufficientStorage:
+		d.found(3, e, "the daemon refused a %s: %s", op, refused)
+	default:
+		d.found(1, e, "the daemon refused a %s: %s", op, refused)
 	}
-	d.mu.Lock()
-	d.phase.Refused++
-	d.mu.Unlock()
-	contract := 1
-	if refused.Status == http.StatusInsufficientStorage {
-		contract = 3
-	}
-	d.found(ctx, contract, e, "the daemon refused a %s: %s", op, refused)
 	return nil
 }
 
 // get returns the daemon's answer to a read. A refusal is an answer, too, and is returned as an error.
 func (d *drill) get(ctx context.Context, e *entry) (value string, err error) {
 	err = d.ask(ctx, false, func() error {
-		v, err := d.opts.Daemon.Get(ctx, e.Namespace, e.Key)
+		v, err := d.daemon.Get(ctx, e.Namespace, e.Key)
 		value = v.Value
 		return err
 	})
+	d.count(&d.phase.Reads)
 	return value, err
 }
 
-// read reads an entry and checks the answer; own says that the same client has just written it.
-func (d *drill) read(ctx context.Context, e *entry, own bool) error {
-	contract := 7
-	if own {
-		contract = 6
-	}
-	return d.readFor(ctx, e, contract)
-}
-
-// readFor reads an entry and checks a point of the contract. After a kill, it checks durability.
-func (d *drill) readFor(ctx context.Context, e *entry, contract int) error {
-	oldest, began := e.Oldest(), time.Now()
+// read reads an entry and checks a point of the contract. After a kill, it checks durability.
+func (d *drill) read(ctx context.Context, e *entry, contract int) error {
+	oldest := e.Oldest()
 	there, known, _ := e.Certain()
 	value, err := d.get(ctx, e)
-	took, refused := time.Since(began), refusalIn(err)
-	foreign, absent := errors.Is(err, api.ErrForeign), api.IsRefused(err, http.StatusNotFound)
-	if err != nil && refused == nil && !foreign {
-		return err
+	if d.killed.Load() {
+		contract = 1
 	}
-	d.mu.Lock()
-	if d.phase != nil {
-		if d.phase.Down != nil {
-			contract = 1 // acknowledged writes survive the kill
-		}
-		d.phase.Reads++
-		d.phase.reads = append(d.phase.reads, took)
-		if refused != nil && !absent {
-			d.phase.Refused++
-		}
-	}
-	d.mu.Unlock()
-	switch {
+	absent := api.IsRefused(err, http.StatusNotFound)
+	switch refused := refusalIn(err); {
 	case err == nil || absent:
-		d.judge(ctx, e, oldest, value, !absent, contract)
-	case foreign:
-		d.found(ctx, contract, e, "a read was answered with 200 and no value")
+		d.judge(e, oldest, value, !absent, contract)
+	case errors.Is(err, api.ErrForeign):
+		d.found(contract, e, "a read was answered with 200 and no value")
+	case refused == nil:
+		return err
 	case there && known:
-		d.found(ctx, contract, e, "the daemon has acknowledged the entry's value, and refused a read of it: %s", refused)
+		d.found(contract, e, "the daemon has acknowledged the entry's value, and refused a read of it: %s", refused)
 	}
 	return nil
 }
 
 // judge checks an answer against the values that are possible.
-func (d *drill) judge(ctx context.Context, e *entry, oldest int, value string, found bool, contract int) {
+func (d *drill) judge(e *entry, oldest int, value string, found bool, contract int) {
 	if err := e.Show(oldest, value, found); err != nil {
-		d.found(ctx, contract, e, "a read through the daemon %v", err)
+		d.found(contract, e, "a read through the daemon %v", err)
 	}
-}
-
-// readAll reads every entry after a crash: acknowledged writes must be there.
-func (d *drill) readAll(ctx context.Context) error {
-	for _, e := range d.entries {
-		if err := d.read(ctx, e, false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readStranger reads an entry that the daemon cannot know while upstream fails. The daemon may return
@@ -227,21 +175,14 @@ func (d *drill) readStranger(ctx context.Context, namespace string) error {
 	e := newEntry(namespace, strangersKey)
 	value, err := d.get(ctx, e)
 	refused := refusalIn(err)
-	if err != nil && refused == nil && !errors.Is(err, api.ErrForeign) {
-		return err
-	}
-	d.mu.Lock()
-	d.phase.Reads++
-	if refused != nil && refused.Status == http.StatusServiceUnavailable {
-		d.phase.Refused++
-	}
-	d.mu.Unlock()
 	switch {
 	case err == nil && value == strangersValue:
 	case refused != nil && refused.Status == http.StatusServiceUnavailable && refused.Header.Get("Retry-After") != "":
 	case refused != nil && refused.Status == http.StatusTooManyRequests: // passed on from upstream
+	case err != nil && refused == nil && !errors.Is(err, api.ErrForeign):
+		return err
 	default:
-		d.found(ctx, 9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %.100q (%v)", value, err)
+		d.found(9, e, "upstream holds the entry and the daemon could not know that, but it answered a read with %.100q (%v)", value, err)
 	}
 	return nil
 }
@@ -250,17 +191,14 @@ func (d *drill) readStranger(ctx context.Context, namespace string) error {
 func (d *drill) list(ctx context.Context) error {
 	var listing api.Listing
 	err := d.ask(ctx, false, func() error {
-		_, err := d.opts.Daemon.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {"1000"}}}, &listing)
+		_, err := d.daemon.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {"1000"}}}, &listing)
 		return err
 	})
 	switch {
 	case refusalIn(err) != nil:
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.phase.Refused++
-		return nil
+		return nil //nolint:nilerr // a refusal is an answer, too
 	case errors.Is(err, api.ErrForeign):
-		d.found(ctx, 10, newEntry(namespace, ""), "a listing cannot be read: %v", err)
+		d.found(10, newEntry(namespace, ""), "a listing cannot be read: %v", err)
 		return nil
 	case err != nil:
 		return err
@@ -269,12 +207,9 @@ func (d *drill) list(ctx context.Context) error {
 	for _, k := range listing.Keys {
 		shown[k.Key] = true
 	}
-	d.mu.Lock()
-	d.phase.Reads++
-	d.mu.Unlock()
 	for _, e := range d.entries {
 		if there, known, _ := e.Certain(); known && there != shown[e.Key] {
-			d.found(ctx, 10, e, "a listing shows the entry: %t; it is there: %t", shown[e.Key], there)
+			d.found(10, e, "a listing shows the entry: %t; it is there: %t", shown[e.Key], there)
 		}
 	}
 	return nil

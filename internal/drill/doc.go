@@ -11,9 +11,9 @@ package drill
 
 import (
 	"context"
+	"net/http"
 	"time"
 
-	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
 )
 
@@ -32,22 +32,16 @@ type Rig interface {
 // Options configures a drill. At the start, Rig is healthy and the daemon runs.
 type Options struct {
 	Rig Rig
-	// Daemon is the daemon's client, also after a restart. Its timeout must allow for the daemon's
-	// waits for receipts: [FirstByte].
-	Daemon *api.Client
+	// Daemon reaches the daemon, also after a restart.
+	Daemon http.RoundTripper
 	// Seed decides what the clients do.
 	Seed uint64
 	// Lasts is about how long all phases take together. Gap is about how long a client pauses between
 	// operations.
 	Lasts, Gap time.Duration
-	// SettleWithin limits how long upstream may take to get everything after the last fault.
-	SettleWithin time.Duration
-	// Progress is called with one line for people per event; nil drops the lines.
+	// Progress is called with one line for people per event.
 	Progress func(line string)
 }
-
-// FirstByte is how long the daemon may take to begin an answer.
-const FirstByte = time.Minute
 
 // The number of concurrent clients, the number of keys of each, and their namespace.
 const (
@@ -56,18 +50,15 @@ const (
 	namespace = "drill"
 )
 
-// step is a phase of the drill.
-type step struct {
+// steps are the phases. The phases with unanswered requests come first: the daemon may settle such
+// writes only after upstream.late_window.
+var steps = []struct {
 	name string
 	mode faulty.Mode
 	says string // what happens to upstream, for people
 	// kills means that the daemon is killed and restarted during the phase.
 	kills bool
-}
-
-// steps are the phases. The phases with unanswered requests come first: the daemon may settle such
-// writes only after upstream.late_window.
-var steps = []step{
+}{
 	{name: "healthy", mode: faulty.Healthy, says: "answers"},
 	{name: "times out", mode: faulty.Hangs, says: "never answers; carries half of the requests out, late"},
 	{name: "cuts connections", mode: faulty.Cuts, says: "cuts connections, half of the requests carried out"},

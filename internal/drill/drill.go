@@ -17,26 +17,29 @@ import (
 )
 
 const (
-	// findingsKept limits the findings of an audit.
-	findingsKept = 20
-	// recoveryLimit limits the wait, after each phase, until upstream has the first pending write. A
-	// longer recovery goes on during the next phases.
-	recoveryLimit = 5 * time.Second
+	// firstByte is how long the daemon may take to begin an answer, its wait for a receipt included.
+	firstByte = time.Minute
+	// recoveryLimit limits the wait, after each fault, until upstream has everything. A longer recovery
+	// goes on during the next phases.
+	recoveryLimit = 2 * time.Second
+	// settleLimit limits the wait until upstream has everything at the end. It only catches hangs.
+	settleLimit = 10 * time.Minute
 )
 
 type drill struct {
 	opts    Options
+	daemon  *api.Client
 	entries []*entry
 	clients []*client
-	audit   Audit
-
-	mu         sync.Mutex    // guards the fields below, the audit and the entries' acks
-	phase      *Phase        // nil after the last phase
-	restarting chan struct{} // closed when the daemon is back; nil unless it restarts
-	failed     error         // the restart's error
+	phase   *Phase // changes only while no client is at work
 
 	operations atomic.Int64 // in the current phase
 	killAt     int64        // the operation after which the daemon is killed; 0 means never
+	killed     atomic.Bool
+	restarting chan struct{} // full while the daemon is killed and started again
+
+	mu    sync.Mutex // guards the audit, the phase's counts and the entries' acks
+	audit Audit
 }
 
 // A stranger is an entry that upstream holds and the daemon does not know. In each phase with a fault,
@@ -51,26 +54,27 @@ func stranger(step int) (namespace string) { return fmt.Sprintf("stranger-%d", s
 // entry is an entry of the drill, with its acknowledged writes.
 type entry struct {
 	*numbered.Entry
-	acks []*ack
+	acks []ack
 }
 
 func newEntry(namespace, key string) *entry { return &entry{Entry: numbered.NewEntry(namespace, key)} }
 
 // ack is an acknowledged write.
 type ack struct {
-	seq     uint64
-	number  int // the number of the entry's write
-	op      string
-	at      time.Time
-	phase   string
-	receipt *api.Receipt // the latest one; nil if there is none
+	seq    uint64
+	number int // the number of the entry's write
+	op     string
+	phase  string
 }
 
 // Run drills a daemon. It returns an error if the drill could not go on: the daemon does not answer, or
 // ctx ended. In every case it leaves upstream healthy.
 func Run(ctx context.Context, opts Options) (_ *Audit, err error) {
 	began := time.Now()
-	d := &drill{opts: opts, audit: Audit{Seed: opts.Seed, Findings: []Finding{}}}
+	d := &drill{
+		opts: opts, daemon: api.NewClient(api.Options{Transport: opts.Daemon, FirstByte: firstByte}),
+		restarting: make(chan struct{}, 1), audit: Audit{Seed: opts.Seed, Findings: []Finding{}},
+	}
 	for c := range clients {
 		cl := &client{drill: d, rng: rand.New(rand.NewPCG(opts.Seed, uint64(c)))}
 		for k := range keys {
@@ -80,50 +84,46 @@ func Run(ctx context.Context, opts Options) (_ *Audit, err error) {
 		d.entries = append(d.entries, cl.own...)
 	}
 	defer func() { err = errors.Join(err, opts.Rig.Be(faulty.Healthy)) }()
-	if err := d.run(ctx); err != nil {
+	for i := range steps {
+		if err := opts.Rig.Plant(ctx, stranger(i), strangersKey, strangersValue); err != nil {
+			return nil, fmt.Errorf("upstream does not answer the drill: %w", err)
+		}
+	}
+	for i, s := range steps {
+		d.phase = &Phase{Name: s.name, Upstream: s.says}
+		if err := d.step(ctx, i); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		d.audit.Phases = append(d.audit.Phases, *d.phase)
+	}
+	d.phase = &Phase{Name: "the end"}
+	opts.Progress("upstream is well again, and the drill waits for what is pending")
+	if err := d.settle(ctx, settleLimit); err != nil {
+		return nil, err
+	}
+	if err := d.conclude(ctx); err != nil {
 		return nil, err
 	}
 	d.audit.Seconds = time.Since(began).Seconds()
-	d.audit.conclude()
+	d.audit.OK = len(d.audit.Findings) == 0
 	return &d.audit, nil
 }
 
-func (d *drill) run(ctx context.Context) error {
-	for i := range steps {
-		if err := d.opts.Rig.Plant(ctx, stranger(i), strangersKey, strangersValue); err != nil {
-			return fmt.Errorf("upstream does not answer the drill: %w", err)
-		}
-	}
-	for i := range steps {
-		if err := d.step(ctx, i); err != nil {
-			return fmt.Errorf("%s: %w", steps[i].name, err)
-		}
-	}
-	if err := d.settle(ctx); err != nil {
-		return err
-	}
-	if err := d.closeBooks(ctx); err != nil {
-		return err
-	}
-	return d.compare(ctx)
-}
-
-// step runs one phase: set the fault, let the clients work, check the books, and end the fault.
+// step runs one phase: set the fault, let the clients work, check what is known, and end the fault.
 func (d *drill) step(ctx context.Context, n int) error {
-	s, began := &steps[n], time.Now()
-	p := &Phase{Name: s.name, Upstream: s.says}
-	d.setPhase(p)
-	defer d.setPhase(nil)
-	d.tell("%d of %d, %s: upstream %s", n+1, len(steps), s.name, s.says)
+	s := &steps[n]
+	d.opts.Progress(fmt.Sprintf("%d of %d, %s: upstream %s", n+1, len(steps), s.name, s.says))
 	if err := d.opts.Rig.Be(s.mode); err != nil {
 		return err
 	}
 	if err := d.work(ctx, s.kills); err != nil {
 		return err
 	}
-	if s.kills {
-		if err := d.readAll(ctx); err != nil {
-			return err
+	if s.kills { // acknowledged writes must be there
+		for _, e := range d.entries {
+			if err := d.read(ctx, e, 1); err != nil {
+				return err
+			}
 		}
 	}
 	if s.mode != faulty.Healthy {
@@ -134,36 +134,13 @@ func (d *drill) step(ctx context.Context, n int) error {
 	if err := d.list(ctx); err != nil {
 		return err
 	}
-	waiting, err := d.survey(ctx)
-	if err != nil {
+	if err := d.survey(ctx); err != nil {
 		return err
-	}
-	if p.Pending = len(waiting); p.Pending > 0 {
-		p.OldestPending = time.Since(waiting[0].at).Seconds()
 	}
 	if err := d.opts.Rig.Be(faulty.Healthy); err != nil {
 		return err
 	}
-	if p.Recovery, err = d.recovery(ctx, waiting); err != nil {
-		return err
-	}
-	p.Seconds = time.Since(began).Seconds()
-	p.Writes, p.ReadLatency = latencyOf(p.writes), latencyOf(p.reads)
-	d.audit.Phases = append(d.audit.Phases, *p)
-	return nil
-}
-
-func (d *drill) setPhase(p *Phase) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.phase = p
-}
-
-// tell reports progress to the user.
-func (d *drill) tell(format string, args ...any) {
-	if d.opts.Progress != nil {
-		d.opts.Progress(fmt.Sprintf(format, args...))
-	}
+	return d.settle(ctx, recoveryLimit)
 }
 
 // work runs the clients for the length of a phase.
@@ -207,60 +184,24 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// operated counts an operation. After operation killAt, it kills the daemon and starts it again.
-func (d *drill) operated(ctx context.Context) error {
-	if d.operations.Add(1) != d.killAt {
-		return nil
-	}
-	there := make(chan struct{})
-	defer close(there)
-	d.mu.Lock()
-	d.restarting = there
-	d.mu.Unlock()
-	began := time.Now()
-	err := d.opts.Rig.Restart(ctx)
-	down := time.Since(began).Seconds()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.phase.Down, d.failed, d.restarting = &down, err, nil
-	return err
+// restart kills the daemon and starts it again.
+func (d *drill) restart(ctx context.Context) error {
+	d.restarting <- struct{}{}
+	defer func() { <-d.restarting }()
+	d.killed.Store(true)
+	return d.opts.Rig.Restart(ctx)
 }
 
-// awaitRestart waits until a killed daemon is back. It returns false if the daemon was not killed.
-func (d *drill) awaitRestart(ctx context.Context) (killed bool, err error) {
-	d.mu.Lock()
-	there, killed := d.restarting, d.phase != nil && d.phase.Down != nil
-	d.mu.Unlock()
-	if there == nil {
-		return killed, nil
-	}
-	select {
-	case <-there:
-	case <-ctx.Done():
-		return true, ctx.Err()
-	}
+// count adds one to a number of the audit or of the phase.
+func (d *drill) count(n *int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return true, d.failed
+	*n++
 }
 
-// found records a finding about an entry, with the entry's receipts.
-func (d *drill) found(ctx context.Context, contract int, e *entry, format string, args ...any) {
-	f := Finding{Contract: contract, Phase: "the end", Namespace: e.Namespace, Key: e.Key, Text: fmt.Sprintf(format, args...), Receipts: []api.Receipt{}}
-	d.mu.Lock()
-	if d.phase != nil {
-		f.Phase = d.phase.Name
-	}
-	full := len(d.audit.Findings) >= findingsKept
-	if full {
-		d.audit.More++
-	}
-	d.mu.Unlock()
-	if full {
-		return
-	}
-	f.Receipts = d.story(ctx, e)
+// found records a finding about an entry.
+func (d *drill) found(contract int, e *entry, format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.audit.Findings = append(d.audit.Findings, f)
+	d.audit.Findings = append(d.audit.Findings, Finding{contract, d.phase.Name, e.Namespace, e.Key, fmt.Sprintf(format, args...)})
 }

@@ -35,7 +35,7 @@ var layers = []layer{
 	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
-	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost", "journal", "upstream/..."}},
+	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost"}},
 
 	// MCP knows the daemon by its HTTP alone.
 	{"internal/mcp", []string{"api", "internal/tasks", "internal/wire"}},

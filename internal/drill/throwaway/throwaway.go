@@ -3,157 +3,140 @@ package throwaway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/api"
-	childprocess "github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/internal/child"
 	"github.com/botwired/botwired/internal/drill"
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/selfhost"
-	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/botwire"
 )
 
 const (
-	// throwawayGap is the pause between two operations of a client.
-	throwawayGap = 40 * time.Millisecond
-	// throwawayEnd is the share of the time in which upstream recovers and everything settles.
-	throwawayEnd = 3 // tenths
-	// throwawayTimeout is the daemon's upstream.timeout. throwawayDelay limits the delay of requests
-	// that upstream carries out late: at most twice as long. throwawayWindow is the daemon's
-	// upstream.late_window, with some reserve for a busy machine.
-	throwawayTimeout = time.Second
-	throwawayDelay   = time.Second
-	throwawayWindow  = 6 * time.Second
-	// throwawaySettle limits the wait until upstream has everything. It only catches hangs.
-	throwawaySettle = 2 * time.Minute
+	// gap is the pause between two operations of a client.
+	gap = 40 * time.Millisecond
+	// phasesPercent is the share of the time for the phases. In the rest, upstream recovers.
+	phasesPercent = 70
+	// timeout is the daemon's upstream.timeout. maxDelay limits the delay of requests that upstream
+	// carries out late: at most twice as long. lateWindow is the daemon's upstream.late_window, with some
+	// reserve for a busy machine.
+	timeout    = time.Second
+	maxDelay   = time.Second
+	lateWindow = 6 * time.Second
 )
 
-// throwaway is a daemon in a child process, and an upstream in this one, in a temporary directory. It
-// implements [drill.Rig].
-type throwaway struct {
-	program  string
-	dir      string
-	memory   *selfhost.Server
-	direct   *botwire.Client // reaches the memory without faults
-	unserve  func() error    // stops the server behind direct
-	front    *faulty.Server
-	upstream string // front's address
-
-	daemon  *childprocess.Process
-	address atomic.Pointer[string] // where the daemon listens
+// rig is a daemon in a child process, and an upstream in this one, in a temporary directory.
+type rig struct {
+	*faulty.Server // the memory with faults, at the address upstream
+	upstream       string
+	dir            string
+	direct         *api.Client // reaches the memory without faults
+	daemon         *child.Process
+	address        atomic.Pointer[string] // where the daemon listens
+	closers        []func() error         // in the order of opening
 }
 
 // Run drills its own daemon, and leaves nothing behind.
 func Run(ctx context.Context, seed uint64, lasts time.Duration, progress func(line string)) (audit *drill.Audit, err error) {
-	t := &throwaway{}
-	defer func() { err = errors.Join(err, t.close()) }()
-	if t.program, err = os.Executable(); err != nil {
-		return nil, err
-	}
-	if err := t.open(ctx, seed); err != nil {
-		return nil, err
-	}
-	if err := t.start(ctx); err != nil {
+	r := &rig{}
+	defer func() {
+		for i := range r.closers {
+			err = errors.Join(err, r.closers[len(r.closers)-1-i]())
+		}
+	}()
+	if err := r.open(ctx, seed); err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", *t.address.Load())
+		return new(net.Dialer).DialContext(ctx, "tcp", *r.address.Load())
 	}}
 	defer transport.CloseIdleConnections()
 	return drill.Run(ctx, drill.Options{
-		Rig: t, Daemon: api.NewClient(api.Options{Transport: transport, FirstByte: drill.FirstByte}), Seed: seed, Lasts: lasts * (10 - throwawayEnd) / 10, Gap: throwawayGap,
-		SettleWithin: throwawaySettle, Progress: progress,
+		Rig: r, Daemon: transport, Seed: seed, Lasts: lasts * phasesPercent / 100, Gap: gap, Progress: progress,
 	})
 }
 
-// open opens the upstream.
-func (t *throwaway) open(ctx context.Context, seed uint64) (err error) {
-	if t.dir, err = os.MkdirTemp("", "botwired-drill"); err != nil {
+// open opens the upstream and starts the daemon.
+func (r *rig) open(ctx context.Context, seed uint64) (err error) {
+	if r.dir, err = os.MkdirTemp("", "botwired-drill"); err != nil {
 		return err
 	}
-	if t.memory, err = selfhost.Open(ctx, selfhost.Options{Path: filepath.Join(t.dir, "memory.db")}); err != nil {
+	r.closers = append(r.closers, func() error { return os.RemoveAll(r.dir) })
+	memory, err := selfhost.Open(ctx, selfhost.Options{Path: filepath.Join(r.dir, "memory.db")})
+	if err != nil {
 		return err
 	}
-	dial, end := t.memory.ServeInProcess()
-	t.unserve = end
-	t.direct = botwire.NewClient(botwire.Options{
-		URL: &url.URL{Scheme: "http", Host: "localhost"}, Dial: dial, Timeout: time.Minute, Concurrency: 1, Headers: make(http.Header),
-	})
+	dial, end := memory.ServeInProcess()
+	r.closers = append(r.closers, memory.Close, end)
+	r.direct = api.NewClient(api.Options{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}})
 	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
-	t.front, err = faulty.New(faulty.Options{
-		Service: t.memory.Handler(), Listen: listen, MaxDelay: throwawayDelay, Rand: rand.New(rand.NewPCG(seed, 1)),
+	r.Server, err = faulty.New(faulty.Options{
+		Service: memory.Handler(), Listen: listen, MaxDelay: maxDelay, Rand: rand.New(rand.NewPCG(seed, 1)),
 	})
-	t.upstream = at()
-	return err
+	if err != nil {
+		return err
+	}
+	r.upstream = at()
+	r.closers = append(r.closers, r.Close)
+	return r.start(ctx)
 }
 
 // start starts the daemon on its directory and a free port, with short timeouts to keep the drill
 // short.
-func (t *throwaway) start(ctx context.Context) (err error) {
-	t.daemon, err = childprocess.Start(ctx, t.dir, t.program,
-		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.dir, "data"), "--upstream-url", "http://"+t.upstream,
-		"--upstream-timeout", throwawayTimeout.String(), "--upstream-late-window", throwawayWindow.String(),
+func (r *rig) start(ctx context.Context) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	daemon, err := child.Start(ctx, r.dir, program,
+		"serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(r.dir, "data"), "--upstream-url", "http://"+r.upstream,
+		"--upstream-timeout", timeout.String(), "--upstream-late-window", lateWindow.String(),
 		"--flush-linger", "20ms",
 		"--cache-fresh-for", "500ms", "--cache-absent-for", "500ms", "--journal-disk-reserve", "16MiB",
 	)
-	if err == nil {
-		address := t.daemon.Address()
-		t.address.Store(&address)
+	if err != nil {
+		return err
 	}
-	return err
+	address := daemon.Address()
+	r.address.Store(&address)
+	r.daemon = daemon
+	r.closers = append(r.closers, daemon.Kill)
+	return nil
 }
 
 // Restart kills the daemon, and starts another one on its directory.
-func (t *throwaway) Restart(ctx context.Context) error {
-	if err := t.daemon.Kill(); err != nil {
+func (r *rig) Restart(ctx context.Context) error {
+	if err := r.daemon.Kill(); err != nil {
 		return err
 	}
-	return t.start(ctx)
+	return r.start(ctx)
 }
 
-// Be implements [drill.Rig].
-func (t *throwaway) Be(m faulty.Mode) error { return t.front.Be(m) }
-
 // Plant implements [drill.Rig].
-func (t *throwaway) Plant(ctx context.Context, namespace, key, value string) error {
-	_, err := t.direct.Swap(ctx, upstream.Proposal{ID: journal.ID{Namespace: namespace, Key: key}, Op: journal.Put, Value: value})
+func (r *rig) Plant(ctx context.Context, namespace, key, value string) error {
+	body, err := json.Marshal(map[string]string{"value": value})
+	if err != nil {
+		return err
+	}
+	_, err = r.direct.Do(ctx, api.Request{Method: http.MethodPut, Path: api.Memory(namespace, key), Body: body})
 	return err
 }
 
 // Read implements [drill.Rig].
-func (t *throwaway) Read(ctx context.Context, namespace, key string) (value string, found bool, err error) {
-	v, err := t.direct.Get(ctx, journal.ID{Namespace: namespace, Key: key})
-	return v.Value, err == nil && v.Present(), err
-}
-
-func (t *throwaway) close() (err error) {
-	if t.daemon != nil {
-		err = t.daemon.Kill()
+func (r *rig) Read(ctx context.Context, namespace, key string) (value string, found bool, err error) {
+	v, err := r.direct.Get(ctx, namespace, key)
+	if api.IsRefused(err, http.StatusNotFound) {
+		return "", false, nil
 	}
-	if t.front != nil {
-		err = errors.Join(err, t.front.Close())
-	}
-	if t.direct != nil {
-		t.direct.Close()
-	}
-	if t.unserve != nil {
-		err = errors.Join(err, t.unserve())
-	}
-	if t.memory != nil {
-		err = errors.Join(err, t.memory.Close())
-	}
-	if t.dir != "" {
-		err = errors.Join(err, os.RemoveAll(t.dir))
-	}
-	return err
+	return v.Value, err == nil, err
 }
