@@ -67,9 +67,12 @@ func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 		if !ok {
 			e = &Error{Expected: part.Error()}
 		}
-		shown, line := cmp.Or(e.part, &v), cmp.Or(e.Source.Line, from.Line)
+		at := from
+		if from.Layer == FromFile && e.Source.Line != 0 {
+			at.Line = e.Source.Line
+		}
 		faults = append(faults, &Error{
-			Setting: s.Name, Item: e.Item, Value: s.shown(*shown), Source: Source{from.Layer, from.Name, line}, Expected: cmp.Or(e.Expected, s.codec.expected),
+			Setting: s.Name, Item: e.Item, Value: s.shown(*cmp.Or(e.part, &v)), Source: at, Expected: cmp.Or(e.Expected, s.codec.expected),
 		})
 	}
 	return faults

@@ -16,9 +16,8 @@ func atLine(line int, expected string) error {
 	return &Error{Source: Source{Line: line}, Expected: expected}
 }
 
-// parseYAML parses a configuration file: one document with a mapping at its root. It rejects anchors,
-// aliases, merge keys and tags instead of supporting them half-way. Its errors are of type *Error, with
-// only the line set.
+// parseYAML parses one document; an empty one is null. It rejects anchors, aliases, merge keys and tags
+// instead of supporting them half-way. Its errors are of type *Error, with only the line set.
 func parseYAML(content []byte) (node, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	// readYAML finds duplicates after flattening, where "a: {b: 1}" and "a.b: 2" are the same key.
@@ -37,16 +36,9 @@ func parseYAML(content []byte) (node, error) {
 		root = doc.Body
 	}
 	if root == nil {
-		return node{kind: isMapping}, nil
+		return node{kind: isNull}, nil
 	}
-	out, err := fromYAML(root)
-	if err != nil {
-		return node{}, err
-	}
-	if out.kind != isMapping && out.kind != isNull {
-		return node{}, atLine(out.line, "a mapping of settings")
-	}
-	return out, nil
+	return fromYAML(root)
 }
 
 // yamlFault returns the parser's message without quotes from the file.

@@ -25,16 +25,14 @@ type kind struct {
 	parse     func(string) (string, error) // returns the canonical form of upstream.url
 	exact     bool                         // see Exact
 	noHeaders string                       // why upstream.headers must be empty; "" if it need not
-	naming    *naming                      // nil if the URL is the identity
+	isBucket  bool                         // the bucket is the identity, and not the URL
 }
 
-// naming says how a setting identifies an upstream whose addresses come and go.
-type naming struct {
-	setting string
-	prefix  string // of the identity, before the setting's value
-	value   func(*Upstream) string
-	isValid func(string) bool
-}
+// BucketSetting is the setting that identifies an upstream of [KindNATS], whose servers come and go.
+const BucketSetting = "upstream.nats.bucket"
+
+// bucketPrefix begins such an identity; the bucket's name follows.
+const bucketPrefix = "nats:"
 
 //exhaustive:enforce
 var kinds = map[Kind]kind{
@@ -47,7 +45,7 @@ var kinds = map[Kind]kind{
 		service: "NATS", schemes: []string{"nats", "tls"}, parse: parseServers, exact: true,
 		form:      "nats://host[:port],host[:port]",
 		noHeaders: "none where upstream.url is nats:// or tls://, which has no headers: sign in with upstream.nats.context",
-		naming:    &naming{"upstream.nats.bucket", "nats:", func(u *Upstream) string { return u.NATS.Bucket }, isBucket},
+		isBucket:  true,
 	},
 }
 
@@ -82,22 +80,23 @@ func ParseUpstream(text string) (string, error) {
 	return kinds[k].parse(text)
 }
 
-// Identity identifies an upstream; a data directory is bound to it. It is the URL, or KIND:NAME if a
-// setting identifies upstream: a NATS cluster's servers come and go, so it is its bucket's name. The
+// IsBucket reports whether [BucketSetting] identifies upstream, and not its URL.
+func (u *Upstream) IsBucket() bool { return kinds[u.Kind()].isBucket }
+
+// Identity identifies an upstream; a data directory is bound to it. It is the URL, or nats:BUCKET. The
 // engine's mark detects another bucket with the same name.
 func (u *Upstream) Identity() string {
-	if n := kinds[u.Kind()].naming; n != nil {
-		return n.prefix + n.value(u)
+	if u.IsBucket() {
+		return bucketPrefix + u.NATS.Bucket
 	}
 	return u.URL
 }
 
 // ParseIdentity returns the identity for text: an identity, or a URL that is one in canonical form.
 func ParseIdentity(text string) (id string, ok bool) {
-	k, _ := kindOf(text)
-	if n := kinds[k].naming; n != nil {
-		name, found := strings.CutPrefix(text, n.prefix)
-		return text, found && n.isValid(name)
+	if k, _ := kindOf(text); kinds[k].isBucket {
+		name, found := strings.CutPrefix(text, bucketPrefix)
+		return text, found && isBucket(name)
 	}
 	id, err := ParseUpstream(text)
 	return id, err == nil
@@ -108,25 +107,6 @@ func ParseIdentity(text string) (id string, ok bool) {
 func Service(identity string) string {
 	k, _ := kindOf(identity)
 	return kinds[k].service
-}
-
-// Naming returns the setting that identifies upstream, and its value; "" if the URL does.
-func (u *Upstream) Naming() (setting, value string) {
-	n := kinds[u.Kind()].naming
-	if n == nil {
-		return "", ""
-	}
-	return n.setting, n.value(u)
-}
-
-// NamingSettings returns the settings that identify upstreams, beside upstream.url.
-func NamingSettings() (settings []string) {
-	for _, row := range kinds {
-		if row.naming != nil {
-			settings = append(settings, row.naming.setting)
-		}
-	}
-	return settings
 }
 
 // urlForms completes "expected …" for upstream.url.

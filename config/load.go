@@ -195,6 +195,9 @@ func (l *loader) readFile() {
 func (l *loader) readYAML(path string, content []byte) {
 	from := Source{Layer: FromFile, Name: path}
 	root, err := parseYAML(content)
+	if err == nil && root.kind != isMapping && root.kind != isNull {
+		err = atLine(root.line, "a mapping of settings")
+	}
 	if fault, ok := errors.AsType[*Error](err); ok {
 		from.Line = fault.Source.Line
 		fault.Source = from

@@ -26,10 +26,9 @@ func Suggest(name string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b
-// (optimal string alignment).
+// distance counts the insertions, deletions and replacements that turn a into b.
 func distance(a, b string) int {
-	before, previous := []int(nil), make([]int, len(b)+1)
+	previous := make([]int, len(b)+1)
 	for j := range previous {
 		previous[j] = j
 	}
@@ -42,11 +41,8 @@ func distance(a, b string) int {
 				replace++
 			}
 			current[j] = min(previous[j]+1, current[j-1]+1, replace)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				current[j] = min(current[j], before[j-2]+1)
-			}
 		}
-		before, previous = previous, current
+		previous = current
 	}
 	return previous[len(b)]
 }

@@ -75,8 +75,8 @@ func held(h journal.Holdings) string {
 // configured address. The command needs no configuration file.
 func saysMoved(c *config.Config, bound string) string {
 	line := "botwired recover --data-dir " + attach.ShellWord(c.DataDir) + " --upstream-url " + attach.ShellWord(c.Upstream.URL)
-	if setting, value := c.Upstream.Naming(); setting != "" {
-		line += " --" + config.FlagName(setting) + " " + attach.ShellWord(value)
+	if c.Upstream.IsBucket() {
+		line += " --" + config.FlagName(config.BucketSetting) + " " + attach.ShellWord(c.Upstream.NATS.Bucket)
 	}
 	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }

@@ -49,7 +49,7 @@ the directory, which it names, has the address that upstream.url says now: what 
 directory holds of it stays, and its pending writes go to the new address.`,
 		Args: cli.NoArguments,
 	}
-	settings.Takes(cmd, append([]string{"data_dir", "upstream.url"}, config.NamingSettings()...)...)
+	settings.Takes(cmd, "data_dir", "upstream.url", config.BucketSetting)
 	asJSON := cli.JSONFlag(cmd)
 	former := cmd.Flags().String(movedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
