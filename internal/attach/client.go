@@ -2,7 +2,6 @@ package attach
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,23 +46,6 @@ func Connect(loaded *config.Loaded, version string) (*Client, error) {
 		Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport, Explain: c.explain,
 	})
 	return c, nil
-}
-
-// Ask makes a request and returns the body of the answer.
-func (c *Client) Ask(ctx context.Context, r api.Request) ([]byte, error) {
-	answer, err := c.Do(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return answer.Body, nil
-}
-
-// Decode decodes an answer.
-func (c *Client) Decode(body []byte, into any) error {
-	if json.Unmarshal(body, into) != nil {
-		return c.Foreign()
-	}
-	return nil
 }
 
 // Foreign returns the error for an answer of another program.

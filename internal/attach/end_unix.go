@@ -52,18 +52,12 @@ func (a *attachment) stopDaemon(ctx context.Context) string {
 	ctx = context.WithoutCancel(ctx)
 	last := a.status(ctx)
 	a.daemon.terminate()
-	onTerminal := a.Terminal.IsTerminal(a.Terminal.Stderr)
-	show := func(line string) {
-		if onTerminal {
-			a.Terminal.ShowLine(line)
-		}
-	}
 	tick, stopTicks := a.Terminal.Ticks()
 	defer stopTicks()
 	for {
 		select {
 		case <-a.daemon.exited:
-			show("")
+			a.Terminal.ShowLine("")
 			return a.kept(last)
 		case <-cut:
 			cut = nil
@@ -71,7 +65,7 @@ func (a *attachment) stopDaemon(ctx context.Context) string {
 		case <-tick:
 			if s := a.status(ctx); s != nil {
 				last = s
-				show(words.Plural(s.Pending, "write") + " still to go")
+				a.Terminal.ShowLine(words.Plural(s.Pending, "write") + " still to go")
 			}
 		}
 	}

@@ -81,7 +81,7 @@ const (
 // probe asks the program at the address for its state. It fails if that program is not botwired,
 // rejects the command's token, or has another upstream.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
-	_, err := l.client.Ask(ctx, api.Request{Path: api.Surface("readyz")})
+	_, err := l.client.Do(ctx, api.Request{Path: api.Surface("readyz")})
 	var status *api.Status
 	if err == nil {
 		status, err = l.client.Status(ctx)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
@@ -20,6 +22,17 @@ func (f *Settings) connect() (*attach.Client, error) {
 		return nil, err
 	}
 	return attach.Connect(loaded, build.Version())
+}
+
+// asks returns what a command does that asks the daemon.
+func (f *Settings) asks(run func(ctx context.Context, c *attach.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.connect()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
 }
 
 // ask makes a request and prints the answer: unchanged if asJSON is set, otherwise with print.

@@ -37,12 +37,8 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	asJSON := JSONFlag(cmd)
 	namespace := namespaceFlag(cmd, "only those of this namespace")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
-		letters, err := deadLetters(cmd.Context(), c, *namespace)
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
+		letters, err := deadLetters(ctx, c, *namespace)
 		switch {
 		case err != nil:
 			return err
@@ -50,7 +46,7 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 			return term.EncodeJSON(p.Stdout, api.DeadLetters{DeadLetters: letters})
 		}
 		return printDeadLetters(p.Screen(), letters)
-	}
+	})
 	cmd.AddCommand(newShowCommand(p, settings), newRetryCommand(p, settings), newDeleteLettersCommand(p, settings))
 	return cmd
 }
@@ -136,33 +132,29 @@ func newShowCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	asJSON := JSONFlag(cmd)
 	all, namespace := forLetters(cmd, 1)
-	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, ids []string) error {
 		if *all {
-			return p.showAll(cmd.Context(), c, *namespace)
+			return p.showAll(ctx, c, *namespace)
 		}
 		r := api.Request{Path: api.Surface("dead-letters", ids[0])}
-		err = ask(cmd.Context(), p, c, r, *asJSON, p.printDeadLetter)
+		err := ask(ctx, p, c, r, *asJSON, p.printDeadLetter)
 		if isGone(err) {
 			return noDeadLetter(ids[0])
 		}
 		return err
-	}
+	})
 	return cmd
 }
 
 func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace string) error {
 	letters, err := deadLetters(ctx, c, namespace)
 	for _, l := range letters {
-		body, err := c.Ask(ctx, api.Request{Path: api.Surface("dead-letters", l.ID)})
+		letter, err := c.Do(ctx, api.Request{Path: api.Surface("dead-letters", l.ID)})
 		if isGone(err) { // retried or deleted meanwhile
 			continue
 		}
 		if err == nil {
-			err = term.JSON(p.Stdout, body)
+			err = term.JSON(p.Stdout, letter.Body)
 		}
 		if err != nil {
 			return err
@@ -332,19 +324,15 @@ func (d *decision) command(cmd *cobra.Command, settings *Settings) {
 	asJSON := JSONFlag(cmd)
 	all, namespace := forLetters(cmd, math.MaxInt)
 	yes := cmd.Flags().Bool("yes", false, "with --all: do not ask")
-	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, ids []string) error {
 		if err := d.mayAsk(*yes || !*all, "is about all dead letters"); err != nil {
 			return err
 		}
-		c, err := settings.connect()
-		switch {
-		case err != nil:
-			return err
-		case *all:
-			return d.all(cmd.Context(), c, *namespace, *yes, *asJSON)
+		if *all {
+			return d.all(ctx, c, *namespace, *yes, *asJSON)
 		}
-		return d.carryOut(cmd.Context(), c, ids, false, *asJSON)
-	}
+		return d.carryOut(ctx, c, ids, false, *asJSON)
+	})
 }
 
 // carryOut goes on after a dead letter that cannot be retried or deleted, and stops at any other error.
@@ -354,7 +342,7 @@ func (d *decision) carryOut(ctx context.Context, c *attach.Client, ids []string,
 	var refused []string
 	var failed error
 	for _, id := range ids {
-		_, err := c.Ask(ctx, d.request(id))
+		_, err := c.Do(ctx, d.request(id))
 		switch {
 		case err == nil:
 			done = append(done, id)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 )
 
@@ -28,14 +30,10 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 			"it is the present state, and without FROM the state before it. Values in JSON are compared with one field a line.",
 		Args: arguments(2, 4),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		id := entryID{Namespace: args[0], Key: args[1]}
 		var states api.Revisions
-		if _, err := c.Read(cmd.Context(), historyRequest(id), &states); err != nil {
+		if _, err := c.Read(ctx, historyRequest(id), &states); err != nil {
 			return err
 		}
 		from, to, err := compared(&states, args[2:])
@@ -43,7 +41,7 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		return printDiff(p.Screen(), p.PaletteOf(p.Stdout), from, to)
-	}
+	})
 	return cmd
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
@@ -39,8 +40,8 @@ func newGetCommand(p *Program, settings *Settings) *cobra.Command {
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{})
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
+		found, err := entry(ctx, c, args[0], args[1], api.Request{})
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func newGetCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		_, err = io.WriteString(p.Stdout, *answer.Value)
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -89,7 +90,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	ifMatch := cmd.Flags().String("if-match", "", "write only if the entry has this tag")
 	ifNoneMatch := cmd.Flags().String("if-none-match", "", "write only if the entry has not this tag, or with '*' if there is none")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		value, err := valueFrom(args[2:], p.Stdin)
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		if r.Body, err = json.Marshal(map[string]string{"value": value}); err != nil {
 			return err
 		}
-		answer, err := settings.entry(cmd.Context(), args[0], args[1], r)
+		answer, err := entry(ctx, c, args[0], args[1], r)
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		_, err = fmt.Fprintf(p.Stdout, "stored %s, %s\n", term.Printable(joined(args[:2]...)), words.Plural(utf8.RuneCountInString(value), "character"))
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -158,8 +159,8 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		answer, err := settings.entry(cmd.Context(), args[0], args[1], api.Request{Method: http.MethodDelete})
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
+		answer, err := entry(ctx, c, args[0], args[1], api.Request{Method: http.MethodDelete})
 		if err != nil {
 			return err
 		}
@@ -168,16 +169,12 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(joined(args...)))
 		return err
-	}
+	})
 	return cmd
 }
 
 // entry makes a request about one entry and sets its path.
-func (f *Settings) entry(ctx context.Context, namespace, key string, r api.Request) (*api.Answer, error) {
-	c, err := f.connect()
-	if err != nil {
-		return nil, err
-	}
+func entry(ctx context.Context, c *attach.Client, namespace, key string, r api.Request) (*api.Answer, error) {
 	r.Path = api.Memory(namespace, key)
 	answer, err := c.Do(ctx, r)
 	if !api.IsRefused(err, http.StatusNotFound) {
@@ -208,32 +205,24 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	limit := limitFlag(cmd, listedKeys, maxListedKeys)
 	prefix := cmd.Flags().String("prefix", "", "list all known keys that begin with it, past BotWire's 1,000")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		query, err := limit()
 		if err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("prefix") {
-			c, err := settings.connect()
-			if err != nil {
-				return err
-			}
 			most := math.MaxInt
 			if query.Has("limit") {
 				most, _ = strconv.Atoi(query.Get("limit")) // limit has formatted it as a number
 			}
-			return p.listKnown(cmd.Context(), c, args[0], *prefix, most, *asJSON)
+			return p.listKnown(ctx, c, args[0], *prefix, most, *asJSON)
 		}
 		// BotWire would take a slash in the namespace for the separator before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
 			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 		}
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
 		var listed api.Listing
-		answer, err := c.Read(cmd.Context(), api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
+		answer, err := c.Read(ctx, api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
 		switch {
 		case err != nil:
 		case *asJSON:
@@ -245,7 +234,7 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 			p.tellOfMore(len(listed.Keys), query)
 		}
 		return err
-	}
+	})
 	return cmd
 }
 

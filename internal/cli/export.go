@@ -34,20 +34,16 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700\n" +
 			"  botwired export my-agent | botwired import --namespace copy-of-agent",
 		Args: arguments(1, math.MaxInt),
-		RunE: func(cmd *cobra.Command, namespaces []string) error {
-			c, err := settings.connect()
-			if err != nil {
-				return err
-			}
+		RunE: settings.asks(func(ctx context.Context, c *attach.Client, namespaces []string) error {
 			x := &exporting{Program: p, client: c}
-			defer x.clearLine()
+			defer x.ShowLine("")
 			for _, namespace := range namespaces {
-				if err := x.export(cmd.Context(), namespace); err != nil {
+				if err := x.export(ctx, namespace); err != nil {
 					return err
 				}
 			}
 			return x.verdict()
-		},
+		}),
 	}
 }
 
@@ -105,16 +101,9 @@ func (x *exporting) verdict() error {
 // shownEvery is the number of entries between two updates of the progress.
 const shownEvery = 100
 
-// progress shows the number of entries on the terminal. It shows nothing without a terminal, or if the
-// entries are printed there.
+// progress shows the number of entries on the terminal, unless the entries are printed there.
 func (x *exporting) progress() {
-	if x.entries%shownEvery == 0 && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
+	if x.entries%shownEvery == 0 && !x.IsTerminal(x.Stdout) {
 		x.ShowLine(words.Plural(x.entries, "entry") + " exported")
-	}
-}
-
-func (x *exporting) clearLine() {
-	if x.entries >= shownEvery && x.IsTerminal(x.Stderr) && !x.IsTerminal(x.Stdout) {
-		x.ShowLine("")
 	}
 }

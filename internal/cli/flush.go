@@ -34,18 +34,14 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	namespace := namespaceFlag(cmd, "only the writes to this namespace")
 	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
 	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		limit, err := parseTime("timeout", *timeout, api.MaxFlush)
 		if err != nil {
 			return err
 		}
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
 		began := time.Now()
-		stop := showPending(cmd.Context(), p, c, *namespace)
-		result, err := c.Flush(cmd.Context(), *namespace, limit, *now)
+		stop := showPending(ctx, p, c, *namespace)
+		result, err := c.Flush(ctx, *namespace, limit, *now)
 		stop()
 		if err == nil && *asJSON {
 			err = term.EncodeJSON(p.Stdout, result)
@@ -60,7 +56,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		_, err = fmt.Fprintf(p.Stdout, "%d settled, %d dead\n", result.Settled, result.Dead)
 		return err
-	}
+	})
 	return cmd
 }
 

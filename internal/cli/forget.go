@@ -34,7 +34,7 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	whole := cmd.Flags().Bool("all", false, "go on with a bucket that has lost writes, as it is")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		switch {
 		case *whole && len(args) > 0:
 			return Usagef("--all is for the whole bucket: leave NAMESPACE out")
@@ -44,25 +44,22 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		if err := p.mayAsk(*yes || len(args) == 2, "gives copies up for good"); err != nil {
 			return err
 		}
-		c, err := settings.connect()
 		switch {
-		case err != nil:
-			return err
 		case len(args) == 2:
-			return forgetEntry(cmd.Context(), p, c, args[0], args[1], *asJSON)
+			return forgetEntry(ctx, p, c, args[0], args[1], *asJSON)
 		case *whole:
-			return acceptUpstream(cmd.Context(), p, c, *yes, *asJSON)
+			return acceptUpstream(ctx, p, c, *yes, *asJSON)
 		case !*yes:
-			if err := p.confirmForget(cmd.Context(), c, args[0]); err != nil {
+			if err := p.confirmForget(ctx, c, args[0]); err != nil {
 				return err
 			}
 		}
 		r := byHand("forget", url.Values{"namespace": {args[0]}})
-		return ask(cmd.Context(), p, c, r, *asJSON, func(so *api.Forgotten) error {
+		return ask(ctx, p, c, r, *asJSON, func(so *api.Forgotten) error {
 			_, err := fmt.Fprintf(p.Stdout, "%s forgotten; upstream lists %s\n", words.Plural(so.Forgotten, "entry"), words.Plural(so.UpstreamHolds, "entry"))
 			return err
 		})
-	}
+	})
 	return cmd
 }
 

@@ -33,19 +33,15 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		id := entryID{Namespace: args[0], Key: args[1]}
-		return ask(cmd.Context(), p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error {
+		return ask(ctx, p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error {
 			if states.Why != "" {
 				fmt.Fprintf(p.Stderr, "this is not all: %s\n", term.Printable(states.Why))
 			}
 			return printHistory(p.Screen(), states)
 		})
-	}
+	})
 	return cmd
 }
 
@@ -131,7 +127,7 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd.Flags().BoolVar(&all.dry, "dry-run", false, "with --before: only say what would be done")
 	to := cmd.Flags().String("to", "", "the `revision` to go back to, instead of the one before the newest state")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		if n, err := strconv.ParseUint(strings.TrimPrefix(*to, "w"), 10, 64); cmd.Flags().Changed("to") && (err != nil || n == 0) {
 			return Usagef("--to = %q: expected a revision, as botwired history shows it", *to)
 		}
@@ -148,17 +144,9 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 					return err
 				}
 			}
-			c, err := settings.connect()
-			if err != nil {
-				return err
-			}
-			return p.rewind(cmd.Context(), c, args[0], &all)
+			return p.rewind(ctx, c, args[0], &all)
 		}
 		if err := p.mayAsk(*yes, "overwrites the entry"); err != nil {
-			return err
-		}
-		c, err := settings.connect()
-		if err != nil {
 			return err
 		}
 		id := entryID{Namespace: args[0], Key: args[1]}
@@ -167,13 +155,13 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			r.Query.Set("to", *to)
 		}
 		if !*yes {
-			tag, err := toUndo(cmd.Context(), p, c, id, *to)
+			tag, err := toUndo(ctx, p, c, id, *to)
 			if err != nil {
 				return err
 			}
 			r.Header = http.Header{"If-Match": {tag}}
 		}
-		err = ask(cmd.Context(), p, c, r, *asJSON, func(done *api.Undone) error {
+		err := ask(ctx, p, c, r, *asJSON, func(done *api.Undone) error {
 			_, err := fmt.Fprintf(p.Stdout, "undone: %s is as in revision %s again: %s\n",
 				term.Printable(id.String()), revisionName(&done.Now), term.Printable(stateText(p.Screen(), &done.Now)))
 			return err
@@ -182,22 +170,19 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			return fmt.Errorf("%s was written meanwhile, and nothing is undone: botwired history shows its states", term.Printable(id.String()))
 		}
 		return err
-	}
+	})
 	return cmd
 }
 
 // toUndo asks whether to undo, and returns the tag of the state that it asked about. If the daemon will
 // refuse the undo, it does not ask.
 func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to string) (tag string, err error) {
-	shown, err := c.Do(ctx, historyRequest(id))
+	var states api.Revisions
+	shown, err := c.Read(ctx, historyRequest(id), &states)
 	if err != nil {
 		return "", err
 	}
 	tag = shown.Header.Get("ETag")
-	var states api.Revisions
-	if err := c.Decode(shown.Body, &states); err != nil {
-		return "", err
-	}
 	earlier := stateBefore(&states, to)
 	if earlier == nil {
 		return tag, nil

@@ -78,9 +78,7 @@ func newImportCommand(p *Program, settings *Settings) *cobra.Command {
 		if _, err = file.Seek(0, io.SeekStart); err == nil {
 			err = x.run(cmd.Context(), io.LimitReader(file, found.bytes))
 		}
-		if x.shown {
-			x.ShowLine("")
-		}
+		x.ShowLine("")
 		switch {
 		case err != nil:
 			return fmt.Errorf("the import has stopped after %d of %s, and the same command does the rest: %w",
@@ -229,7 +227,6 @@ type importing struct {
 	query   url.Values
 	entries int // in the file
 	done    importCounts
-	shown   bool // the terminal shows a progress line
 	told    bool // it has said that it waits, without a terminal
 }
 
@@ -264,16 +261,16 @@ func (x *importing) run(ctx context.Context, file io.Reader) error {
 func (x *importing) send(ctx context.Context, text []byte, first int) error {
 	for len(text) > 0 {
 		r := api.Request{Method: http.MethodPost, Path: api.Surface("import"), Query: x.query, Body: text, Within: api.FirstByte + importPatience}
-		body, err := x.client.Ask(ctx, r)
-		var refused *api.Refused
-		if errors.As(err, &refused) {
-			body = refused.Body
+		var answer api.Imported
+		read, err := x.client.Do(ctx, r)
+		refused, isRefused := errors.AsType[*api.Refused](err)
+		if isRefused {
+			read = &api.Answer{Body: refused.Body}
 		} else if err != nil {
 			return err
 		}
-		var answer api.Imported
 		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\n'})
-		isDone := json.Unmarshal(body, &answer) == nil && answer.Lines >= answer.Written+answer.Same+answer.Older && answer.Lines <= len(lines)
+		isDone := json.Unmarshal(read.Body, &answer) == nil && answer.Lines >= answer.Written+answer.Same+answer.Older && answer.Lines <= len(lines)
 		if !isDone || err == nil && answer.Lines < len(lines) {
 			return cmp.Or(err, x.client.Foreign())
 		}
@@ -303,7 +300,7 @@ func (x *importing) send(ctx context.Context, text []byte, first int) error {
 
 // wait shows why the import waits, and waits for a tick. Without a terminal, it says why only once.
 func (x *importing) wait(ctx context.Context, why string) error {
-	if x.progress(why); !x.told && !x.shown {
+	if x.progress(why); !x.told && !x.IsTerminal(x.Stderr) {
 		x.told = true
 		fmt.Fprintln(x.Stderr, term.Printable(why))
 	}
@@ -317,12 +314,8 @@ func (x *importing) wait(ctx context.Context, why string) error {
 	}
 }
 
-// progress updates the progress line on the terminal. Without a terminal it shows nothing.
+// progress updates the progress line on the terminal.
 func (x *importing) progress(why string) {
-	if !x.IsTerminal(x.Stderr) {
-		return
-	}
-	x.shown = true
 	line := fmt.Sprintf("%d of %s", x.done.all(), words.Plural(x.entries, "entry"))
 	if why != "" {
 		line += "; " + term.Printable(why)

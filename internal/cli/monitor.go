@@ -37,21 +37,17 @@ func newMonitorCommand(p *Program, settings *Settings) *cobra.Command {
 	m := &monitoring{process: p}
 	cmd.Flags().BoolVar(&m.asJSON, "json", false, "print a line of JSON for each request")
 	namespace := namespaceFlag(cmd, "only the requests of this namespace")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		r := api.Request{Path: api.Surface("monitor"), Query: url.Values{}}
 		if *namespace != "" {
 			r.Query.Set("namespace", *namespace)
 		}
 		m.client, m.out = c, p.Screen()
-		if err := c.Events(cmd.Context(), r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
+		if err := c.Events(ctx, r, m.opened, m.visit); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil // ended by Ctrl-C
-	}
+	})
 	return cmd
 }
 
@@ -73,8 +69,8 @@ func (m *monitoring) visit(event api.Event) error {
 	switch event.Name {
 	case "skipped":
 		var skipped api.Skipped
-		if err := m.client.Decode(event.Data, &skipped); err != nil {
-			return err
+		if json.Unmarshal(event.Data, &skipped) != nil {
+			return m.client.Foreign()
 		}
 		_, err := fmt.Fprintf(m.process.Stderr, "%s left out: they came faster than monitor shows them\n", words.Plural(int(skipped.Requests), "request"))
 		return err
@@ -86,8 +82,8 @@ func (m *monitoring) visit(event api.Event) error {
 		return term.JSON(m.out, event.Data)
 	}
 	var r api.AnsweredRequest
-	if err := m.client.Decode(event.Data, &r); err != nil {
-		return err
+	if json.Unmarshal(event.Data, &r) != nil {
+		return m.client.Foreign()
 	}
 	line := fields(&r)
 	if s, ok := m.out.(*term.Screen); ok {

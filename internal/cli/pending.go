@@ -35,7 +35,7 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	limit := limitFlag(cmd, listedPending, maxListedPending)
 	namespace := namespaceFlag(cmd, "only those of this namespace")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		query, err := limit()
 		if err != nil {
 			return err
@@ -48,12 +48,8 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 			query.Set("namespace", *namespace)
 		}
 		r := api.Request{Path: api.Surface("pending"), Query: query}
-		c, err := settings.connect()
-		if err != nil {
-			return err
-		}
 		listed := &api.Pending{}
-		answer, err := c.Read(cmd.Context(), r, listed)
+		answer, err := c.Read(ctx, r, listed)
 		switch {
 		case err != nil:
 		case *asJSON:
@@ -64,8 +60,8 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil || len(listed.Pending) < most {
 			return err
 		}
-		return p.tellOfMorePending(cmd.Context(), c, len(listed.Pending), *namespace)
-	}
+		return p.tellOfMorePending(ctx, c, len(listed.Pending), *namespace)
+	})
 	cmd.AddCommand(newPendingDropCommand(p, settings))
 	return cmd
 }

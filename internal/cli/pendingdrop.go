@@ -32,24 +32,20 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	asJSON := JSONFlag(cmd)
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		if err := p.mayAsk(*yes, "takes an acknowledged write back"); err != nil {
-			return err
-		}
-		c, err := settings.connect()
-		if err != nil {
 			return err
 		}
 		id := entryID{Namespace: args[0], Key: args[1]}
 		query := entryQuery(id)
 		if !*yes {
-			seq, err := p.toDrop(cmd.Context(), c, id)
+			seq, err := p.toDrop(ctx, c, id)
 			if err != nil {
 				return err
 			}
 			query.Set("seq", seq)
 		}
-		err = ask(cmd.Context(), p, c, byHand("pending/drop", query), *asJSON, func(dropped *api.Dropped) error {
+		err := ask(ctx, p, c, byHand("pending/drop", query), *asJSON, func(dropped *api.Dropped) error {
 			letter := term.Printable(dropped.ID)
 			_, err := fmt.Fprintf(p.Stdout, "dropped: it is dead letter %s now; botwired dead-letters retry %s brings it back\n", letter, letter)
 			return err
@@ -58,7 +54,7 @@ func newPendingDropCommand(p *Program, settings *Settings) *cobra.Command {
 			return noPendingWrite(id)
 		}
 		return err
-	}
+	})
 	return cmd
 }
 

@@ -34,12 +34,8 @@ func newPurgeCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	local := cmd.Flags().Bool("local", false, "leave upstream as it is, and drop the pending writes")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		if err := p.mayAsk(*yes, "removes for good"); err != nil {
-			return err
-		}
-		c, err := settings.connect()
-		if err != nil {
 			return err
 		}
 		query, what := url.Values{"namespace": {args[0]}}, "the namespace "+args[0]
@@ -53,11 +49,11 @@ func newPurgeCommand(p *Program, settings *Settings) *cobra.Command {
 			query.Set("local", "true")
 		}
 		if !*yes {
-			if err := p.Confirm(cmd.Context(), fmt.Sprintf("Remove %s %s for good, with its history?", what, where)); err != nil {
+			if err := p.Confirm(ctx, fmt.Sprintf("Remove %s %s for good, with its history?", what, where)); err != nil {
 				return err
 			}
 		}
-		done, err := purgeUntilDone(cmd.Context(), p, c, query)
+		done, err := purgeUntilDone(ctx, p, c, query)
 		if err != nil {
 			return err
 		}
@@ -65,7 +61,7 @@ func newPurgeCommand(p *Program, settings *Settings) *cobra.Command {
 			return term.EncodeJSON(p.Stdout, done)
 		}
 		return printPurged(p, what, done)
-	}
+	})
 	return cmd
 }
 

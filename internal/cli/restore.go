@@ -51,21 +51,17 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	stop := cmd.Flags().Bool("stop", false, "end the restoration")
 	all := cmd.Flags().Bool("all", false, "restore all namespaces with data loss, and a bucket that has lost its writes")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		switch {
 		case *all && (len(args) > 0 || *stop):
 			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
 		case !*all && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for every one with data loss")
 		}
-		c, err := settings.connect()
-		switch {
-		case err != nil:
-			return err
-		case *all:
-			return restoreAll(cmd.Context(), p, c, *asJSON)
+		if *all {
+			return restoreAll(ctx, p, c, *asJSON)
 		}
-		so, body, err := p.restore(cmd.Context(), c, args[0], *stop)
+		so, body, err := p.restore(ctx, c, args[0], *stop)
 		switch {
 		case err != nil:
 			return err
@@ -73,7 +69,7 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			return term.JSON(p.Stdout, body)
 		}
 		return p.reportRestore(so)
-	}
+	})
 	return cmd
 }
 
@@ -84,10 +80,7 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 		query.Set("stop", "true")
 	}
 	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: restoreStep + byHandGrace}
-	shows := p.IsTerminal(p.Stderr)
-	if shows {
-		defer p.ShowLine("")
-	}
+	defer p.ShowLine("")
 	for {
 		so = &api.Restoration{}
 		answer, err := c.Read(ctx, r, so)
@@ -101,9 +94,7 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 		if fault := json.Unmarshal(running.Body, so); fault != nil || so.State == "" {
 			return nil, nil, err
 		}
-		if shows {
-			p.ShowLine(term.Printable(progressOf(so)))
-		}
+		p.ShowLine(term.Printable(progressOf(so)))
 	}
 }
 

@@ -82,10 +82,7 @@ func (p *Program) rewindAll(ctx context.Context, c *attach.Client, seen *api.Rew
 		query.Set("author", *seen.Author)
 	}
 	sum.LeftEntries = []api.LeftEntry{}
-	shows := p.IsTerminal(p.Stderr)
-	if shows {
-		defer p.ShowLine("")
-	}
+	defer p.ShowLine("")
 	for {
 		var page api.Rewound
 		if _, err := c.Read(ctx, byHand("undo/namespace", query), &page); err != nil {
@@ -99,9 +96,7 @@ func (p *Program) rewindAll(ctx context.Context, c *attach.Client, seen *api.Rew
 			return sum, nil
 		}
 		query.Set("after", *page.Next)
-		if shows {
-			p.ShowLine(fmt.Sprintf("%s of %d undone", words.Plural(sum.Restored+sum.Deleted, "entry"), seen.Restored+seen.Deleted))
-		}
+		p.ShowLine(fmt.Sprintf("%s of %d undone", words.Plural(sum.Restored+sum.Deleted, "entry"), seen.Restored+seen.Deleted))
 	}
 }
 

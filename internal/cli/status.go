@@ -40,7 +40,7 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	watch := flags.Bool("watch", false, "show it anew every second, until Ctrl-C")
 	ready := flags.Bool("ready", false, "only ask whether the daemon is ready to take writes: exit 0 if it is, 1 if not")
 	live := flags.Bool("live", false, "only ask whether the daemon lives: exit 0 if it does, 1 if not")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		most := shownNamespaces
 		if *all {
 			most = math.MaxInt
@@ -53,27 +53,24 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 		case *watch && !p.IsTerminal(p.Stdout):
 			return Usagef("--watch draws on a terminal, and standard output is none: expected no --watch")
 		}
-		c, err := settings.connect()
 		switch {
-		case err != nil:
-			return err
 		case *ready:
-			return p.askProbe(cmd.Context(), c, "readyz", "ready", *asJSON)
+			return p.askProbe(ctx, c, "readyz", "ready", *asJSON)
 		case *live:
-			return p.askProbe(cmd.Context(), c, "livez", "alive", *asJSON)
+			return p.askProbe(ctx, c, "livez", "alive", *asJSON)
 		}
 		asked := api.Request{Path: api.Surface("status")}
 		print := func(w io.Writer) error {
-			body, err := c.Ask(cmd.Context(), asked)
+			answer, err := c.Do(ctx, asked)
 			if err != nil {
 				return err
 			}
-			s, err := api.ReadStatus(body)
+			s, err := api.ReadStatus(answer.Body)
 			switch {
 			case err != nil:
 				return c.Foreign()
 			case *asJSON:
-				return term.JSON(w, body)
+				return term.JSON(w, answer.Body)
 			}
 			return printStatus(w, s, most)
 		}
@@ -83,24 +80,23 @@ func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
 		if !*all {
 			asked.Query = url.Values{"namespaces": {strconv.Itoa(shownNamespaces)}}
 		}
-		return p.Watch(cmd.Context(), print)
-	}
+		return p.Watch(ctx, print)
+	})
 	return cmd
 }
 
 // askProbe prints the answer to a probe. It must be the wanted one: another program may answer every
 // request with some JSON.
 func (p *Program) askProbe(ctx context.Context, c *attach.Client, path, want string, asJSON bool) error {
-	body, err := c.Ask(ctx, api.Request{Path: api.Surface(path)})
-	if err != nil {
-		return err
-	}
 	var answer struct{ Status string }
-	if c.Decode(body, &answer) != nil || answer.Status != want {
+	got, err := c.Read(ctx, api.Request{Path: api.Surface(path)}, &answer)
+	switch {
+	case err != nil:
+		return err
+	case answer.Status != want:
 		return c.Foreign()
-	}
-	if asJSON {
-		return term.JSON(p.Stdout, body)
+	case asJSON:
+		return term.JSON(p.Stdout, got.Body)
 	}
 	_, err = fmt.Fprintln(p.Stdout, want)
 	return err

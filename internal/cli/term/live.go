@@ -19,8 +19,12 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// ShowLine replaces the current line on stderr, which is a terminal; "" clears it.
-func (t *Terminal) ShowLine(line string) { fmt.Fprint(t.Stderr, "\r\x1b[K"+line) }
+// ShowLine replaces the current line on stderr; "" clears it. Without a terminal it shows nothing.
+func (t *Terminal) ShowLine(line string) {
+	if t.IsTerminal(t.Stderr) {
+		fmt.Fprint(t.Stderr, "\r\x1b[K"+line)
+	}
+}
 
 // ShowProgress shows a command's progress in one line on the terminal, at each tick for which text is
 // not empty. Without a terminal it shows nothing. stop ends it and clears the line.
