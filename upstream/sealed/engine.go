@@ -147,14 +147,22 @@ func (e *Engine) Named(namespace string) bool {
 	return e.opts.Sealed(namespace) || e.inner.Named(namespace)
 }
 
-// Known implements [upstream.Engine].
+// Known implements [upstream.Engine]. Of another host's value nobody knows without a request if it opens.
 func (e *Engine) Known(id journal.ID) (upstream.Version, bool) {
-	_, hidden, err := e.hide(id)
+	n, hidden, err := e.hide(id)
 	if err != nil {
 		return upstream.Version{}, false
 	}
-	return e.inner.Known(hidden)
+	v, ok := e.inner.Known(hidden)
+	if n != nil && v.Present() && v.Writer.Host != e.inner.Host { // guard 23.31
+		return upstream.Version{}, false
+	}
+	return v, ok
 }
+
+// Use makes the view call the changes of a sealed namespace by its plain name from now on. Each use of the
+// namespace does the same.
+func (e *Engine) Use(namespace string) { e.of(namespace) }
 
 // Get implements [upstream.Engine].
 func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {

@@ -32,10 +32,15 @@ func newStore(exact bool) *store {
 	return &store{exact: exact, entries: make(map[journal.ID]upstream.Version), clock: 1e9}
 }
 
-func (s *store) Exact() bool                               { return s.exact }
-func (s *store) Named(string) bool                         { return s.exact }
-func (s *store) Known(journal.ID) (upstream.Version, bool) { return upstream.Version{}, false }
-func (s *store) note(id journal.ID)                        { s.asked = append(s.asked, id) }
+func (s *store) Exact() bool        { return s.exact }
+func (s *store) Named(string) bool  { return s.exact }
+func (s *store) note(id journal.ID) { s.asked = append(s.asked, id) }
+func (s *store) Known(id journal.ID) (upstream.Version, bool) {
+	v := s.entries[id]
+	v.Value = ""
+	return v, s.exact
+}
+
 func (s *store) tamper(id journal.ID, f func(string) string) {
 	v := s.entries[id]
 	v.Value = f(v.Value)
@@ -273,6 +278,9 @@ func TestExactEngineReplacesForgeries(t *testing.T) {
 		t.Errorf("it is %+v, %v", v, err)
 	}
 	foreign := open(s, keysOf(t, rotated(text)))
+	if v, ok := foreign.Known(id); ok {
+		t.Errorf("a host with another key knows %+v, and may replace it", v)
+	}
 	_, err := foreign.Swap(t.Context(), upstream.Proposal{ID: id, Op: journal.Put, Value: "x", WrittenAt: 60})
 	if failed := upstream.ErrorOf(err); failed == nil || failed.Verdict != upstream.Paused {
 		t.Errorf("a host with another key replaces it: %v", err)

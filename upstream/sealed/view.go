@@ -5,7 +5,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// view is the inner engine's view with plain names. A hidden name opens only once its namespace is in use.
+// view is the inner engine's view with plain names. A hidden name opens once its namespace is in use: see
+// [Engine.Use].
 type view struct {
 	upstream.View
 	e *Engine
