@@ -150,7 +150,20 @@ quota: ## Kill the binary amid 2,000 writes, with a quota of 60 a minute
 .PHONY: soak
 soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
 	@$(GO) build -o bin/soak ./proof/soak
-	@bin/soak -for $(SOAK_FOR) $(SOAK)
+	@bin/soak -for $(SOAK_FOR) $(if $(SEALED),-sealed) $(SOAK)
+
+# With SEALED=1, the daemons of make e2e, make mcp and make soak seal all namespaces. SEALED_TESTS restricts the tests
+# of whole processes, and SEALED_ALSO what is made besides.
+SEALED_ALSO ?= e2e mcp soak
+.PHONY: sealed
+sealed: export SEALED = 1
+sealed: ## Run whole processes, clients and the soak with all namespaces sealed, and read all that goes upstream
+	$(GO) test -count=1 -timeout $(TEST_WITHIN) -run '^TestProcess$$/$(SEALED_TESTS)' ./cmd/botwired -sealed
+	$(if $(SEALED_ALSO),@$(MAKE) --no-print-directory $(SEALED_ALSO))
+
+.PHONY: bin/tap
+bin/tap:
+	@$(GO) build -o $@ ./proof/canary/tap
 
 # HOSTS are the daemons. FOR=10m kills the leader each minute for that long, PARTITION=5m cuts the network in
 # two for that long, and UP=1 only starts the servers. CLUSTER are further flags, such as -think 10ms.
@@ -184,7 +197,7 @@ benchcheck: ## Try each measurement of make bench, for as short a time as possib
 	$(GO) test -count=1 -timeout $(TEST_WITHIN) -tags nightly -run '^TestQuickRuns$$' ./proof/bench
 
 # What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
-NIGHTLY := benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sim linear fuzz mutants
+NIGHTLY := benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
 .PHONY: nightly
 nightly: export SOAK_FOR = 30m
 nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants
@@ -279,7 +292,7 @@ clients: ## Install what .ci/run takes from PyPI and npm
 
 # CLIENT are words of the client's name and the case's, such as "langchain outage": only those run.
 .PHONY: e2e
-e2e: ## Run BotWire's own clients and all examples against the daemon, amid outages and kills
+e2e: $(if $(SEALED),bin/tap) ## Run BotWire's own clients and all examples against the daemon, amid outages and kills
 	proof/e2e/run $(CLIENT)
 
 # PYTEST are further arguments of the tests, such as "-k restart".
@@ -312,7 +325,7 @@ openapi: build ## Fuzz the daemon by its own OpenAPI document, and hold each ans
 	proof/openapi/run
 
 .PHONY: mcp
-mcp: build ## Have the MCP clients and conformance tests of others use the daemon
+mcp: build $(if $(SEALED),bin/tap) ## Have the MCP clients and conformance tests of others use the daemon
 	proof/mcp/run
 
 # COST are flags, such as -only PUT, or -update -runs 20 to write the bounds from what is measured. On a

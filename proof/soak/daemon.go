@@ -31,16 +31,16 @@ type daemon struct{ *child.Process }
 
 // startDaemon runs the daemon on a directory and waits until it listens. An address from
 // before is used again.
-func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress string) (*daemon, error) {
+func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress string, settings ...string) (*daemon, error) {
 	if address == "" {
 		address = faulty.OwnHost() + ":0"
 	}
-	process, err := child.Start(ctx, dir, binary,
-		"serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://"+upstreamAddress,
+	process, err := child.Start(ctx, dir, append([]string{
+		binary, "serve", "--listen", address, "--data-dir", dir, "--upstream-url", "http://" + upstreamAddress,
 		"--journal-max-bytes", "64MiB", "--journal-disk-reserve", strconv.Itoa(diskReserve), "--cache-disk", "8MiB",
 		"--cache-memory", "4MiB", "--cache-fresh-for", "500ms", "--upstream-timeout", upstreamTimeout.String(),
 		"--upstream-late-window", lateWindow.String(), "--flush-linger", "20ms", "--flush-drain-timeout", "1s",
-	)
+	}, settings...)...)
 	return &daemon{process}, err
 }
 

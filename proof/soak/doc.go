@@ -13,6 +13,9 @@
 // second half one process lives through all of them: its memory, descriptors and
 // goroutines at the end of its last round must be about those at the end of its first.
 //
+// With -sealed, the daemon seals all namespaces: upstream must then hold sealed values only, and nothing plain
+// may reach its socket.
+//
 // The command ends with 1 if anything was lost, came back or was misread, or if a figure
 // has grown. With -seed, its surroundings change as they did in another run; the callers'
 // timing remains the machine's.

@@ -30,17 +30,18 @@ func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "how the surroundings change")
 	binary := flag.String("binary", "bin/botwired", "the daemon")
 	think := flag.Duration("think", 0, "how long a caller pauses between two requests, on average: beside other work, 10ms leaves it the processors")
+	sealed := flag.Bool("sealed", false, "the daemon seals all namespaces, and nothing plain may come upstream")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout, *binary, *lasts, *think, *seed); err != nil {
+	if err := run(ctx, os.Stdout, *binary, *lasts, *think, *seed, *sealed); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop has been called
 	}
 }
 
-func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Duration, seed uint64) (err error) {
+func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Duration, seed uint64, sealed bool) (err error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	d, err := newDisk()
 	if err != nil {
@@ -55,12 +56,18 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 		return err
 	}
 	defer func() { err = errors.Join(err, apart.remove()) }()
-	up, err := newUpstream(ctx, apart.dir, rand.New(rand.NewPCG(seed, 1)))
+	var seals *sealing
+	if sealed {
+		if seals, err = newSealing(apart.dir); err != nil {
+			return err
+		}
+	}
+	up, err := newUpstream(ctx, apart.dir, rand.New(rand.NewPCG(seed, 1)), seals)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, up.end()) }()
-	s := &soak{binary: binary, disk: d, up: up, rng: rng, direct: newCaller(func() string { return "http://" + up.address })}
+	s := &soak{binary: binary, disk: d, up: up, rng: rng, direct: newCaller(func() string { return "http://" + up.address }), sealing: seals}
 	s.load = &load{model: newModel(), caller: newCaller(s.base), seed: seed, think: think}
 	if err := s.restart(ctx); err != nil {
 		return err
@@ -144,6 +151,12 @@ func (s *soak) summarize(out io.Writer, whole bool) error {
 	l := s.load
 	fmt.Fprintf(out, "%d requests: %d without an answer, %d writes refused by a full disk, %d reads of entries that nobody could know; %d kills, %d fillings\n",
 		l.asked.Load(), l.unanswered.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills)
+	if s.sealing != nil {
+		fmt.Fprintln(out, s.watch.Count())
+		if err := s.watch.Err(); err != nil {
+			return err
+		}
+	}
 	for _, text := range l.wrongs {
 		fmt.Fprintln(out, "wrong:", text)
 	}

@@ -29,7 +29,8 @@ type soak struct {
 	up     *upstream
 	load   *load
 	direct *caller // upstream itself
-	rng    *rand.Rand
+	*sealing
+	rng *rand.Rand
 
 	daemon atomic.Pointer[daemon]
 	kills  int
@@ -45,7 +46,7 @@ func (s *soak) restart(ctx context.Context) error {
 	if old := s.daemon.Load(); old != nil {
 		address = old.Address()
 	}
-	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address)
+	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address, s.settings()...)
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (s *soak) letters(ctx context.Context) error {
 func (s *soak) compare(ctx context.Context) error {
 	for _, e := range s.load.keys {
 		oldest := e.Oldest()
-		code, there, err := s.direct.do(ctx, http.MethodGet, e.Path(), nil)
+		code, there, err := s.direct.do(ctx, http.MethodGet, s.path(e), nil)
 		if err != nil {
 			return fmt.Errorf("upstream: %w", err)
 		}
@@ -196,8 +197,12 @@ func (s *soak) compare(ctx context.Context) error {
 		if code == http.StatusOK {
 			err = json.Unmarshal(there, &doc)
 		}
+		value := doc.Value
 		if err == nil {
-			err = e.Show(oldest, doc.Value, code == http.StatusOK)
+			value, err = s.open(e, value)
+		}
+		if err == nil {
+			err = e.Show(oldest, value, code == http.StatusOK)
 		}
 		if err != nil {
 			s.load.wrong("upstream: %s/%s %v", e.Namespace, e.Key, err)

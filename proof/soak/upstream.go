@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/selfhost"
+	"github.com/botwired/botwired/proof/canary"
 )
 
 const (
@@ -98,19 +100,32 @@ func says(status int, contentType, body string) func(*upstream, http.ResponseWri
 	}
 }
 
-func newUpstream(ctx context.Context, dir string, rng *rand.Rand) (*upstream, error) {
+func newUpstream(ctx context.Context, dir string, rng *rand.Rand, sealed *sealing) (*upstream, error) {
 	memory, err := selfhost.Open(ctx, selfhost.Options{Path: filepath.Join(dir, "upstream.db")})
 	if err != nil {
 		return nil, err
 	}
 	u := &upstream{memory: memory}
 	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
+	if sealed != nil {
+		listen = watched(listen, &sealed.watch)
+	}
 	u.server, err = faulty.New(faulty.Options{Service: u, Listen: listen, MaxDelay: maxDelay, Rand: rng})
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
 	u.address = at()
 	return u, nil
+}
+
+func watched(listen func() (net.Listener, error), by *canary.Watch) func() (net.Listener, error) {
+	return func() (net.Listener, error) {
+		l, err := listen()
+		if err != nil {
+			return nil, err
+		}
+		return by.Listener(l), nil
+	}
 }
 
 func (u *upstream) end() error { return errors.Join(u.server.Close(), u.memory.Close()) }

@@ -26,9 +26,10 @@ def run(report, client, stage):
     want = _follow(report, agent)  # a last look, and what must be there
     report.check("the client ends well", ended(agent, START_LIMIT), 0)
     stage.end_daemon()
-    report.compare(f"upstream's database holds the {len(want)} entries last written, and nothing else", stage.database(), want)
+    report.compare(f"upstream's database holds the {len(want)} entries last written, and nothing else", stage.held(), want)
+    held = stage.database()
     stage.end_upstream()
-    report.compare("and the database is still the same", stage.database(), want)
+    report.compare("and the database is still the same", stage.database(), held)
 
 
 def _follow(report, agent):

@@ -34,10 +34,11 @@ def run(report, client, stage):
     stage.flush()
     stage.end_daemon()
     if client.needs_daemon:
-        held = b"\n".join(stage.database().values()).decode()
+        held = b"\n".join(stage.held().values()).decode()
         report.check("upstream's database holds it all", [fact for fact in told if fact not in held], [])
     else:
-        answers = _talk(report, client, stage, stage.upstream.url, QUESTION)
+        with stage.apart() as memory:
+            answers = _talk(report, client, stage, memory.url, QUESTION)
         recalls(report, "a process that talks to upstream itself recalls it all", answers, told)
     stage.end_upstream()
 

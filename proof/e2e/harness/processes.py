@@ -79,7 +79,7 @@ def free_port():
 class Server:
     """A botwired that can be taken down and brought up again at the same address."""
 
-    def __init__(self, directory, name, ready, *args, address="127.0.0.1", token=""):
+    def __init__(self, directory, name, ready, *args, address="127.0.0.1", token="", program=BINARY):
         self.directory, self.name, self.ready = directory, name, ready
         self.port = free_port()
         self.credentials = []  # flags for commands that talk to it
@@ -90,7 +90,7 @@ class Server:
             self.credentials = ["--auth-token-file", str(directory / "token")]
             user = f"x:{urllib.parse.quote(token, safe='')}@"
         self.url = f"http://{user}127.0.0.1:{self.port}"
-        self.args = [BINARY, *args, *self.credentials, "--listen", f"{address}:{self.port}"]
+        self.args = [program, *args, *self.credentials, "--listen", f"{address}:{self.port}"]
         self.process = None
 
     def up(self):

@@ -1,11 +1,12 @@
 """The servers of one case: an upstream, a daemon in front of it, and a meter between the daemon and the client."""
+import contextlib
 import json
 import signal
 import subprocess
 import time
 import urllib.error
 
-from harness import BINARY
+from harness import BINARY, SEALED, TAP
 from harness.meter import Meter
 from harness.processes import START_LIMIT, Failure, Server, environment, request, spawn, stop
 from harness.report import database
@@ -23,17 +24,56 @@ SERVICE = "botwired"  # the daemon's name on the network of a compose project
 TOKEN = "a/token+of:e2e@"  # in a URL, all of this but the letters is escaped
 
 
+class Tapped(Server):
+    """An upstream, all of whose bytes a tap reads: nothing plain may come."""
+
+    received = []  # what the taps have counted, in all cases
+
+    def __init__(self, report, behind):
+        super().__init__(behind.directory, "tap", behind.ready, "-to", f"127.0.0.1:{behind.port}", program=TAP)
+        self.report, self.behind = report, behind
+
+    def up(self):
+        self.behind.up()
+        super().up()
+
+    def down(self, with_signal=signal.SIGKILL):
+        self.report.check("nothing plain has gone upstream", super().down(signal.SIGTERM), 0)
+        self.received.append((self.directory / "tap.log").read_text().splitlines()[-1])
+        return self.behind.down(with_signal)
+
+
 class Stage:
     """The servers of one case."""
 
     def __init__(self, report, directory, case):
         self.report, self.directory, self.case = report, directory, case
-        self.upstream = Server(directory, "selfhost", "/health", "selfhost", "--db", directory / "upstream.db", "--latency", "50ms")
+        self.upstream = self.memory = Server(directory, "selfhost", "/health", "selfhost", "--db", directory / "upstream.db", "--latency", "50ms")
+        if SEALED:
+            self.upstream = Tapped(report, self.memory)
+            subprocess.run([BINARY, "seal", "keygen", directory / "keys"], check=True, capture_output=True, env=environment(directory))
         guarded = {"address": "0.0.0.0", "token": TOKEN} if case == "token" else {}
-        self.daemon = Server(directory, "serve", "/_botwired/readyz", "serve", "--upstream", self.upstream.url, "--data-dir", directory / "data",
-                             "--allowed-hosts", json.dumps([SERVICE]), *SETTINGS, **guarded)
+        self.daemon = self._serve("data", **guarded)
         self.meter = None
         self.agents = []
+        self.namespaces = []  # of which the daemon knew something when it ended
+
+    def _serve(self, data, **options):
+        sealed = ["--seal-key-file", self.directory / "keys", "--namespaces", '[{"match":"*","sealed":true}]'] if SEALED else []
+        return Server(self.directory, "serve", "/_botwired/readyz", "serve", "--upstream", self.upstream.url, "--data-dir", self.directory / data,
+                      "--allowed-hosts", json.dumps([SERVICE]), *SETTINGS, *sealed, **options)
+
+    @contextlib.contextmanager
+    def apart(self):
+        """What has all of the memory without the daemon: upstream itself or, of a sealed memory, another host with the keys."""
+        if not SEALED:
+            yield self.upstream
+            return
+        other = self._serve("other")
+        other.up()
+        self.agents.append(other.process)
+        yield other
+        self.report.check("SIGTERM: the other host's daemon exits", other.down(signal.SIGTERM), 0)
 
     def __enter__(self):
         self.upstream.up()
@@ -44,7 +84,7 @@ class Stage:
     def __exit__(self, *_):
         if self.meter:
             self.meter.close()
-        for process in (*self.agents, self.daemon.process, self.upstream.process):
+        for process in (*self.agents, self.daemon.process, self.upstream.process, self.memory.process):
             if process and process.poll() is None:
                 stop(process)
 
@@ -57,7 +97,19 @@ class Stage:
         return agent
 
     def database(self):
+        """All that upstream holds, as it is."""
         return database(self.directory / "upstream.db")
+
+    def held(self):
+        """All that upstream holds; of a sealed memory, what another host with the keys reads there of the daemon's namespaces."""
+        held = self.database()
+        if SEALED:
+            with self.apart() as host:
+                keys = [(ns, row["key"]) for ns in self.namespaces for row in _get(f"{host.url}/memory/{ns}?limit=1000")["keys"]]
+                opened = {(ns, key): _get(f"{host.url}/memory/{ns}/{key}")["value"].encode() for ns, key in keys}
+            self.report.check("upstream's database holds no other entries", len(held), len(opened))
+            return opened
+        return held
 
     def status(self):
         return json.loads(request("GET", self.daemon.url + "/_botwired/status"))
@@ -117,6 +169,7 @@ class Stage:
 
     def end_daemon(self):
         status = self.status()
+        self.namespaces = [n["namespace"] for n in _get(f"{self.daemon.url}/_botwired/namespaces?limit=1000")["namespaces"]]
         figures = (status["upstream"]["state"], status["pending"], status["dead_letters"])
         self.report.check("upstream up, none pending, no dead letters", figures, ("up", 0, 0))
         metrics = request("GET", self.daemon.url + "/_botwired/metrics")
@@ -126,6 +179,10 @@ class Stage:
 
     def end_upstream(self):
         self.report.check("SIGTERM: upstream exits", self.upstream.down(signal.SIGTERM), 0)
+
+
+def _get(url):
+    return json.loads(request("GET", url))
 
 
 def _total(metrics, name, label):
