@@ -70,7 +70,7 @@ func (h *lastHour) run(ctx context.Context) error {
 func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, up := unix(now), state.State == "up"
+	at, up := unixSeconds(now), state.State == "up"
 	began := at
 	if n := len(h.outages); n > 0 && h.outages[n-1].To == nil {
 		last := &h.outages[n-1]
@@ -79,16 +79,16 @@ func (h *lastHour) look(state api.UpstreamState, now time.Time) {
 			return
 		}
 		if up {
-			at = max(last.From, min(at, unix(state.Since)))
+			at = max(last.From, min(at, unixSeconds(state.Since)))
 		}
 		last.To = &at
 	} else {
-		began = min(at, unix(state.Since))
+		began = min(at, unixSeconds(state.Since))
 	}
 	if !up {
 		h.outages = append(h.outages, api.Outage{From: began, State: state.State, Reason: state.Reason})
 	}
-	for len(h.outages) > outagesKept || len(h.outages) > 0 && h.outages[0].To != nil && *h.outages[0].To < unix(now)-historyLength*historyStep.Seconds() {
+	for len(h.outages) > outagesKept || len(h.outages) > 0 && h.outages[0].To != nil && *h.outages[0].To < unixSeconds(now)-historyLength*historyStep.Seconds() {
 		h.outages = h.outages[1:]
 	}
 }
@@ -122,7 +122,7 @@ func (h *lastHour) sample(now time.Time) {
 	reads, writes := h.figures.requests()
 	local, upstream := taken.local().Since(h.last.local()), taken.upstream().Since(h.last.upstream())
 	p := api.Point{
-		At: unix(now), Pending: int64(h.figures.disk.journal.Stats().Pending),
+		At: unixSeconds(now), Pending: int64(h.figures.disk.journal.Stats().Pending),
 		Reads: reads.Total - h.lastReads.Total, Writes: writes.Acknowledged - h.lastWrites.Acknowledged, Sent: writes.Sent - h.lastWrites.Sent,
 		LocalP50: microseconds(&local, 0.5), LocalP99: microseconds(&local, 0.99),
 		UpstreamP50: microseconds(&upstream, 0.5), UpstreamP99: microseconds(&upstream, 0.99),
@@ -151,9 +151,6 @@ func microseconds(d *metrics.Distribution, q float64) *float64 {
 	return &rounded
 }
 
-// unix returns a time in Unix seconds, to the millisecond.
-func unix(at time.Time) float64 { return float64(at.UnixMilli()) / 1e3 }
-
 // timeSaved estimates, in seconds, how much longer agents would have waited without botwired. Each read
 // answered here saves a median read upstream. Each acknowledged write that did not wait saves a median
 // write upstream. If only reads or only writes were measured upstream, their median stands for both.
@@ -175,7 +172,7 @@ func (h *lastHour) timeSaved(done *api.Figures) *float64 {
 func (h *lastHour) answer(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
 	h.mu.Lock()
 	doc := api.History{
-		Now: unix(time.Now()), StepSeconds: historyStep.Seconds(),
+		Now: unixSeconds(time.Now()), StepSeconds: historyStep.Seconds(),
 		Points: append([]api.Point{}, h.points...), Outages: append([]api.Outage{}, h.outages...),
 	}
 	h.mu.Unlock()

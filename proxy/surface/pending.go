@@ -32,10 +32,7 @@ func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters)
 		}
 		var next time.Time
 		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
-		if !next.IsZero() {
-			next = next.UTC().Truncate(time.Millisecond)
-			doc.NextAttempt = &next
-		}
+		doc.NextAttempt = stamp(next)
 		docs = append(docs, doc)
 	}
 	return writeDocument(w, http.StatusOK, api.Pending{Pending: docs})
@@ -87,12 +84,7 @@ func newWaitDocument(why string, until time.Time) *api.Wait {
 	if why == "" {
 		return nil
 	}
-	doc := &api.Wait{Why: why}
-	if !until.IsZero() {
-		until = until.UTC().Truncate(time.Millisecond)
-		doc.Until = &until
-	}
-	return doc
+	return &api.Wait{Why: why, Until: stamp(until)}
 }
 
 func (s *Surface) waits(namespace string) []api.NamespaceWait {

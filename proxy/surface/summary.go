@@ -29,9 +29,11 @@ func summarize(f *facts) api.Summary {
 	for _, look := range []func() *api.Finding{
 		f.journalFailed, f.writesRefused, // callers are refused
 		// somebody has to decide or wait
-		f.lost, f.about(isLost, f.dataLoss), f.upstreamDown, f.about(isPaused, f.paused), f.deadLetters,
+		f.lost, f.about(isLost, f.dataLoss),
+		f.upstreamIs("down", api.LevelWarning, "; if this lasts, look at the network and at upstream.url (botwired doctor)"),
+		f.about(isPaused, f.paused), f.deadLetters,
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
-		f.stopping, f.rebuilding, f.upstreamDegraded, f.unwatched, f.about(isRestoring, f.restoring),
+		f.stopping, f.rebuilding, f.upstreamIs("degraded", api.LevelNotice, ""), f.unwatched, f.about(isRestoring, f.restoring),
 		f.about(waitsFor("throttled"), f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
 		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,
 	} {
@@ -78,30 +80,18 @@ func (f *facts) writesRefused() *api.Finding {
 	return say(api.LevelCritical, since, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
 }
 
-func (f *facts) upstreamDown() *api.Finding {
-	up := &f.status.Upstream
-	if up.State != "down" {
-		return nil
+func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() *api.Finding {
+	return func() *api.Finding {
+		up := &f.status.Upstream
+		if up.State != state {
+			return nil
+		}
+		backlog := "no write waits"
+		if n := f.status.Pending; n > 0 {
+			backlog = fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
+		}
+		return say(level, up.Since, "botwired tries again by itself"+remedy, "Upstream is %s (%s): nothing is lost, %s", state, up.Reason, backlog)
 	}
-	return say(api.LevelWarning, up.Since, "botwired tries again by itself; if this lasts, look at the network and at upstream.url (botwired doctor)",
-		"Upstream is down (%s): nothing is lost, %s", up.Reason, f.backlog("no write waits"))
-}
-
-func (f *facts) upstreamDegraded() *api.Finding {
-	up := &f.status.Upstream
-	if up.State != "degraded" {
-		return nil
-	}
-	return say(api.LevelNotice, up.Since, "botwired tries again by itself",
-		"Upstream is degraded (%s): nothing is lost, %s", up.Reason, f.backlog("no write waits"))
-}
-
-func (f *facts) backlog(none string) string {
-	n := f.status.Pending
-	if n == 0 {
-		return none
-	}
-	return fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
 }
 
 func waits(n int) string {
