@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,59 +15,43 @@ import (
 // ExitCodesName is the help topic about exit codes. It is not a command.
 const ExitCodesName = "exit-codes"
 
-// newHelpCommand returns the help command. Unlike cobra's, it fails for an unknown command.
-func newHelpCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "help [COMMAND] [--all]",
-		GroupID: groupOther,
-		Short:   "Show the help of a command, or the exit codes",
-		Example: "  botwired help dead-letters retry\n" +
-			"  botwired help exit-codes",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if slices.Equal(args, []string{ExitCodesName}) {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), ExitCodesTopic())
-				return err
-			}
-			target, rest, err := cmd.Root().Find(args)
-			if err != nil {
-				return &UsageError{err}
-			}
-			if err := NoArguments(target, rest); err != nil {
-				return err
-			}
-			if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) {
-				_ = target.Flags().Set(allName, "true") // "true" always parses
-			}
-			return target.Help()
-		},
+// setHelpCommand makes cobra's help command fail for an unknown command, and know the exit codes.
+func setHelpCommand(root *cobra.Command, settings *Settings) {
+	root.SetHelpCommandGroupID(groupOther)
+	root.InitDefaultHelpCmd()
+	cmd, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	cmd.Use = "help [COMMAND] [--all]"
+	cmd.Short, cmd.Long = "Show the help of a command, or the exit codes", ""
+	cmd.Example = "  botwired help dead-letters retry\n" +
+		"  botwired help exit-codes"
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Equal(args, []string{ExitCodesName}) {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), ExitCodesTopic())
+			return err
+		}
+		target, rest, err := cmd.Root().Find(args)
+		if err != nil {
+			return &UsageError{err}
+		}
+		if err := NoArguments(target, rest); err != nil {
+			return err
+		}
+		if all, _ := cmd.Flags().GetBool(allName); all && ofHelp(target.Flags().Lookup(allName)) {
+			_ = target.Flags().Set(allName, "true") // "true" always parses
+		}
+		return target.Help()
 	}
 	cmd.Flags().Bool(allName, false, "show all commands, or the flags of all settings")
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		target, rest, err := cmd.Root().Find(args)
-		if err != nil || len(rest) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, sub := range target.Commands() {
-			if IsShown(sub) {
-				names = append(names, sub.Name()+"\t"+sub.Short)
-			}
-		}
-		if len(args) == 0 {
-			names = append(names, ExitCodesName)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	return cmd
+	settings.takesNone(cmd)
 }
 
 // setHelp gives all commands botwired's own help.
 func setHelp(root *cobra.Command, p *Program, settings *Settings) {
-	help := newHelpCommand()
-	settings.takesNone(help)
-	root.SetHelpCommand(help)
-	root.InitDefaultHelpCmd() // adds it to the tree
+	setHelpCommand(root, settings)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
 		columns, _ := p.Size(w)
@@ -161,7 +146,7 @@ type helpPage struct {
 
 func (h *helpPage) text() string {
 	var b strings.Builder
-	b.WriteString(term.WrapParagraphs(aboutOf(h.cmd), h.columns))
+	b.WriteString(term.WrapParagraphs(cmp.Or(h.cmd.Long, h.cmd.Short+"."), h.columns))
 	h.section(&b, "Usage", h.usage())
 	h.section(&b, "Examples", h.cmd.Example)
 	groups := GroupsOf(h.cmd)
@@ -215,13 +200,6 @@ func (h *helpPage) listing(commands []*cobra.Command) string {
 		fmt.Fprintf(&b, "  %-*s  %s\n", longest, cmd.Name(), short)
 	}
 	return b.String()
-}
-
-func aboutOf(cmd *cobra.Command) string {
-	if cmd.Long != "" {
-		return cmd.Long
-	}
-	return cmd.Short + "."
 }
 
 // IsShown reports whether the help lists a command.
