@@ -85,7 +85,6 @@ func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 	return r, err
 }
 
-// lettersPage is how many dead letters are requested at a time.
 const lettersPage = 1000
 
 // DeadLetters returns all dead letters, oldest first.
@@ -150,7 +149,6 @@ func (c *Client) Delete(ctx context.Context, namespace, key string) (seq uint64,
 	return c.write(ctx, Request{Method: http.MethodDelete, Path: Memory(namespace, key)})
 }
 
-// write makes a write and returns the number in its acknowledgement.
 func (c *Client) write(ctx context.Context, r Request) (seq uint64, err error) {
 	answer, err := c.Do(ctx, r)
 	if err != nil {

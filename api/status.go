@@ -188,7 +188,6 @@ type NamespaceStatus struct {
 	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
 }
 
-// nearlyFullPercent is the percentage of its limit from which a namespace is nearly full.
 const nearlyFullPercent = 80
 
 // IsFull reports whether the namespace has reached its limit: writes that make it larger are refused.

@@ -55,7 +55,6 @@ func isPort(s string) bool {
 // Socket returns the path of the Unix socket to listen on. It returns false for TCP.
 func (c *Config) Socket() (string, bool) { return strings.CutPrefix(c.Listen, unixScheme) }
 
-// onLoopback reports whether only this machine can reach the listener.
 func (c *Config) onLoopback() bool {
 	if _, ok := c.Socket(); ok {
 		return true
@@ -79,7 +78,6 @@ func upstreamURL(at func(*Config) *string) codec {
 	return c
 }
 
-// parseService parses the URL of a service that speaks BotWire's API.
 func parseService(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || !isPlainURL(u) || strings.ContainsAny(text, "?#") {

@@ -24,7 +24,6 @@ const maxSize = 1 << 50
 // maxMemory limits cache.memory, in bytes: the cache allocates memory for its counters at the start.
 const maxMemory = 64 << 30
 
-// lowest is the lower bound of a duration or a size.
 type lowest int64
 
 const (
@@ -47,7 +46,6 @@ func (l lowest) String() string {
 	}
 }
 
-// codecOf returns the codec of a field. parse returns a value for the field.
 func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) string, parse func(v node, p places) (T, error)) codec {
 	return codec{
 		kind:     kind,
@@ -65,7 +63,6 @@ func codecOf[T any](at func(*Config) *T, kind, expected string, print func(T) st
 	}
 }
 
-// itself returns a text unchanged.
 func itself(s string) string { return s }
 
 func duration(least lowest, at func(*Config) *time.Duration) codec {
@@ -129,7 +126,6 @@ func count(least, most int, at func(*Config) *int) codec {
 	})
 }
 
-// text accepts the texts that parse accepts.
 func text(at func(*Config) *string, kind, expected string, parse func(text string) (string, error)) codec {
 	return codecOf(at, kind, expected, itself, func(v node, _ places) (string, error) {
 		if v.kind != isText {
@@ -149,7 +145,6 @@ func oneOf(words []string, at func(*Config) *string) codec {
 	})
 }
 
-// element is one text in a list.
 type element struct {
 	name     string // completes "a list of …"
 	example  string

@@ -56,7 +56,6 @@ func wrong(item string, line int, part node, expected string) *Error {
 	return &Error{Item: item, Source: Source{Line: line}, Expected: expected, part: &part}
 }
 
-// explain converts a codec's error about the value v of s, which may be several joined errors.
 func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 	parts := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -78,7 +77,6 @@ func explain(s Setting, v node, from Source, err error) (faults []*Error) {
 	return faults
 }
 
-// shown returns a rejected value with its secrets redacted.
 func (s Setting) shown(v node) string {
 	if s.Secret {
 		return redacted

@@ -41,7 +41,6 @@ func parseYAML(content []byte) (node, error) {
 	return fromYAML(root)
 }
 
-// yamlFault returns the parser's message without quotes from the file.
 func yamlFault(err error) error {
 	var fault yaml.Error
 	if !errors.As(err, &fault) || fault.GetToken() == nil {
@@ -128,7 +127,6 @@ func flatten(table []Setting, n node) []pair {
 	return leaves
 }
 
-// repeated returns the first key that occurs twice.
 func repeated(leaves []pair) (pair, bool) {
 	seen := make(map[string]bool, len(leaves))
 	for _, leaf := range leaves {

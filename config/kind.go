@@ -17,7 +17,6 @@ const (
 	KindNATS          // a bucket of a NATS cluster
 )
 
-// kind has what the configuration knows of a kind.
 type kind struct {
 	service   string                       // see Service
 	schemes   []string                     // the texts before the colon of upstream.url, and of an identity
@@ -31,7 +30,6 @@ type kind struct {
 // BucketSetting is the setting that identifies an upstream of [KindNATS], whose servers come and go.
 const BucketSetting = "upstream.nats.bucket"
 
-// bucketPrefix begins such an identity; the bucket's name follows.
 const bucketPrefix = "nats:"
 
 //exhaustive:enforce

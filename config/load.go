@@ -155,7 +155,6 @@ func (l *loader) readDefaults() {
 	}
 }
 
-// readSocket sets listen to the address of the passed socket.
 func (l *loader) readSocket() {
 	if s, ok := find(l.table, "listen"); ok && l.src.Socket.Address != "" {
 		l.assign(s, node{text: l.src.Socket.Address, raw: true}, Source{Layer: FromSocket, Name: l.src.Socket.Name})
@@ -254,7 +253,6 @@ func (l *loader) readFlags() {
 	}
 }
 
-// derive computes the defaults that depend on other settings or the platform.
 func (l *loader) derive() {
 	for _, s := range l.table {
 		_, replaced := l.src.Defaults[s.Name]

@@ -26,7 +26,6 @@ func overrides(at func(*Config) *[]Override) codec {
 	})
 }
 
-// readOverride parses an entry, and returns all its errors.
 func readOverride(item node, label string, p places) (o Override, faults []error) {
 	o.Set = map[string]string{}
 	if item.kind != isMapping {
@@ -79,7 +78,6 @@ func isPattern(s string) bool {
 
 const namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// resolveOverrides completes each override with the general settings.
 func resolveOverrides(c *Config, p places) {
 	for i := range c.Namespaces {
 		o := &c.Namespaces[i]
@@ -94,7 +92,6 @@ func resolveOverrides(c *Config, p places) {
 	}
 }
 
-// sealed reports whether the entry seals its namespaces.
 func (o Override) sealed() bool { return o.Set["sealed"] == "true" }
 
 // sealing returns what decides which namespaces are sealed: the patterns up to the last that seals.

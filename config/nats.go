@@ -19,7 +19,6 @@ const (
 	maxReplicas = 5
 )
 
-// serverList describes a list of servers in errors.
 const serverList = "nats://host[:port],host[:port] (or tls://), without user and path"
 
 // NATS says which bucket of a NATS cluster holds the memory, how botwired creates it, and how botwired
@@ -89,7 +88,6 @@ func parseServers(text string) (string, error) {
 	return scheme + strings.Join(hosts, ","), nil
 }
 
-// serverAddress returns a server's host and port in canonical form.
 func serverAddress(text string) (string, bool) {
 	u, err := url.Parse("nats://" + strings.TrimRight(text, "/"))
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "?#") || strings.HasSuffix(u.Host, ":") {
@@ -105,7 +103,6 @@ func serverAddress(text string) (string, bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// isBucket reports whether NATS accepts s as the name of a bucket.
 func isBucket(s string) bool {
 	return s != "" && len(s) <= maxBucket &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""

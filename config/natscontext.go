@@ -66,7 +66,6 @@ func (n *NATS) Access() (a Access, err error) {
 	return a, nil
 }
 
-// isUnset reports whether a context's field is missing or empty.
 func isUnset(field any) bool {
 	switch v := field.(type) {
 	case string:

@@ -91,7 +91,6 @@ func (p places) platform(windows, xdg string, underHome ...string) string {
 	return p.xdg(xdg, underHome...)
 }
 
-// below returns a path in dir, or "" if dir is "".
 func below(dir string, elem ...string) string {
 	if dir == "" {
 		return ""
@@ -150,7 +149,6 @@ func (p places) path(v node) (string, error) {
 	return p.absolute(v.text)
 }
 
-// pathOrNone also accepts an empty text.
 func (p places) pathOrNone(v node) (string, error) {
 	if v.kind == isText && v.text == "" {
 		return "", nil

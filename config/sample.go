@@ -114,7 +114,6 @@ func (w *sampler) setting(s Setting, name, value string) {
 // unmarked returns a line of Markdown without its backticks.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
-// yamlValue quotes a text that YAML would read as something else.
 func yamlValue(text string) string {
 	if text == "" || strings.ContainsAny(text, ` #:\"'`) {
 		return fmt.Sprintf("%q", text)
@@ -122,7 +121,6 @@ func yamlValue(text string) string {
 	return text
 }
 
-// prose writes a paragraph of comments.
 func (w *sampler) prose(text string) {
 	line := w.indent + "#"
 	for _, word := range strings.Fields(text) {

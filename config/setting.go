@@ -22,7 +22,6 @@ type Setting struct {
 	isName func(value string) bool   // reports whether a value is a name, and no path; nil: none is
 }
 
-// codec parses and prints the values of one setting.
 type codec struct {
 	kind     string // the kind of value in --help: "duration"
 	expected string // completes "expected …"
@@ -55,7 +54,6 @@ func FlagName(name string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(name)
 }
 
-// find returns the row of a setting.
 func find(table []Setting, name string) (Setting, bool) {
 	for _, s := range table {
 		if s.Name == name {
@@ -65,7 +63,6 @@ func find(table []Setting, name string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// isGroup reports whether name is the part before the dot of any setting.
 func isGroup(table []Setting, name string) bool {
 	return slices.ContainsFunc(table, func(s Setting) bool { return strings.HasPrefix(s.Name, name+".") })
 }

@@ -13,7 +13,6 @@ func Settings() []Setting {
 	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
 }
 
-// overridable returns the settings that an entry of namespaces may have.
 func overridable() []Setting {
 	rows := slices.DeleteFunc(Settings(), func(s Setting) bool { return !s.Overridable })
 	return append(rows, namespaceSettings()...)
@@ -167,7 +166,6 @@ func generalSettings() []Setting {
 	}
 }
 
-// namespaceSettings returns the settings that only an entry of namespaces can have.
 func namespaceSettings() []Setting {
 	return []Setting{
 		{Name: "write_through", Default: "false",

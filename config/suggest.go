@@ -26,7 +26,6 @@ func Suggest(name string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions and replacements that turn a into b.
 func distance(a, b string) int {
 	previous := make([]int, len(b)+1)
 	for j := range previous {

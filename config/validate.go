@@ -60,7 +60,6 @@ func hint(expected, dashes, name string, candidates []string) string {
 	return expected
 }
 
-// unknown returns the error for an unknown setting.
 func unknown(name string, v node, from Source, table []Setting) *Error {
 	var expected string
 	switch {
@@ -74,7 +73,6 @@ func unknown(name string, v node, from Source, table []Setting) *Error {
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from, Expected: expected}
 }
 
-// aliased finds the setting whose short flag is spelled like this variable.
 func aliased(variable string, table []Setting) (Setting, bool) {
 	for _, s := range table {
 		if s.Alias != "" && variable == (Setting{Name: s.Alias}).Env() {

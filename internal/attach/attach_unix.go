@@ -32,7 +32,6 @@ func newAttachment(o Options) (*attachment, error) {
 	return &attachment{look: l}, err
 }
 
-// ownDaemon is a daemon that the command started.
 type ownDaemon struct {
 	cmd    *exec.Cmd
 	log    string // the log's file
@@ -56,7 +55,6 @@ func (d *ownDaemon) hasExited() bool {
 	}
 }
 
-// askedToEnd is the error of an attachment that a signal ended.
 type askedToEnd struct{ signal os.Signal }
 
 func (a *askedToEnd) Error() string { return "interrupted" }

@@ -98,7 +98,6 @@ func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	return words.Plain(text, refused)
 }
 
-// notReached returns why a request to the daemon got no answer.
 func notReached(err error) error {
 	var dns *net.DNSError
 	var timeout net.Error

@@ -25,7 +25,6 @@ const (
 // directory. Each start overwrites it.
 const runLog = "run.log"
 
-// findCommand returns the path of a command, or an error with the exit code for it.
 func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -37,7 +36,6 @@ func findCommand(name string) (string, error) {
 	return "", &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
 }
 
-// notStarted returns the error for a command that was found but that the system did not start.
 func notStarted(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // a script's interpreter may be missing
 		return &term.Exit{Code: ExitNotFound, Err: fmt.Errorf("%s: it or its interpreter is not there", name)}

@@ -72,7 +72,6 @@ func (l *Link) attached(ctx context.Context) (int, error) {
 	return l.number, nil
 }
 
-// lost records that the daemon of this attachment does not answer.
 func (l *Link) lost(ctx context.Context, number int) {
 	select {
 	case l.turn <- struct{}{}:
@@ -125,7 +124,6 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// copyOf returns a copy of the request with an unread body.
 func copyOf(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	if req.GetBody == nil {
@@ -136,7 +134,6 @@ func copyOf(req *http.Request) (*http.Request, error) {
 	return out, err
 }
 
-// isUnsent reports whether a request failed before there was a connection.
 func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -55,7 +55,6 @@ func newLook(o Options) (look, error) {
 	return look{Options: o, client: client}, err
 }
 
-// begin restarts the wait.
 func (l *look) begin() { l.began, l.reason, l.said, l.cuts = time.Now(), "", "", 0 }
 
 // checkPort rejects an address without a fixed port: only the daemon itself would know it.
@@ -117,7 +116,6 @@ func (l *look) checkUpstream(has string) error {
 		want, source, l.client.Listen, term.Printable(has))
 }
 
-// isNotReady reports whether a daemon refused a request because it is still opening its journal.
 func isNotReady(err error) bool {
 	return api.IsRefused(err, http.StatusServiceUnavailable) && strings.HasPrefix(detailOf(err), api.NotReady)
 }

@@ -58,7 +58,6 @@ func (s *signals) reached(sig os.Signal) bool {
 	return false
 }
 
-// asksToEnd reports whether sig asks a process to end.
 func asksToEnd(sig os.Signal) bool {
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
@@ -67,7 +66,6 @@ func asksToEnd(sig os.Signal) bool {
 	return false
 }
 
-// signalStatus returns the exit code for a process that a signal ended.
 func signalStatus(sig os.Signal) int {
 	number, _ := sig.(syscall.Signal)
 	return ExitSignal + int(number)

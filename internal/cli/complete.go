@@ -70,7 +70,6 @@ func (f *Settings) complete(places []string) cobra.CompletionFunc {
 	}
 }
 
-// names asks the daemon for the names that start with begun.
 func (f *Settings) names(ctx context.Context, place string, args []string, begun string) (names []string, err error) {
 	c, err := f.connect()
 	if err != nil {

@@ -61,7 +61,6 @@ const byHandTime = time.Minute
 // byHandGrace is extra time for the daemon to answer that the time is up.
 const byHandGrace = 3 * time.Second
 
-// byHand returns the request that sends the daemon a user's decision.
 func byHand(path string, query url.Values) api.Request {
 	return api.Request{Method: http.MethodPost, Path: api.Surface(strings.Split(path, "/")...), Query: query, Within: byHandTime + byHandGrace}
 }

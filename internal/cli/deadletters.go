@@ -86,7 +86,6 @@ func letterStatus(l *api.ListedDeadLetter) string {
 	return strconv.Itoa(l.Status)
 }
 
-// printDeadLetters prints the open ones first.
 func printDeadLetters(w io.Writer, letters []api.ListedDeadLetter) error {
 	var open, others [][]string
 	for _, l := range letters {
@@ -163,7 +162,6 @@ func (p *Program) showAll(ctx context.Context, c *attach.Client, namespace strin
 	return err
 }
 
-// isGone reports whether the daemon answered that there is no such dead letter.
 func isGone(err error) bool {
 	no, refused := errors.AsType[*api.Refused](err)
 	return refused && no.Status == http.StatusNotFound && no.Detail() != "Not Found" // the answer of another program
@@ -272,7 +270,6 @@ func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace stri
 	})
 }
 
-// ofNamespace names a namespace, or all namespaces, in a question.
 func ofNamespace(namespace string) string {
 	if namespace == "" {
 		return "all namespaces"
@@ -311,7 +308,6 @@ func newDeleteLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// decision retries or deletes dead letters.
 type decision struct {
 	*Program
 	did     string // what was done to a dead letter

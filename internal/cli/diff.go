@@ -101,7 +101,6 @@ func printDiff(w io.Writer, colours term.Palette, from, to *api.Revision) error 
 	return nil
 }
 
-// indented returns a JSON document with one field a line.
 func indented(text string) (string, bool) {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(text), "", "  ") != nil {

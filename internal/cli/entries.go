@@ -173,7 +173,6 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// entry makes a request about one entry and sets its path.
 func entry(ctx context.Context, c *attach.Client, namespace, key string, r api.Request) (*api.Answer, error) {
 	r.Path = api.Memory(namespace, key)
 	answer, err := c.Do(ctx, r)

@@ -47,7 +47,6 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 }
 
-// exporting is an export of several namespaces.
 type exporting struct {
 	*Program
 	client  *attach.Client
@@ -90,7 +89,6 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// verdict returns an error if something may be missing.
 func (x *exporting) verdict() error {
 	if len(x.lacking) == 0 {
 		return nil
@@ -98,7 +96,6 @@ func (x *exporting) verdict() error {
 	return &term.Exit{Code: ExitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
 }
 
-// shownEvery is the number of entries between two updates of the progress.
 const shownEvery = 100
 
 // progress shows the number of entries on the terminal, unless the entries are printed there.

@@ -60,7 +60,6 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// stillPending returns the error of a flush that timed out, or whose daemon was stopped.
 func stillPending(result *api.Flushed, took time.Duration) error {
 	are, them := "are", "them"
 	if result.Pending == 1 {
@@ -77,7 +76,6 @@ func stillPending(result *api.Flushed, took time.Duration) error {
 		words.Plural(result.Pending, "write"), are, words.Duration(took), result.Settled, result.Dead, them, term.Printable(waits))
 }
 
-// showPending shows the number of pending writes: see ShowProgress.
 func showPending(ctx context.Context, p *Program, c *attach.Client, namespace string) (stop func()) {
 	return p.ShowProgress(ctx, func(ctx context.Context) string {
 		pending, err := pendingNow(ctx, c, namespace)
@@ -88,7 +86,6 @@ func showPending(ctx context.Context, p *Program, c *attach.Client, namespace st
 	})
 }
 
-// pendingNow returns how many writes are pending: in a namespace, or in all if it is "".
 func pendingNow(ctx context.Context, c *attach.Client, namespace string) (int, error) {
 	s, err := c.Status(ctx)
 	switch {

@@ -63,7 +63,6 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// confirmForget asks first, and says how much would be lost.
 func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace string) error {
 	lost := ""
 	s, err := c.Status(ctx)
@@ -78,7 +77,6 @@ func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace
 	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
-// forgetEntry makes the daemon drop its copy of one entry.
 func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {
 	r := api.Request{Method: http.MethodPost, Path: api.Surface("forget"), Query: url.Values{"namespace": {namespace}, "key": {key}}}
 	err := ask(ctx, p, c, r, asJSON, func(so *api.ForgottenEntry) error {
@@ -96,7 +94,6 @@ func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, k
 	return err
 }
 
-// acceptUpstream makes the daemon go on with the bucket as it is. Unless yes is set, it asks first.
 func acceptUpstream(ctx context.Context, p *Program, c *attach.Client, yes, asJSON bool) error {
 	if !yes {
 		if err := p.Confirm(ctx, "Go on with the bucket that is there, and give up for good what it has lost?"); err != nil {

@@ -49,7 +49,6 @@ func setHelpCommand(root *cobra.Command, settings *Settings) {
 	settings.takesNone(cmd)
 }
 
-// setHelp gives all commands botwired's own help.
 func setHelp(root *cobra.Command, p *Program, settings *Settings) {
 	setHelpCommand(root, settings)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -185,7 +184,6 @@ func (h *helpPage) section(b *strings.Builder, title, text string) {
 	fmt.Fprintf(b, "\n%s\n%s\n", h.palette.Bold(title+":"), strings.TrimRight(text, "\n"))
 }
 
-// listing returns a line for each command.
 func (h *helpPage) listing(commands []*cobra.Command) string {
 	longest := 0
 	for _, cmd := range h.cmd.Commands() {

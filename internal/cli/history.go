@@ -16,7 +16,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// shownValue is how many characters of a value the history shows.
 const shownValue = 60
 
 func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
@@ -45,12 +44,10 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// historyRequest asks for the states of an entry. The answer's ETag is that of the newest state.
 func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
 }
 
-// beginning shortens a value to shownValue characters.
 func beginning(value string) string {
 	runes := []rune(value)
 	if len(runes) > shownValue {
@@ -59,7 +56,6 @@ func beginning(value string) string {
 	return value
 }
 
-// stateText describes a state.
 func stateText(w io.Writer, r *api.Revision) string {
 	text := "a delete"
 	if r.Value != nil {

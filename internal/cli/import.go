@@ -118,7 +118,6 @@ func (p *Program) openImport(args []string) (file io.ReadSeekCloser, name string
 	return file, args[0], err
 }
 
-// inMemory reads a whole stream into memory.
 func inMemory(r io.Reader) (io.ReadSeekCloser, error) {
 	text, err := io.ReadAll(r)
 	return struct {
@@ -145,7 +144,6 @@ func linesOf(file io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// checked is the result of checkImport.
 type checked struct {
 	entries int
 	bytes   int64  // of the complete lines
@@ -220,7 +218,6 @@ type importCounts struct {
 
 func (n *importCounts) all() int { return n.Written + n.Same + n.Older }
 
-// importing is an import in progress.
 type importing struct {
 	*Program
 	client  *attach.Client
@@ -230,7 +227,6 @@ type importing struct {
 	told    bool // it has said that it waits, without a terminal
 }
 
-// run sends the file in parts.
 func (x *importing) run(ctx context.Context, file io.Reader) error {
 	first, lines := 1, 0
 	var part []byte
@@ -314,7 +310,6 @@ func (x *importing) wait(ctx context.Context, why string) error {
 	}
 }
 
-// progress updates the progress line on the terminal.
 func (x *importing) progress(why string) {
 	line := fmt.Sprintf("%d of %s", x.done.all(), words.Plural(x.entries, "entry"))
 	if why != "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// knownPage is how many entries list --prefix requests at a time.
 const knownPage = 1000
 
 // listKnown prints the entries of a namespace that the daemon knows, in key order. They may be more

@@ -58,7 +58,6 @@ type monitoring struct {
 	asJSON  bool
 }
 
-// opened prints the table's header on a screen.
 func (m *monitoring) opened() {
 	if s, ok := m.out.(*term.Screen); ok && !m.asJSON {
 		fmt.Fprintf(s, "%s\n", s.Bold(fmt.Sprintf("%-12s  %-6s %s  %-9s  %8s  %s", "TIME", "METHOD", "HTTP", "FROM", "TOOK", "ENTRY")))
@@ -93,7 +92,6 @@ func (m *monitoring) visit(event api.Event) error {
 	return err
 }
 
-// fields formats a request for programs, with tabs between the fields.
 func fields(r *api.AnsweredRequest) string {
 	age := "-"
 	if r.AgeSeconds != nil {
@@ -121,7 +119,6 @@ func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
 	return line + s.Dim("  "+term.Size(int64(r.Bytes)))
 }
 
-// microseconds formats a duration in microseconds, or from 10 ms in milliseconds.
 func microseconds(us int64) string {
 	if us >= 10_000 {
 		return fmt.Sprintf("%.1fms", float64(us)/1000)
@@ -129,7 +126,6 @@ func microseconds(us int64) string {
 	return fmt.Sprintf("%dµs", us)
 }
 
-// statusIn colours an HTTP status by its class.
 func statusIn(p term.Palette, status int) string {
 	text := fmt.Sprintf("%4d", status)
 	switch status / 100 {

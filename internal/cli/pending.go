@@ -66,7 +66,6 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// tellOfMorePending says on stderr how many writes are pending, if more than were listed.
 func (p *Program) tellOfMorePending(ctx context.Context, c *attach.Client, listed int, namespace string) error {
 	all, err := pendingNow(ctx, c, namespace)
 	if err != nil {

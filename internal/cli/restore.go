@@ -22,7 +22,6 @@ import (
 // progress.
 const restoreStep = 2 * time.Second
 
-// progressOf formats the progress of a restoration.
 func progressOf(r *api.Restoration) string {
 	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
 	if r.Waits != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// rewindFlags are the flags of an undo of a namespace.
 type rewindFlags struct {
 	before, author                  string
 	byAuthor, all, dry, yes, asJSON bool
@@ -30,7 +29,6 @@ const (
 	rewindLeft = 1000
 )
 
-// rewind undoes all writes to a namespace since a time.
 func (p *Program) rewind(ctx context.Context, c *attach.Client, namespace string, f *rewindFlags) error {
 	query := url.Values{"namespace": {namespace}, "before": {timeBefore(f.before)}}
 	switch {
@@ -74,7 +72,6 @@ func (p *Program) rewind(ctx context.Context, c *attach.Client, namespace string
 	return nil
 }
 
-// rewindAll undoes page by page.
 func (p *Program) rewindAll(ctx context.Context, c *attach.Client, seen *api.Rewind, query url.Values) (sum api.RewindCounts, err error) {
 	query.Set("as_of", strconv.FormatUint(seen.AsOf, 10))
 	query.Set("before", strconv.FormatFloat(seen.Before, 'f', 6, 64))
@@ -108,7 +105,6 @@ func timeBefore(text string) string {
 	return text
 }
 
-// rewindText says what an undo would do, and names the first entries.
 func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted == 0 {
 		return fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
@@ -128,7 +124,6 @@ func rewindText(seen *api.Rewind) string {
 		words.Plural(seen.Restored, "entry"), words.Plural(seen.Deleted, "entry"), seen.Left, strings.Join(named, ", "))
 }
 
-// nameLeft names the first entries that are left.
 func (p *Program) nameLeft(counts *api.RewindCounts) {
 	if counts.Left == 0 {
 		return

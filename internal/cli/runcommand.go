@@ -64,7 +64,6 @@ func (f *Settings) daemonArguments() []string {
 	return append([]string{"serve", "--" + UnusedFlag}, f.settingArguments()...)
 }
 
-// settingArguments returns the flags of the settings given on the command line.
 func (f *Settings) settingArguments() (args []string) {
 	if f.file != "" {
 		args = append(args, "--config="+f.file)

@@ -51,7 +51,6 @@ func sayFinding(w io.Writer, f *api.Finding) {
 	fmt.Fprintln(w, text+"\n")
 }
 
-// levelIn colours a text by its level.
 func levelIn(p term.Palette, level api.Level, text string) string {
 	switch level {
 	case api.LevelOK:
@@ -186,7 +185,6 @@ func upstreamText(w io.Writer, u *api.UpstreamState) string {
 	return fmt.Sprintf("%s %s: %s (%s)", text, term.Since(w, u.Since), u.Reason, answered)
 }
 
-// readsText returns how many reads there were, and how many the daemon answered itself.
 func readsText(r *api.Reads) string {
 	text := words.Number(r.Total)
 	if r.Total > 0 {
@@ -195,7 +193,6 @@ func readsText(r *api.Reads) string {
 	return text
 }
 
-// saved returns how many requests the daemon has saved, and how much waiting.
 func saved(f *api.Figures) string {
 	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
 	if f.TimeSaved != nil && *f.TimeSaved != 0 {
@@ -219,7 +216,6 @@ func diskText(d *api.Disk) string {
 	return text
 }
 
-// watchText returns the state of the watch through which a cluster reports changes.
 func watchText(w io.Writer, watch *api.WatchState) string {
 	of := ""
 	if watch.Bucket != "" {

@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flagError returns an error that says what is wrong with a flag, and what is expected.
 func (p *Program) flagError(cmd *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var malformed *pflag.InvalidValueError
@@ -32,7 +31,6 @@ func (p *Program) flagError(cmd *cobra.Command, err error) error {
 	return &UsageError{err}
 }
 
-// expectedOf completes "expected …" for a flag whose value does not parse.
 func expectedOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":
@@ -74,7 +72,6 @@ func (p *Program) unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) 
 	return &UsageError{fault}
 }
 
-// foreignSetting returns an error for the flag of a setting that the command does not read.
 func foreignSetting(cmd *cobra.Command, name string) error {
 	flag := string(flagSpelling()(nil, name))
 	for _, s := range config.Settings() {

@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// describeNamespace sets what is known of each namespace.
 func (s *Surface) describeNamespace(n *api.NamespaceStatus) {
 	size := s.opts.Sizes.Of(n.Namespace)
 	n.Sealed = s.opts.Sealed != nil && s.opts.Sealed(n.Namespace)
@@ -23,7 +22,6 @@ func (s *Surface) describeNamespace(n *api.NamespaceStatus) {
 	n.BytesLimitLearned = stamp(size.LearnedUntil)
 }
 
-// clock formats a time of day for people, in UTC.
 func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
 
 // namespaces describes, sorted by name, the namespaces with pending writes, used quota, little room, refused
@@ -94,7 +92,6 @@ const (
 	countedAtMost = 20_000
 )
 
-// listNamespaces lists the namespaces with known entries, by name.
 func (s *Surface) listNamespaces(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit, match := p.number("limit", defaultLimit, 1, maxNamespaces), strings.ToLower(p.Text("match"))
 	if p.Err != nil {

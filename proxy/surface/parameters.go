@@ -33,7 +33,6 @@ func Require(r *http.Request, method string, parameters ...string) *Parameters {
 	return p
 }
 
-// requireMethod refuses other methods. It allows HEAD where it allows GET.
 func requireMethod(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) || r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return nil
@@ -137,7 +136,6 @@ func (p *Parameters) givenNamespace() string {
 	return namespace
 }
 
-// truth returns a boolean parameter; false if not given.
 func (p *Parameters) truth(name string) bool {
 	text := p.Text(name)
 	value, err := strconv.ParseBool(text)
@@ -166,7 +164,6 @@ func (p *Parameters) duration(name string, byDefault, most time.Duration, named 
 
 func (p *Parameters) limit() int { return p.number("limit", defaultLimit, 1, maxLimit) }
 
-// number returns a whole number from least to most, or the default if not given.
 func (p *Parameters) number(name string, byDefault, least, most int) int {
 	text := p.Text(name)
 	if text == "" {

@@ -66,7 +66,6 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// notReached names what a purge cannot reach.
 func (s *Surface) notReached(local bool) []string {
 	upstream := "what upstream keeps of deleted entries by itself"
 	if local {
@@ -111,7 +110,6 @@ func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of 
 	}
 }
 
-// needsUpstream makes an error of upstream's the answer of a purge.
 func needsUpstream(w http.ResponseWriter, doc *api.Purged, err error) error {
 	wait, unavailable := memory.RetryAfter(err)
 	if !unavailable {
@@ -200,7 +198,6 @@ func (s *Surface) dropAllPending(ctx context.Context, _ http.ResponseWriter, of 
 	return nil
 }
 
-// purgeHere removes everything that is here.
 func (s *Surface) purgeHere(ctx context.Context, of journal.ID, doc *api.Purged) (api.PurgedRecords, error) {
 	done, err := s.journal.Purge(ctx, of.Namespace, of.Key, doc.AsOf)
 	if of.Key != "" {

@@ -138,7 +138,6 @@ type Watch interface {
 	Accept() error
 }
 
-// lost returns why upstream is not trusted; empty if it is.
 func (s *Surface) lost() string {
 	if s.opts.Watch == nil {
 		return ""

@@ -37,7 +37,6 @@ func revisionTag(d *api.Revision) string {
 	return `"revision-` + strconv.FormatUint(*d.Revision, 10) + `"`
 }
 
-// listRevisions lists the states of an entry. The ETag names the present one.
 func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id := p.Entry()
 	if p.Err != nil {

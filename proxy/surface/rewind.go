@@ -36,7 +36,6 @@ const (
 	authorsCounted = 50
 )
 
-// rewind is an undo of all writes to a namespace since a time.
 type rewind struct {
 	namespace string
 	before    float64 // Unix seconds
@@ -89,7 +88,6 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// past returns a time that is not in the future, in Unix seconds.
 func (p *Parameters) past(name string) float64 {
 	text := p.Text(name)
 	at, err := strconv.ParseFloat(text, 64)
@@ -106,14 +104,12 @@ func (p *Parameters) past(name string) float64 {
 	return at
 }
 
-// outcome says what an undo does with an entry.
 type outcome struct {
 	left  string // why it stays; empty if it changes, or is as it was
 	same  bool
 	write journal.Past
 }
 
-// decide says what to do with an entry that was written since.
 func (u *rewind) decide(c *journal.Changed) outcome {
 	switch {
 	case c.Same():

@@ -24,7 +24,6 @@ func (s *Surface) takesWrites() (doc api.JournalState, ready bool) {
 	return doc, err == nil
 }
 
-// refusalReason returns why the journal refuses writes, and if it is full, what still works.
 func refusalReason(err error) string {
 	if errors.Is(err, journal.ErrFull) {
 		return err.Error() + ". " + WhileFull
@@ -50,7 +49,6 @@ func (s *Surface) upstream() api.UpstreamState {
 // index. After that the answer shows the known writes, and says that there are more.
 const indexPatience = time.Second
 
-// awaitIndex waits up to indexPatience until all pending writes are known.
 func (s *Surface) awaitIndex(ctx context.Context) {
 	select {
 	case <-s.journal.Rebuilt():

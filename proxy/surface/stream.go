@@ -102,7 +102,6 @@ func (p patientWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// tooManyReaders refuses a reader beyond the feed's limit.
 func tooManyReaders(w http.ResponseWriter, err error) error {
 	if !errors.Is(err, feed.ErrTooMany) {
 		return err

@@ -17,7 +17,6 @@ type group struct {
 	oldest  float64 // seconds
 }
 
-// about returns a function that reports the namespaces that fit, if there are any.
 func (f *facts) about(fit func(*api.NamespaceStatus) bool, tell func(*group) *api.Finding) func() *api.Finding {
 	return func() *api.Finding {
 		var g group
@@ -79,7 +78,6 @@ func isSpread(n *api.NamespaceStatus) bool {
 	return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0)
 }
 
-// waitsFor returns a predicate for namespaces that wait for one kind of reason.
 func waitsFor(kind string) func(*api.NamespaceStatus) bool {
 	return func(n *api.NamespaceStatus) bool { return n.Waits != nil && strings.HasPrefix(n.Waits.Why, kind) }
 }
@@ -97,7 +95,6 @@ func (f *facts) lost() *api.Finding {
 // leader breaks the watch for seconds.
 const unwatchedFor = 10 * time.Second
 
-// unwatched reports an upstream that should report changes but does not.
 func (f *facts) unwatched() *api.Finding {
 	w := f.status.Upstream.Watch
 	if w == nil || w.CaughtUp || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {

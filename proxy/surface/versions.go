@@ -10,10 +10,8 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// versionsListed bounds how many versions of an entry the surface lists.
 const versionsListed = 100
 
-// statesHere returns the states of an entry that the journal keeps, newest first.
 func (s *Surface) statesHere(id journal.ID) ([]api.Revision, error) {
 	kept, err := s.journal.History.Of(id, versionsListed)
 	states := make([]api.Revision, len(kept))

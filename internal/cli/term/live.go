@@ -87,7 +87,6 @@ func (t *Terminal) Watch(ctx context.Context, print func(io.Writer) error) error
 	}
 }
 
-// frame draws the output of print, cut to the terminal's rows.
 func (t *Terminal) frame(print func(io.Writer) error) (string, error) {
 	var b bytes.Buffer
 	columns, rows := t.Size(t.Stdout)

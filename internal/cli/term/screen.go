@@ -78,7 +78,6 @@ func spokenTime(at, now time.Time) string {
 // spokenDays is the largest distance for which a time is shown as relative.
 const spokenDays = 7 * 24 * time.Hour
 
-// spoken formats a duration, rounded, in the largest unit that gives at least 2, or exactly 1.
 func spoken(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration
@@ -97,7 +96,6 @@ const Ellipsis = "…"
 // least is the smallest width to which a column is cut.
 const least = 14
 
-// fitted cuts the cells of the widest columns until the table fits a width.
 func fitted(rows [][]string, width int) [][]string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -144,7 +142,6 @@ func cut(text string, width int) string {
 	return string(runes[:width-1-tail]) + Ellipsis + string(runes[len(runes)-tail:])
 }
 
-// printFitted prints a table on a screen.
 func (s *Screen) printFitted(columns []string, rows [][]string) error {
 	var b strings.Builder
 	if err := Rows(&b, fitted(shown(append([][]string{columns}, rows...)), s.Columns)); err != nil {

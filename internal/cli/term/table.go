@@ -28,7 +28,6 @@ func Rows(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// shown returns rows with printable cells, and dashes for empty ones.
 func shown(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for i, row := range rows {

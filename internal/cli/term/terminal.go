@@ -71,7 +71,6 @@ func EverySecond() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// otherColumns is the width for a stream that is not a terminal.
 const otherColumns = 80
 
 // SizeOf returns a terminal's size in characters, or 80 by 24 for any other stream.
