@@ -146,10 +146,8 @@ func (w *world) look() string {
 			return violation
 		}
 	}
-	w.up.mu.Lock()
-	defer w.up.mu.Unlock()
-	if len(w.up.violations) > 0 {
-		return w.up.violations[0]
+	if err := w.up.violation(); err != nil {
+		return err.Error()
 	}
 	return ""
 }
@@ -190,7 +188,7 @@ func (w *world) list(namespace string) string {
 	}
 	for _, id := range entries {
 		bytes, ok := listed[id.Key]
-		if id.Namespace == namespace && !w.beliefs[id].allowsRow(ok, bytes) {
+		if id.Namespace == namespace && !w.beliefs[id].allowsRow(ok, bytes, func(value string) int { return w.up.veil.size(id, value) }) {
 			return fmt.Sprintf("contract 10: LIST says %v (%d bytes) of %s, and it is %s", ok, bytes, id, w.beliefs[id].all())
 		}
 	}

@@ -72,9 +72,10 @@ func (b *belief) all() []state {
 	return all
 }
 
-// allowsRow is allows for a row of a listing.
-func (b *belief) allowsRow(present bool, bytes int) bool {
+// allowsRow is allows for a row of a listing. Of a value that is not known here, the row has the size that it has
+// upstream.
+func (b *belief) allowsRow(present bool, bytes int, upstream func(value string) int) bool {
 	return slices.ContainsFunc(b.all(), func(s state) bool {
-		return s.present == present && (!present || len(s.value) == bytes)
+		return s.present == present && (!present || len(s.value) == bytes || upstream(s.value) == bytes)
 	})
 }

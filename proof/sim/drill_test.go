@@ -124,7 +124,7 @@ func (d *drilled) RoundTrip(r *http.Request) (*http.Response, error) {
 func (d *drilled) Be(m faulty.Mode) error { return d.front.Be(m) }
 
 func (d *drilled) Plant(_ context.Context, namespace, key, value string) error {
-	d.up.set(journal.ID{Namespace: namespace, Key: key}, value)
+	d.up.set(journal.ID{Namespace: namespace, Key: key}, value, value)
 	return nil
 }
 

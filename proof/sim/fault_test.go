@@ -118,7 +118,8 @@ func (s *service) refuses(w http.ResponseWriter, r *http.Request, id journal.ID,
 		return false
 	}
 	s.mu.Lock()
-	s.judged.refuse(id, body)
+	what, _ := s.written(id, body)
+	s.judged.refuse(id, what)
 	s.mu.Unlock()
 	refusal := refusals[page%len(refusals)]
 	if r.Method == http.MethodDelete {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream/quota"
 )
 
 // host is one of two daemons in front of one upstream. It has two entries of its own in the
@@ -29,11 +29,11 @@ type host struct {
 	last    map[journal.ID]string
 }
 
-func newHost(up *service, n int, limit quota.Limit) (*host, error) {
-	h := &host{up: up, with: usual, fs: vfs.NewCrashableMem(), last: make(map[journal.ID]string)}
-	h.with.quota = limit
+func newHost(up *service, with settings, n int) (*host, error) {
+	h := &host{up: up, with: with, fs: vfs.NewCrashableMem(), last: make(map[journal.ID]string)}
+	h.with.name = strconv.Itoa(n)
 	for i := range 2 {
-		h.entries = append(h.entries, journal.ID{Namespace: "a", Key: fmt.Sprintf("host%d-%d", n, i)})
+		h.entries = append(h.entries, journal.ID{Namespace: namespaces[0], Key: fmt.Sprintf("canary%d-%d", n, i)})
 	}
 	return h, h.start()
 }
@@ -96,25 +96,30 @@ func drawDeed(t *rapid.T) deed {
 func TestTwoHostsOfOneQuota(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		quota := drawQuotaOf(rt, []int{3, 8, 20, 60})
+		sealed := drawSealed(rt)
 		deeds := rapid.SliceOfN(rapid.Custom(drawDeed), 1, 60).Draw(rt, "deeds")
 		var failed error
 		var up *service
 		synctest.Test(t, func(*testing.T) {
-			up = newService()
+			with := usual
+			if with.quota = quota; sealed {
+				seals(&with)
+			}
+			up = newServiceOf(with)
 			up.quota, up.shared = quota, true
-			failed = playHosts(up, quota, deeds)
+			failed = playHosts(up, with, deeds)
 			up.close()
 		})
 		if failed != nil {
-			rt.Fatalf("%v\nquota: %+v\nupstream was asked:\n  %s", failed, quota, strings.Join(up.log, "\n  "))
+			rt.Fatalf("%v\nquota: %+v, sealed: %t\nupstream was asked:\n  %s", failed, quota, sealed, strings.Join(up.log, "\n  "))
 		}
 	})
 }
 
-func playHosts(up *service, limit quota.Limit, deeds []deed) (failed error) {
+func playHosts(up *service, with settings, deeds []deed) (failed error) {
 	var hosts []*host
 	for n := range 2 {
-		h, err := newHost(up, n, limit)
+		h, err := newHost(up, with, n)
 		if err != nil {
 			return err
 		}
@@ -130,7 +135,7 @@ func playHosts(up *service, limit quota.Limit, deeds []deed) (failed error) {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
-	for end := time.Now().Add(patience + 3*limit.Period); pendingOf(hosts) > 0; time.Sleep(time.Second) {
+	for end := time.Now().Add(patience + 3*with.quota.Period); pendingOf(hosts) > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			return fmt.Errorf("contract 18: %d are pending at the end", pendingOf(hosts))
 		}
@@ -150,7 +155,7 @@ func (h *host) act(d deed, n int) error {
 	switch d.Action {
 	case put:
 		for i := range d.Writes {
-			if err := h.put(h.entries[d.Entry], fmt.Sprintf("v%d.%d", n, i)); err != nil {
+			if err := h.put(h.entries[d.Entry], fmt.Sprintf("canary%d.%d", n, i)); err != nil {
 				return err
 			}
 			time.Sleep(2 * linger)

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -35,12 +34,7 @@ func (j judged) write(id journal.ID, s state, answered bool) (violation string) 
 }
 
 // refuse takes in that BotWire refused a write.
-func (j judged) refuse(id journal.ID, body []byte) {
-	var doc struct{ Value *string }
-	s := state{}
-	if json.Unmarshal(body, &doc) == nil && doc.Value != nil {
-		s = state{true, *doc.Value}
-	}
+func (j judged) refuse(id journal.ID, s state) {
 	if j.refused[id] == nil {
 		j.refused[id] = make(map[state]bool)
 	}
@@ -53,7 +47,7 @@ func (j judged) refuse(id journal.ID, body []byte) {
 func (s *service) foreign(id journal.ID, value string, newest state, rests bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(id, value)
+	s.set(id, value, s.veil.seal(id, value))
 	s.note("another host: PUT %s %s", id, value)
 	confirmed, ok := s.judged.confirmed[id]
 	s.judged.foreign[id] = rests && ok && confirmed == newest

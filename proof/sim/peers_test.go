@@ -19,7 +19,9 @@ import (
 )
 
 // shared are the entries that several hosts write.
-var shared = []journal.ID{{Namespace: "a", Key: "x"}, {Namespace: "a", Key: "y"}, {Namespace: "a", Key: "z"}}
+var shared = []journal.ID{
+	{Namespace: namespaces[0], Key: "canary-x"}, {Namespace: namespaces[0], Key: "canary-y"}, {Namespace: namespaces[0], Key: "canary-z"},
+}
 
 // deeds are what one host has written to one entry, the newest last.
 type deeds []deedDone
@@ -33,11 +35,12 @@ type deedDone struct {
 // realm is several hosts in front of one upstream, all of which write the same entries, and
 // what they have written.
 type realm struct {
-	up    *service
-	rng   *rand.Rand
-	hosts []*host
-	wrote map[journal.ID]deeds
-	count int
+	up     *service
+	sealed bool // all hosts seal
+	rng    *rand.Rand
+	hosts  []*host
+	wrote  map[journal.ID]deeds
+	count  int
 }
 
 // inRealm runs a test in a bubble and a realm of its own for each of many seeds.
@@ -45,12 +48,16 @@ func inRealm(t *testing.T, rounds int, test func(r *realm) error) {
 	t.Helper()
 	for seed := range uint64(rounds) {
 		synctest.Test(t, func(t *testing.T) {
-			r := &realm{up: newService(), rng: rand.New(rand.NewPCG(seed, 17)), wrote: make(map[journal.ID]deeds)}
+			r := &realm{sealed: seed%3 == 0, rng: rand.New(rand.NewPCG(seed, 17)), wrote: make(map[journal.ID]deeds)}
+			r.up = newServiceOf(r.settings())
 			err := test(r)
 			for _, h := range r.hosts {
 				err = errors.Join(err, h.node.end())
 			}
 			r.up.close()
+			if r.sealed {
+				err = errors.Join(err, r.up.veil.watch.Err())
+			}
 			if err != nil {
 				t.Fatalf("seed %d: %v\nupstream was asked:\n  %s", seed, err, strings.Join(r.up.log, "\n  "))
 			}
@@ -58,9 +65,17 @@ func inRealm(t *testing.T, rounds int, test func(r *realm) error) {
 	}
 }
 
+func (r *realm) settings() settings {
+	with := usual
+	if r.sealed {
+		seals(&with)
+	}
+	return with
+}
+
 // join adds a host whose clock is skew ahead of upstream's, with the disk that it is given.
 func (r *realm) join(fs *vfs.MemFS, skew time.Duration, adjust ...func(*settings)) (*host, error) {
-	h := &host{up: r.up, with: usual, fs: fs, last: make(map[journal.ID]string)}
+	h := &host{up: r.up, with: r.settings(), fs: fs, last: make(map[journal.ID]string)}
 	h.with.name, h.with.skew, h.with.link = strconv.Itoa(len(r.hosts)), skew, &link{}
 	for _, a := range adjust {
 		a(&h.with)
@@ -83,7 +98,7 @@ func (h *host) cut(cut bool) {
 // put has a host write a value that nobody has written before.
 func (r *realm) put(n int, id journal.ID) error {
 	r.count++
-	d := deedDone{n, time.Now(), fmt.Sprintf("v%d", r.count)}
+	d := deedDone{n, time.Now(), fmt.Sprintf("canary%d", r.count)}
 	if err := r.hosts[n].put(id, d.value); err != nil {
 		return err
 	}

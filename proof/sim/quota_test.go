@@ -110,6 +110,9 @@ func (s *service) violation() error {
 	if len(s.violations) > 0 {
 		return errors.New(s.violations[0])
 	}
+	if s.veil != nil {
+		return s.veil.watch.Err()
+	}
 	return nil
 }
 

@@ -89,9 +89,10 @@ func (s step) String() string {
 
 // script is the whole plan of a seed, short enough to read.
 type script struct {
-	quota quota.Limit // of each namespace
-	lists bool        // namespaces in use are listed in the background
-	steps []step
+	quota  quota.Limit // of each namespace
+	lists  bool        // namespaces in use are listed in the background
+	sealed bool        // all namespaces
+	steps  []step
 }
 
 func (s script) String() string {
@@ -99,16 +100,25 @@ func (s script) String() string {
 	if s.quota.Writes > 0 {
 		fmt.Fprintf(&b, "  quota of %d in %s, max_age %s\n", s.quota.Writes, s.quota.Period, s.quota.MaxAge)
 	}
-	fmt.Fprintf(&b, "  lists in the background: %t\n", s.lists)
+	fmt.Fprintf(&b, "  lists in the background: %t, sealed: %t\n", s.lists, s.sealed)
 	for _, line := range s.steps {
 		fmt.Fprintln(&b, "  "+line.String())
 	}
 	return b.String()
 }
 
+// namespaces have a word in their names that upstream must not see if they are sealed. So have the keys and values.
+var namespaces = []string{"canary-a", "canary-b"}
+
 // entries are few, so that steps meet.
 var entries = []journal.ID{
-	{Namespace: "a", Key: "x"}, {Namespace: "a", Key: "y"}, {Namespace: "b", Key: "x"}, {Namespace: "b", Key: ".."},
+	{Namespace: namespaces[0], Key: "canary-x"}, {Namespace: namespaces[0], Key: "canary-y"},
+	{Namespace: namespaces[1], Key: "canary-x"}, {Namespace: namespaces[1], Key: ".."},
+}
+
+// drawSealed draws whether all namespaces are sealed.
+func drawSealed(t *rapid.T) bool {
+	return rapid.SampledFrom([]bool{false, false, true}).Draw(t, "sealed")
 }
 
 // scripts draws a script. A value names the step that wrote it.
@@ -120,7 +130,7 @@ func scripts() *rapid.Generator[script] {
 		}
 	}
 	return rapid.Custom(func(t *rapid.T) script {
-		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
+		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), sealed: drawSealed(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
 		for i := range s.steps {
 			s.steps[i] = drawStep(t, deck, i)
 		}
@@ -133,7 +143,7 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 	switch s.action {
 	case put, remove, get, insist, list, crashIn, foreign:
 		s.id = rapid.SampledFrom(entries).Draw(t, "entry")
-		s.value = fmt.Sprintf("v%d", i)
+		s.value = fmt.Sprintf("canary%d", i)
 	case wait:
 		s.duration = rapid.SampledFrom([]time.Duration{
 			0, time.Millisecond, 60 * time.Millisecond, linger, time.Second, 5 * time.Second, 11 * time.Second, 40 * time.Second, 5 * time.Minute,
@@ -143,7 +153,7 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 		s.duration = time.Duration(rapid.IntRange(0, 29_000).Draw(t, "late")) * time.Millisecond
 		s.page = rapid.IntRange(0, len(gatewayPages)-1).Draw(t, "page")
 		if s.fault != down { // the network is the same for all
-			s.id.Namespace = rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "of")
+			s.id.Namespace = rapid.SampledFrom([]string{"", "", namespaces[0], namespaces[1]}).Draw(t, "of")
 		}
 	case flushAll:
 		s.duration = 2 * time.Second

@@ -32,7 +32,11 @@ func TestSimulation(t *testing.T) {
 // play runs a script in a bubble of its own and returns the first violation.
 func play(t *testing.T, s script) (violation string) {
 	synctest.Test(t, func(*testing.T) {
-		w, err := newWorld(s.quota, func(with *settings) { with.lists = s.lists })
+		w, err := newWorld(s.quota, func(with *settings) {
+			if with.lists = s.lists; s.sealed {
+				seals(with)
+			}
+		})
 		if err != nil {
 			violation = err.Error()
 			return

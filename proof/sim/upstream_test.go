@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // stored is an entry upstream.
 type stored struct {
 	value            string
+	sealed           string // as the service has got it
 	created, updated float64
 }
 
@@ -58,9 +60,13 @@ type service struct {
 	started    time.Time
 	pending    sync.WaitGroup // late requests
 	closing    chan struct{}
+	veil       *veil // nil if its clients do not seal
 }
 
-func newService() *service {
+func newService() *service { return newServiceOf(settings{}) }
+
+// newServiceOf returns a service for clients with some settings.
+func newServiceOf(with settings) *service {
 	s := &service{
 		listener: &listener{Listener: pipe.Listen()},
 		done:     make(chan struct{}),
@@ -72,6 +78,11 @@ func newService() *service {
 		closing:  make(chan struct{}),
 		started:  time.Now(),
 		latency:  50 * time.Millisecond,
+	}
+	s.listener.accepting = s.listener.Listener
+	if with.keys != nil {
+		s.veil = newVeil(with.keys)
+		s.listener.accepting = s.veil.watch.Listener(s.listener.Listener)
 	}
 	s.server = &http.Server{Handler: s, ConnContext: s.stamp}
 	go func() {
@@ -164,8 +175,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route := wire.ParseRoute(r.URL.Path)
-	id := journal.ID{Namespace: route.Namespace, Key: route.Key}
+	id, hidden := s.veil.open(journal.ID{Namespace: route.Namespace, Key: route.Key})
 	s.mu.Lock()
+	if hidden != nil {
+		s.violations = append(s.violations, hidden.Error())
+	}
 	how, answering := s.condition(id.Namespace), s.answering
 	w.Header().Set("Date", time.Now().Add(-skewOf(r)).UTC().Format(http.TimeFormat))
 	r = arrives(r)
@@ -274,51 +288,62 @@ func (s *service) apply(r *http.Request, id journal.ID, body []byte, answered bo
 	if r.Context().Value(fenced{}) != s.fence {
 		return http.StatusServiceUnavailable, nil
 	}
-	var doc struct{ Value string }
+	hidden := s.veil.hide(id)
 	switch {
 	case id.Key == "":
 		return http.StatusOK, s.list(id.Namespace, skewOf(r))
 	case r.Method == http.MethodGet:
 		s.sights.look(r, id)
 		return s.show(id, skewOf(r))
-	case r.Method == http.MethodPut:
-		if err := json.Unmarshal(body, &doc); err != nil {
-			return http.StatusUnprocessableEntity, wire.Detail(422, "bad").Body
-		}
 	}
-	if violation := s.judged.write(id, state{r.Method == http.MethodPut, doc.Value}, answered); violation != "" {
+	what, text := s.written(id, body)
+	if violation := s.judged.write(id, what, answered); violation != "" {
 		s.violations = append(s.violations, violation)
 	}
-	if r.Method == http.MethodPut {
-		s.sights.write(r, id, doc.Value)
-		s.set(id, doc.Value)
-		return http.StatusOK, wire.AppendStored(nil, id.Namespace, id.Key, wire.CodePoints(doc.Value))
+	if what.present {
+		s.sights.write(r, id, what.value)
+		s.set(id, what.value, text)
+		return http.StatusOK, wire.AppendStored(nil, hidden.Namespace, hidden.Key, wire.CodePoints(text))
 	}
 	if _, ok := s.entries[id]; !ok {
-		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
+		return http.StatusNotFound, wire.NotFound(hidden.Namespace, hidden.Key).Body
 	}
 	delete(s.entries, id)
-	return http.StatusOK, wire.AppendDeleted(nil, id.Namespace, id.Key)
+	return http.StatusOK, wire.AppendDeleted(nil, hidden.Namespace, hidden.Key)
+}
+
+// written returns the state that a write makes, and its value as it came. The caller holds mu.
+func (s *service) written(id journal.ID, body []byte) (what state, text string) {
+	var doc struct{ Value *string }
+	if json.Unmarshal(body, &doc) != nil || doc.Value == nil {
+		return state{}, ""
+	}
+	value, err := s.veil.value(id, *doc.Value)
+	if err != nil {
+		s.violations = append(s.violations, err.Error())
+	}
+	return state{true, value}, *doc.Value
 }
 
 // set stores a value. The caller holds mu.
-func (s *service) set(id journal.ID, value string) {
+func (s *service) set(id journal.ID, value, sealed string) {
 	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
 	e, ok := s.entries[id]
 	if !ok {
 		e.created = s.clock
 	}
-	e.value, e.updated = value, s.clock
+	e.value, e.sealed, e.updated = value, sealed, s.clock
 	s.entries[id] = e
 }
 
 func (s *service) show(id journal.ID, skew time.Duration) (int, []byte) {
 	e, ok := s.entries[id]
+	hidden := s.veil.hide(id)
 	if !ok {
-		return http.StatusNotFound, wire.NotFound(id.Namespace, id.Key).Body
+		return http.StatusNotFound, wire.NotFound(hidden.Namespace, hidden.Key).Body
 	}
 	return http.StatusOK, wire.Entry{
-		Namespace: id.Namespace, Key: id.Key, Value: e.value, CreatedAt: skewed(e.created, skew), UpdatedAt: skewed(e.updated, skew),
+		Namespace: hidden.Namespace, Key: hidden.Key, Value: cmp.Or(e.sealed, e.value), CreatedAt: skewed(e.created, skew), UpdatedAt: skewed(e.updated, skew),
 	}.AppendJSON(nil)
 }
 
@@ -326,7 +351,7 @@ func (s *service) list(namespace string, skew time.Duration) []byte {
 	var items []wire.Item
 	for id, e := range s.entries {
 		if id.Namespace == namespace {
-			items = append(items, wire.Item{Key: id.Key, Bytes: wire.ListBytes(e.value), UpdatedAt: skewed(e.updated, skew)})
+			items = append(items, wire.Item{Key: s.veil.hide(id).Key, Bytes: wire.ListBytes(cmp.Or(e.sealed, e.value)), UpdatedAt: skewed(e.updated, skew)})
 		}
 	}
 	slices.SortFunc(items, func(a, b wire.Item) int {
@@ -335,19 +360,20 @@ func (s *service) list(namespace string, skew time.Duration) []byte {
 		}
 		return 1
 	})
-	return wire.Listing{Namespace: namespace, Items: items}.AppendJSON(nil)
+	return wire.Listing{Namespace: s.veil.hide(journal.ID{Namespace: namespace}).Namespace, Items: items}.AppendJSON(nil)
 }
 
 // listener is a network whose connections can be cut.
 type listener struct {
 	*pipe.Listener
+	accepting net.Listener // the same, or one that watches it
 
 	mu   sync.Mutex
 	open []net.Conn
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	c, err := l.accepting.Accept()
 	if err != nil {
 		return nil, err
 	}

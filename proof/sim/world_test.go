@@ -33,15 +33,17 @@ type world struct {
 }
 
 func newWorld(limit quota.Limit, change ...func(*settings)) (*world, error) {
-	w := &world{settings: usual, fs: vfs.NewCrashableMem(), up: newService(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
+	w := &world{settings: usual, fs: vfs.NewCrashableMem(), beliefs: make(map[journal.ID]*belief), acknowledged: make(map[uint64]state), dead: make(map[uint64]bool)}
 	for _, id := range entries {
 		w.beliefs[id] = &belief{possible: []state{{}}}
 	}
 	w.free.Store(roomy)
-	w.settings.quota, w.up.quota = limit, limit
+	w.settings.quota = limit
 	for _, c := range change {
 		c(&w.settings)
 	}
+	w.up = newServiceOf(w.settings)
+	w.up.quota = limit
 	return w, w.start()
 }
 
