@@ -111,10 +111,10 @@ func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, ke
 	for _, row := range plain {
 		newest = max(newest, row.UpdatedAt)
 	}
-	twin := words.Plural(len(plain), "entry")
+	grows := ""
 	if at := term.Unix(newest); e.now().Sub(at) < growsWithin {
-		return append(found, warn(name, "botwired seal adopt "+namespace,
-			"some program writes to the plain namespace %s, past the seal (%s, the newest of %s): give its host the key file, then move them in with", namespace, twin, term.Moment(e.reader, at)))
+		grows = ", and some program writes there, past the seal (last " + term.Moment(e.reader, at) + "): give its host the key file"
 	}
-	return append(found, warn(name, "botwired seal adopt "+namespace, "the plain namespace %s has %s, for everybody to read: move them in with", namespace, twin))
+	return append(found, warn(name, "botwired seal adopt "+namespace,
+		"the plain namespace %s has %s, for everybody to read%s: move them in with", namespace, words.Plural(len(plain), "entry"), grows))
 }

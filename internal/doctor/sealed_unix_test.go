@@ -51,7 +51,7 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 		"a plain value": {nil, time.Time{}, Failed, "does not open"},
 		"a plain name":  {mine, time.Time{}, Failed, "1 name in ns that no key opens"},
 		"another key":   {theirs, time.Time{}, Failed, "with key " + theirs.ID()},
-		"a living twin": {mine, time.Now(), Warning, "past the seal (1 entry"},
+		"a living twin": {mine, time.Now(), Warning, "past the seal (last "},
 		"an old twin":   {mine, time.Now().Add(-48 * time.Hour), Warning, "has 1 entry, for everybody to read"},
 	} {
 		t.Run(what, func(t *testing.T) {

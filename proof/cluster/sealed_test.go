@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -79,7 +80,7 @@ func TestSealedInABucket(t *testing.T) {
 	}
 	second := must(write(b, journal.Put, "canary-value 2", 1001, must(b.Get(t.Context(), id))))
 	_, err := write(a, journal.Put, "canary-value 3", 1002, first)
-	if conflict, ok := err.(*upstream.Conflict); !ok || conflict.Now == nil || conflict.Now.Value != "canary-value 2" || conflict.Now.Writer.Host != "h2" {
+	if conflict, ok := errors.AsType[*upstream.Conflict](err); !ok || conflict.Now == nil || conflict.Now.Value != "canary-value 2" || conflict.Now.Writer.Host != "h2" {
 		t.Errorf("a write over an older version: %v", err)
 	}
 	if v := must(a.Get(t.Context(), id)); v.Value != "canary-value 2" || v.WrittenAt != 1001 || v.Author != "canary-author" || v.Revision != second.Revision {
