@@ -134,6 +134,7 @@ func copyOf(req *http.Request) (*http.Request, error) {
 	return out, err
 }
 
+// isUnsent reports whether a request failed before there was a connection.
 func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

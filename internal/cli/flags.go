@@ -38,15 +38,14 @@ func (f *Settings) takesNone(cmd *cobra.Command) {
 }
 
 // makeClients gives ClientSettings to the commands that have declared no settings.
-func (f *Settings) makeClients(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		f.makeClients(sub)
-	}
-	if _, declared := cmd.Annotations[SettingOf]; !declared && cmd.Runnable() {
-		f.Takes(cmd, ClientSettings...)
-		cmd.Flags().Lookup("listen").Usage = "address at which the daemon listens, or unix:///path"
-		cmd.Flags().Lookup("auth-token-file").Usage = "file that holds the token which the daemon wants"
-	}
+func (f *Settings) makeClients(root *cobra.Command) {
+	EachCommand(root, func(cmd *cobra.Command) {
+		if _, declared := cmd.Annotations[SettingOf]; !declared && cmd.Runnable() {
+			f.Takes(cmd, ClientSettings...)
+			cmd.Flags().Lookup("listen").Usage = "address at which the daemon listens, or unix:///path"
+			cmd.Flags().Lookup("auth-token-file").Usage = "file that holds the token which the daemon wants"
+		}
+	})
 }
 
 // AllSettings returns the names of all settings.

@@ -86,6 +86,7 @@ func showPending(ctx context.Context, p *Program, c *attach.Client, namespace st
 	})
 }
 
+// pendingNow returns how many writes are pending: in a namespace, or in all if it is "".
 func pendingNow(ctx context.Context, c *attach.Client, namespace string) (int, error) {
 	s, err := c.Status(ctx)
 	switch {

@@ -44,6 +44,7 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
+// historyRequest asks for the states of an entry. The answer's ETag is that of the newest state.
 func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
 }

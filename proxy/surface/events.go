@@ -173,6 +173,7 @@ func lastEvent(r *http.Request) string {
 	return r.URL.Query().Get("after")
 }
 
+// resume returns a reader of the events after last. reset says why the reader misses some.
 func (e *Events) resume(last string) (from *feed.Reader[event], reset string, err error) {
 	if last == "" {
 		from, err = e.feed.Follow()

@@ -100,6 +100,7 @@ func (m *Measures) measured(v memory.Verb, first, end memory.Outcome, each func(
 	}
 }
 
+// count returns the number of a verb's requests with outcomes from first up to, but not including, end.
 func (m *Measures) count(v memory.Verb, first, end memory.Outcome) (n int64) {
 	m.measured(v, first, end, func(s *metrics.Series) { n += s.Count() })
 	return n

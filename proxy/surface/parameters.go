@@ -33,6 +33,7 @@ func Require(r *http.Request, method string, parameters ...string) *Parameters {
 	return p
 }
 
+// requireMethod refuses other methods. It allows HEAD where it allows GET.
 func requireMethod(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) || r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return nil

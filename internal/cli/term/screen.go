@@ -78,6 +78,7 @@ func spokenTime(at, now time.Time) string {
 // spokenDays is the largest distance for which a time is shown as relative.
 const spokenDays = 7 * 24 * time.Hour
 
+// spoken formats a duration, rounded, in the largest unit that gives at least 2, or exactly 1.
 func spoken(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration
@@ -96,6 +97,7 @@ const Ellipsis = "…"
 // least is the smallest width to which a column is cut.
 const least = 14
 
+// fitted cuts the cells of the widest columns until the table fits a width.
 func fitted(rows [][]string, width int) [][]string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
