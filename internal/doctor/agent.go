@@ -93,36 +93,6 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// agentProxy checks that a program started in this shell would not send requests for the daemon to a
-// proxy. Python's clients do, unless NO_PROXY contains exactly this host.
-func (e *examination) agentProxy(context.Context) Finding {
-	const name = "proxy"
-	proxies := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
-	i := slices.IndexFunc(proxies, func(v string) bool { return e.env(v) != "" })
-	u, err := url.Parse(e.env("BOTWIRE_URL"))
-	switch {
-	case i < 0:
-		return good(name, "this shell has none for http")
-	case err != nil || u.Hostname() == "":
-		return none(name, "BOTWIRE_URL is not set")
-	}
-	for _, variable := range []string{"no_proxy", "NO_PROXY"} {
-		value := e.env(variable)
-		listed := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		if value == "" || slices.Contains(listed, "*") || slices.Contains(listed, u.Hostname()) {
-			continue
-		}
-		return warn(name, fmt.Sprintf("export %s=%s", variable, attach.ShellWord(attach.WithoutProxy(value, []string{u.Hostname()}))),
-			"%s is set in this shell, and %s does not have %s: an agent asks the proxy for the daemon", proxies[i], variable, u.Hostname())
-	}
-	if e.env("no_proxy")+e.env("NO_PROXY") == "" {
-		host := attach.ShellWord(u.Hostname())
-		return warn(name, fmt.Sprintf("export NO_PROXY=%s no_proxy=%s", host, host),
-			"%s is set in this shell, and NO_PROXY does not have %s: an agent asks the proxy for the daemon", proxies[i], host)
-	}
-	return good(name, "%s is set, and NO_PROXY keeps %s out of it", proxies[i], u.Hostname())
-}
-
 // callersRecent is how old the last request may be before doctor warns.
 const callersRecent = time.Hour
 

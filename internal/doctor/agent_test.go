@@ -52,24 +52,3 @@ func TestDoctorOfTheTokenInBotwireURL(t *testing.T) {
 		wantFinding(t, []Finding{e.agentURL(t.Context())}, "BOTWIRE_URL", result, want[1], want[0])
 	}
 }
-
-// Requests to loopback must not go to this shell's proxy.
-func TestDoctorOfProxies(t *testing.T) {
-	for _, c := range []struct {
-		environ []string
-		result  Result
-		remedy  string
-	}{
-		{nil, OK, ""},
-		{[]string{"HTTPS_PROXY=http://u:s3cret@p:1"}, OK, ""},
-		{[]string{"HTTP_PROXY=http://u:s3cret@p:1"}, Warning, "export NO_PROXY=127.0.0.1 no_proxy=127.0.0.1"},
-		{[]string{"all_proxy=socks5://p:1", "NO_PROXY=a.example"}, Warning, "export NO_PROXY=a.example,127.0.0.1"},
-		{[]string{"http_proxy=p:1", "NO_PROXY=127.0.0.1"}, OK, ""},
-		{[]string{"http_proxy=p:1", "NO_PROXY=*"}, OK, ""},
-		{[]string{"http_proxy=p:1", "NO_PROXY=127.0.0.1", "BOTWIRE_URL=http://localhost:2689"}, Warning, "export NO_PROXY=127.0.0.1,localhost"},
-		{[]string{"http_proxy=p:1", "NO_PROXY=127.0.0.1", "no_proxy=a"}, Warning, "export no_proxy=a,127.0.0.1"},
-	} {
-		e := newPatient(t, map[string]string{"listen": "127.0.0.1:2689"}, append([]string{"BOTWIRE_URL=http://127.0.0.1:2689"}, c.environ...)...)
-		wantFinding(t, []Finding{e.agentProxy(t.Context())}, "proxy", c.result, c.remedy)
-	}
-}

@@ -48,7 +48,8 @@ func runAll(ctx context.Context, checks []check, limit time.Duration) []Finding 
 	return slices.Concat(found...)
 }
 
-// within runs the check for at most limit. A check without a result by then has failed.
+// within runs the check for at most limit. A check without a result by then has failed. If ctx ends,
+// nobody reads the findings.
 func (c *check) within(ctx context.Context, limit time.Duration) []Finding {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -57,18 +58,11 @@ func (c *check) within(ctx context.Context, limit time.Duration) []Finding {
 	select {
 	case out := <-found:
 		return out
-	case <-bounded.Done():
+	case <-ctx.Done():
+		return nil
+	case <-time.After(limit + endGrace):
+		return []Finding{fail(c.name, "", "no result within %s", limit)}
 	}
-	select { // the check may have noticed that ctx ended
-	case out := <-found:
-		return out
-	case <-time.After(endGrace):
-	}
-	text := fmt.Sprintf("no result within %s", limit)
-	if ctx.Err() != nil {
-		text = "interrupted"
-	}
-	return []Finding{{Name: c.name, Result: Failed, Text: text}}
 }
 
 // endGrace is how long a check may take to return its findings after its limit.

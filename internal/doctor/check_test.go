@@ -52,7 +52,7 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 		got := runAll(ctx, []check{{name: "x", run: func(context.Context) []Finding { <-release; return nil }}}, time.Minute)
 		close(release)
-		if len(got) != 1 || got[0].Text != "interrupted" {
+		if len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
-	"strconv"
 	"syscall"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
-	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -50,58 +47,18 @@ func (e *examination) daemon(ctx context.Context) Finding {
 		return warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
 	case err == nil:
 		return good(name, "%s answers at %s", e.version, address)
-	case nobodyListens(err) && e.cannotListen(ctx) != nil:
-		return fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s: %s", address, listen.Why(e.cannotListen(ctx)))
 	case nobodyListens(err) && e.env("BOTWIRE_URL") != "":
 		return fail(name, "botwired serve", "none answers at %s, and BOTWIRE_URL sends the agents of this shell to one", address)
 	case nobodyListens(err):
 		return warn(name, "botwired serve", "none answers at %s", address)
 	case api.IsRefused(err, http.StatusUnauthorized):
 		return fail(name, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "%s", err)
-	case api.IsRefused(err, http.StatusForbidden):
-		return fail(name, fmt.Sprintf(`export BOTWIRED_ALLOWED_HOSTS='["%s"]'`, hostOf(address)), "%s", err)
 	case api.IsRefused(err, http.StatusServiceUnavailable):
 		return warn(name, "botwired status", "%s", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail(name, "ps ax -o pid,stat,command | grep botwired", "%s; a T in its state says that it is stopped (kill -CONT)", err)
 	}
-	return fail(name, "export BOTWIRED_LISTEN="+e.otherAddress(), "%s", err)
-}
-
-// cannotListen returns why no daemon could listen at the address. It returns nil if one could, or for a
-// socket.
-func (e *examination) cannotListen(ctx context.Context) error {
-	c := &e.loaded.Config
-	if _, ok := c.Socket(); ok {
-		return nil
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, listen.Network(c.Listen), c.Listen)
-	if err != nil {
-		return err
-	}
-	return listener.Close()
-}
-
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(api.Host(address))
-	if err != nil {
-		return address
-	}
-	return host
-}
-
-// otherAddress returns another address, for when the configured one cannot be used.
-func (e *examination) otherAddress() string {
-	const usual = 2700
-	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
-	if err != nil || net.ParseIP(host) == nil || !net.ParseIP(host).IsLoopback() {
-		host = "127.0.0.1"
-	}
-	other := usual
-	if n, err := strconv.Atoi(port); err == nil && n >= usual && n < 1<<16-1 {
-		other = n + 1
-	}
-	return net.JoinHostPort(host, strconv.Itoa(other))
+	return fail(name, "export BOTWIRED_LISTEN=127.0.0.1:2700", "%s; to use another address", err)
 }
 
 // examined returns the configuration to check: this shell's, with the daemon's data directory and

@@ -9,17 +9,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
-
-// ownPrefix is the prefix of the file with which doctor tests a directory. It marks the file as
-// botwired's.
-const ownPrefix = "run.doctor-"
 
 // nearReserve is the multiple of journal.disk_reserve below which doctor warns about free space.
 const nearReserve = 4
@@ -38,61 +33,30 @@ func nearestTo(dir string) string {
 	}
 }
 
-// dataDir checks that the daemon's user, and nobody else, can use the data directory.
-func (e *examination) dataDir(c *config.Config) Finding {
+// dataDir checks that this user, and nobody else, can look into the data directory. answers means that a
+// daemon uses it.
+func dataDir(c *config.Config, answers bool) Finding {
 	const name = "data directory"
 	dir := c.DataDir
-	info, err := os.Stat(dir)
+	entries, err := os.Open(dir)
 	switch {
+	case answers && errors.Is(err, fs.ErrPermission):
+		return none(name, "the daemon uses %s, which this user may not: run doctor as the daemon's user", dir)
+	case answers && errors.Is(err, fs.ErrNotExist):
+		return none(name, "the daemon uses %s, which is not on this machine: the daemon runs in a container or elsewhere, or somebody has removed the directory", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		if err := canWrite(nearestTo(dir)); err != nil {
-			return fail(name, "export BOTWIRED_DATA_DIR="+attach.ShellWord(config.DefaultDataDir(os.Environ())),
-				"%s does not exist, and serve cannot make it: %s", dir, words.Unusable(err))
-		}
 		return good(name, "%s does not exist yet: serve makes it", dir)
 	case err != nil:
 		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
-	case !info.IsDir():
-		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is a file", dir)
-	case runtime.GOOS == "windows":
-		return good(name, "%s", dir)
 	}
-	if err := canWrite(dir); err != nil {
-		return fail(name, remedyOfUnwritable(dir, err), "%s", words.Unusable(err))
+	info, err := entries.Stat()
+	switch err = errors.Join(err, entries.Close()); {
+	case err != nil || !info.IsDir():
+		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is no directory", dir)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&^0o700 != 0:
+		return warn(name, "chmod -R go= "+attach.ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, info.Mode().Perm())
 	}
-	if mode := info.Mode().Perm(); mode&^0o700 != 0 {
-		return warn(name, "chmod -R go= "+attach.ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, mode)
-	}
-	return good(name, "%s, for this user only", dir)
-}
-
-// remedyOfUnwritable returns the remedy if [canWrite] fails. A change of owner only helps if permission
-// was denied.
-func remedyOfUnwritable(dir string, err error) string {
-	if errors.Is(err, fs.ErrPermission) {
-		return "sudo chown -R $(id -un) " + attach.ShellWord(dir)
-	}
-	return "df -h " + attach.ShellWord(dir) // no space, or a read-only file system
-}
-
-// canWrite creates a file and removes it.
-func canWrite(dir string) error {
-	f, err := os.CreateTemp(dir, ownPrefix+"*")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// outOfReach returns why this command cannot examine a daemon's directory, or "" if it can.
-func outOfReach(dir string) string {
-	switch err := canWrite(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return "the daemon uses " + dir + ", which is not on this machine: the daemon runs in a container or elsewhere, or somebody has removed the directory"
-	case errors.Is(err, fs.ErrPermission):
-		return "the daemon uses " + dir + ", which this user may not: run doctor as the daemon's user"
-	}
-	return ""
+	return good(name, "%s", dir)
 }
 
 // tokenFile checks that only the daemon's user can read the token.
@@ -115,15 +79,20 @@ func (e *examination) tokenFile(context.Context) Finding {
 
 // disk checks the file system of the data directory, and that it has room for an outage's pending
 // writes.
-func (e *examination) disk(c *config.Config) Finding {
+func (e *examination) disk(c *config.Config, answers bool) Finding {
 	const name = "disk"
-	dir := nearestTo(c.DataDir)
+	dir := c.DataDir
+	if !answers {
+		dir = nearestTo(dir)
+	}
 	v, err := e.look(dir)
 	reserve := uint64(c.Journal.DiskReserve)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
 	look := "df -h " + attach.ShellWord(dir)
 	room := fmt.Sprintf("%s free, and botwired refuses writes below journal.disk_reserve, %s: free some room", sizeOf(v.Free), sizeOf(reserve))
 	switch {
+	case answers && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
+		return none(name, "%s is out of this command's reach", dir)
 	case errors.Is(err, errors.ErrUnsupported):
 		return none(name, "this system does not say what %s is on", dir)
 	case err != nil:
@@ -143,13 +112,3 @@ func (e *examination) disk(c *config.Config) Finding {
 }
 
 func sizeOf(bytes uint64) string { return term.Size(int64(bytes)) }
-
-// shortly formats a duration to about three digits.
-func shortly(d time.Duration) string {
-	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
-		if d >= unit {
-			return d.Round(unit / 100).String()
-		}
-	}
-	return d.String()
-}

@@ -5,7 +5,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +56,7 @@ func TestDoctorOfTheDataDirectory(t *testing.T) {
 		"a file": {func(t *testing.T, dir string) {
 			no(t, os.Remove(dir))
 			no(t, os.WriteFile(dir, nil, 0o600))
-		}, "data directory", Failed, another, "is a file"},
+		}, "data directory", Failed, another, "is no directory"},
 		"below a file": {func(t *testing.T, dir string) {
 			above := filepath.Dir(dir)
 			no(t, os.Remove(dir))
@@ -84,39 +83,6 @@ func TestDoctorOfTheTokenFile(t *testing.T) {
 	no(t, os.Chmod(file, 0o644))
 	e = newPatient(t, map[string]string{"auth.token_file": file})
 	wantFinding(t, examine(t, e), "token file", Warning, "chmod 600 "+file, "0644")
-}
-
-// doctor finds another program at the address, and an address where no daemon could listen.
-func TestDoctorOfTheAddress(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	no(t, err)
-	defer listener.Close()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	}()
-	e := newPatient(t, map[string]string{"listen": listener.Addr().String()})
-	wantFinding(t, examine(t, e), "daemon", Failed, "export BOTWIRED_LISTEN="+e.otherAddress(), "closed before the answer came")
-	listener.Close()
-	<-served
-	const elsewhere = "192.0.2.1:2689" // an unused address (RFC 5737)
-	e = newPatient(t, map[string]string{"listen": elsewhere, "auth.token_file": tokenIn(t)})
-	e.asked.Do(func() { e.statusErr = syscall.ECONNREFUSED })
-	wantFinding(t, []Finding{e.daemon(t.Context())}, "daemon", Failed, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not have that address")
-}
-
-func tokenIn(t *testing.T) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "token")
-	no(t, os.WriteFile(file, []byte("s3cret"), 0o600))
-	return file
 }
 
 // inDir inserts a directory into a text.

@@ -77,14 +77,13 @@ func (e *examination) checks() []check {
 	}
 	return []check{
 		one("BOTWIRE_URL", e.agentURL),
-		one("proxy", e.agentProxy),
 		e.ofDaemon("callers", e.callers),
 		{"configuration", func(context.Context) []Finding { return e.configuration() }},
 		one("daemon", e.daemon),
 		e.ofDaemon("status", summarized),
 		e.ofDaemon("quota", e.quotas),
 		one("token file", e.tokenFile),
-		e.ofData("data directory", e.dataDir),
+		e.ofData("data directory", dataDir),
 		e.ofData("disk", e.disk),
 		{"upstream", e.upstream},
 		one("key file", e.keyFile),
@@ -98,16 +97,8 @@ func one(name string, find func(context.Context) Finding) check {
 }
 
 // ofData returns a check of the data directory that the daemon uses or would use.
-func (e *examination) ofData(name string, judge func(*config.Config) Finding) check {
-	return one(name, func(ctx context.Context) Finding {
-		c, answers := e.examined(ctx)
-		if answers {
-			if why := outOfReach(c.DataDir); why != "" {
-				return none(name, "%s", why)
-			}
-		}
-		return judge(c)
-	})
+func (e *examination) ofData(name string, judge func(c *config.Config, answers bool) Finding) check {
+	return one(name, func(ctx context.Context) Finding { return judge(e.examined(ctx)) })
 }
 
 // ofDaemon returns a check of the daemon's status.

@@ -3,14 +3,12 @@ package doctor
 import (
 	"encoding/json"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -210,7 +208,7 @@ func TestDoctorOfAnotherProgram(t *testing.T) {
 			defer server.Close()
 			all := examine(t, newPatient(t, map[string]string{"listen": server.Listener.Addr().String()}))
 			f := finding(t, all, "daemon")
-			if f.Result != Failed || !strings.Contains(f.Text, "another program") || !strings.HasPrefix(f.Remedy, "export BOTWIRED_LISTEN=127.0.0.1:") {
+			if f.Result != Failed || !strings.Contains(f.Text, "another program") || !strings.HasPrefix(f.Remedy, "export BOTWIRED_LISTEN=") {
 				t.Errorf("%+v", f)
 			}
 			wantFinding(t, all, "callers", NotApplicable, "")
@@ -232,16 +230,5 @@ func TestDoctorOfAFaultyConfiguration(t *testing.T) {
 	if len(all) != 3 || all[0].Result != Failed || !strings.Contains(all[0].Text+all[1].Text, "flush.linger") ||
 		all[0].Remedy != "botwired config validate" || all[2].Result != NotApplicable {
 		t.Errorf("%+v", all)
-	}
-}
-
-// A change of owner helps only if permission was denied.
-func TestDoctorOfADirectoryThatTakesNoFile(t *testing.T) {
-	for number, want := range map[syscall.Errno]string{
-		syscall.EACCES: "sudo chown -R $(id -un) /data", syscall.ENOSPC: "df -h /data", syscall.EROFS: "df -h /data",
-	} {
-		if got := remedyOfUnwritable("/data", &fs.PathError{Op: "open", Path: "/data/x", Err: number}); got != want {
-			t.Errorf("%v: %s, want %s", number, got, want)
-		}
 	}
 }

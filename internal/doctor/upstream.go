@@ -29,8 +29,6 @@ const (
 	// quota.
 	mostProbes   = 5
 	probesWithin = 5 * time.Second
-	// slowTrip is the round trip above which doctor warns.
-	slowTrip = time.Second
 	// farClock is how much the clocks may differ. The fence corrects for the difference; expiry dates
 	// and people do not. With NATS, conflicts between hosts are decided by their clocks, and farServers
 	// is how much those may differ.
@@ -71,7 +69,7 @@ func (e *examination) upstream(ctx context.Context) []Finding {
 	for _, a := range answers {
 		trips = append(trips, a.received.Sub(a.sent))
 	}
-	return []Finding{reachFinding(u, err, stranger), tripFinding(trips), dateFinding(answers)}
+	return []Finding{reachFinding(u, err, stranger, trips), dateFinding(answers)}
 }
 
 // probe requests an entry that does not exist. err is nil if upstream answers as BotWire does.
@@ -89,13 +87,13 @@ func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answere
 }
 
 // reachFinding says how the probe ended: with upstream's answer, with another server's, or with none.
-func reachFinding(u *url.URL, err error, stranger bool) Finding {
+func reachFinding(u *url.URL, err error, stranger bool, trips []time.Duration) Finding {
 	const name = "upstream"
 	look := "curl -i " + attach.ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
 	var failed *upstream.Error
 	switch {
 	case err == nil:
-		return good(name, "%s answers as BotWire does, and lets this machine in", u.Host)
+		return good(name, "%s answers as BotWire does, and lets this machine in%s", u.Host, medianOf(trips))
 	case !errors.As(err, &failed) || failed.Status == 0:
 		return fail(name, look, "%s", err)
 	}
@@ -114,19 +112,13 @@ func reachFinding(u *url.URL, err error, stranger bool) Finding {
 	return fail(name, look, "something else answers in BotWire's place, such as a network's login page, or upstream.url is wrong (%s); see its answer with", failed.Reason)
 }
 
-// tripFinding returns the median of the round trips.
-func tripFinding(trips []time.Duration) Finding {
-	const name = "round trip"
+// medianOf says how long a request takes, after the finding that it belongs to.
+func medianOf(trips []time.Duration) string {
 	if len(trips) == 0 {
-		return none(name, "there is no answer")
+		return ""
 	}
 	slices.Sort(trips)
-	median := trips[len(trips)/2]
-	text := "median " + shortly(median) + " of " + words.Plural(len(trips), "request")
-	if median > slowTrip {
-		return warn(name, "botwired doctor", "%s: what the daemon does not know takes that long; measure again with", text)
-	}
-	return good(name, "%s", text)
+	return "; a request takes " + trips[len(trips)/2].Round(100*time.Microsecond).String()
 }
 
 // dateFinding estimates the least difference between this machine's clock and upstream's: each Date
@@ -150,11 +142,11 @@ func clockFinding(ahead, behind, far time.Duration) Finding {
 	const name = "clock"
 	switch {
 	case ahead > far:
-		return warn(name, setClock(), "this machine's clock is %s ahead of upstream's", shortly(ahead))
+		return warn(name, setClock(), "this machine's clock is %s ahead of upstream's", ahead.Round(100*time.Millisecond))
 	case behind > far:
-		return warn(name, setClock(), "this machine's clock is %s behind upstream's", shortly(behind))
+		return warn(name, setClock(), "this machine's clock is %s behind upstream's", behind.Round(100*time.Millisecond))
 	}
-	return good(name, "within %s of upstream's", shortly(far))
+	return good(name, "within %s of upstream's", far)
 }
 
 // setClock returns the command that sets this machine's clock from the network.
@@ -178,7 +170,7 @@ func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Find
 	x := natskv.Examine(ctx, opts)
 	found := []Finding{serverFinding(x, opts.Servers, stranger)}
 	if x.Connect == nil {
-		found = append(found, bucketFinding(x, &c.Upstream.NATS), tripFinding(x.Trips), serversClock(x))
+		found = append(found, bucketFinding(x, &c.Upstream.NATS), serversClock(x))
 	}
 	return found
 }
@@ -201,7 +193,7 @@ func serverFinding(x *natskv.Examination, servers []string, stranger bool) Findi
 	all := strings.Join(servers, ", ")
 	switch {
 	case x.Connect == nil:
-		return good(name, "%s lets this machine in", x.Server)
+		return good(name, "%s lets this machine in%s", x.Server, medianOf(x.Trips))
 	case natskv.Refuses(x.Connect) && stranger:
 		return none(name, "the servers do not let this command in (%s), which has none of the daemon's credentials", x.Connect)
 	case natskv.Refuses(x.Connect):
