@@ -85,7 +85,7 @@ func TestStatusBeginsWithTheFindings(t *testing.T) {
 		`"also":[{"level":"warning","text":"Upstream is \u001b down","since":null,"remedy":null}]}`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	table, asJSON := at(t, d, nil, "status"), at(t, d, nil, "status", "--json")
-	want := "Writes are refused: journal full (since 2026-11-21T23:00:00Z)\nraise it\n\nUpstream is   down\n\n" + statusVersion
+	want := "Writes are refused: journal full (began at 2026-11-21T23:00:00Z)\nraise it\n\nUpstream is   down\n\n" + statusVersion
 	if !strings.HasPrefix(table.stdout, want) || table.code != 0 {
 		t.Errorf("exit %d, printed %q", table.code, table.stdout)
 	}

@@ -37,7 +37,7 @@ func printStatus(w io.Writer, s *api.Status, most int) error {
 func sayFinding(w io.Writer, f *api.Finding) {
 	text := term.Printable(f.Text)
 	if f.Since != nil {
-		text += " (" + term.Since(w, *f.Since) + ")"
+		text += " (began " + term.Ago(w, *f.Since) + ")"
 	}
 	s, isScreen := w.(*term.Screen)
 	if isScreen {
