@@ -178,7 +178,9 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 	case r.Code == http.StatusOK && o.did == put:
 		a.remember(o, shown{r.Header().Get("ETag"), o.value})
 		_, number, _ := strings.Cut(r.Header().Get("Botwired-Write"), "seq=")
-		a.last[o.id] = numbered{number, o.value}
+		if o.life.serving.Load() { // otherwise another write may get the number in the next life
+			a.last[o.id] = numbered{number, o.value}
+		}
 	case o.did == purge:
 		if o.code = r.Code; r.Code >= http.StatusInternalServerError {
 			o.code = 0 // its delete may have been made
@@ -233,7 +235,9 @@ func (a *caller) correct(o *operation, r *httptest.ResponseRecorder) bool {
 		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
 			a.crowd.complain("drop of %s was answered with %s", o.id, r.Body)
 		}
-		a.letter[o.id] = numbered{doc.ID, a.last[o.id].value}
+		if o.life.serving.Load() {
+			a.letter[o.id] = numbered{doc.ID, a.last[o.id].value}
+		}
 	}
 	return true
 }
