@@ -45,7 +45,7 @@ func dataDir(c *config.Config, answers bool) Finding {
 	case answers && errors.Is(err, fs.ErrNotExist):
 		return none(name, "the daemon uses %s, which is not on this machine: the daemon runs in a container or elsewhere, or somebody has removed the directory", dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return good(name, "%s does not exist yet: serve makes it", dir)
+		return good(name, "%s does not exist yet: serve makes it, or says why it cannot", dir)
 	case err != nil:
 		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s", words.Unusable(err))
 	}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
-	"github.com/botwired/botwired/internal/numbered"
 )
 
 const (
@@ -26,22 +23,6 @@ const (
 	settleLimit = 10 * time.Minute
 )
 
-type drill struct {
-	opts    Options
-	daemon  *api.Client
-	entries []*entry
-	clients []*client
-	phase   *Phase // changes only while no client is at work
-
-	operations atomic.Int64 // in the current phase
-	killAt     int64        // the operation after which the daemon is killed; 0 means never
-	killed     atomic.Bool
-	restarting chan struct{} // full while the daemon is killed and started again
-
-	mu    sync.Mutex // guards the audit, the phase's counts and the entries' acks
-	audit Audit
-}
-
 // A stranger is an entry that upstream holds and the daemon does not know. In each phase with a fault,
 // the drill reads one, in its own namespace.
 const (
@@ -50,22 +31,6 @@ const (
 )
 
 func stranger(step int) (namespace string) { return fmt.Sprintf("stranger-%d", step+1) }
-
-// entry is an entry of the drill, with its acknowledged writes.
-type entry struct {
-	*numbered.Entry
-	acks []ack
-}
-
-func newEntry(namespace, key string) *entry { return &entry{Entry: numbered.NewEntry(namespace, key)} }
-
-// ack is an acknowledged write.
-type ack struct {
-	seq    uint64
-	number int // the number of the entry's write
-	op     string
-	phase  string
-}
 
 // Run drills a daemon. It returns an error if the drill could not go on: the daemon does not answer, or
 // ctx ended. In every case it leaves upstream healthy.
@@ -190,18 +155,4 @@ func (d *drill) restart(ctx context.Context) error {
 	defer func() { <-d.restarting }()
 	d.killed.Store(true)
 	return d.opts.Rig.Restart(ctx)
-}
-
-// count adds one to a number of the audit or of the phase.
-func (d *drill) count(n *int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	*n++
-}
-
-// found records a finding about an entry.
-func (d *drill) found(contract int, e *entry, format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.audit.Findings = append(d.audit.Findings, Finding{contract, d.phase.Name, e.Namespace, e.Key, fmt.Sprintf(format, args...)})
 }
