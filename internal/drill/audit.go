@@ -192,7 +192,7 @@ func (d *drill) account(ctx context.Context, e *entry, a ack) error {
 		d.found(13, e, "the receipt of %s is about another one: %d, %s %s/%s", write, r.Seq, r.Op, r.Namespace, r.Key)
 	case r.State == statePending:
 		d.audit.Pending++
-		d.found(18, e, "%s is still pending %s after everything was well again", write, settleLimit)
+		d.found(18, e, "%s is still pending %.0f minutes after everything was well again", write, settleLimit.Minutes())
 	case r.State == stateSettled:
 		d.audit.Settled++
 	case r.State == stateDead:

@@ -111,6 +111,7 @@ func (d *drill) step(ctx context.Context, n int) error {
 // work runs the clients for the length of a phase.
 func (d *drill) work(ctx context.Context, kills bool) error {
 	d.operations.Store(0)
+	d.killed.Store(false)
 	d.killAt = 0
 	began, lasts := time.Now(), d.opts.Lasts/time.Duration(len(steps))
 	operations := max(1, int(lasts/d.opts.Gap))

@@ -39,6 +39,7 @@ type daemon struct {
 	receipts map[uint64]*api.Receipt
 	last     uint64
 	fault    faulty.Mode
+	killed   bool
 }
 
 func newDaemon(defect string) *daemon {
@@ -68,6 +69,9 @@ func (d *daemon) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.killed && d.defect == "dies later" && method != http.MethodGet && d.fault == faulty.Healthy {
+		return nil, errors.New("connection refused")
+	}
 	path, _, _ := strings.Cut(target, "?")
 	failing := d.fault != faulty.Healthy
 	switch {
@@ -218,8 +222,8 @@ func (d *daemon) Restart(context.Context) error {
 			delete(d.values, path)
 		}
 	}
-	if d.defect == "does not come back" {
-		return errors.New("no")
+	if d.killed = true; d.defect == "does not come back" {
+		return errors.New("it ended with 1")
 	}
 	return nil
 }
@@ -303,8 +307,13 @@ func TestDrillThatEndsEarly(t *testing.T) {
 		if d.fault != faulty.Healthy {
 			t.Errorf("upstream %s", d.fault)
 		}
-		if _, err := drill.Run(t.Context(), options(newDaemon("does not come back"))); err == nil || !strings.Contains(err.Error(), "no") {
-			t.Error(err)
+		for defect, want := range map[string]string{
+			"does not come back": "killed: it ended with 1",
+			"dies later":         "healthy again: ",
+		} {
+			if _, err := drill.Run(t.Context(), options(newDaemon(defect))); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v", defect, err)
+			}
 		}
 	})
 }

@@ -17,9 +17,9 @@ type drill struct {
 	clients []*client
 	phase   *Phase // changes only while no client is at work
 
-	operations atomic.Int64 // in the current phase
-	killAt     int64        // the operation after which the daemon is killed; 0 means never
-	killed     atomic.Bool
+	operations atomic.Int64  // in the current phase
+	killAt     int64         // the operation after which the daemon is killed; 0 means never
+	killed     atomic.Bool   // in the current phase
 	restarting chan struct{} // full while the daemon is killed and started again
 
 	mu    sync.Mutex // guards the audit, the phase's counts and the entries' acks
