@@ -68,9 +68,9 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			}
 			return printMove(p.Stdout, dir, m)
 		}
-		progress, clearLine := recoverProgress(p)
+		progress := func(read, of int) { p.ShowLine(fmt.Sprintf("%d of %d files read", read, of)) }
 		r, err := journal.Recover(journal.RecoverOptions{Dir: filepath.Join(dir, journalDir), Now: time.Now(), Progress: progress})
-		clearLine()
+		p.ShowLine("")
 		if err != nil {
 			return notRecovered(dir, err)
 		}
@@ -99,24 +99,6 @@ func notRecovered(dir string, err error) error {
 		return fmt.Errorf("data_dir = %q: there is no journal in it", dir)
 	}
 	return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
-}
-
-// recoverProgress shows the progress of the recovery in one line on the terminal. Without a terminal it
-// shows nothing. clearLine removes the line.
-func recoverProgress(p *cli.Program) (show func(read, of int), clearLine func()) {
-	if !p.IsTerminal(p.Stderr) {
-		return nil, func() {}
-	}
-	shown := false
-	show = func(read, of int) {
-		shown = true
-		p.ShowLine(fmt.Sprintf("%d of %d files read", read, of))
-	}
-	return show, func() {
-		if shown {
-			p.ShowLine("")
-		}
-	}
 }
 
 func printRecovery(w io.Writer, r *journal.Recovery) error {

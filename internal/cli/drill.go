@@ -51,15 +51,8 @@ func newDrillCommand(p *Program, settings *Settings) *cobra.Command {
 		if !flags.Changed("seed") {
 			seed = rand.Uint64N(1 << 32)
 		}
-		shows := p.IsTerminal(p.Stderr)
-		audit, err := throwaway.Run(cmd.Context(), seed, lasts, func(line string) {
-			if shows {
-				p.ShowLine(line)
-			}
-		})
-		if shows {
-			p.ShowLine("")
-		}
+		audit, err := throwaway.Run(cmd.Context(), seed, lasts, p.ShowLine)
+		p.ShowLine("")
 		if err != nil {
 			return err
 		}
