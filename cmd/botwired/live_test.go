@@ -51,7 +51,7 @@ func TestStatusOnATerminal(t *testing.T) {
 version       v1 at 127.0.0.1:1, up for 1 hour
 upstream      u is up
 pending       2 writes, 10B, the oldest 3s
-dead letters  0, 0 to decide on
+dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
 saved         15 of 20 writes needed no request, and callers waited about 1h
               less

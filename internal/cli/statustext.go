@@ -75,7 +75,7 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
 	}
 	add("pending", pendingText(s))
-	add("dead letters", fmt.Sprintf("%d, %d to decide on", s.DeadLetters, s.OpenDeadLetters))
+	add("dead letters", lettersText(s))
 	add("reads", readsText(&s.Reads))
 	add("saved", saved(&s.Figures))
 	add("disk", diskText(&s.Disk))
@@ -94,6 +94,14 @@ func pendingText(s *api.Status) string {
 	}
 	if s.Rebuilding {
 		text += ", so far: botwired is still reading its journal"
+	}
+	return text
+}
+
+func lettersText(s *api.Status) string {
+	text := strconv.Itoa(s.DeadLetters)
+	if s.DeadLetters > 0 {
+		text += fmt.Sprintf(", %d to decide on", s.OpenDeadLetters)
 	}
 	return text
 }
