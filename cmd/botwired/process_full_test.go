@@ -41,7 +41,7 @@ func testFullJournalIsTold(t *testing.T, program string) {
 		}
 	}
 	code, out, errs := c.statusCommand(program)
-	if code != cli.ExitOK || !strings.HasPrefix(out, "Writes are refused: ") || !strings.Contains(out, "(since 20") || !strings.Contains(out, "journal.max_bytes") {
+	if code != cli.ExitOK || !strings.HasPrefix(out, "Writes are refused: ") || !strings.Contains(out, "(began at 20") || !strings.Contains(out, "journal.max_bytes") {
 		t.Errorf("after %d refused writes: exit code %d: %s%s", refused, code, out, errs)
 	}
 	if code, out, errs = c.statusCommand(program, "--ready"); code != cli.ExitError || !strings.Contains(errs, "not ready") {
