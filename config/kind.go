@@ -94,7 +94,7 @@ func (u *Upstream) Identity() string {
 func ParseIdentity(text string) (id string, ok bool) {
 	if k, _ := kindOf(text); kinds[k].isBucket {
 		name, found := strings.CutPrefix(text, bucketPrefix)
-		return text, found && isBucket(name)
+		return text, found && isBucketName(name)
 	}
 	id, err := ParseUpstream(text)
 	return id, err == nil

@@ -103,14 +103,14 @@ func serverAddress(text string) (string, bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-func isBucket(s string) bool {
+func isBucketName(s string) bool {
 	return s != "" && len(s) <= maxBucket &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }
 
 func bucket(at func(*Config) *string) codec {
 	return text(at, "text", "the name of a bucket: letters, digits, - and _, 64 at most", func(name string) (string, error) {
-		if !isBucket(name) {
+		if !isBucketName(name) {
 			return "", errUnexpected
 		}
 		return name, nil

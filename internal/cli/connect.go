@@ -24,7 +24,7 @@ func (f *Settings) connect() (*attach.Client, error) {
 	return attach.Connect(loaded, build.Version())
 }
 
-// asks returns what a command does that asks the daemon.
+// asks returns the RunE of a command that asks the daemon: run gets a client of it.
 func (f *Settings) asks(run func(ctx context.Context, c *attach.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.connect()
