@@ -61,6 +61,16 @@ func (f *Fence) Base(id ID) (Base, error) {
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }
 
+// Wrote reports whether there is a receipt that says that the write of a number was to the entry.
+func (f *Fence) Wrote(id ID, seq uint64) (bool, error) {
+	if err := f.store.Acquire(); err != nil {
+		return false, err
+	}
+	defer f.store.Release()
+	r, ok, err := f.pending.receipts.find(seq)
+	return ok && r.ID == id, err
+}
+
 // Lose records that another host's later state has beaten a pending write. The state becomes the
 // settled copy, unless the copy is newer or the disk lacks room. The write becomes a dead letter with
 // the state as its winner, unless it loses ties. If a newer write to the entry is pending, the old copy

@@ -41,6 +41,9 @@ type Exactly struct {
 	// ProposedAt is the time, in microseconds, with which this send attempt last proposed the write; 0
 	// if it has not.
 	ProposedAt int64
+	// Wrote says that the version has the number of an older write of this data directory to the entry, and
+	// that the copy of it was evicted.
+	Wrote bool
 }
 
 // ByTime holds the estimate of upstream's clock, for engines that do not name a version's writer.
@@ -179,6 +182,9 @@ func (q *Question) compare() (later, earlier bool) {
 			cmp.Compare(q.Now.Writer.Host, q.Exactly.Host),
 			cmp.Compare(q.Now.Writer.Seq, q.Write.Seq),
 		) >= 0
+		if later && q.Exactly.Wrote && !q.Write.Fenced { // guard 17.43
+			return false, false // the clock says another thing than the numbers, which order this host's writes
+		}
 		return later, !later
 	}
 	at, offset := q.Now.WrittenAt, q.ByTime.Offset
@@ -220,13 +226,13 @@ func (q *Question) isThis() bool {
 
 // isOwn reports whether one of this host's requests may have left the state that upstream holds.
 func (q *Question) isOwn() bool {
-	later, _ := q.compare()
+	_, earlier := q.compare()
 	switch {
 	case q.Exactly == nil:
 		return slices.Contains(q.Own, q.content())
 	case !q.isOlder():
 		return false
-	case !q.Base.Known && !later: // guard 17.42
+	case !q.Base.Known && earlier: // guard 17.42
 		return true // the copy of it was evicted
 	case q.Base.Doubted && q.Now.Writer.Seq == 0 && (q.Conditions == nil || !q.Conditions.OnBase): // guard 17.39
 		return true // an unanswered write through

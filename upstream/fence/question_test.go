@@ -146,6 +146,7 @@ func xIsACopy(q *Question)   { q.Write.LosesTies, q.LosesTies = true, true }
 func xFenced(q *Question)    { q.Write.Fenced = true }
 func xLosesTies(q *Question) { q.LosesTies = true }
 func xUnknown(q *Question)   { q.Base = journal.Base{} }
+func xWrote(q *Question)     { q.Base, q.Exactly.Wrote = journal.Base{}, true }
 func xAbsent(q *Question) {
 	q.Base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")}
 }
@@ -189,6 +190,10 @@ var exactJudgements = map[string]judgement{
 	"an older write, without its value":       {xAll(xOurs("mine", 60, 6), xOwn("mine"), xNoValue), Undecided},
 	"an older write, and no copy":             {xAll(xOurs("mine", 60, 6), xUnknown, xNoValue), Unchanged},
 	"an older number, later, and no copy":     {xAll(xOurs("clone", 150, 6), xUnknown), Lost},
+	"an older write of ours, the clock back":  {xAll(xOurs("mine", 150, 6), xWrote), Won},
+	"and its value is not known":              {xAll(xOurs("mine", 150, 6), xWrote, xNoValue), Undecided},
+	"and the write loses ties":                {xAll(xOurs("mine", 150, 6), xWrote, xLosesTies), Lost},
+	"and the write is an old one again":       {xAll(xOurs("mine", 150, 6), xWrote, xFenced), Lost},
 	"an older write, later by its time":       {xAll(xOurs("mine", 150, 6), xOwn("mine")), Unchanged},
 	"an older write of a copied directory":    {xAll(xOurs("clone", 60, 6), xOwn("mine")), Won},
 	"a newer write of a copied directory":     {xAll(xOurs("clone", 150, 12)), Lost},

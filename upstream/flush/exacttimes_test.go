@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // contract 17: a copy has the time of its version, even if a pending write over it was made before and
@@ -40,4 +41,20 @@ func TestACopyHasTheTimeOfItsVersion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// contract 17: if the clock is set back, a host's write does not lose to its own earlier one, of which there is
+// no copy.
+func TestAClockThatWasSetBack(t *testing.T) {
+	exact(t, func(t *testing.T, v *versioned) {
+		write := func(op journal.Op, value string, at time.Time) {
+			v.append(journal.NewWrite{ID: key("k"), Op: op, Value: value, ListBytes: len(value), At: upstream.Unix(at)})
+			v.settleWithin(time.Minute)
+		}
+		write(journal.Delete, "", time.Now().Add(time.Hour))
+		write(journal.Put, "new", time.Now())
+		v.wantNow(key("k"), "new", false)
+		v.stop()
+		v.wantFences(map[string]int{"absent": 1, "won": 1})
+	})
 }

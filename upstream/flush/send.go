@@ -236,6 +236,12 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, madeAt(w, q.Base)
 			q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
 		}
+		if by := q.Now.Writer; by.Host == s.f.opts.Host && by.Seq < w.Seq && !q.Base.Known && fences.journal != nil {
+			var err error
+			if q.Exactly.Wrote, err = fences.journal.Wrote(w.ID, by.Seq); err != nil {
+				return nil, err
+			}
+		}
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
 		s.time(q)
