@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -123,19 +124,6 @@ func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(c
 	return cmd
 }
 
-// sealedStatus is the state of a sealed namespace, for --json.
-type sealedStatus struct {
-	Namespace string         `json:"namespace"`
-	Hidden    string         `json:"hidden"` // its name upstream
-	Entries   int            `json:"entries"`
-	ByKey     map[string]int `json:"by_key"`
-	Unknown   map[string]int `json:"unknown_keys"`
-	Names     int            `json:"names_not_opened"`
-	Refused   []string       `json:"refused"`
-	Complete  bool           `json:"complete"`
-	Plain     int            `json:"plain"` // entries of the namespace that is not sealed
-}
-
 func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status [NAMESPACE]",
@@ -154,9 +142,9 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 				return err
 			}
 		}
-		all := make([]sealedStatus, 0, len(names))
+		all := make([]engines.Sealed, 0, len(names))
 		for _, name := range names {
-			x, err := s.examine(ctx, name)
+			x, err := s.direct.Examine(ctx, s.keys, name, math.MaxInt)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -169,31 +157,7 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	})
 }
 
-func (s *sealing) examine(ctx context.Context, namespace string) (x sealedStatus, err error) {
-	n := s.keys.For(namespace)
-	x = sealedStatus{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, Unknown: map[string]int{}, Refused: []string{}}
-	x.Names, x.Complete, err = s.direct.Walk(ctx, n, func(f *engines.Found) error {
-		unknown, other := errors.AsType[*seal.UnknownKey](f.Err)
-		switch {
-		case f.Err == nil:
-			x.Entries++
-			x.ByKey[f.KeyID]++
-		case other:
-			x.Unknown[unknown.ID]++
-		default:
-			x.Refused = append(x.Refused, f.Key+": "+f.Err.Error())
-		}
-		return nil
-	})
-	if err != nil {
-		return x, err
-	}
-	plain, _, err := s.direct.List(ctx, namespace)
-	x.Plain = len(plain)
-	return x, err
-}
-
-func (s *sealing) printStatus(all []sealedStatus) error {
+func (s *sealing) printStatus(all []engines.Sealed) error {
 	var rows [][]string
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -285,7 +249,7 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
 		entries, written := 0, 0
-		_, complete, err := s.direct.Walk(ctx, s.sealed, func(f *engines.Found) error {
+		_, complete, err := s.direct.Walk(ctx, s.sealed, math.MaxInt, func(f *engines.Found) error {
 			if f.Err == nil {
 				entries++
 			}

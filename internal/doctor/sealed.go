@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,41 +82,27 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, keys *seal.Keys, namespace string) (found []Finding) {
 	const name = "sealed"
 	status := "botwired seal status " + namespace
-	looked, enough := 0, errors.New("enough")
-	closed, _, err := d.Walk(ctx, keys.For(namespace), func(f *engines.Found) error {
-		looked++
-		if unknown, ok := errors.AsType[*seal.UnknownKey](f.Err); ok {
-			found = append(found, fail(name, status,
-				"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, unknown.ID))
-		} else if f.Err != nil {
-			found = append(found, fail(name, status, "an entry of %s does not open: %s: %s; see all of it with", namespace, f.Key, f.Err))
-		}
-		if f.Err != nil || looked == mostSealed {
-			return enough
-		}
-		return nil
-	})
-	if closed > 0 {
-		found = append(found, fail(name, status, "upstream holds %s in %s that no key opens; see all of it with", words.Plural(closed, "name"), namespace))
+	x, err := d.Examine(ctx, keys, namespace, mostSealed)
+	for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
+		found = append(found, fail(name, status,
+			"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, id))
 	}
-	if err != nil && !errors.Is(err, enough) {
-		return append(found, none(name, "%s: %s", namespace, err))
+	if len(x.Refused) > 0 {
+		found = append(found, fail(name, status, "an entry of %s does not open: %s; see all of it with", namespace, x.Refused[0]))
 	}
-	plain, _, err := d.List(ctx, namespace)
+	if x.Names > 0 {
+		found = append(found, fail(name, status, "upstream holds %s in %s that no key opens; see all of it with", words.Plural(x.Names, "name"), namespace))
+	}
 	if err != nil {
 		return append(found, none(name, "%s: %s", namespace, err))
 	}
-	if len(plain) == 0 {
+	if x.Plain == 0 {
 		return found
 	}
-	newest := 0.0
-	for _, row := range plain {
-		newest = max(newest, row.UpdatedAt)
-	}
 	grows := ""
-	if at := term.Unix(newest); e.now().Sub(at) < growsWithin {
+	if at := term.Unix(x.PlainAt); e.now().Sub(at) < growsWithin {
 		grows = ", and some program writes there, past the seal (last " + term.Moment(e.reader, at) + "): give its host the key file"
 	}
 	return append(found, warn(name, "botwired seal adopt "+namespace,
-		"the plain namespace %s has %s, for everybody to read%s: move them in with", namespace, words.Plural(len(plain), "entry"), grows))
+		"the plain namespace %s has %s, for everybody to read%s: move them in with", namespace, words.Plural(x.Plain, "entry"), grows))
 }

@@ -127,18 +127,19 @@ func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Foun
 	return f, nil
 }
 
-// Walk visits the entries of a sealed namespace. names counts the names that do not open; complete is false
-// if there may be more.
-func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, visit func(*Found) error) (names int, complete bool, err error) {
+// Walk visits so many entries of a sealed namespace at most. names counts the names that do not open; complete is
+// false if upstream lists no more than the newest.
+func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, most int, visit func(*Found) error) (names int, complete bool, err error) {
 	rows, complete, err := d.List(ctx, n.Name())
-	var keys []string
 	for _, row := range rows {
-		if key, ok := n.OpenKey(row.Key); ok {
-			keys = append(keys, key)
+		key, ok := n.OpenKey(row.Key)
+		if !ok {
+			names++
+			continue
 		}
-	}
-	names = len(rows) - len(keys)
-	for _, key := range keys {
+		if most--; most < 0 {
+			continue
+		}
 		f, err := d.Find(ctx, n, key)
 		if err == nil && f != nil {
 			err = visit(f)
@@ -148,4 +149,46 @@ func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, visit func(*Found)
 		}
 	}
 	return names, complete, err
+}
+
+// Sealed is what upstream holds of a sealed namespace, and of the plain one of the same name.
+type Sealed struct {
+	Namespace string         `json:"namespace"`
+	Hidden    string         `json:"hidden"` // its name upstream
+	Entries   int            `json:"entries"`
+	ByKey     map[string]int `json:"by_key"`
+	Unknown   map[string]int `json:"unknown_keys"`
+	Names     int            `json:"names_not_opened"`
+	Refused   []string       `json:"refused"`
+	Complete  bool           `json:"complete"`
+	Plain     int            `json:"plain"` // entries of the plain namespace
+	PlainAt   float64        `json:"-"`     // when the newest of them was written, in Unix seconds
+}
+
+// Examine opens all names of a sealed namespace, and so many values at most.
+func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string, most int) (x Sealed, err error) {
+	n := keys.For(namespace)
+	x = Sealed{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, Unknown: map[string]int{}, Refused: []string{}}
+	x.Names, x.Complete, err = d.Walk(ctx, n, most, func(f *Found) error {
+		unknown, other := errors.AsType[*seal.UnknownKey](f.Err)
+		switch {
+		case f.Err == nil:
+			x.Entries++
+			x.ByKey[f.KeyID]++
+		case other:
+			x.Unknown[unknown.ID]++
+		default:
+			x.Refused = append(x.Refused, f.Key+": "+f.Err.Error())
+		}
+		return nil
+	})
+	if err != nil {
+		return x, err
+	}
+	plain, _, err := d.List(ctx, namespace)
+	for _, row := range plain {
+		x.PlainAt = max(x.PlainAt, row.UpdatedAt)
+	}
+	x.Plain = len(plain)
+	return x, err
 }
