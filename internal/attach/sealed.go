@@ -26,7 +26,7 @@ func (c *Client) SealedNamespaces(ctx context.Context, conf *config.Config) (nam
 				names = append(names, name)
 			}
 		}
-		if page.Next == nil {
+		if page.Next == nil || *page.Next <= query.Get("after") {
 			break
 		}
 		query.Set("after", *page.Next)
