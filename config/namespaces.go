@@ -94,8 +94,9 @@ func resolveOverrides(c *Config, p places) {
 
 func (o Override) sealed() bool { return o.Set["sealed"] == "true" }
 
-// sealing returns what decides which namespaces are sealed: the patterns up to the last that seals.
-func sealing(c *Config) (patterns []string) {
+// Sealing returns what decides which namespaces are sealed, for [IsSealed]: the patterns up to the last that
+// seals.
+func (c *Config) Sealing() (rules []string) {
 	last := -1
 	for i, o := range c.Namespaces {
 		if o.sealed() {
@@ -103,9 +104,26 @@ func sealing(c *Config) (patterns []string) {
 		}
 	}
 	for _, o := range c.Namespaces[:last+1] {
-		patterns = append(patterns, fmt.Sprint(o.Match, o.sealed()))
+		rule := "plain "
+		if o.sealed() {
+			rule = sealedRule
+		}
+		rules = append(rules, rule+o.Match)
 	}
-	return patterns
+	return rules
+}
+
+const sealedRule = "sealed "
+
+// IsSealed reports whether the first of the rules that fits a namespace seals it.
+func IsSealed(rules []string, namespace string) bool {
+	for _, rule := range rules {
+		_, pattern, _ := strings.Cut(rule, " ")
+		if fits, _ := path.Match(pattern, namespace); fits {
+			return strings.HasPrefix(rule, sealedRule)
+		}
+	}
+	return false
 }
 
 func printOverrides(all []Override) string {

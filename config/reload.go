@@ -26,7 +26,7 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		sources: map[string]Source{},
 	}
 	out := &Reloaded{Changed: []string{}} // not null in the log
-	resealed := !slices.Equal(sealing(&running.Config), sealing(&next.Config))
+	resealed := !slices.Equal(running.Config.Sealing(), next.Config.Sealing())
 	for _, s := range l.table {
 		from := next
 		if s.Name == "namespaces" && resealed { // guard 23.2

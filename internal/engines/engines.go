@@ -32,6 +32,8 @@ type Options struct {
 	OnAnswer func(date, sent, received time.Time)
 	// HasToken reports whether callers send this daemon's token, which upstream must not see.
 	HasToken func() bool
+	// Find returns a namespace of the journal that accept accepts; "" if there is none.
+	Find func(accept func(namespace string) bool) (string, error)
 }
 
 // Opened is an open engine.
@@ -66,9 +68,12 @@ func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err 
 		return Opened{}, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
 	}
 	if c.Seal.KeyFile != "" {
-		if err := opened.seal(c, o); err != nil {
-			return Opened{}, errors.Join(err, opened.Close())
-		}
+		err = opened.seal(c, o)
+	} else {
+		err = keepSealing(c, "", o.Find)
+	}
+	if err != nil {
+		return Opened{}, errors.Join(err, opened.Close())
 	}
 	return opened, nil
 }
@@ -84,8 +89,8 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 	case err != nil:
 		return fmt.Errorf("seal.key_file: %w", err)
 	}
-	if err := sameNames(c.DataDir, keys.NameID()); err != nil {
-		return fmt.Errorf("seal.key_file: %s: %w", c.Seal.KeyFile, err)
+	if err := keepSealing(c, keys.NameID(), o.Find); err != nil {
+		return err
 	}
 	host, err := hostOf(c.DataDir)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,9 +85,16 @@ func TestHeadersAreConfigured(t *testing.T) {
 	noError(t, opened.Close())
 }
 
-func ofDaemon() Options {
+// ofDaemon returns the options of a daemon whose journal has entries of the namespaces.
+func ofDaemon(namespaces ...string) Options {
 	return Options{
 		Logger: slog.New(slog.DiscardHandler), Chain: via.New(), OnAnswer: func(_, _, _ time.Time) {}, HasToken: func() bool { return false },
+		Find: func(accept func(namespace string) bool) (string, error) {
+			if i := slices.IndexFunc(namespaces, accept); i >= 0 {
+				return namespaces[i], nil
+			}
+			return "", nil
+		},
 	}
 }
 
@@ -143,10 +151,41 @@ func TestKeysThatAStartNeeds(t *testing.T) {
 	write(name, rotated)
 	want(start())
 	write(other, sealing)
-	want(start(), file, "Bring the file with that key back", "Lose the key", "remove "+filepath.Join(dir, "NAMEKEY"))
+	want(start(), file, "Bring the file with that key back", "Lose the key", "remove "+filepath.Join(dir, "SEALED"))
 	write(name, sealing)
 	want(start())
 	write(other, sealing)
-	noError(t, os.Remove(filepath.Join(dir, "NAMEKEY")))
+	noError(t, os.Remove(filepath.Join(dir, "SEALED")))
 	want(start())
+}
+
+// What was written to a sealed namespace must not go upstream in the clear because the settings no longer seal it.
+func TestNamespacesThatWereSealed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keys")
+	noError(t, os.WriteFile(file, seal.Generate(), 0o600))
+	const refused = "was sealed, and no longer is"
+	for _, c := range []struct{ name, namespaces, refused string }{
+		{"sealed", `[{"match":"open-*","sealed":false},{"match":"*","sealed":true}]`, ""},
+		{"one more that is not", `[{"match":"pub","sealed":false},{"match":"open-*","sealed":false},{"match":"*","sealed":true}]`, ""},
+		{"another pattern", `[{"match":"priv-*","sealed":true}]`, "private"},
+		{"the first that fits counts", `[{"match":"private","sealed":false},{"match":"*","sealed":true}]`, "private"},
+		{"none", "", "private"},
+		{"still refused", `[{"match":"priv-*","sealed":true}]`, "private"},
+		{"by its name", `[{"match":"private","sealed":true}]`, ""},
+	} {
+		flags := map[string]string{"upstream.url": "https://botwire.dev", "data_dir": dir}
+		if c.namespaces != "" {
+			flags["namespaces"], flags["seal.key_file"] = c.namespaces, file
+		}
+		loaded, err := config.Load(config.Sources{Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}, Flags: flags})
+		noError(t, err)
+		opened, err := Open(t.Context(), &loaded.Config, ofDaemon("open-1", "private"))
+		switch {
+		case err == nil && c.refused == "":
+			noError(t, opened.Close())
+		case err == nil || !strings.Contains(err.Error(), c.refused+" "+refused):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/upstream/natskv"
 )
@@ -23,14 +25,15 @@ const (
 	hostFile = "HOST"
 	// markFile holds the bucket's mark: its state when last seen.
 	markFile = "NATS"
-	// nameKeyFile holds the ID of the name key that the directory's sealed namespaces are hidden with.
-	nameKeyFile = "NAMEKEY"
+	// sealedFile holds what the last start sealed: the ID of the name key, then the lines of
+	// [config.Config.Sealing].
+	sealedFile = "SEALED"
 	// hostSize is the length of a host's name, in characters of 5 random bits each.
 	hostSize = 16
 )
 
 // Files names all other files that the engines keep in a data directory.
-var Files = []string{hostFile, markFile, nameKeyFile}
+var Files = []string{hostFile, markFile, sealedFile}
 
 // hostOf returns the host name of a data directory. It creates one for a new directory.
 func hostOf(dataDir string) (string, error) {
@@ -50,21 +53,40 @@ func hostOf(dataDir string) (string, error) {
 	return host, nil
 }
 
-// sameNames returns an error if the data directory was used with another name key.
-func sameNames(dataDir, id string) error {
-	name := filepath.Join(dataDir, nameKeyFile)
+// keepSealing returns an error if the data directory was used with another name key, or if one of its namespaces
+// was sealed and no longer is: what waits in it would go upstream in the clear. Otherwise it records what is
+// sealed now. nameKey is "" without a key file. find returns a namespace of the directory that accept accepts.
+func keepSealing(c *config.Config, nameKey string, find func(accept func(namespace string) bool) (string, error)) error {
+	name := filepath.Join(c.DataDir, sealedFile)
 	text, _, err := identity.ReadText(name)
-	switch known := strings.TrimSpace(string(text)); {
-	case errors.Is(err, fs.ErrNotExist):
-		return identity.WriteLine(name, id)
-	case err != nil:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	case known != id: // guard 23.30
-		return fmt.Errorf("its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, and their copies here "+
-			"would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says under \"Lose the key\" "+
-			"how to save the copies; to begin anew, remove %s", id, known, name)
 	}
-	return nil
+	known, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	before, rules := strings.Split(rest, "\n"), c.Sealing()
+	switch {
+	case err != nil && nameKey == "":
+		return nil // it has never sealed anything
+	case err != nil:
+		known = nameKey
+	case nameKey != "" && nameKey != known: // guard 23.30
+		return fmt.Errorf("seal.key_file: %s: its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, "+
+			"and their copies here would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says "+
+			"under \"Lose the key\" how to save the copies; to begin anew, remove %s", c.Seal.KeyFile, nameKey, known, name)
+	case slices.Equal(before, rules):
+		return nil
+	}
+	opened, err := find(func(namespace string) bool {
+		return config.IsSealed(before, namespace) && !config.IsSealed(rules, namespace) // guard 23.32
+	})
+	if err == nil && opened != "" {
+		err = fmt.Errorf("namespaces: %s was sealed, and no longer is: what waits in it would go upstream in the clear. Bring back its entry with sealed: true. "+
+			"To take it out for good, docs/sealed.md says how under \"Take a namespace out\"", opened)
+	}
+	if err != nil {
+		return err
+	}
+	return identity.WriteLine(name, strings.Join(append([]string{known}, rules...), "\n"))
 }
 
 // fileMarks stores the mark in a file. It implements [natskv.Marks].
