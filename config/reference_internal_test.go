@@ -46,7 +46,7 @@ func settingsOverview() string {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s |\n", s.Name, anchorOf(s.Name), documentedDefault(s), tick(s.Live), tick(s.Overridable))
 	}
 	for _, s := range namespaceSettings() {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | only there |\n", s.Name, anchorOf(s.Name), documentedDefault(s), tick(true))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | only there |\n", s.Name, anchorOf(s.Name), documentedDefault(s), tick(s.Live))
 	}
 	return b.String()
 }

@@ -168,13 +168,13 @@ func generalSettings() []Setting {
 
 func namespaceSettings() []Setting {
 	return []Setting{
-		{Name: "write_through", Default: "false",
+		{Name: "write_through", Default: "false", Live: true,
 			Doc:   "an acknowledgement means that upstream has the write",
 			codec: truth(func(c *Config) *bool { return &c.WriteThrough })},
-		{Name: "prefetch", Default: "false",
+		{Name: "prefetch", Default: "false", Live: true,
 			Doc:   "values are fetched before anybody reads them, while the namespace is used",
 			codec: truth(func(c *Config) *bool { return &c.Prefetch })},
-		{Name: "offline", Default: "refuse",
+		{Name: "offline", Default: "refuse", Live: true,
 			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
 			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
 		{Name: "sealed", Default: "false",

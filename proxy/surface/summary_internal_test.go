@@ -78,6 +78,9 @@ var summaryRows = []summaryRow{
 	}}, api.LevelNotice, "Upstream is degraded (HTTP 503): nothing is lost, 2 writes wait here, the oldest for 5 s", true, "by itself", nil},
 	{"paused", []func(*facts){locked}, api.LevelWarning,
 		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.headers", nil},
+	{"a key lacks", []func(*facts){
+		space(api.NamespaceStatus{Namespace: "a", Pending: 1, OldestPendingSeconds: 7, Paused: "it is sealed with key 1f, which the key file lacks"}),
+	}, api.LevelWarning, "The writes of a wait (it is sealed with key 1f, which the key file lacks): 1 write waits, the oldest for 7 s", true, "seal status", nil},
 	{"several paused", []func(*facts){
 		space(api.NamespaceStatus{Namespace: "a", Pending: 1, OldestPendingSeconds: 7200, Paused: "HTTP 507 out of room"}), locked,
 	}, api.LevelWarning, "Upstream does not let the writes of 2 namespaces (locked, say) in (HTTP 401): 13 writes wait, the oldest for 2 h", true, "", nil},
