@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/botwired/botwired/config"
@@ -63,7 +62,8 @@ func keepSealing(c *config.Config, nameKey string, find func(accept func(namespa
 		return err
 	}
 	known, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	before, rules := strings.Split(rest, "\n"), c.Sealing()
+	rules := c.Sealing()
+	now := strings.Join(rules, "\n")
 	switch {
 	case err != nil && nameKey == "":
 		return nil // it has never sealed anything
@@ -73,9 +73,10 @@ func keepSealing(c *config.Config, nameKey string, find func(accept func(namespa
 		return fmt.Errorf("seal.key_file: %s: its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, "+
 			"and their copies here would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says "+
 			"under \"Lose the key\" how to save the copies; to begin anew, remove %s", c.Seal.KeyFile, nameKey, known, name)
-	case slices.Equal(before, rules):
+	case rest == now:
 		return nil
 	}
+	before := strings.Split(rest, "\n")
 	opened, err := find(func(namespace string) bool {
 		return config.IsSealed(before, namespace) && !config.IsSealed(rules, namespace) // guard 23.32
 	})
@@ -86,7 +87,7 @@ func keepSealing(c *config.Config, nameKey string, find func(accept func(namespa
 	if err != nil {
 		return err
 	}
-	return identity.WriteLine(name, strings.Join(append([]string{known}, rules...), "\n"))
+	return identity.WriteLine(name, strings.TrimSpace(known+"\n"+now))
 }
 
 // fileMarks stores the mark in a file. It implements [natskv.Marks].
