@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -135,7 +134,7 @@ func (w *Watch) read(r *io.PipeReader) {
 				continue
 			}
 		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) { // a cut connection is none of its business
+		if !counted.ended { // otherwise the request was cut off, which is none of its business
 			w.leak("no request of HTTP: %v", err)
 		}
 		_, _ = io.Copy(io.Discard, counted)
@@ -146,6 +145,7 @@ func (w *Watch) read(r *io.PipeReader) {
 type counter struct {
 	r     io.Reader
 	watch *Watch
+	ended bool // nothing more comes
 }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -153,6 +153,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	c.watch.mu.Lock()
 	c.watch.count.Bytes += int64(n)
 	c.watch.mu.Unlock()
+	c.ended = err != nil
 	return n, err
 }
 

@@ -49,6 +49,7 @@ func TestWatch(t *testing.T) {
 		"not for memory":          {get("/health"), false},
 		"a plain namespace":       {put("/memory/plain/k", "v") + get("/memory/plain?limit=9") + get("/memory/plain"), false},
 		"cut in the middle":       {put(hidden+"/"+key, sealed)[:200], false},
+		"cut in its first word":   {"G", false},
 		"the namespace":           {get("/memory/ns/" + key), true},
 		"the namespace, escaped":  {get("/%6demory/ns/" + key), true},
 		"the namespace, listed":   {get("/memory/ns?limit=1000"), true},
