@@ -85,8 +85,8 @@ func sealedBy(host, key, value string) string {
 	return keys.For(namespace).Seal(name, seal.Value{WrittenAt: time.Now().UnixMicro(), Host: host, Seq: 1, Value: value})
 }
 
-// unsealed returns a value that upstream holds under a name, which is hidden or not. What does not open is
-// returned as it is.
+// unsealed opens a value that upstream holds. key may be hidden. If no key opens the value, unsealed returns
+// it unchanged.
 func unsealed(key, value string, namespaces ...string) string {
 	if keys == nil {
 		return value

@@ -43,8 +43,7 @@ func TestACopyHasTheTimeOfItsVersion(t *testing.T) {
 	}
 }
 
-// contract 17: if the clock is set back, a host's write does not lose to its own earlier one, of which there is
-// no copy.
+// contract 17: a host's write wins over its own earlier one even if the clock was set back and the copy is gone.
 func TestAClockThatWasSetBack(t *testing.T) {
 	exact(t, func(t *testing.T, v *versioned) {
 		write := func(op journal.Op, value string, at time.Time) {
