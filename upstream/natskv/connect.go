@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -33,6 +35,9 @@ const (
 
 // errBroken ends a request whose connection has ended.
 var errBroken = errors.New("the connection broke before the answer")
+
+// errNotSecured ends an attempt to connect to another machine in the clear.
+var errNotSecured = errors.New("botwired connects to another machine over TLS only: write tls:// in upstream.url")
 
 // deniedError ends a request that the servers do not permit.
 type deniedError struct{ text string }
@@ -106,7 +111,7 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 	settings.Servers = opts.Servers
 	options := []nats.Option{
 		nats.Name(opts.Name),
-		nats.SetCustomDialer(dial(c.closing)),
+		nats.SetCustomDialer(dial(c.closing, opts.TLS != nil)),
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
@@ -142,8 +147,15 @@ type dialFunc func(network, address string) (net.Conn, error)
 
 func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-func dial(ctx context.Context) dialFunc {
-	dialer := net.Dialer{Timeout: dialTimeout}
+// dial connects to servers. Without TLS it leaves this machine for none, also if another server names it.
+func dial(ctx context.Context, secured bool) dialFunc {
+	dialer := net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err == nil && !secured && !to.Addr().IsLoopback() { // guard 13.69
+			return errNotSecured
+		}
+		return err
+	}}
 	return func(network, address string) (net.Conn, error) { return dialer.DialContext(ctx, network, address) }
 }
 

@@ -46,7 +46,7 @@ func Examine(ctx context.Context, opts Options) *Examination {
 		x.Connect = err
 		return x
 	}
-	for _, option := range append(options, nats.SetCustomDialer(dial(ctx)), nats.Timeout(dialTimeout)) {
+	for _, option := range append(options, nats.SetCustomDialer(dial(ctx, opts.TLS != nil)), nats.Timeout(dialTimeout)) {
 		if x.Connect = option(&settings); x.Connect != nil {
 			return x
 		}
