@@ -44,6 +44,11 @@ type Receipt struct {
 	Reason    string   `json:"reason"`
 }
 
+// Receipts lists the receipts of the newest writes that have ended, newest first: GET /_botwired/receipts.
+type Receipts struct {
+	Receipts []Receipt `json:"receipts"`
+}
+
 // DeadLetters lists dead letters: GET /_botwired/dead-letters.
 type DeadLetters struct {
 	DeadLetters []ListedDeadLetter `json:"dead_letters"`

@@ -77,6 +77,29 @@ func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 	return Receipt{}, fmt.Errorf("%w: write %d", ErrNoReceipt, seq)
 }
 
+// newestSearched bounds how many sequence numbers Newest looks at: not each belongs to a write.
+const newestSearched = 1000
+
+// Newest returns at most most receipts of writes that have ended, the newest writes first. They are durable.
+func (r *Receipts) Newest(most int) ([]Receipt, error) {
+	if err := r.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer r.store.Release()
+	newest := []Receipt{}
+	last := r.store.Totals().Seq
+	for seq := last; seq > 0 && last-seq < newestSearched && len(newest) < most; seq-- {
+		found, ok, err := r.pending.receipts.find(seq)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok && !r.isPending(found.ID, seq):
+			newest = append(newest, found)
+		}
+	}
+	return newest, r.store.AwaitDurable()
+}
+
 // Await waits until the write of a pending receipt is no longer pending; then the caller reads the
 // receipt again. It returns false if ctx ends first. Await does not trigger sending the write.
 func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {

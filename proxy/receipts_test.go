@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,15 @@ func TestReceiptsOfWrites(t *testing.T) {
 	}
 	if body := s.get("/_botwired/receipts/3").Body.String(); !strings.Contains(body, `"settled_at":null,"by":null,"reason":""`) {
 		t.Errorf("a pending write: %s", body)
+	}
+	var newest api.Receipts
+	decode(t, s.get("/_botwired/receipts?limit=3"), &newest)
+	var ended []uint64
+	for _, r := range newest.Receipts {
+		ended = append(ended, r.Seq)
+	}
+	if !slices.Equal(ended, []uint64{5, 4, 2}) {
+		t.Errorf("the newest writes that are no longer pending: %d", ended)
 	}
 	wantDetail(t, s.get("/_botwired/receipts/9"), http.StatusNotFound, "no such write yet: 9")
 	wantDetail(t, s.get("/_botwired/receipts/0"), http.StatusNotFound, "no such write yet: 0")

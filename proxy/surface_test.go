@@ -53,7 +53,7 @@ func TestTheOwnSurfacesMethodsAndPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/x/retry", "receipts", "receipts/", "receipts/x", "receipts/-1", "receipts/1/"} {
+	for _, path := range []string{"nothing", "status/", "Status", "dead-letters/", "dead-letters/x", "dead-letters/-1", "dead-letters/x/retry", "receipts/", "receipts/x", "receipts/-1", "receipts/1/"} {
 		wantDetail(t, s.get("/_botwired/"+path), http.StatusNotFound)
 	}
 	if len(s.passed) > 0 {

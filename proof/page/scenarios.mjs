@@ -30,6 +30,17 @@ async function settlesLive({ daemon, visit }) {
   await visit.shows(".sentence.ok h1", "");
 }
 
+// Writes from before the page was loaded are there, the newest first, with what has become of each.
+async function lastWritesAreShown({ daemon, visit }) {
+  const keys = Array.from({ length: 14 }, (_, i) => `write-${i}`);
+  for (const key of keys) await daemon.write(`last/${key}`, "1");
+  await daemon.flush();
+  await visit.go(daemon.url);
+  await visit.page.locator(flow("write-13", "settled")).waitFor();
+  await visit.page.locator(flow("write-2", "settled")).waitFor();
+  assert.deepEqual(await visit.page.locator(".write .key").allInnerTexts(), keys.slice(2).reverse());
+}
+
 // Upstream's process ends. How soon the page shows that counts from when the daemon knows it. A
 // busy machine may be slow once, so there are three tries.
 async function outageIsShown({ daemon, visit }) {
@@ -289,6 +300,7 @@ async function motionStops({ daemon, visit }) {
 export const scenarios = [
   ["a browser's GET / is led to the page", leads],
   ["a pending write turns settled live", settlesLive],
+  ["the last writes are there when the page is loaded", lastWritesAreShown],
   ["an outage is shown within 2 s", outageIsShown],
   ["a dead letter is retried by a click", deadLetterIsRetried],
   ["a conflict is decided by a click", conflictIsDecided],

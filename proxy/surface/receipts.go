@@ -60,6 +60,28 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	return writeDocument(w, http.StatusOK, newReceiptDocument(&receipt, author))
 }
 
+// receipts lists the receipts of the newest writes that have ended.
+func (s *Surface) receipts(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	limit := p.limit()
+	if p.Err != nil {
+		return p.Err
+	}
+	s.awaitIndex(r.Context())
+	newest, err := s.journal.Receipts.Newest(limit)
+	docs := make([]api.Receipt, len(newest))
+	for i := range newest {
+		author := ""
+		if err == nil {
+			author, err = s.journal.History.Author(newest[i].ID, newest[i].Seq)
+		}
+		docs[i] = newReceiptDocument(&newest[i], author)
+	}
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, api.Receipts{Receipts: docs})
+}
+
 func noReceipt(w http.ResponseWriter, err error) error {
 	switch {
 	case errors.Is(err, journal.ErrNoWrite):

@@ -44,6 +44,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		"flush":        {http.MethodPost, s.flush, []string{"namespace", "timeout", "now"}},
 		"pending":      {http.MethodGet, s.pending, []string{"namespace", "limit"}},
 		"dead-letters": {http.MethodGet, s.deadLetters, []string{"limit", "after"}},
+		"receipts":     {http.MethodGet, s.receipts, []string{"limit"}},
 		"pending/drop": {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":       {http.MethodGet, s.export, []string{"namespace"}},
 		"import":       {http.MethodPost, s.takeImport, []string{"namespace"}},

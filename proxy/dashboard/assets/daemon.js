@@ -12,6 +12,8 @@ const NAMESPACES = 100;
 const HISTORY_EVERY = 10_000;
 const RECONNECT_AFTER = 2000;
 
+const EARLIER = 12; // writes that are shown although they ended before the page was loaded
+
 // REST bounds what the page's questions cost a busy daemon: a pause is at least as many times as
 // long as the answer took.
 const REST = 10;
@@ -138,7 +140,7 @@ export class Daemon {
     this.#changed();
   }
 
-  // readAnew begins with the writes that wait: what has become of earlier ones is not known.
+  // readAnew begins with the writes that wait, and the last ones that do not.
   #readAnew() {
     this.#anew = true;
     this.writes.forget();
@@ -151,6 +153,7 @@ export class Daemon {
     const began = performance.now();
     try {
       this.writes.add((await get("pending", { limit: this.writes.limit })).pending);
+      this.writes.add((await get("receipts", { limit: EARLIER })).receipts);
       this.#changed();
     } catch {
       this.#anew = true; // The status says that the daemon does not answer.

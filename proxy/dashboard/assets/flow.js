@@ -1,10 +1,13 @@
 // The way of each write, live: acknowledged, sent, settled.
 
 import { html, useState } from "./vendor/htm-preact.js";
-import { bytes, duration } from "./format.js";
+import { ago, bytes, duration } from "./format.js";
 import { CopyButton, Empty } from "./ui.js";
 
 const SHOWN = 12;
+
+// AGES_AFTER is when the age of a settled write says more than how long it took, in milliseconds.
+const AGES_AFTER = 60_000;
 
 const STATES = {
   pending: "acknowledged",
@@ -20,7 +23,7 @@ function account(write, now) {
   const took = write.began != null ? duration(((write.ended ?? now) - write.began) / 1000) : "";
   switch (write.state) {
     case "settled":
-      return took && `after ${took}`;
+      return now - write.ended > AGES_AFTER ? ago(write.ended / 1000, now) : took && `after ${took}`;
     case "superseded":
       return write.by ? `by write ${write.by}` : "by another host";
     case "dead":
@@ -39,7 +42,7 @@ function Write({ write, now }) {
       <a class="entry" href=${write.state === "dead" || write.state === "dropped" ? "#/dead-letters" : entry}>
         <span class="space">${write.namespace}</span><span class="slash">/</span><span class="key">${write.key}</span>
       </a>
-      <span class="size">${write.op === "delete" ? "delete" : bytes(write.bytes)}${write.author && ` by ${write.author}`}</span>
+      <span class="size">${write.op === "delete" ? "delete" : write.bytes == null ? "" : bytes(write.bytes)}${write.author && ` by ${write.author}`}</span>
       <span class="state"><b>${STATES[write.state]}</b> ${account(write, now)}</span>
       ${trouble && html`<span class="reason">${write.reason}</span>`}
     </li>`;
@@ -48,7 +51,7 @@ function Write({ write, now }) {
 const TRY = `curl -X PUT ${location.origin}/memory/demo/greeting -H 'Content-Type: application/json' -d '{"value":"hello"}'`;
 
 const Nothing = () => html`
-  <${Empty} title="No write has come yet.">
+  <${Empty} title="No write is known here yet.">
     <p>Writes show up here as agents make them. To see one:</p>
     <div class="command"><code>${TRY}</code><${CopyButton} text=${TRY} /></div>
   <//>`;

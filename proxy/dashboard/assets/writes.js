@@ -20,12 +20,13 @@ export class Writes {
     this.#bySeq.clear();
   }
 
-  // add takes in the writes that wait. An event may already have told more of one.
-  add(pending) {
-    for (const p of pending.filter((one) => !this.#bySeq.has(one.seq))) {
-      this.#bySeq.set(p.seq, {
-        seq: p.seq, namespace: p.namespace, key: p.key, op: p.op, bytes: p.bytes, author: p.author,
-        state: p.attempts > 0 ? "sent" : "pending", began: instant(p.written_at), ended: null, reason: p.last_error, by: null,
+  // add takes in pending writes, or receipts. An event may already have told more of one.
+  add(writes) {
+    for (const w of writes.filter((one) => !this.#bySeq.has(one.seq))) {
+      this.#bySeq.set(w.seq, {
+        seq: w.seq, namespace: w.namespace, key: w.key, op: w.op, bytes: w.bytes, author: w.author,
+        state: w.state ?? (w.attempts > 0 ? "sent" : "pending"), began: instant(w.written_at), ended: instant(w.settled_at),
+        reason: w.reason ?? w.last_error, by: w.by ?? null,
       });
     }
   }
