@@ -38,14 +38,14 @@ func newDeadIndex(s *store.Store) (*deadIndex, error) {
 	})
 }
 
-// openLetters returns the number of open dead letters, and the oldest one; 0 if there is none.
-func (d *deadIndex) openLetters() (n int, oldest uint64) {
+// count fills in the numbers of dead letters by what becomes of them.
+func (d *deadIndex) count(st *Stats) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	st.OpenDeadLetters, st.Conflicts = len(d.open), len(d.aged)
 	if len(d.open) > 0 {
-		oldest = d.open[0]
+		st.OldestOpen = d.open[0]
 	}
-	return len(d.open), oldest
 }
 
 func (d *deadIndex) set(tx *store.Tx, l *record.Dead) {

@@ -146,7 +146,7 @@ func TestLose(t *testing.T) {
 					t.Errorf("the dead letter (-want +got):\n%s", diff)
 				}
 				expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
-				if st := j.Stats(); st.Pending != 0 || st.OpenDeadLetters != 0 {
+				if st := j.Stats(); st.Pending != 0 || st.OpenDeadLetters != 0 || st.Conflicts != 1 {
 					t.Errorf("%+v", st)
 				}
 				if doubts, err := j.InDoubt(); err != nil || len(doubts) > 0 {

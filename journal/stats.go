@@ -20,8 +20,10 @@ type Stats struct {
 	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
 	DeadBytes  int64
-	LastSeq    uint64 // the highest sequence number assigned
-	Receipts   int    // receipts that are kept
+	// Conflicts counts the dead letters that have lost a conflict between hosts: time has decided them.
+	Conflicts int
+	LastSeq   uint64 // the highest sequence number assigned
+	Receipts  int    // receipts that are kept
 	// DamagedCopies counts the settled copies and listings found damaged since the journal was opened,
 	// and DamagedTables the damaged files.
 	DamagedCopies int64
@@ -61,7 +63,7 @@ func (j *Journal) Stats() Stats {
 		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
-	st.OpenDeadLetters, st.OldestOpen = j.dead.openLetters()
+	j.dead.count(&st)
 	for _, space := range j.pending.spaces("") {
 		n := j.pending.summary(space)
 		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {

@@ -34,7 +34,7 @@ func TestTheLifeOfADeadLetter(t *testing.T) {
 		t.Errorf("Botwired-Write: %s", got)
 	}
 	l.logs("upstream refused a write for good")
-	l.says("dead letters  1, 1 to decide on", "status")
+	l.says("dead letters  1: 1 to decide on", "status")
 	l.end()
 
 	l = startLife(t, args...)
@@ -43,7 +43,7 @@ func TestTheLifeOfADeadLetter(t *testing.T) {
 	if got := l.put("new"); got != "settled; seq=2" {
 		t.Errorf("Botwired-Write: %s", got)
 	}
-	l.says("dead letters  1, 0 to decide on", "status")
+	l.says("dead letters  1: 1 superseded or dropped", "status")
 	l.says("superseded by 2", "dead-letters")
 	l.says("dead", "dead-letters", "show", "1")
 	l.end()

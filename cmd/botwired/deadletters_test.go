@@ -74,7 +74,7 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "8"), "a")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "8"), ""+
 		"id         8\n"+
-		"state      superseded by another host\n"+
+		"state      conflict: another host's write is 500 ms later\n"+
 		"namespace  ns\n"+
 		"key        k\n"+
 		"op         put\n"+
@@ -91,7 +91,7 @@ func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
 		"b\\x1b\n")
 	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "9"), ""+
 		"id         9\n"+
-		"state      another host's, overwritten by 17\n"+
+		"state      conflict: write 17 of this host is 500 ms later\n"+
 		"namespace  ns\n"+
 		"key        k\n"+
 		"op         put\n"+

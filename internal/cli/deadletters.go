@@ -31,8 +31,8 @@ func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
 			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
 			"upstream has taken it. Nobody has to decide on a superseded one.\n\n" +
-			"Of two hosts that write to the same key, the later write by its time stays. The other value is kept here too:\n" +
-			"this daemon's, superseded by another host, or another host's, which a write of this daemon has overwritten.",
+			"A conflict of two hosts that write to the same key is decided by time: the later write stays, and the other is\n" +
+			"kept here. To have that one instead: botwired dead-letters retry ID --force.",
 		Args: NoArguments,
 	}
 	asJSON := JSONFlag(cmd)
@@ -67,15 +67,23 @@ const openLetter = "open"
 func letterState(l *api.ListedDeadLetter) string {
 	switch {
 	case l.Host == "other":
-		return fmt.Sprintf("another host's, overwritten by %d", l.SupersededBy)
+		return fmt.Sprintf("conflict: write %d of this host %s", l.SupersededBy, later(l))
 	case l.SupersededBy != 0:
 		return fmt.Sprintf("superseded by %d", l.SupersededBy)
 	case l.Kind == "superseded":
-		return "superseded by another host"
+		return "conflict: another host's write " + later(l)
 	case l.Kind == "dropped":
 		return "dropped"
 	}
 	return openLetter
+}
+
+// later says by how much the winner of a conflict is later, if that is known.
+func later(l *api.ListedDeadLetter) string {
+	if l.Winner == nil || l.Winner.WrittenAt <= l.WrittenAt {
+		return "stays"
+	}
+	return "is " + words.Duration(term.Unix(l.Winner.WrittenAt).Sub(term.Unix(l.WrittenAt))) + " later"
 }
 
 // letterStatus returns the HTTP status, or "" for a write that upstream has not answered.

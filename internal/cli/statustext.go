@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/doctor"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -75,7 +76,7 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
 	}
 	add("pending", pendingText(s))
-	add("dead letters", lettersText(s))
+	add("dead letters", doctor.LettersText(s))
 	add("reads", readsText(&s.Reads))
 	add("saved", saved(&s.Figures))
 	add("disk", diskText(&s.Disk))
@@ -94,14 +95,6 @@ func pendingText(s *api.Status) string {
 	}
 	if s.Rebuilding {
 		text += ", so far: botwired is still reading its journal"
-	}
-	return text
-}
-
-func lettersText(s *api.Status) string {
-	text := strconv.Itoa(s.DeadLetters)
-	if s.DeadLetters > 0 {
-		text += fmt.Sprintf(", %d to decide on", s.OpenDeadLetters)
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"github.com/botwired/botwired/api"
@@ -97,6 +98,29 @@ func summarized(s *api.Status) Finding {
 		return warn(name, "botwired status", "%s", s.Summary.Text)
 	}
 	return good(name, "%s", s.Summary.Text)
+}
+
+func letters(s *api.Status) Finding {
+	const name = "dead letters"
+	if s.OpenDeadLetters > 0 {
+		return warn(name, "botwired dead-letters", "%s", LettersText(s))
+	}
+	return good(name, "%s", LettersText(s))
+}
+
+// LettersText says how many dead letters there are, and how many of them need a decision.
+func LettersText(s *api.Status) string {
+	var parts []string
+	if n := s.OpenDeadLetters; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d to decide on", n))
+	}
+	if n := s.Conflicts; n > 0 {
+		parts = append(parts, words.Plural(n, "conflict")+" decided by time")
+	}
+	if n := s.DeadLetters - s.OpenDeadLetters - s.Conflicts; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d superseded or dropped", n))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d: %s", s.DeadLetters, strings.Join(parts, ", ")), ": ")
 }
 
 // quotas checks that no namespace has used up its writes, or is about to.

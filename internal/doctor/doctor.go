@@ -81,6 +81,7 @@ func (e *examination) checks() []check {
 		{"configuration", func(context.Context) []Finding { return e.configuration() }},
 		one("daemon", e.daemon),
 		e.ofDaemon("status", summarized),
+		e.ofDaemon("dead letters", letters),
 		e.ofDaemon("quota", e.quotas),
 		one("token file", e.tokenFile),
 		e.ofData("data directory", dataDir),

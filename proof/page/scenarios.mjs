@@ -78,26 +78,33 @@ async function deadLetterIsRetried({ daemon, visit }) {
   assert.equal(await daemon.readUpstream("dead/refused"), "at last");
 }
 
-// makeConflict has two hosts write one entry while neither sees the other. Which write was later is
-// for the daemon to say; it keeps the other as a dead letter.
+// APART is further than the daemon's and upstream's clocks may seem to be, in milliseconds.
+const APART = 2500;
+
+// makeConflict has two hosts write one entry while neither sees the other. The daemon keeps its own, earlier write as
+// a dead letter.
 async function makeConflict(daemon, entry) {
   daemon.gate.set("shut");
   await daemon.write(entry, '{"by":"this host","kept":true}');
+  await new Promise((resolve) => setTimeout(resolve, APART));
   await daemon.writeUpstream(entry, '{"by":"another host","kept":true}');
   daemon.gate.set("open");
   await daemon.flush();
 }
 
-// Once a person keeps this host's value, and once the other's, whichever of them has won.
+// Time has decided, and a person may still keep the other value: once this host's, and once the other's.
 async function conflictIsDecided({ daemon, visit }) {
   await visit.go(daemon.url, "dead-letters");
   for (const [entry, kept] of [["conflict/one", "this host"], ["conflict/two", "another host"]]) {
     await makeConflict(daemon, entry);
     await visit.shows(".letter .chip", "conflict");
-    await visit.click("Compare and decide");
-    await visit.shows(".compared .differs", "this host");
-    await visit.shows(".compared .differs", "another host");
-    await visit.page.locator(".compared").filter({ has: visit.page.locator(".differs", { hasText: kept }) }).getByRole("button", { name: "Keep this one" }).click();
+    await visit.shows(".letter .why", /^Time has decided this conflict: another host wrote 2\.\d s later, and that write stays\.$/);
+    await visit.shows(".badge", /^1 decided$/); // a person has nothing to do
+    await visit.click("Compare");
+    await visit.page.locator(".compared mark").first().waitFor();
+    assert.deepEqual((await visit.page.locator(".compared mark").allInnerTexts()).sort(), ["another", "this"]);
+    await visit.shows(".compared h3", /, 2\.\d s later$/);
+    await visit.page.locator(".compared").filter({ hasText: kept }).getByRole("button", { name: "Keep this one" }).click();
     await visit.shows(".empty-title", "There are no dead letters.");
     await daemon.flush();
     assert.equal(JSON.parse(await daemon.readUpstream(entry)).by, kept);

@@ -27,11 +27,11 @@ export const VIEWS = {
   entries: ["memory/chats", ".entries .rows a"],
   conversation: ["memory/chats/session-42", ".conversation li"],
   json: ["memory/chats/profile", ".json-name"],
-  history: ["memory/notes/note-1", ".value-view", "History", ".compared .differs"],
+  history: ["memory/notes/note-1", ".value-view", "History", ".compared mark"],
   rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
-  conflict: ["dead-letters", ".letter .chip.superseded", "Compare and decide", ".compared .differs"],
+  conflict: ["dead-letters", ".letter .chip.superseded", "Compare", ".compared mark"],
 };
 
 // FRESH are those of a daemon that knows nothing yet.

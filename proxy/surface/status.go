@@ -91,7 +91,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 		Upstream: s.upstream(), Identity: newIdentityDocument(s.memory.Doubts()),
 		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
-		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters,
+		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, Conflicts: st.Conflicts,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
 		Callers: s.Callers.list(), Namespaces: s.namespaces(st),
 	}

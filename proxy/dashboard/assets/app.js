@@ -50,14 +50,15 @@ function findBySlash(event) {
 }
 
 function Header({ view, status }) {
-  const open = status?.open_dead_letters;
+  const { open_dead_letters: open, conflicts } = status ?? {};
   return html`
     <header class="top">
       <a class="brand" href="#/"><span class="mark" aria-hidden="true"></span>botwired</a>
       <nav aria-label="Views">
         ${VIEWS.map(([name, title]) => html`
           <a key=${name} href=${`#/${name}`} aria-current=${name === view ? "page" : null}>
-            ${title}${name === "dead-letters" && open > 0 && html` <span class="badge">${number(open)}<span class="hidden"> open</span></span>`}
+            ${title}${name === "dead-letters" && (open || conflicts) > 0 && html`
+              <span class=${`badge ${open ? "open" : ""}`}>${number(open || conflicts)}<span class="hidden"> ${open ? "open" : "decided"}</span></span>`}
           </a>`)}
       </nav>
       <span class=${`live ${daemon.connected ? "on" : ""}`} title=${daemon.connected ? "Events arrive as they happen" : "No events: the page asks again"}>

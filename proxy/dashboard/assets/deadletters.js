@@ -1,9 +1,9 @@
 // Dead letters: writes that upstream has refused for good, those that have lost a conflict of two
-// hosts, and those that a person has dropped. Each waits for a decision.
+// hosts, and those that a person has dropped. Only the refused ones wait for a decision.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { post, remove } from "./api.js";
-import { Decide } from "./decide.js";
+import { Decide, later } from "./decide.js";
 import { exportAll, idsOf, PAGE, pageOf } from "./deadlist.js";
 import { clock, count, number } from "./format.js";
 import { Confirm, Empty, Problem, Segments, useLoaded, useTask } from "./ui.js";
@@ -15,9 +15,8 @@ const LABELS = { refused: "refused", superseded: "conflict", dropped: "dropped" 
 // reasonOf says why a write is a dead letter.
 function reasonOf(letter) {
   if (letter.kind === "superseded") {
-    return letter.host === "this"
-      ? `Another host has written this entry later, and its write stays${letter.winner ? ` (${clock(letter.winner.written_at)})` : ""}.`
-      : "A write of this daemon has replaced this value of another host's.";
+    const winner = letter.host === "this" ? "another host" : "this host";
+    return later(letter) ? `Time has decided this conflict: ${winner} wrote ${later(letter)}, and that write stays.` : `This conflict is decided: the write of ${winner} stays.`;
   }
   if (letter.kind === "dropped") return letter.error || "A person has dropped it.";
   return `Upstream has refused it: ${letter.error || `HTTP ${letter.status}`}`;
@@ -40,8 +39,8 @@ function Letter({ letter, changed }) {
       ${error && html`<p class="problem" role="alert">${error.message} ${error.status === 409 && "Compare the two values to decide."}</p>`}
       <div class="actions">
         ${!conflict && html`<button type="button" class="primary" disabled=${busy} onClick=${() => retry()}>Retry</button>`}
-        <button type="button" class=${conflict && !deciding ? "primary" : ""} aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
-          ${deciding ? "Hide the values" : conflict ? "Compare and decide" : "Compare with what is there"}
+        <button type="button" aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
+          ${deciding ? "Hide the values" : conflict ? "Compare" : "Compare with what is there"}
         </button>
         ${!conflict && html`<button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard</button>`}
       </div>
@@ -128,7 +127,7 @@ export function DeadLetters({ daemon }) {
   const namespaces = [...new Set(all?.map((l) => l.namespace))].sort();
   return html`
     <section aria-labelledby="dead">
-      <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Acknowledged writes that did not reach upstream, or that another host's write has beaten. Nothing is lost until you decide.</p></header>
+      <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Writes that upstream has refused wait for your decision. Of two hosts' writes to one entry the later one stays, and the other is kept here.</p></header>
       ${all?.length > 0 && html`<${Tools} filter=${filter} setFilter=${setFilter} namespaces=${namespaces} changed=${changed} />`}
       <${Problem} error=${error} />
       ${all?.length === 0 && html`<div class="panel"><${Empty} title="There are no dead letters."><p>Every write is settled or on its way.</p><//></div>`}

@@ -27,8 +27,9 @@ function account(write, now) {
     case "superseded":
       return write.by ? `by write ${write.by}` : "by another host";
     case "dead":
-    case "dropped":
       return "waits for a decision";
+    case "dropped":
+      return "by a person";
   }
   return took && `for ${took}`;
 }
