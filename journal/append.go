@@ -80,6 +80,10 @@ func (a *appending) Fill(tx *store.Tx) error {
 	tx.SetPending(a.ID, &a.write.Version, &record.Stored{
 		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
 	})
+	if a.Request != nil { // guard 5.18
+		a.Request.ID, a.Request.Op = a.ID, a.Op
+		a.copies.pending.receipts.name(tx, a.Request, a.write.Seq)
+	}
 	a.removals = a.copies.removals.Load()
 	a.copies.pending.add(a.ID, &a.write)
 	return nil

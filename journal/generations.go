@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -131,6 +132,12 @@ func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	tx.Set(key, record.EncodeReceipt(key, r))
 }
 
+// name adds the request of a write.
+func (g *generations) name(tx *store.Tx, r *record.Request, seq uint64) {
+	key := record.RequestKey(g.place(tx), r.Name)
+	tx.Set(key, record.EncodeRequest(key, r, seq))
+}
+
 // place returns the generation for the next receipt.
 func (g *generations) place(tx *store.Tx) uint64 {
 	g.mu.Lock()
@@ -155,25 +162,42 @@ func (g *generations) write(tx *store.Tx) {
 	tx.Set(record.GenerationsKey, record.EncodeGenerations(&record.Generations{BeganAt: began, All: g.all}))
 }
 
-// find reads the receipt of a write. A damaged receipt counts as missing.
+// find reads the receipt of a write.
 func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
+	ok, err = g.get(func(number uint64) []byte { return record.ReceiptKey(number, seq) }, func(body []byte) (err error) {
+		r, err = record.DecodeReceipt(seq, body)
+		return err
+	})
+	return r, ok, err
+}
+
+// named reads a named request, and the number of its write; 0 if there is none.
+func (g *generations) named(name [16]byte) (r record.Request, seq uint64, err error) {
+	_, err = g.get(func(number uint64) []byte { return record.RequestKey(number, name) }, func(body []byte) (err error) {
+		r, seq, err = record.DecodeRequest(body)
+		return err
+	})
+	return r, seq, err
+}
+
+// get reads a record of the newest generation that has it. A damaged one counts as missing.
+func (g *generations) get(keyIn func(number uint64) []byte, decode func(body []byte) error) (ok bool, err error) {
 	g.mu.RLock()
 	all := slices.Clone(g.all)
 	g.mu.RUnlock()
 	for _, one := range slices.Backward(all) {
-		ok, err = store.Get(g.store.DB(), record.ReceiptKey(one.Number, seq), func(body []byte) (err error) {
-			r, err = record.DecodeReceipt(seq, body)
-			return err
-		})
+		key := keyIn(one.Number)
+		ok, err = store.Get(g.store.DB(), key, decode)
 		if store.IsDamage(err) {
-			g.logger.Error("a damaged receipt is given up: what became of its write is not known any more", "seq", seq, "error", store.OneLine(err))
+			g.logger.Error("a damaged receipt is given up: what became of its write is not known any more",
+				"receipt", fmt.Sprintf("%x", key[len(record.ReceiptPrefix)+8:]), "error", store.OneLine(err))
 			err = nil
 		}
 		if ok || err != nil {
 			break
 		}
 	}
-	return r, ok, err
+	return ok, err
 }
 
 // maintain ends the period when its time is over, and removes receipts that are too old or too many.

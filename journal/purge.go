@@ -209,6 +209,10 @@ func (p *purge) ofReceipt(key, body []byte) bool {
 	if err != nil || seq > p.last {
 		return false
 	}
+	if seq == 0 {
+		r, of, err := record.DecodeRequest(body)
+		return err == nil && p.covers(r.ID) && of <= p.until(r.Op == Put)
+	}
 	r, err := record.DecodeReceipt(seq, body)
 	return err == nil && p.covers(r.ID) && seq <= p.until(r.Op == Put)
 }

@@ -66,6 +66,8 @@ func purge(t *testing.T, j *journal.Journal, namespace, key string) journal.Purg
 	return done
 }
 
+func requestName(id journal.ID) [16]byte { return [16]byte(fmt.Appendf(nil, "%-16.16s", id)) }
+
 // live makes an entry hold a value in every kind of record: pending, settled, shown by upstream, superseded,
 // refused, as the winner of a conflict, and in the files of several logs and tables.
 func live(t *testing.T, j *journal.Journal, id journal.ID, value string) {
@@ -75,7 +77,8 @@ func live(t *testing.T, j *journal.Journal, id journal.ID, value string) {
 			t.Fatal(err)
 		}
 	}
-	put(t, j, id, value+" superseded")
+	request := &journal.Request{Name: requestName(id), Answer: "the value's sum"}
+	no(t, second(j.Append(journal.NewWrite{ID: id, Op: journal.Put, Value: value + " superseded", Request: request})))
 	put(t, j, id, value+" settled")
 	spread()
 	settle(t, j, id)
@@ -142,6 +145,11 @@ func TestPurgedValueIsInNoFile(t *testing.T) {
 				}
 				if past, err := j.History.Of(id, 100); err != nil || len(past) != 0 {
 					t.Errorf("%s, the entry has the history %v, %v", when, past, err)
+				}
+				for _, of := range append(neighbours, id) {
+					if _, seq, err := j.Receipts.Request(requestName(of)); err != nil || (seq == 0) != (of == id) {
+						t.Errorf("%s, the request that wrote %s has write %d, %v", when, of, seq, err)
+					}
 				}
 				for _, n := range neighbours {
 					if now := describe(t, j, n); now != before[n] {

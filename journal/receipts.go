@@ -100,6 +100,20 @@ func (r *Receipts) Newest(most int) ([]Receipt, error) {
 	return newest, r.store.AwaitDurable()
 }
 
+// Request returns the request with this name that has made a write, and the write's number; 0 if there is
+// none. The write is durable.
+func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) {
+	if err := r.store.Acquire(); err != nil {
+		return made, 0, err
+	}
+	defer r.store.Release()
+	made, seq, err = r.pending.receipts.named(name)
+	if err != nil {
+		return made, 0, err
+	}
+	return made, seq, r.store.AwaitDurable()
+}
+
 // Await waits until the write of a pending receipt is no longer pending; then the caller reads the
 // receipt again. It returns false if ctx ends first. Await does not trigger sending the write.
 func (r *Receipts) Await(ctx context.Context, pending *Receipt) (ended bool) {

@@ -206,6 +206,32 @@ func TestReceiptIsKeptForADay(t *testing.T) {
 	})
 }
 
+// The journal knows a named request for a day from its write on, over a restart, also while the write is pending.
+func TestANamedRequestIsKeptForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		j := open(t, fs)
+		want := journal.Request{Name: [16]byte{1}, Content: [8]byte{2}, Answer: "answer"}
+		w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "1", Request: &want})
+		no(t, err)
+		want.Name = [16]byte{} // the record is found by it
+		expect := func(made journal.Request, by uint64) {
+			t.Helper()
+			if r, seq, err := j.Receipts.Request([16]byte{1}); err != nil || r != made || seq != by {
+				t.Errorf("write %d, %+v, %v; want %d, %+v", seq, r, err, by, made)
+			}
+		}
+		expect(want, w.Seq)
+		age(t, j, journal.ReceiptsFor/2)
+		no(t, j.Close())
+		j = open(t, fs)
+		age(t, j, journal.ReceiptsFor/2-time.Minute)
+		expect(want, w.Seq)
+		age(t, j, 3*time.Hour)
+		expect(journal.Request{}, 0)
+	})
+}
+
 // Regardless of how the clock was set while the daemon was down, a receipt ages by an hour at most at
 // each start. A daemon that never runs for an hour does not keep receipts forever.
 func TestReceiptsAgeOverRestarts(t *testing.T) {

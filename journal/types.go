@@ -68,7 +68,13 @@ type NewWrite struct {
 	// Fenced makes the flusher compare the write with upstream before it sends it, even where
 	// flush.fence is false.
 	Fenced bool
+	// Request, if not nil, is the caller's name for this write: [Receipts.Request] finds it for as long as the
+	// receipt of a write that ends now is kept. The journal sets its ID and Op.
+	Request *Request
 }
+
+// Request names a write, for callers that repeat their requests.
+type Request = record.Request
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.
 type Write struct {

@@ -47,6 +47,7 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
 	q.Directives = memory.ParseDirectives(h["Cache-Control"])
 	q.Wait, q.Waits = preferredWait(h["Prefer"])
+	q.Name = h.Get("Idempotency-Key")
 	switch named := h[wire.AuthorHeader]; {
 	case q.Verb == memory.GetEntry:
 	case len(named) == 0:

@@ -8,7 +8,7 @@ var harmless = []string{ // guard 5.12
 	"accept", "accept-encoding", "accept-language", "accept-charset", "sec-fetch-mode", "priority",
 	"keep-alive", "from", "date", "dnt",
 	"baggage", "x-request-id", "request-id", "x-correlation-id", "correlation-id",
-	"correlation-context", "request-context", "idempotency-key", "x-idempotency-key", "x-trace-id", "x-span-id",
+	"correlation-context", "request-context", "x-idempotency-key", "x-trace-id", "x-span-id",
 	"b3", "uber-trace-id", "sentry-trace", "newrelic", "elastic-apm-traceparent",
 	"x-amzn-trace-id", "x-cloud-trace-context", "grpc-trace-bin",
 }

@@ -16,6 +16,11 @@ import (
 // PUT of the whole value. No acknowledged append is lost, whoever else writes the entry (contract 5).
 // Appends to one entry take turns.
 func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Result, error) {
+	if q.Name != "" && q.named == nil {
+		return m.once(ctx, *q, "append "+separator, func(ctx context.Context, q *Request) (Result, error) {
+			return m.Append(ctx, q, separator)
+		})
+	}
 	endTurn, err := m.turns.await(ctx, q.ID)
 	if err != nil {
 		return Result{}, err

@@ -29,12 +29,11 @@ const foreignTag = "upstream"
 
 const tagSize = len(`"18446744073709551615-"`) + tagSum*4/3
 
-func appendWriteTag(dst []byte, seq uint64, value string) []byte {
-	sum := sha256.Sum256([]byte(value))
-	return appendTagEnd(strconv.AppendUint(append(dst, '"'), seq, 10), &sum) // guard 5.8
+func appendWriteTag(dst []byte, seq uint64, sum []byte) []byte {
+	return appendTagEnd(strconv.AppendUint(append(dst, '"'), seq, 10), sum) // guard 5.8
 }
 
-func appendTagEnd(dst []byte, sum *[sha256.Size]byte) []byte {
+func appendTagEnd(dst, sum []byte) []byte {
 	dst = base64.RawURLEncoding.AppendEncode(append(dst, '-'), sum[:tagSum])
 	return append(dst, '"')
 }
@@ -42,7 +41,8 @@ func appendTagEnd(dst []byte, sum *[sha256.Size]byte) []byte {
 // WriteTag returns the tag of a write of this journal.
 func WriteTag(seq uint64, value string) string {
 	var tag [tagSize]byte
-	return string(appendWriteTag(tag[:0], seq, value))
+	sum := sha256.Sum256([]byte(value))
+	return string(appendWriteTag(tag[:0], seq, sum[:]))
 }
 
 func tagOf(s *journal.State) string {
@@ -55,5 +55,5 @@ func tagOf(s *journal.State) string {
 	}
 	sum := sha256.Sum256(append(shown, s.Value...))
 	var tag [tagSize]byte
-	return string(appendTagEnd(append(tag[:0], `"`+foreignTag...), &sum))
+	return string(appendTagEnd(append(tag[:0], `"`+foreignTag...), sum[:]))
 }

@@ -36,7 +36,7 @@ type Memory struct {
 	assumesAbsent func(namespace string) bool // for an unknown entry while upstream cannot be asked
 	tasks         *tasks.Tasks
 	fetches       *fetches
-	turns         *turns // of appends
+	turns         *turns // of appends, and of repetitions
 	traces        *trace.Writes
 	changes       *changeQueue
 	lister        *listKeeper
@@ -174,10 +174,15 @@ func (m *Memory) Do(ctx context.Context, q *Request) (Result, error) {
 	switch q.Verb {
 	case GetEntry:
 		return m.get(q)
-	case PutEntry:
-		return m.write(ctx, q, NewPut(q.ID, q.Value), q.Conditions)
-	case DeleteEntry:
-		return m.write(ctx, q, journal.NewWrite{ID: q.ID, Op: journal.Delete}, q.Conditions)
+	case PutEntry, DeleteEntry:
+		if q.Name != "" && q.named == nil {
+			return m.once(ctx, *q, "", m.Do)
+		}
+		w := journal.NewWrite{ID: q.ID, Op: journal.Delete}
+		if q.Verb == PutEntry {
+			w = NewPut(q.ID, q.Value)
+		}
+		return m.write(ctx, q, w, q.Conditions)
 	case ListKeys:
 		return m.listKeys(q)
 	}

@@ -35,6 +35,10 @@ type Request struct {
 	Value  string     // of a PUT, or the text to append
 	Limit  int        // of a LIST
 	Author string     // of a write: see [journal.NewWrite]
+	// Name, if not empty, is the caller's name for the request: a repetition of a PUT, a DELETE or an append
+	// that has made a write is answered and makes no other. named is the journal's form.
+	Name  string
+	named *journal.Request
 	Conditions
 	Directives
 	// Waits says that a write's caller prefers to wait, for at most Wait, until upstream has the write.
@@ -125,7 +129,7 @@ type Result struct {
 	// Of a write.
 	id      journal.ID
 	op      journal.Op
-	value   string
+	shown   shown
 	seq     uint64 // 0 if the journal had no room for the write
 	state   string // pending, settled, superseded or dead
 	awaited bool   // the caller asked to wait for upstream
@@ -154,7 +158,7 @@ func (r *Result) AppendHeader(dst []byte) []byte {
 	}
 	dst = append(dst, "\r\n"...)
 	if r.tagged {
-		dst = append(appendWriteTag(append(dst, "Etag: "...), r.seq, r.value), "\r\n"...)
+		dst = append(appendWriteTag(append(dst, "Etag: "...), r.seq, r.shown.sum[:]), "\r\n"...)
 	}
 	if r.applied >= 0 {
 		dst = strconv.AppendInt(append(dst, "Preference-Applied: wait="...), int64(r.applied/time.Second), 10)
@@ -189,7 +193,7 @@ func (r *Result) Body(room []byte) []byte {
 	case r.op == journal.Delete:
 		return wire.AppendDeleted(room, r.id.Namespace, r.id.Key)
 	}
-	return wire.AppendStored(room, r.id.Namespace, r.id.Key, wire.CodePoints(r.value))
+	return wire.AppendStored(room, r.id.Namespace, r.id.Key, r.shown.characters)
 }
 
 // SetBody replaces the body. It drops the ETag, because the new body names the state itself.

@@ -66,7 +66,7 @@ type throughWrite struct {
 
 // writeThrough lets upstream carry a write out, and waits for that. applied is the caller's preferred wait,
 // as granted; negative if there is none.
-func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions, applied time.Duration) (Result, error) {
+func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.NewWrite, shown shown, wanted Conditions, applied time.Duration) (Result, error) {
 	written, settled, err := m.sendThrough(ctx, q, write, wanted)
 	if errors.Is(err, errOtherWriter) { // its caller will read the new state; if this fails, the watch brings it
 		ctx, cancel := context.WithTimeout(ctx, fallbackAfter)
@@ -77,7 +77,7 @@ func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.New
 		return Result{}, err
 	}
 	r := Result{
-		Status: statusOK, id: write.ID, op: write.Op, value: write.Value, seq: written.Seq, state: "settled", through: true,
+		Status: statusOK, id: write.ID, op: write.Op, shown: shown, seq: written.Seq, state: "settled", through: true,
 		tagged: write.Op == journal.Put && written.Seq != 0, applied: applied,
 	}
 	if !settled { // an earlier write may still land over it: then it is read back

@@ -15,12 +15,16 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 	}
 	m.lister.note(w.Namespace)
 	w.Author = q.Author
+	shown := shownOf(&w)
+	if q.named != nil {
+		q.named.Answer, w.Request = shown.encoded(), q.named
+	}
 	if applied, through := m.carriesThrough(w.Namespace, q, wanted); through {
 		if q.AtOnce {
 			return Result{}, ErrWaits
 		}
 		q.release() // a write that waits for upstream must not hold up the reading of other bodies
-		return m.writeThrough(ctx, q, w, wanted, applied)
+		return m.writeThrough(ctx, q, w, shown, wanted, applied)
 	}
 	var written journal.Write
 	var assumed bool
@@ -38,7 +42,7 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 		m.traces.Note(written.String(), written.Seq, q.Trace)
 	}
 	r := Result{
-		Status: statusOK, id: written.ID, op: written.Op, value: w.Value, seq: written.Seq, state: "pending",
+		Status: statusOK, id: written.ID, op: written.Op, shown: shown, seq: written.Seq, state: "pending",
 		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
 	}
 	if q.Waits {

@@ -101,13 +101,20 @@ func GenerationKey(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(ReceiptPrefix), generation)
 }
 
-// ParseReceiptKey parses a key made by [ReceiptKey]. Errors: [ErrCorrupt].
+// RequestKey returns the key of a named request in a generation of receipts.
+func RequestKey(generation uint64, name [16]byte) []byte {
+	return append(GenerationKey(generation), name[:]...)
+}
+
+// ParseReceiptKey parses a key made by [ReceiptKey], or by [RequestKey]: then seq is 0. Errors: [ErrCorrupt].
 func ParseReceiptKey(key []byte) (generation, seq uint64, err error) {
-	if len(key) != len(ReceiptPrefix)+8+8 {
-		return 0, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
+	switch rest := key[min(len(ReceiptPrefix), len(key)):]; len(rest) {
+	case 8 + 8:
+		return binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), nil
+	case 8 + 16:
+		return binary.BigEndian.Uint64(rest), 0, nil
 	}
-	rest := key[len(ReceiptPrefix):]
-	return binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), nil
+	return 0, 0, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
 }
 
 // ParsePendingKey parses the key of a pending write. Errors: [ErrCorrupt].

@@ -66,6 +66,36 @@ func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 	return r, nil
 }
 
+// Request is a write's request that its caller has named, so that the journal knows a repetition of it. It is
+// written with the write, among the receipts.
+type Request struct {
+	ID
+	Op      Op       // of the write
+	Name    [16]byte // a hash of the entry and the caller's name for the request
+	Content [8]byte  // a hash of all that the request asks for
+	Answer  string   // what its answer needs beside the write's number; no value
+}
+
+// EncodeRequest returns the record of the request of the write with a number.
+func EncodeRequest(key []byte, r *Request, seq uint64) []byte {
+	dst := append(binary.AppendUvarint([]byte{byte(r.Op)}, seq), r.Content[:]...)
+	dst = appendString(appendString(dst, r.Namespace), r.Key)
+	return Seal(key, append(dst, r.Answer...))
+}
+
+// DecodeRequest decodes the body of a request, without its name.
+func DecodeRequest(body []byte) (r Request, seq uint64, err error) {
+	d := decoder{rest: body}
+	r.Op, seq = Op(d.byte()), d.uvarint()
+	copy(r.Content[:], d.take(len(r.Content)))
+	r.Namespace, r.Key = d.string(), d.string()
+	r.Answer = string(d.rest)
+	if d.bad || seq == 0 || r.Op != Put && r.Op != Delete {
+		return r, 0, fmt.Errorf("%w: the request of a write does not parse", ErrCorrupt)
+	}
+	return r, seq, nil
+}
+
 // Generation is a group of receipts that are removed together.
 type Generation struct {
 	Number   uint64

@@ -141,6 +141,11 @@ func (s *sifter) addReceipt(key, body []byte) error {
 	if err != nil {
 		return err
 	}
+	if seq == 0 {
+		_, seq, err = record.DecodeRequest(body)
+		s.totals.Seq = max(s.totals.Seq, seq)
+		return err
+	}
 	r, err := record.DecodeReceipt(seq, body)
 	if err != nil {
 		return err

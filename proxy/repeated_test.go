@@ -1,0 +1,126 @@
+package proxy_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+)
+
+// wantAgain checks that a repetition got the first answer.
+func wantAgain(t *testing.T, first, again *httptest.ResponseRecorder) {
+	t.Helper()
+	wantStatus(t, again, http.StatusOK)
+	if got, want := again.Body.String(), first.Body.String(); got != want {
+		t.Errorf("again %s, at first %s", got, want)
+	}
+	wantHeader(t, again, "Etag", first.Header().Get("Etag"))
+}
+
+// contract 5: a repeated write is made once, whoever has written since, and whatever has become of it. So it is
+// after a crash of the machine.
+func TestARepeatedWriteIsMadeOnce(t *testing.T) {
+	k := id("n", "k")
+	for name, write := range map[string]func(s *sidecar, key string) *httptest.ResponseRecorder{
+		"put":         func(s *sidecar, key string) *httptest.ResponseRecorder { return s.put(k, "ten", "Idempotency-Key", key) },
+		"put if none": func(s *sidecar, key string) *httptest.ResponseRecorder { return s.do(http.MethodPut, "/memory/n/k", putBody("ten"), "Idempotency-Key", key, "If-None-Match", "*") },
+		"append":      func(s *sidecar, key string) *httptest.ResponseRecorder { return s.add(k, "+", "tén", "Idempotency-Key", key) },
+		"delete": func(s *sidecar, key string) *httptest.ResponseRecorder {
+			return s.do(http.MethodDelete, "/memory/n/k", "", "Idempotency-Key", key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewCrashableMem()
+				s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.FS = fs })
+				if name == "delete" {
+					s.put(k, "nine")
+				}
+				first := write(s, "a")
+				wantStatus(t, first, http.StatusOK)
+				seq := s.journal.Stats().LastSeq
+				wantAgain(t, first, write(s, "a"))
+				wantHeader(t, write(s, "a"), "Botwired-Write", first.Header().Get("Botwired-Write"))
+				s.put(k, "ten") // another caller, with the same value
+				wantAgain(t, first, write(s, "a"))
+				s.settle(k)
+				wantAgain(t, first, write(s, "a"))
+				s.put(k, "eleven")
+				s = s.crash(fs)
+				wantAgain(t, first, write(s, "a"))
+				wantValue(t, s.get("/memory/n/k"), "eleven")
+				if now := s.journal.Stats().LastSeq; now != seq+2 {
+					t.Errorf("%d writes were made, want %d", now, seq+2)
+				}
+				if name == "put if none" {
+					wantStatus(t, write(s, "b"), http.StatusPreconditionFailed)
+					return
+				}
+				wantStatus(t, write(s, "b"), http.StatusOK) // another write
+				if now := s.journal.Stats().LastSeq; now != seq+3 {
+					t.Errorf("%d writes were made, want %d", now, seq+3)
+				}
+			})
+		})
+	}
+}
+
+// A request that has made no write leaves no name: its repetition is judged anew.
+func TestARefusedWriteMayBeRepeated(t *testing.T) {
+	s, k := newSidecar(t), id("n", "k")
+	create := func() *httptest.ResponseRecorder { return s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", "a", "If-None-Match", "*") }
+	s.put(k, "other")
+	wantStatus(t, create(), http.StatusPreconditionFailed)
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	wantStatus(t, create(), http.StatusOK)
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/absent", "", "Idempotency-Key", "b"), http.StatusNotFound)
+}
+
+// A name is one of an entry: a request with another content is refused, and the same name for another entry is
+// another name.
+func TestANameOfAnotherRequest(t *testing.T) {
+	s, k := newSidecar(t), id("n", "k")
+	wantStatus(t, s.put(k, "v", "Idempotency-Key", "a"), http.StatusOK)
+	for _, w := range []*httptest.ResponseRecorder{
+		s.do(http.MethodPut, "/memory/n/k", putBody("w"), "Idempotency-Key", "a"),
+		s.add(k, "", "v", "Idempotency-Key", "a"),
+		s.do(http.MethodDelete, "/memory/n/k", "", "Idempotency-Key", "a"),
+	} {
+		wantStatus(t, w, http.StatusUnprocessableEntity)
+	}
+	wantValue(t, s.get("/memory/n/k"), "v")
+	wantStatus(t, s.put(id("n", "other"), "w", "Idempotency-Key", "a"), http.StatusOK)
+	wantStatus(t, s.put(id("m", "k"), "w", "Idempotency-Key", "a"), http.StatusOK)
+}
+
+// A repetition may come while the first request is being carried out.
+func TestRepetitionsAtOnce(t *testing.T) {
+	s, k := newSidecar(t), id("n", "k")
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() { s.add(k, "", "x", "Idempotency-Key", "a") })
+	}
+	all.Wait()
+	wantValue(t, s.get("/memory/n/k"), "x")
+}
+
+func TestARepeatedWriteThroughGoesUpstreamOnce(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		k := id("through", "k")
+		first := s.put(k, "v", "Idempotency-Key", "a")
+		wantHeader(t, first, "Botwired-Write", "settled; seq=1")
+		s.upstream.set(k, "of another host")
+		again := s.put(k, "v", "Idempotency-Key", "a")
+		wantAgain(t, first, again)
+		wantHeader(t, again, "Botwired-Write", "settled; seq=1")
+		if value, _ := s.upstream.holds(k); value != "of another host" {
+			t.Errorf("upstream holds %q", value)
+		}
+	})
+}
