@@ -21,6 +21,7 @@ STORED = httpx.Response(
     headers={"botwired-write": "pending; seq=7", "etag": '"7-x"'},
 )
 OTHER = httpx.Response(200, json={"value": 1, "keys": [{"name": "k"}], "ok": True})
+DELETED = httpx.Response(200, json={"namespace": "n", "key": "k", "deleted": True})
 ABSENCE = httpx.Response(404, json={"detail": "Key not found: n/k"}, headers=FROM_BOTWIRED)
 UNMET = httpx.Response(412, json={"detail": "it has changed"}, headers=FROM_BOTWIRED)
 
@@ -156,36 +157,36 @@ def test_a_gateway(status: int) -> None:
         assert len(script.requests) == 1
 
 
-def test_a_conditional_write_whose_answer_is_lost() -> None:
-    lost = httpx.ReadError
-    made = Script(found("5", '"1-x"'), lost, UNMET, found("6", '"2-x"'))
-    assert made.memory().set("k", 6, if_version='"1-x"').version == '"2-x"'
-    assert [r.headers.get("if-match") for r in made.requests] == [None, '"1-x"', '"1-x"', None]
-    not_made = Script(found("5", '"1-x"'), lost, STORED)
-    assert not_made.memory().set("k", 6, if_version='"1-x"').version == '"7-x"'
-    unknown = Script(found("5", '"1-x"'), lost, UNMET, found("7", '"3-x"'))
-    with pytest.raises(Unavailable, match="somebody else has written the entry since"):
-        unknown.memory().set("k", 6, if_version='"1-x"')
-    never_sent = Script(found("5", '"1-x"'), httpx.ConnectError, UNMET, found("6", '"3-x"'))
-    with pytest.raises(Conflict) as conflict:
-        never_sent.memory().set("k", 6, if_version='"1-x"')
-    assert conflict.value.version == '"3-x"'
+def test_a_write_whose_answer_is_lost() -> None:
+    script = Script(found("5", '"1-x"'), httpx.ReadError, STORED)
+    memory = script.memory()
+    assert memory.set("k", 6, if_version='"1-x"').version == '"7-x"'
+    assert [r.headers.get("if-match") for r in script.requests] == [None, '"1-x"', '"1-x"']
+    assert memory.set("k", 6).version == '"7-x"'
+    assert memory.set("k", 6).version == '"7-x"'
+    names = [r.headers.get("idempotency-key") for r in script.requests]
+    assert names[0] is None
+    assert names[1] == names[2]
+    assert len(set(names)) == 4
 
 
-def test_a_first_write_whose_answer_is_lost() -> None:
-    script = Script(ABSENCE, httpx.ReadTimeout, UNMET, found("mine", '"2-x"'))
-    assert script.memory().set("k", "mine", if_version=ABSENT).version == '"2-x"'
-    assert script.requests[1].headers["if-none-match"] == "*"
+def test_a_lost_answer_and_another_writer_of_the_same_value() -> None:
+    for answer in (found("6", '"2-x"'), ABSENCE):
+        script = Script(found("5", '"1-x"'), httpx.ReadError, UNMET, answer)
+        with pytest.raises(Conflict):
+            script.memory().set("k", 6, if_version='"1-x"')
+    script = Script(found("5", '"1-x"'), httpx.ReadError, UNMET, ABSENCE)
+    with pytest.raises(Conflict):
+        script.memory().delete("k", if_version='"1-x"')
 
 
 def test_a_delete_whose_answer_is_lost() -> None:
-    assert Script(httpx.ReadError, ABSENCE).memory().delete("k") is True
-    assert Script(httpx.ConnectError, ABSENCE).memory().delete("k") is False
-    script = Script(found("5", '"1-x"'), httpx.ReadError, UNMET, ABSENCE)
-    assert script.memory().delete("k", if_version='"1-x"') is True
-    script = Script(found("5", '"1-x"'), httpx.ReadError, UNMET, found("5", '"2-x"'))
-    with pytest.raises(Unavailable):
-        script.memory().delete("k", if_version='"1-x"')
+    assert Script(httpx.ReadError, DELETED).memory().delete("k") is True
+    assert Script(httpx.ReadError, ABSENCE).memory().delete("k") is False
+    plain = httpx.Response(404, json={"detail": "Key not found: n/k"})
+    assert Script(httpx.ConnectError, plain).memory().delete("k") is False
+    with pytest.raises(Unavailable, match="it may have existed"):
+        Script(httpx.ReadError, plain).memory().delete("k")
 
 
 def test_a_condition_is_never_sent_to_a_server_that_ignores_it() -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import sys
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -77,13 +78,10 @@ class Rules:
         stored = wrap(key, text) if wire.is_digest else text
         condition = yield from self._condition(wire.text, if_version)
         body = json.dumps({"value": stored}, ensure_ascii=False, separators=(",", ":")).encode()
-        headers = {"content-type": "application/json", **self._author, **condition, **_prefer(wait)}
+        headers = {"content-type": "application/json", **self._naming(), **condition, **_prefer(wait)}
         outcome = yield from self._exchange(Request("PUT", self._path(wire.text), headers, body, wait or 0))
         if outcome.answer.status == 412:
-            present = yield from self._read(wire.text)
-            if outcome.is_repeated and present is not None and present.text == text:
-                return Written(present.version, "pending")
-            raise _conflict(key, outcome, present)
+            raise _conflict(key, outcome, (yield from self._read(wire.text)))
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
         return written_of(self._about(wire.text, outcome.answer))
@@ -94,16 +92,17 @@ class Rules:
             raise ValueError("delete takes no if_version=ABSENT: there would be nothing to delete")
         wire = KEYS.to_wire(key)
         condition = yield from self._condition(wire.text, if_version)
-        headers = {**self._author, **condition, **_prefer(wait)}
+        headers = {**self._naming(), **condition, **_prefer(wait)}
         outcome = yield from self._exchange(Request("DELETE", self._path(wire.text), headers, None, wait or 0))
         if outcome.answer.status == 404:
             _check_absence(outcome.answer)
-            return outcome.is_repeated
+            if outcome.is_repeated and not self._has_versions:
+                yield from self._read(wire.text)
+                if not self._has_versions:
+                    raise Unavailable(f"the answer to the delete of {key!r} was lost: it may have existed until then")
+            return False
         if outcome.answer.status == 412:
-            present = yield from self._read(wire.text)
-            if outcome.is_repeated and present is None:
-                return True
-            raise _conflict(key, outcome, present)
+            raise _conflict(key, outcome, (yield from self._read(wire.text)))
         if self._about(wire.text, outcome.answer).json().get("deleted") is not True:
             raise outcome.answer.foreign()
         return True
@@ -141,7 +140,13 @@ class Rules:
         headers = {**self._author, "if-match": shown.headers.get("etag", "")}
         outcome = yield from self._exchange(Request("POST", self._surface("undo", wire_key, **more), headers))
         if outcome.answer.status == 412:
-            raise _conflict(key, outcome, (yield from self._read(wire_key)))
+            present = yield from self._read(wire_key)
+            if outcome.is_repeated:
+                raise Unavailable(
+                    f"the answer to an undo of {key!r} was lost, and the entry has changed since: "
+                    "read it to see whether the undo was made"
+                )
+            raise _conflict(key, outcome, present)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
         return revision_of(outcome.answer.json().get("now"), outcome.answer, wire_key)
@@ -234,6 +239,10 @@ class Rules:
             raise Unsupported("if_version needs a botwired: the server at this URL keeps no versions")
         return {"if-none-match": "*"} if if_version is ABSENT else {"if-match": if_version}
 
+    def _naming(self) -> dict[str, str]:
+        """Return the headers that name the author and the write. A daemon makes a named write once."""
+        return {**self._author, "idempotency-key": uuid.uuid4().hex}
+
     def _version(self, entry: Entry | None) -> IfVersion:
         """Return the condition under which a read entry is overwritten; without versions, there is none."""
         if entry is not None:
@@ -270,13 +279,8 @@ def _check_absence(answer: Answer) -> None:
         raise Error(f"the answer is not one of BotWire's: {answer.detail} (HTTP 404)")
 
 
-def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict | Unavailable:
-    """Return the error of a 412. After an attempt whose answer was lost, nobody knows which of the two was refused."""
-    if outcome.is_repeated:
-        return Unavailable(
-            f"the answer to a write of {key!r} was lost, and somebody else has written the entry since: read it to see "
-            "whether the write was made"
-        )
+def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict:
+    """Return the error of a 412."""
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
 
 
