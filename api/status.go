@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -197,6 +198,14 @@ func (n *NamespaceStatus) IsFull() bool { return n.BytesLimit != nil && n.Bytes 
 // IsNearlyFull reports whether the namespace holds at least 80 % of its limit.
 func (n *NamespaceStatus) IsNearlyFull() bool {
 	return n.BytesLimit != nil && n.Bytes*100 >= *n.BytesLimit*nearlyFullPercent
+}
+
+// longForQuota is how long a write waits at most for a newer one by default (quota.max_age).
+const longForQuota = 15 * 60 // seconds
+
+// WaitsLongForQuota reports whether so little of the quota is left that writes wait longer than they would for newer ones.
+func (n *NamespaceStatus) WaitsLongForQuota() bool {
+	return n.Quota != nil && n.Quota.LingerSeconds > longForQuota && n.Waits != nil && strings.HasPrefix(n.Waits.Why, "quota")
 }
 
 // attention returns how urgently a user should look at the namespace; higher is more urgent.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
@@ -135,6 +136,9 @@ func (e *examination) quotas(s *api.Status) Finding {
 		case q.Left == 0:
 			return warn(name, "botwired pending --namespace "+attach.ShellWord(n.Namespace),
 				"%s has used up its %d writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))
+		case n.WaitsLongForQuota():
+			return warn(name, "botwired flush", "%s has %d of %d writes left: the last of %s goes out %s; what is left of the quota goes out now with",
+				n.Namespace, q.Left, q.Limit, words.Plural(n.Pending, "pending write"), term.Ahead(e.reader, e.now().Add(time.Duration(q.LingerSeconds*float64(time.Second)))))
 		case q.RunsOutAt != nil && short == "":
 			short = fmt.Sprintf("%s has %d of %d writes left, and at this pace none %s (new ones %s): write to fewer keys, or if upstream allows more",
 				n.Namespace, q.Left, q.Limit, term.Ahead(e.reader, *q.RunsOutAt), term.Ahead(e.reader, q.ResetsAt))

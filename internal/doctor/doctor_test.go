@@ -171,6 +171,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"conflicts":       {[]string{`"pending":0,`, `"pending":0,"dead_letters":2,"conflicts":2,`}, "dead letters", OK, "", []string{"2: 2 conflicts decided by time"}},
 		"an open letter":  {[]string{`"pending":0,`, `"pending":0,"dead_letters":1,"open_dead_letters":1,`}, "dead letters", Warning, "botwired dead-letters", []string{"1: 1 to decide on"}},
 		"quota used up":   {[]string{`"left":900`, `"left":0`}, "quota", Warning, "botwired pending --namespace chats", []string{"used up its 1000 writes", "2026-11-23T00:00:00Z"}},
+		"quota is short":  {[]string{`"pending":0,"quota":{"limit":1000,"left":900`, `"pending":22,"waits":{"why":"quota: spread"},"quota":{"limit":40,"left":2,"linger_seconds":6480`}, "quota", Warning, "botwired flush", []string{"2 of 40 writes left: the last of 22 pending writes goes out "}},
 		"quota runs out":  {[]string{`"left":900`, `"left":90,"runs_out_at":"2026-11-22T18:00:00Z"`}, "quota", Warning, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", []string{"90 of 1000", "18:00:00"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { launch, Visit } from "./browser.mjs";
 import { crowdIsServed } from "./crowd.mjs";
-import { scenarios } from "./scenarios.mjs";
+import { scenarios, shortQuotaIsShown } from "./scenarios.mjs";
 import { Daemon } from "./servers.mjs";
 import { namespaceIsBroughtBack } from "./undo.mjs";
 import { FRESH, furnish, look, VIEWS } from "./views.mjs";
@@ -106,6 +106,7 @@ async function main() {
     }
     await check("a token is carried along", () => tokenIsCarried(browser));
     await check("a namespace is brought back as it was at a time, in an outage", () => namespaceIsBroughtBack((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
+    await check("a short quota is shown", () => shortQuotaIsShown((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
     await check("a crowd of 10,000 namespaces is served", () => crowdIsServed((crowd, scenario) => inVisit(browser, crowd.url, {}, scenario)));
     await check("views of a fresh daemon", () => freshIsShown(browser));
     await furnish(daemon);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import http from "node:http";
 import { once } from "node:events";
 import { allOfANamespace, copiesAs } from "./decisions.mjs";
+import { Daemon } from "./servers.mjs";
 import { deletedIsBroughtBack, historyHasAReason, undoOverwritesNothingUnseen, versionIsBroughtBack } from "./undo.mjs";
 
 const OUTAGE_SHOWN = 2000; // milliseconds
@@ -39,6 +40,24 @@ async function lastWritesAreShown({ daemon, visit }) {
   await visit.page.locator(flow("write-13", "settled")).waitFor();
   await visit.page.locator(flow("write-2", "settled")).waitFor();
   assert.deepEqual(await visit.page.locator(".write .key").allInnerTexts(), keys.slice(2).reverse());
+}
+
+// Little is left of a quota: the page says how many writes wait, and until when, in the colour of a warning.
+export async function shortQuotaIsShown(inVisit) {
+  const daemon = new Daemon();
+  try {
+    await daemon.start("--quota-writes-per-day", "40");
+    for (let i = 0; i < 38; i++) await daemon.write(`short/used-${i}`, "1");
+    await daemon.flush();
+    for (let i = 0; i < 22; i++) await daemon.write(`short/waits-${i}`, "1");
+    await inVisit(daemon, async (visit) => {
+      await visit.go(daemon.url);
+      await visit.shows(".sentence.warning h1", /^short has 2 of the quota's 40 writes left: 22 writes wait until about /);
+      await visit.shows(".quota.warn .note", /^22 writes wait until about /);
+    });
+  } finally {
+    await daemon.stop();
+  }
 }
 
 // Upstream's process ends. How soon the page shows that counts from when the daemon knows it. A

@@ -111,8 +111,17 @@ var summaryRows = []summaryRow{
 	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
 		"Everything is safe: upstream has every write", false, "", nil},
 	{"spread", []func(*facts){space(api.NamespaceStatus{
-		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 3, LingerSeconds: 180},
-	})}, api.LevelNotice, "The writes of a wait so that the quota lasts, a write for about 3 min: 1 write waits, the oldest for 10 s", true, "botwired flush", nil},
+		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 300, LingerSeconds: 180},
+	})}, api.LevelNotice, "a has 300 of the quota's 1,000 writes left: 1 write waits until about 12:03 UTC", true, "botwired flush", nil},
+	{"spread for long", []func(*facts){
+		space(api.NamespaceStatus{
+			Namespace: "a", Pending: 22, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 40, Left: 2, LingerSeconds: 6480},
+		}),
+	}, api.LevelWarning, "a has 2 of the quota's 40 writes left: 22 writes wait until about 13:48 UTC", true, "botwired flush", nil},
+	{"two are spread", []func(*facts){
+		space(api.NamespaceStatus{Namespace: "a", Pending: 22, Waits: &api.Wait{Why: "quota: spread"}, Quota: &api.Quota{Left: 2, LingerSeconds: 6480}}),
+		space(api.NamespaceStatus{Namespace: "b", Pending: 1, Waits: &api.Wait{Why: "quota: spread"}, Quota: &api.Quota{Left: 2, LingerSeconds: 6480}}),
+	}, api.LevelWarning, "2 namespaces (a, say) have few of the quota's writes left: 23 writes wait until about 13:48 UTC", true, "botwired flush", nil},
 	{"throttled", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}})}, api.LevelNotice,
 		"Upstream throttles a until 12:30 UTC: 1 write waits, the oldest for 0 ms", true, "flush --now", nil},
 	{"failing", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelNotice,

@@ -186,12 +186,25 @@ func has(g *group) string {
 }
 
 func (f *facts) spread(g *group) *api.Finding {
-	linger := ""
-	if q := g.first.Quota; q != nil && q.LingerSeconds >= 1 {
-		linger = fmt.Sprintf(", a write for about %s", ago(q.LingerSeconds))
+	level, left, until := api.LevelNotice, "few", ""
+	if g.first.WaitsLongForQuota() {
+		level = api.LevelWarning
 	}
-	return say(api.LevelNotice, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
-		"The writes of %s wait so that the quota lasts%s: %s", g.name(), linger, g.waiting())
+	if q := g.first.Quota; q != nil {
+		until = " until about " + clock(f.now.Add(time.Duration(q.LingerSeconds*float64(time.Second))))
+		if g.count == 1 {
+			left = words.Number(int64(q.Left))
+		}
+	}
+	return say(level, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
+		"%s %s of the quota's %s left: %s%s", has(g), left, quotaOf(g), waits(g.pending), until)
+}
+
+func quotaOf(g *group) string {
+	if g.count > 1 || g.first.Quota == nil {
+		return "writes"
+	}
+	return words.Count(g.first.Quota.Limit, "write")
 }
 
 func (f *facts) throttled(g *group) *api.Finding {

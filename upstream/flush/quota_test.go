@@ -138,6 +138,28 @@ func TestWhoNeedsNotWaitForTheQuota(t *testing.T) {
 	})
 }
 
+// A write that the quota keeps back for longer than flush.linger says so, and is sent by then.
+func TestALongLingerIsAWaitForTheQuota(t *testing.T) {
+	metered(t, quota.Limit{Writes: 40, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
+		r.putMany("ns", 30)
+		flushNow(t, r, "", time.Minute)
+		r.put(key("k"), "v")
+		if why, _ := r.flusher.Waits("ns"); why != "" {
+			t.Errorf("within flush.linger, it waits because %q", why)
+		}
+		time.Sleep(linger + time.Second)
+		why, until := r.flusher.Waits("ns")
+		if entry, same := r.flusher.EntryWaits(key("k")); why != "quota: spread over the window" || entry != why || !same.Equal(until) || time.Until(until) < 10*time.Minute {
+			t.Fatalf("it waits for %v because %q, its entry because %q until %v", time.Until(until), why, entry, same)
+		}
+		time.Sleep(time.Until(until) / 2)
+		if has(r, key("k")) {
+			t.Error("it was sent much earlier")
+		}
+		r.settleWithin(time.Until(until) + time.Minute)
+	})
+}
+
 func has(r *rig, id journal.ID) bool {
 	_, ok := r.holds(id)
 	return ok

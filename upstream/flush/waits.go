@@ -8,7 +8,7 @@ import (
 )
 
 // Waits returns why nothing of a namespace's pending writes is sent now, and until when. The time is
-// zero if no time ends the wait. why is empty if the namespace does not wait, or only for its linger.
+// zero if no time ends the wait. why is empty if the namespace does not wait, or only for flush.linger.
 func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 	v := f.health.State()
 	f.mu.Lock()
@@ -77,8 +77,8 @@ func (q *queue) taskWaits(t *task, now instant, seen upstream.CircuitState) (why
 		return "", 0
 	case t.retrying() && t.retry.at > now:
 		return t.retry.waits(), t.retry.at
-	case q.due(t) <= now && q.turnOf(t) > now:
-		return q.pace.waits(), q.turnOf(t)
+	case q.ready(t) > now && (q.due(t) <= now || t.writtenAt+q.linger <= now): // not only for flush.linger
+		return q.pace.waits(), q.ready(t)
 	case q.due(t) <= now && seen.Down:
 		return "upstream is down: " + seen.Reason, now + instant(seen.RetryIn)
 	}

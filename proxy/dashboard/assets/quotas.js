@@ -8,22 +8,27 @@ const SHOWN = 5;
 
 const share = (n) => n.quota.used / Math.max(1, n.quota.limit);
 
-function prospect(quota) {
+// isShort says that the quota keeps writes waiting.
+const isShort = ({ waits }) => waits?.why.startsWith("quota") ?? false;
+
+function prospect({ quota, pending, ...n }) {
+  if (isShort(n) && quota.left > 0) return `${count(pending, "write")} wait${pending === 1 ? "s" : ""} until about ${clock(Date.now() / 1000 + quota.linger_seconds)}`;
   const pause = quota.linger_seconds >= 1 ? `; a write waits about ${duration(quota.linger_seconds)}` : "";
   if (quota.left === 0) return `used up; a new window begins at ${clock(quota.resets_at)}`;
   if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace${pause}`;
   return `lasts until the next window, at ${clock(quota.resets_at)}`;
 }
 
-function Quota({ of: { namespace, quota } }) {
-  const level = quota.left === 0 ? "bad" : quota.runs_out_at ? "warn" : "";
+function Quota({ of }) {
+  const { namespace, quota } = of;
+  const level = quota.left === 0 ? "bad" : quota.runs_out_at || isShort(of) ? "warn" : "";
   return html`
     <li class=${`quota ${level}`}>
       <a href=${`#/memory/${namespace}`} class="name">${namespace}</a>
       <span class="figure">${number(quota.used)} <small>of ${number(quota.limit)}</small></span>
       <span class="bar" role="meter" aria-label=${`Used of ${namespace}`} aria-valuemin="0" aria-valuemax=${quota.limit} aria-valuenow=${quota.used}
         aria-valuetext=${`${number(quota.used)} of ${count(quota.limit, "write")}`}><i style=${{ width: `${100 * share({ quota })}%` }}></i></span>
-      <span class="note">${prospect(quota)}</span>
+      <span class="note">${prospect(of)}</span>
     </li>`;
 }
 
