@@ -79,7 +79,7 @@ func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func
 	}
 	o := &opening{logger: d.logger, dir: c.DataDir, serve: sync.OnceFunc(serve)}
 	d.opening.Store(o)
-	d.door.now.Store(guard.New(guardOptions(c, token), o))
+	d.door.replace(guard.New(guardOptions(c, token), o))
 	opened := make(chan error, 1)
 	go func() {
 		opened <- d.open(ctx, c, fatal, func(needed int64) error { return o.awaitRoom(ctx, needed) })

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +100,70 @@ func testReload(t *testing.T, program string) {
 	}
 	if strings.Contains(log, "second") {
 		t.Errorf("the token is in the log: %s", log)
+	}
+}
+
+// A SIGHUP ends the streams of a token that no longer holds: events, the monitor, and a web socket that is
+// passed on. A reload that keeps the token ends none.
+func testReloadEndsStreams(t *testing.T, program string) {
+	dir := t.TempDir()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(conn, conn)
+	}))
+	defer upstream.Close()
+	c := &configured{file: filepath.Join(dir, "config.yaml"), tokenFile: filepath.Join(dir, "token")}
+	c.write(t, c.tokenFile, "first")
+	c.write(t, c.file, "")
+	c.child = startChild(t, program, filepath.Join(dir, "data"), freeAddress(t), upstream.URL, "--config", c.file, "--auth-token-file", c.tokenFile)
+	open, socket := map[string]*bufio.Reader{}, net.Conn(nil)
+	for target, headers := range map[string]string{
+		"/_botwired/events": "", "/_botwired/monitor": "", "/ws": "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+	} {
+		conn, err := net.Dial("tcp", c.address)
+		no(t, err)
+		defer conn.Close()
+		no(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer first\r\n%s\r\n", target, c.address, headers)
+		no(t, err)
+		open[target] = bufio.NewReader(conn)
+		resp, err := http.ReadResponse(open[target], nil)
+		if err != nil || resp.StatusCode >= http.StatusBadRequest {
+			t.Fatalf("%s: %v, %v", target, resp, err)
+		}
+		if target != "/ws" {
+			open[target] = bufio.NewReader(resp.Body)
+			continue
+		}
+		socket = conn
+	}
+	c.write(t, c.file, "log.level: debug\n")
+	c.reload(t, "the configuration was reloaded")
+	_, err := io.WriteString(socket, "hello")
+	no(t, err)
+	echo := make([]byte, 5)
+	if _, err := io.ReadFull(open["/ws"], echo); err != nil || string(echo) != "hello" {
+		t.Fatalf("the web socket after a reload that keeps the token: %q, %v", echo, err)
+	}
+	if _, err := open["/_botwired/events"].ReadString('\n'); err != nil {
+		t.Fatalf("the events after a reload that keeps the token: %v", err)
+	}
+	c.write(t, c.tokenFile, "second")
+	c.reload(t, "the configuration was reloaded")
+	for target, stream := range open {
+		if _, err := io.Copy(io.Discard, stream); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s goes on with a token that no longer holds", target)
+		}
 	}
 }
 

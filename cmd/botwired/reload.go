@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/botwired/botwired/config"
@@ -75,9 +77,32 @@ func (r *reloader) reload() {
 }
 
 // door holds the guard in force, which changes with the configuration.
-type door struct{ now atomic.Pointer[guard.Guard] }
+type door struct {
+	now    atomic.Pointer[guard.Guard]
+	inside sync.Map // the requests that a guard judges or has let in, and what cancels their contexts
+}
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.now.Load().ServeHTTP(w, r) }
+// ServeHTTP lets the guard in force answer. The request's context ends when a later guard would not let
+// its caller in: a stream ends then.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	r = r.WithContext(ctx)
+	d.inside.Store(r, cancel) // before the guard is loaded, so that replace misses no request
+	defer d.inside.Delete(r)
+	d.now.Load().ServeHTTP(w, r)
+}
+
+// replace puts another guard in force.
+func (d *door) replace(by *guard.Guard) {
+	d.now.Store(by)
+	d.inside.Range(func(r, cancel any) bool {
+		if !by.Admits(r.(*http.Request)) { // guard 22.26
+			cancel.(context.CancelFunc)()
+		}
+		return true
+	})
+}
 
 // Admits asks the guard in force.
 func (d *door) Admits(r *http.Request) bool { return d.now.Load().Admits(r) }
@@ -97,7 +122,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.requota()
 	d.sizes.Changed()
 	d.engine.Configure(c)
-	d.door.now.Store(guard.New(guardOptions(c, token), d.proxy))
+	d.door.replace(guard.New(guardOptions(c, token), d.proxy))
 	if d.readmit != nil {
 		d.readmit()
 	}
