@@ -44,10 +44,17 @@ func sayFinding(w io.Writer, f *api.Finding) {
 	if isScreen {
 		text = s.Bold(levelIn(s.Palette, f.Level, term.Wrap(text, s.Columns)))
 	}
-	if f.Remedy != nil && isScreen {
-		text += "\n" + term.Wrap(term.Printable(*f.Remedy), s.Columns)
-	} else if f.Remedy != nil {
-		text += "\n" + term.Printable(*f.Remedy)
+	rest := []string{f.Detail}
+	if f.Remedy != nil {
+		rest = append(rest, *f.Remedy)
+	}
+	for _, line := range rest {
+		switch line = term.Printable(line); {
+		case line != "" && isScreen:
+			text += "\n" + term.Wrap(line, s.Columns)
+		case line != "":
+			text += "\n" + line
+		}
 	}
 	fmt.Fprintln(w, text+"\n")
 }

@@ -57,7 +57,7 @@ export class Visit {
   }
 
   // live waits until events arrive: from then on the page sees every write.
-  live = () => this.page.locator(".live.on").waitFor();
+  live = () => this.page.locator(".top.live").waitFor();
   text = (selector) => this.page.locator(selector).first().innerText();
   click = (name, scope = "body") => this.page.locator(scope).getByRole("button", { name, exact: true }).click();
   shows = (selector, text) => this.page.locator(selector).filter({ hasText: text }).first().waitFor();

@@ -8,6 +8,7 @@ import { Daemon } from "./servers.mjs";
 import { deletedIsBroughtBack, historyHasAReason, undoOverwritesNothingUnseen, versionIsBroughtBack } from "./undo.mjs";
 
 const OUTAGE_SHOWN = 2000; // milliseconds
+const THREE_LINES = 80; // pixels
 
 // flow is the row of an entry's newest write.
 const flow = (key, state) => `.write.${state}:has(.key:text-is("${key}"))`;
@@ -69,11 +70,17 @@ async function outageIsShown({ daemon, visit }) {
   for (let attempt = 1; attempt <= 3; attempt++) {
     await daemon.upstream.stop();
     await daemon.write(`outage/entry-${attempt}`, "kept");
-    await visit.shows(".sentence.warning h1", "down");
+    await visit.shows(".sentence.outage h1", /^BotWire is down: nothing is lost$/);
     shown = Date.now() - Date.parse((await daemon.status()).upstream.since);
+    await visit.shows(".top .state", /^127\.0\.0\.1:\d+ ?down$/);
+    await visit.page.setViewportSize({ width: 390, height: 844 });
+    const { height } = await visit.page.locator(".sentence > div").boundingBox();
+    assert.ok(height <= THREE_LINES, `on a phone the banner is ${height} pixels high`);
+    await visit.page.setViewportSize({ width: 1280, height: 900 });
     await daemon.upstream.start();
     await daemon.flush();
     await visit.page.locator(".sentence.warning").waitFor({ state: "detached" });
+    await visit.shows(".top .state", /^127\.0\.0\.1:\d+ ?up$/);
     if (shown <= OUTAGE_SHOWN) return `shown after ${shown} ms`;
   }
   return assert.fail(`the outage was shown after ${shown} ms`);

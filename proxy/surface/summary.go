@@ -86,12 +86,24 @@ func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() 
 		if up.State != state {
 			return nil
 		}
-		backlog := "no write waits"
+		found := say(level, up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
+		found.Detail = "no write waits"
 		if n := f.status.Pending; n > 0 {
-			backlog = fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
+			found.Detail = fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
 		}
-		return say(level, up.Since, "botwired tries again by itself"+remedy, "Upstream is %s (%s): nothing is lost, %s", state, up.Reason, backlog)
+		return found
 	}
+}
+
+// service returns the name of an upstream's service.
+func service(url string) string {
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
+	case "nats", "tls":
+		return "NATS"
+	case "embedded":
+		return "The embedded upstream"
+	}
+	return "BotWire"
 }
 
 func waits(n int) string {

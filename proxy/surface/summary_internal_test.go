@@ -46,16 +46,16 @@ var summaryRows = []summaryRow{
 	{"some writes", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 3, 1.2 }}, api.LevelOK,
 		"Everything is safe: 3 writes on their way, the oldest 1.2 s", false, "", nil},
 	{"the disk failed", []func(*facts){isFull, isDown, func(f *facts) { f.failed = true }}, api.LevelCritical,
-		"The disk failed: botwired takes no more writes, and ends", false, "check the disk", []string{"Upstream is down"}},
+		"The disk failed: botwired takes no more writes, and ends", false, "check the disk", []string{"BotWire is down"}},
 	{"the disk is full", []func(*facts){isDown, isFull}, api.LevelCritical,
 		"Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on",
-		true, "free some room on the disk that holds /data", []string{"Upstream is down"}},
+		true, "free some room on the disk that holds /data", []string{"BotWire is down"}},
 	{"the journal is full", []func(*facts){func(f *facts) {
 		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
 	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
 	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelWarning,
 		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
-		true, "botwired restore lost", []string{"Upstream is down"}},
+		true, "botwired restore lost", []string{"BotWire is down"}},
 	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
 		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", nil},
@@ -69,13 +69,13 @@ var summaryRows = []summaryRow{
 		true, "botwired doctor", nil},
 	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
-	{"down", []func(*facts){isDown}, api.LevelWarning, "Upstream is down (connection refused): nothing is lost, no write waits", true, "tries again by itself", nil},
+	{"down", []func(*facts){isDown}, api.LevelWarning, "BotWire is down: nothing is lost", true, "connection refused; botwired tries again by itself", nil},
 	{"down, and one write waits", []func(*facts){isDown, func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 61 }}, api.LevelWarning,
-		"Upstream is down (connection refused): nothing is lost, 1 write waits here, the oldest for 1 min", true, "botwired doctor", nil},
+		"BotWire is down: nothing is lost", true, "botwired doctor", nil},
 	{"degraded", []func(*facts){func(f *facts) {
-		f.status.Upstream = api.UpstreamState{State: "degraded", Since: since, Reason: "HTTP 503"}
+		f.status.Upstream = api.UpstreamState{URL: "tls://a,b", State: "degraded", Since: since, Reason: "HTTP 503"}
 		f.status.Pending, f.status.OldestPendingSeconds = 2, 5
-	}}, api.LevelNotice, "Upstream is degraded (HTTP 503): nothing is lost, 2 writes wait here, the oldest for 5 s", true, "by itself", nil},
+	}}, api.LevelNotice, "NATS is degraded: nothing is lost", true, "by itself", nil},
 	{"paused", []func(*facts){locked}, api.LevelWarning,
 		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.headers", nil},
 	{"a key lacks", []func(*facts){
@@ -127,7 +127,7 @@ var summaryRows = []summaryRow{
 	{"failing", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelNotice,
 		"Writes of a fail and are tried again (HTTP 500): 1 write waits, the oldest for 0 ms", true, "botwired pending", nil},
 	{"failing while upstream is down", []func(*facts){isDown, space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelWarning,
-		"Upstream is down (connection refused): nothing is lost, no write waits", true, "", nil},
+		"BotWire is down: nothing is lost", true, "", nil},
 	{"a doubt", []func(*facts){func(f *facts) {
 		f.status.Identity.Newest = &api.Doubt{Reason: "copied", Detail: "the directory is a copy", At: noon.Add(-time.Minute)}
 	}}, api.LevelNotice, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
@@ -175,5 +175,15 @@ func TestSummary(t *testing.T) {
 				t.Errorf("also: %+v", got.Also)
 			}
 		})
+	}
+}
+
+// What waits in an outage stands beside the sentence, which stays short.
+func TestDetailOfAnOutage(t *testing.T) {
+	for pending, want := range []string{"no write waits", "1 write waits here, the oldest for 39 s"} {
+		f := &facts{now: noon, status: &api.Status{Pending: pending, OldestPendingSeconds: 39}}
+		if isDown(f); summarize(f).Detail != want {
+			t.Errorf("%d writes: %q", pending, summarize(f).Detail)
+		}
 	}
 }

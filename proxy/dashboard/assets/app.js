@@ -49,10 +49,13 @@ function findBySlash(event) {
   }
 }
 
+// hostOf is an upstream's name: its URL without what all have.
+const hostOf = (url) => url.replace(/^\w+:\/\//, "").replace(/\/$/, "");
+
 function Header({ view, status }) {
-  const { open_dead_letters: open, conflicts } = status ?? {};
+  const { open_dead_letters: open, conflicts, upstream } = status ?? {};
   return html`
-    <header class="top">
+    <header class=${`top ${daemon.connected ? "live" : ""}`}>
       <a class="brand" href="#/"><span class="mark" aria-hidden="true"></span>botwired</a>
       <nav aria-label="Views">
         ${VIEWS.map(([name, title]) => html`
@@ -61,9 +64,11 @@ function Header({ view, status }) {
               <span class=${`badge ${open ? "open" : ""}`}>${number(open || conflicts)}<span class="hidden"> ${open ? "open" : "decided"}</span></span>`}
           </a>`)}
       </nav>
-      <span class=${`live ${daemon.connected ? "on" : ""}`} title=${daemon.connected ? "Events arrive as they happen" : "No events: the page asks again"}>
-        <i aria-hidden="true"></i>${daemon.connected ? "live" : "not live"}
-      </span>
+      ${daemon.connected === false && html`<span class="state" title="No events: the page asks again"><i aria-hidden="true"></i>not live</span>`}
+      ${upstream && !daemon.error && html`
+        <span class=${`state ${upstream.state}`} title=${upstream.url}>
+          <b>${hostOf(upstream.url)}</b><i aria-hidden="true"></i>${upstream.state}
+        </span>`}
     </header>`;
 }
 

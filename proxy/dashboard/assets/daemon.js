@@ -24,7 +24,7 @@ export class Daemon {
   status = null;
   history = null;
   error = null; // why the last status is old
-  connected = false; // to the events
+  connected = null; // to the events; false once they are lost
   writes = new Writes();
 
   #observers = new Set();
@@ -67,6 +67,7 @@ export class Daemon {
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     this.#disconnect();
+    this.connected = null;
   }
 
   #after(name, wait, action) {
@@ -123,7 +124,6 @@ export class Daemon {
   #disconnect() {
     this.#source?.close();
     this.#source = null;
-    this.connected = false;
   }
 
   #setConnected(connected) {

@@ -19,17 +19,24 @@ export function Sentence({ status, error, small }) {
   const summary = error
     ? { level: "critical", text: error.message, since: null, remedy: "This page asks again every second. In a terminal, “botwired serve” starts the daemon." }
     : status?.summary ?? { level: "notice", text: status ? "The daemon is there." : "Asking the daemon…" };
+  const { since, detail, remedy, also = [] } = summary;
+  const outage = !error && status?.upstream.state === "down" ? "outage" : "";
+  const began = since && html`<time>Since ${clock(since)}, ${ago(since)}.</time>`;
+  const more = also.length > 0 ? `${count(also.length, "thing")} more to know` : "What to know";
   return html`
-    <section class=${`sentence ${summary.level} ${small ? "small" : ""}`} aria-label="State of the daemon">
+    <section class=${`sentence ${summary.level} ${outage} ${small ? "small" : ""}`} aria-label="State of the daemon">
       <span class="sign" aria-hidden="true">${SIGNS[summary.level]}</span>
       <div>
         <h1>${summary.text}</h1>
-        ${(summary.since || summary.remedy) && html`
-          <p>${summary.since && html`<time>Since ${clock(summary.since)}, ${ago(summary.since)}.</time>`} ${sentence(summary.remedy)}</p>`}
-        ${!small && summary.also?.length > 0 && html`
-          <details>
-            <summary>${count(summary.also.length, "thing")} more to know</summary>
-            <ul>${summary.also.map((f) => html`<li key=${f.text} class=${f.level}><b>${f.text}.</b> ${sentence(f.remedy)}</li>`)}</ul>
+        ${detail && html`<p>${sentence(detail)}</p>`}
+        ${(since || remedy) && html`<p class=${detail ? "wide" : ""}>${began} ${sentence(remedy)}</p>`}
+        ${!small && (also.length > 0 || detail) && html`
+          <details class=${also.length > 0 ? "" : "narrow"}>
+            <summary>${more}</summary>
+            <ul>
+              ${detail && html`<li class="narrow">${began} ${sentence(remedy)}</li>`}
+              ${also.map((f) => html`<li key=${f.text} class=${f.level}><b>${f.text}.</b> ${sentence(f.remedy)}</li>`)}
+            </ul>
           </details>`}
       </div>
       <span class="hidden" role="status">${MEANINGS[summary.level]}</span>
