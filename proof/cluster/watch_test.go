@@ -312,6 +312,81 @@ func TestWatchOldCopy(t *testing.T) {
 	}
 }
 
+// An older copy of the server's files is put back, and another host writes past all that this one had
+// seen before it connects again. A restart does not make it believe that bucket.
+func TestWatchOldCopyThatWasPassed(t *testing.T) {
+	for says, write := range map[string]func(*testing.T, *natskv.Engine){
+		"another message at revision 3": func(t *testing.T, b *natskv.Engine) {
+			for i := range 8 {
+				swapped(t, b, putting(fmt.Sprint("other", i), "v", 2000, 1, upstream.Version{}))
+			}
+		},
+		"earlier versions of entries": func(t *testing.T, b *natskv.Engine) { // and that message is gone
+			var v upstream.Version
+			for i := range 16 {
+				v = swapped(t, b, putting("other", "v", 2000+float64(i), 1, v))
+			}
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			s := RunServer(t)
+			link, err := NewLink(t.Context(), s.Address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { link.Close() })
+			var kept marks
+			open := func() *natskv.Engine {
+				return engineOf(t, "h1", []string{"nats://" + link.Address()}, func(o *natskv.Options) { o.Marks = &kept })
+			}
+			a := open()
+			sounds(t, a)
+			v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+			s.Stop()
+			until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
+			old := t.TempDir()
+			if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			sounds(t, a)
+			swapped(t, a, putting("k", "lost", 1001, 2, v))
+			last := swapped(t, a, putting("new", "lost", 1002, 3, upstream.Version{}))
+			until(t, func() bool { m, _ := kept.Load(); return m.Revision == last.Revision })
+			link.Cut()
+			s.Stop()
+			s.SetStoreDir(old)
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			b := engineOf(t, "h2", []string{s.URL()})
+			until(t, func() bool { return asked(t, b) == nil })
+			write(t, b)
+			until(t, func() bool { return !sound(a) })
+			link.Join()
+			until(t, func() bool {
+				if sound(a) {
+					t.Fatal("the bucket is believed")
+				}
+				return a.State().Lost != ""
+			})
+			a.Close()
+			a = open()
+			until(t, func() bool { return a.State().Lost != "" })
+			if lost := a.State().Lost; !strings.Contains(lost, says) {
+				t.Errorf("after a restart it says: %s", lost)
+			}
+			if err := a.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			sounds(t, a)
+		})
+	}
+}
+
 // A watch that has come further than the stream, within a second, does not take an old copy of it for
 // complete.
 func TestWatchOldCopyOfTheLastSecond(t *testing.T) {

@@ -55,9 +55,12 @@ type Access struct {
 
 // Mark identifies a bucket as it was last seen.
 type Mark struct {
-	Created  time.Time `json:"created"`  // when its stream was created
-	Revision uint64    `json:"revision"` // the highest revision seen
-	Latest   float64   `json:"latest"`   // Unix seconds: the latest write time seen
+	Created  time.Time `json:"created"`     // when its stream was created
+	Revision uint64    `json:"revision"`    // the highest revision seen
+	At       time.Time `json:"at,omitzero"` // when the stream received that message; zero if unknown
+	Latest   float64   `json:"latest"`      // Unix seconds: the latest write time seen
+	// WentBack says that the bucket has shown an earlier version of an entry than before.
+	WentBack bool `json:"went_back,omitempty"`
 }
 
 // Marks stores a mark across restarts. Load returns the zero Mark if there is none. Save is durable

@@ -83,20 +83,23 @@ func (x *index) clear() (before *index) {
 
 // apply adds an entry's version, unless the index has it or a later one. Another program may replace a
 // version by one with an earlier time. Copies of the replaced version would then seem newer, so the new
-// version gets the smallest later time.
-func (x *index) apply(id journal.ID, v upstream.Version) {
+// version gets the smallest later time. earlier reports that the index has a later one.
+func (x *index) apply(id journal.ID, v upstream.Version) (earlier bool) {
 	ahead := x.latest.see(v, time.Now())
 	if ahead > 0 && x.onAhead != nil {
 		x.onAhead(v.Writer.Host, ahead)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if r := x.find(id); r != nil && r.revision < v.Revision && upstream.Micros(v.WrittenAt) < r.written {
+	if r := x.find(id); r != nil && r.revision > v.Revision {
+		return true
+	} else if r != nil && r.revision < v.Revision && upstream.Micros(v.WrittenAt) < r.written {
 		v.WrittenAt = seconds(r.written + 1)
 	}
 	if x.put(id, v) {
 		x.tell(id, v)
 	}
+	return false
 }
 
 func (x *index) tell(id journal.ID, v upstream.Version) {

@@ -19,6 +19,8 @@ type look struct {
 	connected  bool
 	gone       bool // the bucket existed before, and no longer does
 	created    time.Time
+	at         time.Time // when the stream received its last message
+	witness    witness
 	subjects   uint64
 	seen       uint64 // the highest revision known before the request
 	err        *upstream.Error
@@ -56,8 +58,11 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 	defer cancel()
 	l := look{connection: w.keeper.current(), before: before.last, seen: max(w.index.figures().revision, w.progress.at())}
 	stream := w.take(ctx, &l)
+	if stream != nil {
+		w.callWitness(ctx, stream, &l)
+	}
 	l.connected = w.e.link.jetStream() != nil
-	if stream == nil || !w.progress.asleep(before, events) {
+	if stream == nil || l.err != nil || !w.progress.asleep(before, events) {
 		return l
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, subjectPrefix(w.bucket)+">")
@@ -68,6 +73,32 @@ func (w *watch) look(ctx context.Context, before check, events int) look {
 		l.searched = true
 	}
 	return l
+}
+
+// callWitness asks for the message at the mark's revision, if the keeper needs it.
+func (w *watch) callWitness(ctx context.Context, stream jetstream.Stream, l *look) {
+	mark, ok := w.keeper.toWitness(l)
+	if !ok {
+		return
+	}
+	one, failed := w.e.link.call(ctx, readSubject)
+	if failed != nil {
+		l.err = failed
+		return
+	}
+	defer one.end()
+	m, err := stream.GetMsg(one.ctx, mark.Revision)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		l.witness = isMissing
+	case err != nil:
+		l.err = neverSent(w.e.failure(one, err))
+		l.late = errors.Is(err, context.DeadlineExceeded)
+	case m.Time.Equal(mark.At):
+		l.witness = isSame
+	default:
+		l.witness = isOther
+	}
 }
 
 // take asks for the stream's state, and creates the bucket if it has never existed. If take fails, it
@@ -101,6 +132,7 @@ func (w *watch) take(ctx context.Context, l *look) jetstream.Stream {
 	}
 	info := stream.CachedInfo()
 	l.created, l.last, l.subjects = info.Created, info.State.LastSeq, info.State.NumSubjects
+	l.at = info.State.LastTime
 	l.age = quorumAge(info.Cluster)
 	return stream
 }

@@ -36,6 +36,7 @@ type keeper struct {
 	// checked, and found to be the same, since connection last changed.
 	connection int
 	looked     bool
+	unproven   bool            // the mark's message is missing, and the bucket was not read since: the mark stays
 	failed     *upstream.Error // why the last look failed
 	lagged     bool            // the last look found the leader's last revision lower than a known one
 	settled    chan struct{}   // closed at each decision, and then replaced
@@ -62,10 +63,40 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
+// witness is the bucket's message at the mark's revision: other writers may have passed the revision in
+// a bucket that went back.
+type witness int
+
+const (
+	notAsked witness = iota
+	isSame           // the bucket holds all that it held at the mark
+	isOther          // the bucket went back
+	isMissing        // later versions have replaced it, or the bucket went back
+)
+
+// toWitness returns the mark whose message the leader has to show, since nothing on this connection has
+// proven that the bucket is the one of the mark. ok is false if there is no such message.
+func (k *keeper) toWitness(there *look) (mark Mark, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mark, !k.looked && !k.mark.At.IsZero() && there.created.Equal(k.mark.Created) && there.last >= k.mark.Revision
+}
+
+// read records that the bucket was read whole, and whether it has shown an earlier version of an entry
+// than before.
+func (k *keeper) read(wentBack bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unproven = wentBack
+	if wentBack {
+		k.mark.WentBack, k.looked = true, false
+	}
+}
+
 // judge compares the leader's answer with the mark. It returns false if the bucket cannot be the one of
 // the mark, or if the answer came over an earlier connection.
-func (k *keeper) judge(there Mark, connection int, now time.Time) bool {
-	same, say := k.compare(there, now)
+func (k *keeper) judge(there Mark, of witness, connection int, now time.Time) bool {
+	same, say := k.compare(there, of, now)
 	if say != nil {
 		say()
 	}
@@ -98,7 +129,9 @@ func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 		k.lagged = true
 		return true
 	}
-	k.mark.Revision = max(k.mark.Revision, seen)
+	if k.mark.Revision < seen {
+		k.mark.Revision, k.mark.At = seen, time.Time{}
+	}
 	return false
 }
 
@@ -113,11 +146,11 @@ func (k *keeper) fails(why *upstream.Error, unfit bool, connection int) {
 }
 
 // compare compares the bucket with the mark. say logs the change; nil if there is none.
-func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
+func (k *keeper) compare(there Mark, of witness, now time.Time) (same bool, say func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.there = there
-	why := k.differs(there)
+	why := k.differs(there, of)
 	if why == "" {
 		if k.lost != "" {
 			say = func() {
@@ -125,8 +158,11 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 			}
 		}
 		k.lost, k.doubtedAt = "", time.Time{}
-		k.mark.Created = there.Created
-		k.mark.Revision = max(k.mark.Revision, there.Revision)
+		k.mark.Created, k.mark.WentBack = there.Created, false
+		k.unproven = k.unproven && of != isSame || of == isMissing
+		if !k.unproven && (k.mark.Revision < there.Revision || k.mark.Revision == there.Revision && k.mark.At.IsZero()) { // guard 9.70
+			k.mark.Revision, k.mark.At = there.Revision, there.At
+		}
 		k.mark.Latest = max(k.mark.Latest, there.Latest)
 		return true, say
 	}
@@ -150,7 +186,7 @@ func (k *keeper) compare(there Mark, now time.Time) (same bool, say func()) {
 }
 
 // differs returns why the bucket cannot be the one of the mark; "" if it can. The caller holds mu.
-func (k *keeper) differs(there Mark) string {
+func (k *keeper) differs(there Mark, of witness) string {
 	switch {
 	case k.mark.Created.IsZero():
 	case there.Created.IsZero():
@@ -159,6 +195,10 @@ func (k *keeper) differs(there Mark) string {
 		return " is not the one that it was: it was made anew at " + there.Created.Local().Format(time.DateTime)
 	case there.Revision < k.mark.Revision:
 		return fmt.Sprintf(" is not the one that it was: its last revision went back from %d to %d", k.mark.Revision, there.Revision)
+	case of == isOther: // guard 9.68
+		return fmt.Sprintf(" is not the one that it was: it holds another message at revision %d, so it went back and was written since", k.mark.Revision)
+	case k.mark.WentBack && of != isSame: // guard 9.69
+		return " is not the one that it was: it went back to earlier versions of entries, and was written since"
 	}
 	return ""
 }
@@ -244,7 +284,7 @@ func (k *keeper) accept() (bool, error) {
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
 	k.connection++ // an answer in flight was meant for the other bucket
-	k.lagged, k.failed = false, nil
+	k.lagged, k.unproven, k.failed = false, false, nil
 	return true, nil
 }
 

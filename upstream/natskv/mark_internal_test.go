@@ -51,23 +51,23 @@ func TestMarkBeforeFirstRequest(t *testing.T) {
 	k := keeperOf(t, d)
 	now := time.Now()
 	wantRefusal(t, k, upstream.Unsent, "not been looked at")
-	if !k.judge(Mark{Created: made, Revision: 5}, 0, now) || k.refuses() != nil || d.mark.Revision != 5 {
+	if !k.judge(Mark{Created: made, Revision: 5}, notAsked, 0, now) || k.refuses() != nil || d.mark.Revision != 5 {
 		t.Fatalf("a new bucket is refused: %v; saved: %+v", k.refuses(), d.mark)
 	}
-	k.judge(Mark{Created: made, Revision: 5}, 0, now.Add(time.Second))
+	k.judge(Mark{Created: made, Revision: 5}, notAsked, 0, now.Add(time.Second))
 	if d.n != 1 {
 		t.Errorf("saved %d times", d.n)
 	}
-	k.judge(Mark{Created: made, Revision: 8}, 0, now.Add(time.Second))
+	k.judge(Mark{Created: made, Revision: 8}, notAsked, 0, now.Add(time.Second))
 	if d.n != 2 || d.mark.Revision != 8 {
 		t.Errorf("saved %d times: %+v", d.n, d.mark)
 	}
 	k.disconnected()
 	wantRefusal(t, k, upstream.Unsent, "not been looked at")
-	if k.judge(Mark{Created: made, Revision: 9}, 0, now.Add(time.Minute)); k.refuses() == nil {
+	if k.judge(Mark{Created: made, Revision: 9}, notAsked, 0, now.Add(time.Minute)); k.refuses() == nil {
 		t.Error("an answer by the connection that was lost counts for the new one")
 	}
-	if !k.judge(Mark{Created: made, Revision: 9}, 1, now.Add(time.Minute)) || k.refuses() != nil {
+	if !k.judge(Mark{Created: made, Revision: 9}, notAsked, 1, now.Add(time.Minute)) || k.refuses() != nil {
 		t.Errorf("refused after it was looked at: %v", k.refuses())
 	}
 }
@@ -87,26 +87,26 @@ func TestMarkLost(t *testing.T) {
 		d := &disk{mark: old}
 		k := keeperOf(t, d)
 		now := time.Now()
-		k.judge(c.there, 0, now)
+		k.judge(c.there, notAsked, 0, now)
 		wantRefusal(t, k, upstream.Unsent, "looked at again")
-		k.judge(c.there, 0, now.Add(c.after-1))
+		k.judge(c.there, notAsked, 0, now.Add(c.after-1))
 		wantRefusal(t, k, upstream.Unsent, "looked at again")
-		if k.judge(c.there, 0, now.Add(c.after)) {
+		if k.judge(c.there, notAsked, 0, now.Add(c.after)) {
 			t.Errorf("%s: believed", says)
 		}
 		wantRefusal(t, k, upstream.Paused, says)
 		if d.mark != old {
 			t.Errorf("%s: the mark was moved to %+v", says, d.mark)
 		}
-		if !k.judge(Mark{Created: made, Revision: 101}, 0, now.Add(time.Minute)) || k.lostWhy() != "" {
+		if !k.judge(Mark{Created: made, Revision: 101}, notAsked, 0, now.Add(time.Minute)) || k.lostWhy() != "" {
 			t.Errorf("%s: the old bucket is back, and refused: %v", says, k.refuses())
 		}
-		k.judge(c.there, 0, now.Add(time.Hour))
-		k.judge(c.there, 0, now.Add(2*time.Hour))
+		k.judge(c.there, notAsked, 0, now.Add(time.Hour))
+		k.judge(c.there, notAsked, 0, now.Add(2*time.Hour))
 		if accepted, err := k.accept(); !accepted || err != nil || !d.mark.Created.Equal(c.there.Created) || d.mark.Revision != c.there.Revision {
 			t.Errorf("%s: accepted: %v, %v, saved %+v", says, accepted, err, d.mark)
 		}
-		if !c.there.Created.IsZero() && !k.judge(c.there, k.current(), now.Add(3*time.Hour)) {
+		if !c.there.Created.IsZero() && !k.judge(c.there, notAsked, k.current(), now.Add(3*time.Hour)) {
 			t.Errorf("%s: refused after it was accepted: %v", says, k.refuses())
 		}
 	}
@@ -129,10 +129,10 @@ func TestMarkLags(t *testing.T) {
 		t.Error("a bucket that was made anew is waited for")
 	}
 	k.lags(there, 10, 1)
-	if k.lags(there, 10, 1) || k.judge(there, 1, now) || d.mark.Revision != 10 {
+	if k.lags(there, 10, 1) || k.judge(there, notAsked, 1, now) || d.mark.Revision != 10 {
 		t.Errorf("after the second time the mark is %+v", d.mark)
 	}
-	k.judge(there, 1, now.Add(certainAfter))
+	k.judge(there, notAsked, 1, now.Add(certainAfter))
 	wantRefusal(t, k, upstream.Paused, "went back from 10 to 7")
 	if accepted, err := k.accept(); !accepted || err != nil {
 		t.Fatal(accepted, err)
@@ -147,12 +147,60 @@ func TestMarkLags(t *testing.T) {
 func TestMarkDoubt(t *testing.T) {
 	k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 100}})
 	now := time.Now()
-	k.judge(Mark{Created: made, Revision: 99}, 0, now)
-	if !k.judge(Mark{Created: made, Revision: 100}, 0, now.Add(time.Second)) || k.refuses() != nil {
+	k.judge(Mark{Created: made, Revision: 99}, notAsked, 0, now)
+	if !k.judge(Mark{Created: made, Revision: 100}, notAsked, 0, now.Add(time.Second)) || k.refuses() != nil {
 		t.Errorf("refused: %v", k.refuses())
 	}
 	if accepted, err := k.accept(); accepted || err != nil {
 		t.Errorf("there was nothing to accept: %v, %v", accepted, err)
+	}
+}
+
+// Others may have written past the mark's revision in a bucket that went back: then the message there is
+// another one. If it is gone, entries that the bucket shows in an earlier version say so. Both outlive a
+// restart, and end with the old bucket.
+func TestMarkNamesItsMessage(t *testing.T) {
+	now, at := time.Now(), made.Add(time.Hour)
+	there := Mark{Created: made, Revision: 120, At: at.Add(time.Hour)}
+	for says, of := range map[string]witness{"another message at revision 100": isOther, "earlier versions of entries": isMissing} {
+		d := &disk{}
+		k := keeperOf(t, d)
+		if !k.judge(Mark{Created: made, Revision: 100, At: at}, notAsked, 0, now) || !d.mark.At.Equal(at) {
+			t.Fatalf("saved: %+v", d.mark)
+		}
+		if _, asks := k.toWitness(&look{created: made, check: check{last: 120}}); asks {
+			t.Error("the message is asked for at each look")
+		}
+		k.disconnected()
+		for last, want := range map[uint64]bool{99: false, 100: true} {
+			if mark, asks := k.toWitness(&look{created: made, check: check{last: last}}); asks != want || mark.Revision != 100 {
+				t.Errorf("the message at revision %d is asked for with %d as the last one: %v", mark.Revision, last, asks)
+			}
+		}
+		if of == isMissing {
+			if !k.judge(there, isMissing, 1, now) || k.refuses() != nil {
+				t.Error("a bucket whose message was replaced is refused")
+			}
+			if k.judge(there, notAsked, 1, now); d.mark.Revision != 100 {
+				t.Errorf("the mark was moved to %+v before the bucket was read", d.mark)
+			}
+			k.read(true)
+		}
+		mark := d.mark
+		if k.judge(there, of, 1, now) || k.judge(there, of, 1, now.Add(certainAfter)) {
+			t.Error("believed")
+		}
+		wantRefusal(t, k, upstream.Paused, says)
+		if d.mark.Revision != mark.Revision || !d.mark.At.Equal(mark.At) {
+			t.Errorf("the mark was moved to %+v", d.mark)
+		}
+		k = keeperOf(t, d)
+		if k.judge(there, of, 0, now) {
+			t.Error("believed after a restart")
+		}
+		if !k.judge(there, isSame, 0, now) || k.refuses() != nil || d.mark.WentBack {
+			t.Errorf("the old bucket is back, and refused: %v", k.refuses())
+		}
 	}
 }
 
@@ -163,11 +211,11 @@ func TestMarkDiskFails(t *testing.T) {
 	k := keeperOf(t, d)
 	d.err = full
 	now := time.Now()
-	if !k.judge(Mark{Created: made, Revision: 5}, 0, now) {
+	if !k.judge(Mark{Created: made, Revision: 5}, notAsked, 0, now) {
 		t.Errorf("refused: %v", k.refuses())
 	}
-	k.judge(Mark{Created: made, Revision: 1}, 0, now)
-	k.judge(Mark{Created: made, Revision: 1}, 0, now.Add(time.Minute))
+	k.judge(Mark{Created: made, Revision: 1}, notAsked, 0, now)
+	k.judge(Mark{Created: made, Revision: 1}, notAsked, 0, now.Add(time.Minute))
 	if accepted, err := k.accept(); accepted || !errors.Is(err, full) || k.lostWhy() == "" {
 		t.Errorf("accepted: %v, %v", accepted, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/botwired/botwired/journal"
 )
 
 const (
@@ -30,8 +32,10 @@ type session struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the session ends
 
-	mu    sync.Mutex
-	shown []uint64 // the revisions up to last that were delivered while loading
+	// mu guards the fields below, which are for revisions up to last while loading.
+	mu      sync.Mutex
+	shown   []uint64     // the delivered revisions
+	earlier []journal.ID // entries of which the index has a later version than was delivered
 }
 
 // begin starts a session. It resumes after the watch's last revision, unless the watch was away for too
@@ -129,7 +133,11 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 	revision := meta.Sequence.Stream
 	if id, ok := idOf(s.w.bucket, m.Subject()); ok {
 		header := m.Headers()
-		s.w.index.apply(id, decode(message{Revision: revision, Header: header, At: meta.Timestamp}))
+		if s.w.index.apply(id, decode(message{Revision: revision, Header: header, At: meta.Timestamp})) && loading {
+			s.mu.Lock()
+			s.earlier = append(s.earlier, id)
+			s.mu.Unlock()
+		}
 		if stays, ends := lifetime(header); ends {
 			s.w.index.expires(id, revision, meta.Timestamp.Add(stays+expiryMargin))
 		}
@@ -146,11 +154,11 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 	}
 }
 
-func (s *session) takeShown() []uint64 {
+func (s *session) takeShown() (shown []uint64, earlier []journal.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shown := s.shown
-	s.shown = nil
+	shown, earlier = s.shown, s.earlier
+	s.shown, s.earlier = nil, nil
 	slices.Sort(shown)
-	return shown
+	return shown, earlier
 }

@@ -54,6 +54,21 @@ func (x *index) vanished(shown []uint64, upTo uint64) int {
 	return len(gone)
 }
 
+// wentBack reports whether the bucket, once wholly read, lacks the index's version of an entry that it
+// shows in an earlier version: see vanished.
+func (x *index) wentBack(earlier []journal.ID, shown []uint64, upTo uint64) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.ContainsFunc(earlier, func(id journal.ID) bool {
+		r := x.find(id)
+		if r == nil {
+			return false
+		}
+		_, found := slices.BinarySearch(shown, r.revision)
+		return !found && r.revision <= upTo
+	})
+}
+
 // tellMissing reports the entries as deleted that an earlier index has, and this one lacks.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {

@@ -144,7 +144,16 @@ func (w *watch) advance() {
 // gone.
 func (w *watch) loaded(s *session) {
 	s.loading = false
-	shown := s.takeShown()
+	shown, earlier := s.takeShown()
+	wentBack := w.index.wentBack(earlier, shown, s.last)
+	w.keeper.read(wentBack)
+	if wentBack {
+		w.endSession()
+		w.progress.forget()
+		w.becomes(false, "the bucket shows earlier versions of entries than before")
+		w.stir()
+		return
+	}
 	if w.replaced != nil {
 		w.index.tellMissing(w.replaced, s.last)
 		w.replaced = nil
@@ -181,14 +190,14 @@ func (w *watch) compare(ctx context.Context, l look) {
 		w.becomes(false, why)
 		return
 	}
-	there := Mark{Created: l.created, Revision: l.last}
+	there := Mark{Created: l.created, Revision: l.last, At: l.at}
 	if !l.gone {
 		there.Latest = seconds(w.index.latest.get())
 	}
 	if w.keeper.lags(there, l.seen, l.connection) {
 		return
 	}
-	if !w.keeper.judge(there, l.connection, time.Now()) {
+	if !w.keeper.judge(there, l.witness, l.connection, time.Now()) {
 		w.endSession()
 		why := "the connection was lost"
 		if refused := w.keeper.refuses(); refused != nil {
@@ -196,6 +205,10 @@ func (w *watch) compare(ctx context.Context, l look) {
 		}
 		w.becomes(false, why)
 		return
+	}
+	if l.witness == isMissing { // the entries may show that the bucket went back
+		w.endSession()
+		w.progress.forget()
 	}
 	if l.searched {
 		w.progress.nothingAfter(l.existing, l.before)
