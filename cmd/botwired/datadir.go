@@ -2,14 +2,18 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/internal/engines"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // dirMode keeps other users out of the data directory.
@@ -50,11 +54,48 @@ func onlyOurs(dir string) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !isOurs(e.Name()) }) {
+		return errShared
+	}
+	return nil
+}
+
+// isOurs reports whether botwired gives a file in a data directory that name.
+func isOurs(name string) bool {
+	is := func(our string) bool { return name == our || strings.HasPrefix(name, our+".") }
+	return strings.HasPrefix(name, engines.DatabaseFile) || slices.ContainsFunc(ours, is)
+}
+
+// refusePlanted makes the journal's directory, and returns an error if anything under one of botwired's
+// names, links too, belongs to another user, or if everybody may write into the journal. Another user
+// could have put it into a shared data directory to read the values.
+func refusePlanted(dataDir string) error {
+	dir := filepath.Join(dataDir, journalDir)
+	if err := os.MkdirAll(dir, dirMode); err != nil && !diskfs.IsFull(err) { // the journal waits for room
+		return words.Unusable(err)
+	}
+	entries, err := os.ReadDir(dataDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return words.Unusable(err)
+	}
 	for _, e := range entries {
-		isOurs := func(name string) bool { return e.Name() == name || strings.HasPrefix(e.Name(), name+".") }
-		if !strings.HasPrefix(e.Name(), engines.DatabaseFile) && !slices.ContainsFunc(ours, isOurs) {
-			return errShared
+		if !isOurs(e.Name()) {
+			continue
 		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return words.Unusable(err)
+		}
+		if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 { // guard 21.12
+			return fmt.Errorf("%s belongs to user %d, who could read the values: choose another directory, or give %s to the daemon's user if you trust what is in it",
+				e.Name(), owner, e.Name())
+		}
+	}
+	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
+		return fmt.Errorf("everybody may write into %s: if you trust what is in it, run chmod 700 %s", journalDir, dir)
 	}
 	return nil
 }

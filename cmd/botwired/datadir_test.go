@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,55 @@ func TestKeepOthersOut(t *testing.T) {
 		if warned := log.Len() > 0; warned != (test.mode != 0o700) {
 			t.Errorf("%s: log %q", name, log.String())
 		}
+	}
+}
+
+// Another user, who can write into a shared data directory, has put a directory, a file or a link there
+// under one of botwired's names: the daemon does not use it.
+func TestWhatAnotherUserHasPlanted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean something else there")
+	}
+	const other = 4321
+	chown := func(t *testing.T, name string) {
+		t.Helper()
+		if os.Geteuid() != 0 {
+			t.Skip("only root can give a file to another user")
+		}
+		no(t, os.Lchown(name, other, other))
+	}
+	for name, plant := range map[string]func(t *testing.T, dir string){
+		"belongs to user 4321": func(t *testing.T, dir string) {
+			no(t, os.Mkdir(filepath.Join(dir, journalDir), 0o777))
+			chown(t, filepath.Join(dir, journalDir))
+		},
+		"journal.quota belongs to user 4321": func(t *testing.T, dir string) {
+			no(t, os.WriteFile(filepath.Join(dir, quotaFile), nil, 0o600))
+			chown(t, filepath.Join(dir, quotaFile))
+		},
+		"journal.quota.new belongs to user 4321": func(t *testing.T, dir string) {
+			no(t, os.Symlink(t.TempDir(), filepath.Join(dir, quotaFile+".new")))
+			chown(t, filepath.Join(dir, quotaFile+".new"))
+		},
+		"chmod 700": func(t *testing.T, dir string) {
+			no(t, os.Mkdir(filepath.Join(dir, journalDir), 0o700))
+			no(t, os.Chmod(filepath.Join(dir, journalDir), 0o777))
+		},
+		"": func(t *testing.T, dir string) {
+			no(t, os.WriteFile(filepath.Join(dir, "somebody's"), nil, 0o666))
+			if os.Geteuid() == 0 {
+				chown(t, filepath.Join(dir, "somebody's"))
+			}
+			no(t, os.Symlink(t.TempDir(), filepath.Join(dir, journalDir))) // the user's own, to another disk
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			plant(t, dir)
+			err := refusePlanted(dir)
+			if name == "" && err != nil || name != "" && (err == nil || !strings.Contains(err.Error(), name)) {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -256,5 +258,35 @@ func testJournalGone(t *testing.T, program string) {
 		if got := strings.Contains(c.stderr.String(), "its journal is gone"); got != want {
 			t.Errorf("it said that the journal is gone: %v, want %v: %s", got, want, c.stderr)
 		}
+	}
+}
+
+// Only their owner may read and write the daemon's files, whatever the umask.
+func testFilesArePrivate(t *testing.T, program string) {
+	dir := t.TempDir() // others may enter it, and it holds a file of another program
+	no(t, os.Chmod(dir, 0o755))
+	no(t, os.WriteFile(filepath.Join(dir, "somebody's"), nil, 0o600))
+	c := prepareChild(t, program, dir, freeAddress(t), newMemoryService(t).up().url(), "--quota-writes-per-day", "9")
+	c.cmd.Args = append([]string{"sh", "-c", `umask 0; exec "$0" "$@"`, c.cmd.Path}, c.cmd.Args[1:]...)
+	c.cmd.Path = "/bin/sh"
+	c.start()
+	no(t, c.put("n/k", "v"))
+	if status, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=20s", ""); err != nil || status != http.StatusOK {
+		t.Fatalf("flush: %d, %v", status, err)
+	}
+	var seen []string
+	no(t, filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || name == dir {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", name, info.Mode())
+		}
+		seen = append(seen, filepath.Base(name))
+		return err
+	}))
+	if !slices.Contains(seen, quotaFile) {
+		t.Errorf("there is no %s: %q", quotaFile, seen)
 	}
 }

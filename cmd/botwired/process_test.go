@@ -56,6 +56,7 @@ var processTests = map[string]func(*testing.T, string){
 	"a bad reload changes nothing":   testBadReload,
 	"the journal is gone":            testJournalGone,
 	"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,
+	"files are private":              testFilesArePrivate,
 	"SIGHUP ends streams":            testReloadEndsStreams,
 	"SIGHUP opens no listener":       testReloadKeepsTheTokenOffLoopback,
 	"the log's reader goes away":     testLogReaderGone,

@@ -69,6 +69,7 @@ func newServeCommand(p *cli.Program, settings *cli.Settings, manager *service.In
 	unused := cmd.Flags().Bool(cli.UnusedFlag, false, "end when no botwired run or botwired mcp uses the daemon any more")
 	cmd.Flags().Lookup(cli.UnusedFlag).Hidden = true // botwired run and botwired mcp give it
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		keepFilesPrivate() // guard 21.11
 		return serve(cmd.Context(), settings.LoadWithSocket, *unused, p, manager)
 	}
 	return cmd

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -19,7 +18,6 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
-	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/guard"
 	"github.com/botwired/botwired/internal/identity"
@@ -95,8 +93,8 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if err := os.MkdirAll(c.DataDir, dirMode); err != nil && !diskfs.IsFull(err) { // the journal waits for room
-		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
+	if err := refusePlanted(c.DataDir); err != nil {
+		return fmt.Errorf("data_dir = %q: %w", c.DataDir, err)
 	}
 	if d.cache, err = cache.New(c.Cache.Memory); err != nil {
 		return err

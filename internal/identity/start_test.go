@@ -142,7 +142,7 @@ func TestCopyOfAMachineThatIsAhead(t *testing.T) {
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	d := newDirectory(t)
 	d.used = true
-	no(t, os.Mkdir(filepath.Join(d.path, identity.FileName+".new"), 0o700))
+	no(t, os.MkdirAll(filepath.Join(d.path, identity.FileName+".new", "full"), 0o700))
 	d.open().wants(t, identity.Unknown)
 	d.open().wants(t, identity.Unknown)
 }
@@ -162,5 +162,18 @@ func TestTheMachinesIDIsNobodysBusiness(t *testing.T) {
 	no(t, err)
 	if known && (!strings.Contains(string(text), "machine") || strings.Contains(string(text), id)) {
 		t.Errorf("the file is %s", text)
+	}
+}
+
+// Another user may have put a link where botwired writes.
+func TestAPlantedLinkIsNotFollowed(t *testing.T) {
+	name, target := filepath.Join(t.TempDir(), "UPSTREAM"), filepath.Join(t.TempDir(), "target")
+	no(t, os.WriteFile(target, []byte("theirs"), 0o600))
+	if err := os.Symlink(target, name+".new"); err != nil {
+		t.Skip(err) // it needs a privilege on Windows
+	}
+	no(t, identity.WriteLine(name, "ours"))
+	if text, err := os.ReadFile(target); err != nil || string(text) != "theirs" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
