@@ -104,7 +104,7 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 }
 
 func openBotWire(opts botwire.Options, o Options) Opened {
-	opts.Chain, opts.OnAnswer = o.Chain, o.OnAnswer
+	opts.Chain, opts.OnAnswer, opts.Logger = o.Chain, o.OnAnswer, o.Logger
 	client := botwire.NewClient(opts)
 	return Opened{
 		Backend:   upstream.Backend{Engine: client, Host: "", View: nil, Revisions: nil, Purge: nil},

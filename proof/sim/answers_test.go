@@ -179,6 +179,9 @@ func (w *world) list(namespace string) string {
 	var order []int // of the puts that the rows show, newest first
 	for i, k := range doc.Keys {
 		listed[k.Key] = k.Bytes
+		if !slices.Contains(entries, journal.ID{Namespace: namespace, Key: k.Key}) {
+			return fmt.Sprintf("LIST has an odd row: %s", r.Body)
+		}
 		if b := w.beliefs[journal.ID{Namespace: namespace, Key: k.Key}]; b != nil && b.written > 0 && !b.buried && !b.forgotten {
 			order = append(order, -b.written)
 		}

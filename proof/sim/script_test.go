@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/quota"
 )
@@ -92,6 +93,7 @@ type script struct {
 	quota  quota.Limit // of each namespace
 	lists  bool        // namespaces in use are listed in the background
 	sealed bool        // all namespaces
+	odd    []wire.Item // rows of upstream's lists that BotWire cannot have
 	steps  []step
 }
 
@@ -100,7 +102,7 @@ func (s script) String() string {
 	if s.quota.Writes > 0 {
 		fmt.Fprintf(&b, "  quota of %d in %s, max_age %s\n", s.quota.Writes, s.quota.Period, s.quota.MaxAge)
 	}
-	fmt.Fprintf(&b, "  lists in the background: %t, sealed: %t\n", s.lists, s.sealed)
+	fmt.Fprintf(&b, "  lists in the background: %t, sealed: %t, odd rows: %v\n", s.lists, s.sealed, s.odd)
 	for _, line := range s.steps {
 		fmt.Fprintln(&b, "  "+line.String())
 	}
@@ -121,6 +123,14 @@ func drawSealed(t *rapid.T) bool {
 	return rapid.SampledFrom([]bool{false, false, true}).Draw(t, "sealed")
 }
 
+// drawOdd draws rows that upstream's lists have besides the entries'.
+func drawOdd(t *rapid.T) []wire.Item {
+	return rapid.SampledFrom([][]wire.Item{
+		nil, nil, {{Key: "odd\x01", Bytes: 1, UpdatedAt: 1}}, {{Key: "odd/key", Bytes: 1, UpdatedAt: 1}},
+		{{Key: "odd", Bytes: 1 << 32, UpdatedAt: 1}}, {{Key: "odd", Bytes: -1, UpdatedAt: 1}}, {{Key: "odd", Bytes: 1, UpdatedAt: 1e300}},
+	}).Draw(t, "odd rows")
+}
+
 // scripts draws a script. A value names the step that wrote it.
 func scripts() *rapid.Generator[script] {
 	var deck []action
@@ -130,7 +140,7 @@ func scripts() *rapid.Generator[script] {
 		}
 	}
 	return rapid.Custom(func(t *rapid.T) script {
-		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), sealed: drawSealed(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
+		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), sealed: drawSealed(t), odd: drawOdd(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
 		for i := range s.steps {
 			s.steps[i] = drawStep(t, deck, i)
 		}

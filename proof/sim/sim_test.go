@@ -41,6 +41,9 @@ func play(t *testing.T, s script) (violation string) {
 			violation = err.Error()
 			return
 		}
+		w.up.mu.Lock()
+		w.up.odd = s.odd
+		w.up.mu.Unlock()
 		for i, line := range s.steps {
 			if violation = w.step(line); violation != "" {
 				violation = fmt.Sprintf("step %d (%s): %s", i+1, line, violation)

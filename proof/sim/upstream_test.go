@@ -60,7 +60,8 @@ type service struct {
 	started    time.Time
 	pending    sync.WaitGroup // late requests
 	closing    chan struct{}
-	veil       *veil // nil if its clients do not seal
+	veil       *veil       // nil if its clients do not seal
+	odd        []wire.Item // rows of each list that are no entry's
 }
 
 func newService() *service { return newServiceOf(settings{}) }
@@ -360,7 +361,7 @@ func (s *service) list(namespace string, skew time.Duration) []byte {
 		}
 		return 1
 	})
-	return wire.Listing{Namespace: s.veil.hide(journal.ID{Namespace: namespace}).Namespace, Items: items}.AppendJSON(nil)
+	return wire.Listing{Namespace: s.veil.hide(journal.ID{Namespace: namespace}).Namespace, Items: append(items, s.odd...)}.AppendJSON(nil)
 }
 
 // listener is a network whose connections can be cut.

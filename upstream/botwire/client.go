@@ -3,11 +3,12 @@ package botwire
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,13 +18,9 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-const (
-	// maxAnswer bounds how much of an answer the client reads, in bytes. The largest entry has 100,000
-	// code points, 12 bytes each when escaped; a listing of 1,000 keys is far smaller.
-	maxAnswer = 4 << 20
-	// listLimit is the maximum number of keys that upstream lists.
-	listLimit = 1000
-)
+// maxAnswer bounds how much of an answer the client reads, in bytes. The largest entry has 100,000 code
+// points, 12 bytes each when escaped; a listing of 1,000 keys is far smaller.
+const maxAnswer = 4 << 20
 
 // Options configures a client.
 type Options struct {
@@ -41,6 +38,8 @@ type Options struct {
 	Chain *via.Chain
 	// Dial, if not nil, connects instead of the network: to the embedded upstream.
 	Dial func(ctx context.Context) (net.Conn, error)
+	// Logger, if not nil, is told of rows of lists that are left out.
+	Logger *slog.Logger
 	// OnAnswer, if not nil, is called with every answer to a request of the client's own: the answer's
 	// Date (zero if it has none or comes from a cache), when the request had its connection, and when
 	// the answer's header arrived. Both times are from [time.Now].
@@ -55,6 +54,9 @@ type Client struct {
 	http *http.Client
 
 	headers atomic.Pointer[http.Header]
+
+	mu  sync.Mutex
+	odd map[string]bool // the namespaces whose last list had odd rows; guarded by mu
 }
 
 var _ upstream.Engine = (*Client)(nil)
@@ -62,7 +64,7 @@ var _ upstream.Engine = (*Client)(nil)
 // NewClient returns a client; Close releases its connections.
 func NewClient(opts Options) *Client {
 	c := &Client{
-		opts: opts,
+		opts: opts, odd: make(map[string]bool),
 		base: opts.URL.Scheme + "://" + opts.URL.Host + strings.TrimSuffix(opts.URL.EscapedPath(), "/"),
 		http: &http.Client{
 			Transport: newTransport(opts),
@@ -151,31 +153,6 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 // number.
 func revisionOf(updatedAt float64) uint64 {
 	return uint64(max(1, min(updatedAt*1e6, 1<<53)))
-}
-
-// List implements [upstream.Engine]. BotWire lists 1,000 keys at most.
-func (c *Client) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	answer, failed := c.do(ctx, http.MethodGet, c.base+"/memory/"+namespace+"?limit="+strconv.Itoa(listLimit), nil)
-	if failed != nil {
-		return nil, false, failed
-	}
-	var doc struct {
-		Namespace string
-		Count     *int
-		Keys      []struct {
-			Key       string
-			Bytes     int
-			UpdatedAt float64 `json:"updated_at"`
-		}
-	}
-	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != namespace ||
-		doc.Count == nil || *doc.Count != len(doc.Keys) {
-		return nil, false, answer.failure()
-	}
-	for _, k := range doc.Keys {
-		rows = append(rows, journal.Row{Key: k.Key, ListBytes: k.Bytes, UpdatedAt: k.UpdatedAt})
-	}
-	return rows, len(rows) < listLimit, nil
 }
 
 // entryURL does not clean the path: "." and ".." are keys.

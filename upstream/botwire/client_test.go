@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -100,6 +101,53 @@ func TestListBelievesOnlyBotWire(t *testing.T) {
 		if (err != nil) != fails || complete == fails {
 			t.Errorf("%s: complete %v, %v", body, complete, err)
 		}
+	}
+}
+
+// contract 9, 16: a row that cannot be BotWire's costs the list only that row; the list then says nothing of
+// the entry that the row may stand for. The log says so once.
+func TestOddRowsAreLeftOut(t *testing.T) {
+	const good = `{"key":"k","bytes":1,"updated_at":2.5}`
+	for odd, complete := range map[string]bool{
+		`{"key":"a\u0000","bytes":1,"updated_at":2.5}`:                            true,
+		`{"key":"a/b","bytes":1,"updated_at":2.5}`:                                true,
+		`{"key":"","bytes":1,"updated_at":2.5}`:                                   true,
+		`{"key":"` + strings.Repeat("a", 129) + `","bytes":"1","updated_at":2.5}`: true,
+		`{"key":"a","bytes":4294967296,"updated_at":2.5}`:                         false,
+		`{"key":"a","bytes":1e30,"updated_at":2.5}`:                               false,
+		`{"key":"a","bytes":-1,"updated_at":2.5}`:                                 false,
+		`{"key":"a","bytes":1.5,"updated_at":2.5}`:                                false,
+		`{"key":"a","bytes":"1","updated_at":2.5}`:                                false,
+		`{"key":"a","bytes":1,"updated_at":-1}`:                                   false,
+		`{"key":"a","bytes":1,"updated_at":4294967296}`:                           false,
+		`{"key":"a","bytes":1,"updated_at":1e300}`:                                false,
+		`{"key":"a","bytes":1,"updated_at":1e999}`:                                false,
+		`{"key":"a","bytes":1,"updated_at":"2026-01-01"}`:                         false,
+		`{"key":"a","bytes":1}`:                                                   false,
+		`{"key":"a","updated_at":1}`:                                              false,
+		`{"key":1}`:                                                               false,
+		`{}`:                                                                      false,
+		`null`:                                                                    false,
+		`"a"`:                                                                     false,
+	} {
+		var log strings.Builder
+		c := botwire.NewClient(botwire.Options{
+			URL: &url.URL{Scheme: "http", Host: "upstream.test"}, Timeout: timeout, Concurrency: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Dial: func(ctx context.Context) (net.Conn, error) {
+				return scripted(ctx, ok(`{"namespace":"ns","count":2,"keys":[`+odd+`,`+good+`]}`))
+			},
+		})
+		for range 2 {
+			rows, whole, err := c.List(t.Context(), "ns")
+			want := []journal.Row{{Key: "k", ListBytes: 1, UpdatedAt: 2.5}}
+			if diff := cmp.Diff(want, rows); diff != "" || whole != complete || err != nil {
+				t.Errorf("%s: complete %v, %v, and (-want +got):\n%s", odd, whole, err, diff)
+			}
+		}
+		if strings.Count(log.String(), "left out") != 1 || !strings.Contains(log.String(), "namespace=ns rows=1") {
+			t.Errorf("%s: the log is %s", odd, log.String())
+		}
+		c.Close()
 	}
 }
 

@@ -77,17 +77,22 @@ const (
 	absenceFollows = 1 << 29
 	// madeFollows is set in a settled copy's list bytes if MadeAt comes last.
 	madeFollows = 1 << 28
+	// mostListBytes is the largest size that leaves the flags alone.
+	mostListBytes = madeFollows - 1
 )
 
-func appendSize(dst []byte, listBytes int, o Origin) []byte {
-	if o == (Origin{}) {
-		return binary.AppendUvarint(dst, uint64(listBytes))
-	}
-	at := o.At
-	if at == 0 && o.After != 0 {
+// appendSize appends a size with flags, and an origin. It bounds what upstream has shown to what size can
+// decode.
+func appendSize(dst []byte, listBytes int, flags uint64, o Origin) []byte {
+	flags |= uint64(min(max(listBytes, 0), mostListBytes)) // guard 4.36
+	at := max(o.At, 0)
+	if at == 0 && o.After > 0 {
 		at = -o.After
 	}
-	dst = binary.AppendUvarint(dst, uint64(listBytes)|originFollows)
+	if o.Seq == 0 && at == 0 {
+		return binary.AppendUvarint(dst, flags)
+	}
+	dst = binary.AppendUvarint(dst, flags|originFollows)
 	return appendFloat(binary.AppendUvarint(dst, o.Seq), at)
 }
 
@@ -114,18 +119,18 @@ func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint
 	dst = appendFloat(dst, o.CreatedAt)
 	dst = appendFloat(dst, o.UpdatedAt)
 	dst = appendFloat(dst, confirmedAt)
-	flags := versionFollows
-	if o.AbsentAt != 0 {
+	flags := uint64(versionFollows)
+	if o.AbsentAt > 0 {
 		flags |= absenceFollows
 	}
-	if o.MadeAt != 0 {
+	if o.MadeAt > 0 {
 		flags |= madeFollows
 	}
-	dst = binary.AppendUvarint(appendSize(dst, o.ListBytes|flags, o.Origin), version)
-	if o.AbsentAt != 0 {
+	dst = binary.AppendUvarint(appendSize(dst, o.ListBytes, flags, o.Origin), version)
+	if o.AbsentAt > 0 {
 		dst = appendFloat(dst, o.AbsentAt)
 	}
-	if o.MadeAt != 0 {
+	if o.MadeAt > 0 {
 		dst = appendFloat(dst, o.MadeAt)
 	}
 	return Seal(key, dst)
@@ -197,7 +202,7 @@ type Row struct {
 
 // EncodeRow returns the record of a row.
 func EncodeRow(key []byte, r Row) []byte {
-	return Seal(key, appendFloat(appendSize(nil, r.ListBytes, r.Origin), r.UpdatedAt))
+	return Seal(key, appendFloat(appendSize(nil, r.ListBytes, 0, r.Origin), r.UpdatedAt))
 }
 
 // DecodeRow decodes the body of a row. name is the row's key.
@@ -252,7 +257,7 @@ func EncodeHeader(key []byte, h Header) []byte {
 	if s := h.Suspect; s.Since != 0 {
 		dst = appendFloat(dst, s.Since)
 		for _, n := range []int{s.Missing, s.Of, s.Older} {
-			dst = binary.AppendUvarint(dst, uint64(n))
+			dst = appendCount(dst, n)
 		}
 	}
 	return Seal(key, dst)

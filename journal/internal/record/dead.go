@@ -72,7 +72,7 @@ const kindFollows = 1 << 31
 func EncodeDead(key []byte, l *Dead) []byte {
 	dst := appendString(nil, l.Namespace)
 	dst = appendString(dst, l.Key)
-	dst = binary.AppendUvarint(dst, uint64(l.Status)|kindFollows)
+	dst = binary.AppendUvarint(dst, uint64(min(max(l.Status, 0), math.MaxInt32))|kindFollows)
 	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)

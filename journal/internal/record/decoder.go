@@ -13,6 +13,11 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
+// appendCount appends a number for [decoder.count]. One that does not fit becomes the nearest that does.
+func appendCount(dst []byte, n int) []byte {
+	return binary.AppendUvarint(dst, uint64(min(max(n, 0), math.MaxInt32))) // guard 4.35
+}
+
 // decoder decodes fields from the front of a body. bad is set at the first missing or malformed field;
 // the fields decoded after that mean nothing.
 type decoder struct {

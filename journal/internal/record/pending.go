@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 )
@@ -75,9 +74,9 @@ func appendPending(dst []byte, v *Version) []byte {
 	if v.hasWrittenAt() {
 		dst = appendFloat(dst, v.WrittenAt)
 	}
-	dst = binary.AppendUvarint(dst, uint64(v.ListBytes))
+	dst = appendCount(dst, int(v.ListBytes))
 	if v.Apart {
-		dst = binary.AppendUvarint(dst, uint64(v.Bytes))
+		dst = appendCount(dst, int(v.Bytes))
 	}
 	return dst
 }

@@ -39,7 +39,7 @@ func AppendVersionFields(dst []byte, v *Stored) []byte {
 		dst = binary.AppendUvarint(dst, v.Follows)
 	}
 	dst = appendString(appendString(dst, v.Author), v.Host)
-	return binary.AppendUvarint(dst, uint64(v.ListBytes))
+	return appendCount(dst, int(v.ListBytes))
 }
 
 // VersionSize returns the length of the record that consists of these fields and value.
