@@ -52,8 +52,8 @@ const (
 // Finding is one thing that a user should know, in one sentence.
 type Finding struct {
 	Level  Level      `json:"level"`
-	Text   string     `json:"text"`   // without a full stop
-	Since  *time.Time `json:"since"`  // null if unknown, or if all is well
+	Text   string     `json:"text"`  // without a full stop
+	Since  *time.Time `json:"since"` // null if unknown, or if all is well
 	Detail string     `json:"detail,omitempty"`
 	Remedy *string    `json:"remedy"` // what to do, or null
 }

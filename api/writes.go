@@ -16,6 +16,7 @@ type PendingWrite struct {
 	Bytes       int        `json:"bytes"`
 	Author      string     `json:"author"`     // "" if unknown
 	WrittenAt   float64    `json:"written_at"` // Unix seconds
+	Since       float64    `json:"since"`      // Unix seconds: when upstream first lacked a state of the entry
 	Attempts    int        `json:"attempts"`
 	LastError   string     `json:"last_error"`
 	NextAttempt *time.Time `json:"next_attempt_at"` // null while an attempt is in flight

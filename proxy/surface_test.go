@@ -262,8 +262,13 @@ func TestPendingIsListedOldestFirst(t *testing.T) {
 			{Seq: 1, Namespace: "n", Key: "tried", Op: "put", Bytes: 12, Attempts: 3, LastError: "no answer in time", NextAttempt: &due},
 			{Seq: 2, Namespace: "n", Key: "fresh", Op: "put", Bytes: 1},
 		}
-		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(api.PendingWrite{}, "WrittenAt")); diff != "" {
+		if diff := cmp.Diff(want, got.Pending, cmpopts.IgnoreFields(api.PendingWrite{}, "WrittenAt", "Since")); diff != "" {
 			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+		s.put(id("n", "tried"), "again")
+		decode(t, s.get("/_botwired/pending?limit=1"), &got)
+		if first := got.Pending[0]; first.Key != "tried" || first.WrittenAt-first.Since < 1 {
+			t.Errorf("a write that replaces another waits since %v: %+v", first.Since, first)
 		}
 		decode(t, s.get("/_botwired/pending?limit=1"), &got)
 		if len(got.Pending) != 1 || strings.Contains(s.get("/_botwired/pending").Body.String(), "secret-value") {

@@ -48,7 +48,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"get", "ns"}, []string{"botwired: 1 argument, and more are needed: expected", "botwired get NAMESPACE KEY"}},
 		{[]string{"get", "ns", ""}, []string{"argument 2 is empty"}},
 		{[]string{"set", "a", "b", "c", "d"}, []string{"botwired set NAMESPACE KEY"}},
-		{[]string{"list"}, []string{"botwired list NAMESPACE"}},
+		{[]string{"get"}, []string{"botwired get NAMESPACE"}},
 		{[]string{"dead-letters", "retry"}, []string{"botwired dead-letters retry ID..."}},
 		{[]string{"flush", "--timeout", "soon"}, []string{`--timeout = "soon"`}},
 		{[]string{"flush", "--timeout", "0"}, []string{`--timeout = "0"`}},

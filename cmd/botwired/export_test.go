@@ -23,7 +23,12 @@ func TestExport(t *testing.T) {
 		"GET /_botwired/export?namespace=few": {200, first + `{"end":{"namespace":"few","entries":2,"complete":true}}` + "\n"},
 		"GET /_botwired/export?namespace=no":  {503, `{"detail":"not ready"}`},
 		"GET /_botwired/export?namespace=x":   {200, "<html>"},
+
+		"GET /_botwired/namespaces?limit=1000":         {200, `{"namespaces":[{"namespace":"a"}],"next":"a"}`},
+		"GET /_botwired/namespaces?after=a&limit=1000": {200, `{"namespaces":[{"namespace":"b"}],"next":null}`},
 	})
+	wantOutput(t, at(t, d, nil, "export", "--all"), all+empty)
+	wantFailure(t, at(t, d, nil, "export", "--all", "a"), cli.ExitUsage, "unexpected argument")
 	wantOutput(t, at(t, d, nil, "export", "a", "b"), all+empty)
 	wantFailure(t, at(t, d, nil, "export", "no"), cli.ExitError, "not ready (HTTP 503)")
 	wantFailure(t, at(t, d, nil, "export", "x"), cli.ExitError, "another program than botwired")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/botwired/botwired/internal/cli"
@@ -27,6 +28,24 @@ func TestListKnown(t *testing.T) {
 	}
 	wantFailure(t, at(t, d, nil, "list", "endless", "--prefix", ""), cli.ExitError, "another program than botwired")
 	wantFailure(t, at(t, d, nil, "list", "n/s", "--prefix", ""), cli.ExitError, "namespace")
+}
+
+// list without a namespace lists the namespaces, page by page.
+func TestListNamespaces(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/namespaces?limit=1000":         {200, `{"namespaces":[{"namespace":"a","entries":2,"pending":1,"bytes":7}],"next":"a"}`},
+		"GET /_botwired/namespaces?after=a&limit=1000": {200, `{"namespaces":[{"namespace":"bc","entries":9,"entries_at_least":true}],"next":null}`},
+	})
+	wantOutput(t, at(t, d, nil, "list"), ""+
+		"NAMESPACE  ENTRIES      PENDING  BYTES\n"+
+		"a          2            1        7\n"+
+		"bc         more than 9  0        0\n")
+	if got := at(t, d, nil, "list", "--json").stdout; strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, `{"namespace":"a",`) {
+		t.Errorf("--json prints %s", got)
+	}
+	wantFailure(t, at(t, d, nil, "list", "--prefix", "x"), cli.ExitUsage, "expected NAMESPACE")
+	endless := newDaemon(t, map[string]answer{"GET /_botwired/namespaces?limit=1000": {200, `{"namespaces":[],"next":""}`}})
+	wantFailure(t, at(t, endless, nil, "list"), cli.ExitError, "another program than botwired")
 }
 
 func TestForgetEntryCommand(t *testing.T) {

@@ -160,21 +160,31 @@ func TestStatusOfAnotherProgram(t *testing.T) {
 }
 
 func TestPending(t *testing.T) {
-	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"author":"an agent","written_at":1700000000,"attempts":2,` +
-		`"last_error":"HTTP 503\nfrom \u001b[31mupstream","next_attempt_at":"2023-11-14T22:14:00Z",` +
+	body := `{"pending":[{"seq":7,"namespace":"ns","key":"k","op":"put","bytes":3,"author":"an agent","written_at":1700000005,"since":1700000000,"attempts":2,` +
+		`"last_error":"HTTP 403: no","next_attempt_at":"2023-11-14T22:14:00Z",` +
 		`"waits":{"why":"paused: HTTP 403: no","until":null}},` +
-		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"attempts":0,"last_error":null}]}`
+		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"since":1700000001.9,"attempts":0,"last_error":"HTTP 503\nfrom \u001b[31mupstream"}]}`
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/pending":                      {200, body},
 		"GET /_botwired/pending?limit=5&namespace=ns": {200, `{"pending":[]}`},
 	})
 	wantOutput(t, at(t, d, nil, "pending"), ""+
-		"SEQ  NAMESPACE  KEY  OP      AUTHOR    BYTES  WRITTEN               ATTEMPTS  NEXT ATTEMPT          LAST ERROR                   WAITS\n"+
-		"7    ns         k    put     an agent  3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  HTTP 503 from  [31mupstream  paused: HTTP 403: no\n"+
-		"8    ns         ..   delete  -         0      2023-11-14T22:13:21Z  0         -                     -                            -\n")
+		"SEQ  NAMESPACE  KEY  OP      AUTHOR    BYTES  WAITS SINCE           ATTEMPTS  NEXT ATTEMPT          WHY\n"+
+		"7    ns         k    put     an agent  3      2023-11-14T22:13:20Z  2         2023-11-14T22:14:00Z  paused: HTTP 403: no\n"+
+		"8    ns         ..   delete  -         0      2023-11-14T22:13:21Z  0         -                     HTTP 503 from  [31mupstream\n")
 	wantOutput(t, at(t, d, nil, "pending", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "pending", "--limit", "5", "--namespace", "ns"),
-		"SEQ  NAMESPACE  KEY  OP  AUTHOR  BYTES  WRITTEN  ATTEMPTS  NEXT ATTEMPT  LAST ERROR  WAITS\n")
+		"SEQ  NAMESPACE  KEY  OP  AUTHOR  BYTES  WAITS SINCE  ATTEMPTS  NEXT ATTEMPT  WHY\n")
+}
+
+// A reason that all writes share stands once, below them.
+func TestPendingSaysASharedReasonOnce(t *testing.T) {
+	write := `{"seq":1,"namespace":"ns","key":"k","op":"put","since":1700000000,"attempts":3,"last_error":"no","waits":{"why":"upstream is down: no"}}`
+	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[` + write + `,` + write + `]}`}})
+	row := "1    ns         k    put  -       0      2023-11-14T22:13:20Z  3         -\n"
+	wantOutput(t, at(t, d, nil, "pending"), ""+
+		"SEQ  NAMESPACE  KEY  OP   AUTHOR  BYTES  WAITS SINCE           ATTEMPTS  NEXT ATTEMPT\n"+row+row+
+		"\nAll of them wait: upstream is down: no\n")
 }
 
 // If an entry waits for something, the end of that is its next attempt.
@@ -182,7 +192,7 @@ func TestPendingNamesOneTime(t *testing.T) {
 	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[{"seq":1,"next_attempt_at":"2023-11-14T22:13:59.9Z",` +
 		`"waits":{"why":"upstream is down: no","until":"2023-11-14T22:14:02Z"}}]}`}})
 	got := at(t, d, nil, "pending").stdout
-	if !strings.Contains(got, " 2023-11-14T22:14:02Z  -           upstream is down: no\n") || strings.Contains(got, "until") || strings.Contains(got, "22:13:59") {
+	if !strings.Contains(got, " 2023-11-14T22:14:02Z  upstream is down: no\n") || strings.Contains(got, "until") || strings.Contains(got, "22:13:59") {
 		t.Errorf("it shows\n%s", got)
 	}
 }

@@ -191,23 +191,30 @@ func entry(ctx context.Context, c *attach.Client, namespace, key string, r api.R
 
 func newListCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list NAMESPACE",
-		Short:   "List the keys of a namespace, newest first",
+		Use:     "list [NAMESPACE]",
+		Short:   "List the namespaces, or the keys of one, newest first",
 		GroupID: groupMemory,
-		Long: "List the keys of a namespace, newest first, as BotWire lists them: the newest 1,000 at most.\n\n" +
+		Long: "List the keys of a namespace, newest first, as BotWire lists them: the newest 1,000 at most. Without NAMESPACE,\n" +
+			"list the namespaces in which the daemon knows entries. With --json, each is then a line of its own.\n\n" +
 			"With --prefix, list all keys that begin with it of which the daemon knows anything, in their order, and say\n" +
 			"which are pending; --prefix '' is for all keys. With --json, each is then a line of its own.",
-		Example: "  botwired list my-agent\n" +
+		Example: "  botwired list\n" +
+			"  botwired list my-agent\n" +
 			"  botwired list my-agent --prefix user_",
-		Args: arguments(1, 1),
+		Args: arguments(0, 1),
 	}
 	asJSON := JSONFlag(cmd)
 	limit := limitFlag(cmd, listedKeys, maxListedKeys)
 	prefix := cmd.Flags().String("prefix", "", "list all known keys that begin with it, past BotWire's 1,000")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		query, err := limit()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case len(args) == 0 && (query.Has("limit") || cmd.Flags().Changed("prefix")):
+			return Usagef("--limit and --prefix are for the keys of a namespace: expected NAMESPACE")
+		case len(args) == 0:
+			return p.listNamespaces(ctx, c, *asJSON)
 		}
 		if cmd.Flags().Changed("prefix") {
 			most := math.MaxInt

@@ -19,32 +19,48 @@ import (
 )
 
 func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
-	return &cobra.Command{
-		Use:     "export NAMESPACE...",
+	cmd := &cobra.Command{
+		Use:     "export NAMESPACE... | --all",
 		Short:   "Print all entries of namespaces, one line of JSON each",
 		GroupID: groupMemory,
-		Long: "Print all entries of namespaces as a reader would see them, in the order of their keys: JSON Lines, for\n" +
+		Long: "Print all entries of the given namespaces, or of all in which the daemon knows entries, as a reader would see them, in the order of their keys: JSON Lines, for\n" +
 			"botwired import. What is pending is among them, with \"state\":\"pending\". botwired asks upstream for the values\n" +
 			"that it does not have.\n\n" +
 			"After the entries of each namespace comes a line {\"end\":…}. It says how many there were, and whether that is all:\n" +
 			"a file without that line is cut off. If an export may lack something, as upstream lists no more than 1,000 keys or\n" +
 			"cannot be asked, botwired says so on stderr and exits with 3.",
 		Example: "  botwired export my-agent > my-agent.jsonl\n" +
-			"  botwired export my-agent other-agent | gzip > backup.jsonl.gz\n" +
+			"  botwired export --all | gzip > backup.jsonl.gz\n" +
 			"  botwired export my-agent | botwired import --listen 127.0.0.1:2700\n" +
 			"  botwired export my-agent | botwired import --namespace copy-of-agent",
-		Args: arguments(1, math.MaxInt),
-		RunE: settings.asks(func(ctx context.Context, c *attach.Client, namespaces []string) error {
-			x := &exporting{Program: p, client: c}
-			defer x.ShowLine("")
-			for _, namespace := range namespaces {
-				if err := x.export(ctx, namespace); err != nil {
-					return err
-				}
-			}
-			return x.verdict()
-		}),
 	}
+	all := cmd.Flags().Bool("all", false, "all namespaces in which the daemon knows entries, instead of the given ones")
+	cmd.Args = func(cmd *cobra.Command, namespaces []string) error {
+		if *all {
+			return NoArguments(cmd, namespaces)
+		}
+		return arguments(1, math.MaxInt)(cmd, namespaces)
+	}
+	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, namespaces []string) error {
+		x := &exporting{Program: p, client: c}
+		defer x.ShowLine("")
+		if *all {
+			err := eachNamespace(ctx, c, func(n *api.Namespace) error {
+				namespaces = append(namespaces, n.Namespace)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for _, namespace := range namespaces {
+			if err := x.export(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		return x.verdict()
+	})
+	return cmd
 }
 
 type exporting struct {

@@ -95,15 +95,34 @@ func nextAttempt(w io.Writer, each *api.PendingWrite) string {
 }
 
 func printPending(w io.Writer, listed *api.Pending) error {
+	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "AUTHOR", "BYTES", "WAITS SINCE", "ATTEMPTS", "NEXT ATTEMPT", "WHY"}
 	rows := make([][]string, 0, len(listed.Pending))
+	shared := len(listed.Pending) > 1
 	for _, each := range listed.Pending {
-		why := ""
-		if each.Waits != nil {
-			why = each.Waits.Why
-		}
-		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
-			term.Moment(w, term.Unix(each.WrittenAt)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), each.LastError, why})
+		row := []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
+			term.Moment(w, term.Unix(each.Since)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), why(&each)}
+		rows = append(rows, row)
+		shared = shared && row[len(row)-1] == rows[0][len(row)-1] && row[len(row)-1] != ""
 	}
-	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "AUTHOR", "BYTES", "WRITTEN", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR", "WAITS"}
-	return term.Table(w, columns, rows)
+	if !shared {
+		return term.Table(w, columns, rows)
+	}
+	last := len(columns) - 1
+	reason := rows[0][last]
+	for i := range rows {
+		rows[i] = rows[i][:last]
+	}
+	if err := term.Table(w, columns[:last], rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nAll of them wait: %s\n", term.Printable(reason))
+	return err
+}
+
+// why returns why a write is still pending, as far as there is a reason.
+func why(each *api.PendingWrite) string {
+	if each.Waits != nil {
+		return each.Waits.Why
+	}
+	return each.LastError
 }
