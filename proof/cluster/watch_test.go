@@ -454,6 +454,41 @@ func TestWatchGone(t *testing.T) {
 	until(t, func() bool { m, _ := kept.Load(); return m.Revision == 1 })
 }
 
+// A purge beside botwired is noticed, also soon after another one: a view that has other entries than the
+// bucket is never caught up, and lists nothing.
+func TestWatchPurgedTwice(t *testing.T) {
+	t.Parallel()
+	s := RunServer(t)
+	a := engineOf(t, "h1", []string{s.URL()})
+	sounds(t, a)
+	const n = 40
+	fill(t, s.URL(), "k", n)
+	until(t, func() bool { return sound(a) && a.State().Entries == n })
+	stream, err := admin(t, s.URL()).Stream(t.Context(), "KV_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, purge := range []struct {
+		subject string
+		left    int
+	}{{"$KV.memory.ns.k3", n - 1}, {"", 0}} {
+		if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(purge.subject)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { return !sound(a) || a.State().Entries == purge.left }) // it is noticed
+		rows, _, err := a.List(t.Context(), "ns")
+		if err == nil && len(rows) != purge.left {
+			t.Errorf("%d entries are left, and listed are %d", purge.left, len(rows))
+		}
+		until(t, func() bool {
+			if sound(a) && a.State().Entries != purge.left {
+				t.Fatalf("caught up with %d entries, and %d are left", a.State().Entries, purge.left)
+			}
+			return sound(a)
+		})
+	}
+}
+
 // Tombstones go when they are old enough, and leave a trace for a while.
 func TestWatchSweeps(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,7 @@ type progress struct {
 	checks   []check
 	waiters  map[chan struct{}]bool // each is closed at the next step
 
+	odd       bool      // the index has other entries than the bucket
 	confirmed time.Time // when the last good check was requested
 	asOf      time.Time
 	sound     bool
@@ -224,7 +225,7 @@ func (p *progress) at() uint64 {
 func (p *progress) loaded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.loading = false
+	p.loading, p.odd = false, false
 	p.step()
 }
 
@@ -267,6 +268,18 @@ func (p *progress) state() (since time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.since, p.why
+}
+
+func (p *progress) setOdd(odd bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.odd = odd
+}
+
+func (p *progress) isOdd() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.odd
 }
 
 // becomes records whether the view is sound. It reports whether to log this: on a change, and once for

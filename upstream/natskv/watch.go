@@ -16,9 +16,9 @@ const (
 	// awayFor is how long the watch may be away and still resume from its last revision. The last trace
 	// of a deleted entry stays longer: see purgedFor.
 	awayFor = purgedFor / 2
-	// rereadEvery bounds how often the watch reads the whole bucket again because the index and the
-	// stream have different numbers of entries.
-	rereadEvery = 10 * time.Minute
+	// rereadFirst and rereadMost bound the wait before the watch reads the whole bucket once more because
+	// the index and the stream have different numbers of entries. It doubles from one to the other.
+	rereadFirst, rereadMost = 10 * time.Second, 10 * time.Minute
 )
 
 // watch keeps the index up to date, and knows whether it is up to date. One session at a time delivers
@@ -43,7 +43,8 @@ type watch struct {
 	events   int
 	replaced *index // the index before another bucket was accepted
 	reread   time.Time
-	odd      int  // comparisons in a row with different numbers of entries
+	pause    time.Duration // before the bucket is read again; see rereadFirst
+	odd      int           // comparisons in a row with different numbers of entries
 	asking   bool // a look is in flight
 }
 
@@ -218,14 +219,24 @@ func (w *watch) compare(ctx context.Context, l look) {
 			"at", w.progress.at(), "revision", l.last)
 		w.endSession()
 	}
-	if w.session != nil && w.miscounts(l) {
-		w.log.Warn("the index has other entries than the bucket: the whole bucket is read again")
-		w.reread = time.Now()
-		w.endSession()
-		w.becomes(false, "the index had other entries than the bucket")
-		w.progress.forget()
+	odd := w.session != nil && w.miscounts(l)
+	if odd && w.odd > 1 {
+		w.becomes(false, otherEntries)
+		w.progress.setOdd(true)
+		if since := time.Since(w.reread); since >= w.pause {
+			w.log.Warn(otherEntries + ": the whole bucket is read again")
+			if w.pause = min(2*w.pause, rereadMost); since > rereadMost {
+				w.pause = rereadFirst
+			}
+			w.reread, odd = time.Now(), false
+			w.endSession()
+			w.progress.forget()
+		}
 	}
 	w.before, w.events = l.check, w.progress.counted()
+	if odd {
+		return
+	}
 	if w.session == nil {
 		w.begin(ctx, l)
 		w.events = 0
@@ -233,19 +244,21 @@ func (w *watch) compare(ctx context.Context, l look) {
 	w.progress.compare(l.check)
 }
 
-// miscounts reports whether, twice in a row, a complete index has a different number of rows than the
-// stream has subjects.
+const otherEntries = "the index has other entries than the bucket"
+
+// miscounts reports whether a complete index has a different number of rows than the stream has subjects.
 func (w *watch) miscounts(l look) bool {
 	f := w.index.figures()
 	settled := !w.session.loading && w.progress.at() == l.last && w.before.last == l.last && f.revision <= l.last
 	most := uint64(f.subjects + f.foreign)
 	right := l.subjects == most || l.subjects > most && f.foreign == mostForeign || l.subjects < most && l.subjects+w.index.mayVanish(time.Now()) >= most
-	if !settled || right || time.Since(w.reread) < rereadEvery {
+	if !settled || right {
 		w.odd = 0
+		w.progress.setOdd(false)
 		return false
 	}
 	w.odd++
-	return w.odd > 1
+	return true
 }
 
 // ask starts a look at the leader, unless one is in flight.
@@ -296,6 +309,9 @@ func (w *watch) barrier(ctx context.Context) error {
 		caught = p.reads() && p.caught >= first
 		return caught || p.reads() && p.position >= first
 	})
+	if p.isOdd() {
+		return &upstream.Error{Verdict: upstream.Transient, Reason: otherEntries}
+	}
 	if caught {
 		return nil
 	}
