@@ -84,6 +84,16 @@ test: ## Run the tests
 	$(if $(filter race,$(APART)),wait $$apart || failed=1; cat bin/test-apart.txt;) \
 	wait $$cluster || failed=1; cat bin/test-cluster.txt; exit $$failed
 
+# QUICK is the commit to compare with. A package counts as changed if one of its files is, or a file beneath it that is
+# no package's, such as testdata.
+QUICK ?= main
+.PHONY: quick
+quick: ## Test the packages with changed files, and the rules: the tests of a minute
+	@packages=$$(for file in $$(git diff --name-only $$(git merge-base HEAD $(QUICK)); git ls-files --others --exclude-standard); do \
+		dir=$$(dirname $$file); until ls $$dir/*.go >/dev/null 2>&1 || [ $$dir = . ]; do dir=$$(dirname $$dir); done; \
+		ls $$dir/*.go >/dev/null 2>&1 && echo ./$$dir; done | sort -u | grep -v '^./proof/\(cluster\|tink\)'); \
+	$(GO) test -short -skip '^($(UNRACED_TESTS))$$' $$packages ./proof/rules
+
 # The longest come first: each of them keeps little more than one processor busy, and none is left alone at
 # the end.
 RACE_FIRST := ./journal ./upstream/flush ./proof/sim ./proxy ./cmd/botwired

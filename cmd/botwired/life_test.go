@@ -21,7 +21,7 @@ type life struct {
 	end     func()
 }
 
-// startLife returns when the daemon listens. Its log is JSON.
+// startLife returns when the daemon is ready. Its log is JSON.
 func startLife(t *testing.T, args ...string) *life {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -32,24 +32,33 @@ func startLife(t *testing.T, args ...string) *life {
 		write.Close()
 	}()
 	l := &life{t: t, log: make(chan string, 100)}
-	listening := make(chan string, 1)
+	ready := make(chan string, 1)
+	t.Cleanup(func() {
+		cancel()
+		for range l.log { // no line comes after the test
+		}
+	})
 	go func() {
 		defer close(l.log)
-		defer close(listening)
+		defer close(ready)
+		var address string
 		for lines := bufio.NewScanner(read); lines.Scan(); {
 			var record struct{ Level, Msg, Address string }
 			if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
 				t.Errorf("on stderr: %s", lines.Text())
 			}
-			if record.Msg == "listening" {
-				listening <- record.Address
+			switch record.Msg {
+			case "listening":
+				address = record.Address
+			case "journal read":
+				ready <- address
 			}
 			if record.Level != "INFO" {
 				l.log <- record.Msg
 			}
 		}
 	}()
-	if l.address = <-listening; l.address == "" {
+	if l.address = <-ready; l.address == "" {
 		t.Fatalf("the daemon has ended: %d", <-done)
 	}
 	l.end = func() {

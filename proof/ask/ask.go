@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -23,14 +24,18 @@ type Answer struct {
 	Body   []byte
 }
 
-// Once makes one request, with a JSON body or none. Its error means that there was no whole answer.
-func Once(ctx context.Context, client *http.Client, method, url string, body []byte) (a Answer, err error) {
+// Once makes one request, with a JSON body or none, and with these headers: names and values in turn. Its error
+// means that there was no whole answer.
+func Once(ctx context.Context, client *http.Client, method, url string, body []byte, headers ...string) (a Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return a, err
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		request.Header.Set(pair[0], pair[1])
 	}
 	response, err := client.Do(request)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,18 +36,40 @@ func newModel() *model {
 
 // caller speaks HTTP to the daemon.
 type caller struct {
-	base func() string
-	http *http.Client
+	base  func() string
+	token func() string // empty: none is wanted
+	http  *http.Client
 }
 
-func newCaller(base func() string) *caller {
-	return &caller{base, ask.NewClient()}
+func newCaller(base, token func() string) *caller {
+	return &caller{base, token, ask.NewClient()}
 }
 
 // do makes one request. Its error means that there was no whole answer.
 func (c *caller) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	a, err := ask.Once(ctx, c.http, method, c.base()+path, body)
+	a, err := c.named(ctx, method, path, body, "")
 	return a.Status, a.Body, err
+}
+
+// refusals bounds how often a request is made whose token the daemon does not know yet, or does not know any more.
+const refusals = 500
+
+// named makes a request with a name, if it has one.
+func (c *caller) named(ctx context.Context, method, path string, body []byte, name string) (a ask.Answer, err error) {
+	for range refusals {
+		var headers []string
+		if token := c.token(); token != "" {
+			headers = append(headers, "Authorization", "Bearer "+token)
+		}
+		if name != "" {
+			headers = append(headers, "Idempotency-Key", name)
+		}
+		a, err = ask.Once(ctx, c.http, method, c.base()+path, body, headers...)
+		if err != nil || a.Status != http.StatusUnauthorized || !pause(ctx, 20*time.Millisecond) {
+			break
+		}
+	}
+	return a, err
 }
 
 // load is the callers at work, and the answers that they got.
@@ -56,7 +79,11 @@ type load struct {
 	seed   uint64
 	think  time.Duration // a caller's mean pause between two requests
 
+	logs     []*appended  // a writer's each
+	shortage atomic.Int64 // odd while another program fills the disk
+
 	asked      atomic.Int64
+	repeated   atomic.Int64 // requests that were made again under their name
 	unanswered atomic.Int64 // requests that got no answer: the daemon was killed
 	full       atomic.Int64 // writes refused with 507
 	unknown    atomic.Int64 // reads answered 503
@@ -81,7 +108,12 @@ func (l *load) run(ctx context.Context) {
 	}
 	for w := range writers {
 		own := l.keys[w*keysEach : (w+1)*keysEach]
-		work(uint64(w), func(ctx context.Context, rng *rand.Rand) bool { return l.write(ctx, own[pick(rng)], rng) })
+		work(uint64(w), func(ctx context.Context, rng *rand.Rand) bool {
+			if rng.IntN(8) == 0 {
+				return l.append(ctx, l.logs[w])
+			}
+			return l.write(ctx, own[pick(rng)], rng)
+		})
 	}
 	for r := range readers {
 		work(uint64(100+r), func(ctx context.Context, rng *rand.Rand) bool {
@@ -126,12 +158,55 @@ func (l *load) write(ctx context.Context, e *numbered.Entry, rng *rand.Rand) boo
 		l.wrong("%s: %v", e.Key, err)
 		return false
 	}
-	status, answer, err := l.ask(ctx, http.MethodPut, e.Path(), body)
+	a, err := l.named(ctx, http.MethodPut, e.Path(), body, e, n)
 	if err != nil {
 		return false
 	}
-	l.written(http.MethodPut, e, n, status, answer)
+	l.written(http.MethodPut, e, n, a.Status, a.Body)
 	return true
+}
+
+// named makes a write to an entry under a name of its own. It repeats the request until there is an answer,
+// and at times also then: the daemon must give the first answer again.
+func (l *load) named(ctx context.Context, method, path string, body []byte, e *numbered.Entry, n int) (ask.Answer, error) {
+	name, shortage := fmt.Sprintf("%s-%d", e.Key, n), l.shortage.Load()
+	a, err := l.untilAnswered(ctx, method, path, body, name)
+	if err != nil || a.Status != http.StatusOK || n%4 != 0 {
+		return a, err
+	}
+	again, err := l.caller.named(ctx, method, path, body, name)
+	l.repeated.Add(1)
+	if err == nil && !isUnknown(again.Status) && l.plenty(shortage) && (again.Status != a.Status || numberOf(again) != numberOf(a)) {
+		l.wrong("%s %s, again: %d %q %.200s, at first %q", method, path, again.Status, numberOf(again), again.Body, numberOf(a))
+	}
+	return a, nil
+}
+
+// plenty reports whether nobody has filled the disk since: then the daemon has not given up the names.
+func (l *load) plenty(since int64) bool { return since%2 == 0 && l.shortage.Load() == since }
+
+// numberOf returns the number that the daemon has given a write.
+func numberOf(a ask.Answer) string {
+	_, seq, _ := strings.Cut(a.Header.Get("Botwired-Write"), "seq=")
+	return seq
+}
+
+// repeats bounds how often a caller repeats a request that gets no answer.
+const repeats = 100
+
+// untilAnswered repeats a named request until there is an answer.
+func (l *load) untilAnswered(ctx context.Context, method, path string, body []byte, name string) (a ask.Answer, err error) {
+	for n := range repeats {
+		a, err = l.caller.named(ctx, method, path, body, name)
+		if l.asked.Add(1); err == nil {
+			return a, nil
+		}
+		if l.unanswered.Add(1); n > 0 {
+			l.repeated.Add(1)
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	return a, err
 }
 
 // written notes the answer to a write.
@@ -150,15 +225,15 @@ func (l *load) written(method string, e *numbered.Entry, n, status int, answer [
 
 func (l *load) delete(ctx context.Context, e *numbered.Entry) bool {
 	oldest, n := e.Oldest(), e.Begin(true)
-	status, answer, err := l.ask(ctx, http.MethodDelete, e.Path(), nil)
+	a, err := l.named(ctx, http.MethodDelete, e.Path(), nil, e, n)
 	switch {
 	case err != nil:
 		return false
-	case status == http.StatusNotFound:
+	case a.Status == http.StatusNotFound:
 		e.Refused(n)
 		l.judge(e, oldest, "", false)
 	default:
-		l.written(http.MethodDelete, e, n, status, answer)
+		l.written(http.MethodDelete, e, n, a.Status, a.Body)
 	}
 	return true
 }

@@ -1,5 +1,5 @@
 // Command soak lives with the daemon for a while: callers of every kind, an upstream that
-// fails in every way, a disk that others fill, and kills.
+// fails in every way, a disk that others fill, shortages of inodes and descriptors, and kills.
 //
 //	make soak SOAK_FOR=1h
 //
@@ -12,6 +12,9 @@
 // In the first half of the rounds, the command kills or stops the daemon at random moments. In the
 // second half one process lives through all of them: its memory, descriptors and
 // goroutines at the end of its last round must be about those at the end of its first.
+//
+// Callers name their writes, and repeat them until they are answered: a write that is made twice is wrong. The
+// daemon's token changes: a stream that goes on with the old one is wrong.
 //
 // With -sealed, the daemon seals all namespaces: upstream must then hold sealed values only, and nothing plain
 // may reach its socket.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -67,11 +68,23 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 		return err
 	}
 	defer func() { err = errors.Join(err, up.end()) }()
-	s := &soak{binary: binary, disk: d, up: up, rng: rng, direct: newCaller(func() string { return "http://" + up.address }), sealing: seals}
-	s.load = &load{model: newModel(), caller: newCaller(s.base), seed: seed, think: think}
+	secrets, err := newTokens(apart.dir)
+	if err != nil {
+		return err
+	}
+	none := func() string { return "" }
+	s := &soak{
+		binary: binary, disk: d, up: up, rng: rng, sealing: seals, tokens: secrets,
+		direct: newCaller(func() string { return "http://" + up.address }, none),
+	}
+	s.load = &load{model: newModel(), caller: newCaller(s.base, secrets.token), seed: seed, think: think, logs: newLogs()}
 	if err := s.restart(ctx); err != nil {
 		return err
 	}
+	following, stop := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	follower.Go(func() { s.follow(following) })
+	defer func() { stop(); follower.Wait() }()
 	defer func() { err = errors.Join(err, s.daemon.Load().Kill()) }()
 	fmt.Fprintf(out, "seed %d\n", seed)
 	err = s.live(ctx, out, lasts)
@@ -116,8 +129,8 @@ func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill 
 	if err != nil {
 		return f, err
 	}
-	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk; %d wrong; %d MB resident, %d descriptors, %d goroutines\n",
-		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.load.wrongCount(),
+	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk, %d other shortages; %d wrong; %d MB resident, %d descriptors, %d goroutines\n",
+		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.shortages, s.load.wrongCount(),
 		f.resident>>20, f.descriptors, f.goroutines)
 	if n := s.load.wrongCount(); n >= shownAtMost {
 		return f, fmt.Errorf("%d answers were wrong", n)
@@ -149,8 +162,9 @@ func grown(first, last figures) error {
 // tried.
 func (s *soak) summarize(out io.Writer, whole bool) error {
 	l := s.load
-	fmt.Fprintf(out, "%d requests: %d without an answer, %d writes refused by a full disk, %d reads of entries that nobody could know; %d kills, %d fillings\n",
-		l.asked.Load(), l.unanswered.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills)
+	fmt.Fprintf(out, "%d requests: %d without an answer, %d repeated under their names, %d writes refused by a full disk, "+
+		"%d reads of entries that nobody could know; %d kills, %d fillings, %d shortages of inodes and descriptors\n",
+		l.asked.Load(), l.unanswered.Load(), l.repeated.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills, s.shortages)
 	if s.sealing != nil {
 		fmt.Fprintln(out, s.watch.Count())
 		if err := s.watch.Err(); err != nil {

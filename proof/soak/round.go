@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/internal/faulty"
@@ -30,15 +29,31 @@ type soak struct {
 	load   *load
 	direct *caller // upstream itself
 	*sealing
-	rng *rand.Rand
+	tokens *tokens
+	rng    *rand.Rand
 
-	daemon atomic.Pointer[daemon]
-	kills  int
-	fills  int
-	rounds int
+	daemon    atomic.Pointer[daemon]
+	kills     int
+	fills     int
+	shortages int // of inodes and descriptors
+	rounds    int
 }
 
 func (s *soak) base() string { return s.daemon.Load().URL() }
+
+// full records that another program begins to fill the disk, or ends.
+func (s *soak) full(now bool) {
+	if isFull := s.load.shortage.Load()%2 == 1; isFull != now {
+		s.load.shortage.Add(1)
+	}
+}
+
+// free gives the disk back.
+func (s *soak) free() error {
+	err := s.disk.free()
+	s.full(false)
+	return err
+}
 
 // restart starts the daemon, at the address that it had before.
 func (s *soak) restart(ctx context.Context) error {
@@ -46,7 +61,7 @@ func (s *soak) restart(ctx context.Context) error {
 	if old := s.daemon.Load(); old != nil {
 		address = old.Address()
 	}
-	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address, s.settings()...)
+	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address, append(s.settings(), "--auth-token-file", s.tokens.file)...)
 	if err != nil {
 		return err
 	}
@@ -67,13 +82,13 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.disk.free(), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
+	if err := errors.Join(s.free(), s.daemon.Load().allow(0), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
 		return figures{}, err
 	}
 	if err := s.drained(ctx); err != nil {
 		return figures{}, err
 	}
-	if err := s.compare(ctx); err != nil {
+	if err := errors.Join(s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
 		return figures{}, err
 	}
 	s.load.caller.http.CloseIdleConnections()
@@ -87,25 +102,37 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 		if err := s.daemon.Load().Alive(); err != nil {
 			return err
 		}
-		if err := s.up.be(modes[s.rng.IntN(len(modes))]); err != nil {
+		if err := errors.Join(s.daemon.Load().allow(0), s.up.be(modes[s.rng.IntN(len(modes))])); err != nil {
 			return err
 		}
-		switch n := s.rng.IntN(6); {
+		switch n := s.rng.IntN(8); {
 		case n == 0 && s.disk.mounted:
 			// The other program sometimes takes the reserve, too, which the daemon leaves alone.
+			s.full(true)
 			if err := errors.Join(s.disk.free(), s.disk.fill(s.rng.Int64N(2*diskReserve))); err != nil {
 				return err
 			}
 			s.fills++
 		case n == 1:
-			if err := s.disk.free(); err != nil {
+			if err := s.free(); err != nil {
 				return err
 			}
 		case n == 2:
-			if err := s.daemon.Load().Signal(syscall.SIGHUP); err != nil {
+			if err := s.reload(); err != nil {
 				return err
 			}
-		case n < 5 && kill:
+		case n == 6 && s.disk.mounted:
+			s.full(true)
+			if err := s.disk.fillInodes(s.rng.IntN(8)); err != nil {
+				return err
+			}
+			s.shortages++
+		case n == 7:
+			if err := s.daemon.Load().starve(s.rng.IntN(24)); err != nil {
+				return err
+			}
+			s.shortages++
+		case (n == 3 || n == 4) && kill:
 			end := s.daemon.Load().Kill
 			if n == 4 {
 				end = s.daemon.Load().terminate
