@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,15 +8,8 @@ import (
 // README says that nothing can be installed by name, for as long as CHANGELOG says that nothing is released:
 // somebody else may own the names.
 func TestREADMESaysWhatIsPublished(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
 	const notPublished = "\nNothing is published yet: build it.\n"
-	readme, changes := read("README.md"), read("CHANGELOG.md")
+	readme, changes := readFile(t, "README.md"), readFile(t, "CHANGELOG.md")
 	if says, is := strings.Contains(readme, notPublished), !strings.Contains(changes, "\nNothing is released yet"); says == is {
 		t.Errorf("CHANGELOG.md says that a version is released: %t, and README.md that nothing is published: %t", is, says)
 	}

@@ -117,7 +117,7 @@ func (d *daemon) allow(descriptors uint64) error {
 
 func prlimit(pid int, set, get *syscall.Rlimit) error {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE,
-		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 0, 0)
+		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 0, 0) //nolint:gosec // the system call takes two pointers
 	if errno != 0 {
 		return errno
 	}
