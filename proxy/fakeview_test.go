@@ -192,7 +192,7 @@ func (v *fakeView) State() api.WatchState {
 	return now
 }
 
-func (v *fakeView) Accept() error { return nil }
+func (v *fakeView) Accept(bool) error { return nil }
 
 // newWatched returns a sidecar over an upstream that reports changes.
 func newWatched(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) *sidecar {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -17,14 +18,18 @@ import (
 // forgetful is an engine that has noticed a loss.
 type forgetful struct {
 	why      string
+	doubt    string // it is not known yet
+	restores bool
 	err      error
 	accepted int
 }
 
-func (f *forgetful) State() api.WatchState { return api.WatchState{Lost: f.why} }
+func (f *forgetful) State() api.WatchState {
+	return api.WatchState{Lost: f.why, CaughtUp: f.why == "" && f.doubt == "", Reason: f.doubt}
+}
 
-func (f *forgetful) Accept() error {
-	if f.err == nil {
+func (f *forgetful) Accept(restores bool) error {
+	if f.restores = restores; f.err == nil {
 		f.why = ""
 		f.accepted++
 	}
@@ -87,6 +92,12 @@ func TestRestoreAll(t *testing.T) {
 			}
 		}
 		s.wantAccepted("restore", api.Accepted{Namespaces: []string{}})
+		f.doubt = "it is looked at again"
+		w := s.do(http.MethodPost, "/_botwired/restore?namespace=*", "")
+		wantStatus(t, w, http.StatusServiceUnavailable)
+		if !strings.Contains(w.Body.String(), f.doubt) || !f.restores {
+			t.Errorf("in doubt: %s; deletes are given back: %v", w.Body, f.restores)
+		}
 		if f.accepted != 1 {
 			t.Errorf("accepted %d times", f.accepted)
 		}

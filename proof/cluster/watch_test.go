@@ -257,7 +257,7 @@ func TestWatchAmnesia(t *testing.T) {
 	if sound(a) {
 		t.Fatal("the view of a bucket that is not believed is sound")
 	}
-	if err := a.Accept(); err != nil {
+	if err := a.Accept(false); err != nil {
 		t.Fatal(err)
 	}
 	sounds(t, a)
@@ -268,6 +268,46 @@ func TestWatchAmnesia(t *testing.T) {
 		t.Fatal("nobody was told that the entry is no more")
 	}
 	swapped(t, a, putting("k", "v2", 1001, 2, upstream.Version{}))
+}
+
+// What was deleted since an older copy of the server's files is deleted there again, if a person restores.
+func TestWatchGivesDeletesBack(t *testing.T) {
+	for restores, want := range map[bool]bool{true: false, false: true} {
+		t.Run(fmt.Sprint(restores), func(t *testing.T) {
+			t.Parallel()
+			s := RunServer(t)
+			a := engineOf(t, "h1", []string{s.URL()})
+			sounds(t, a)
+			v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+			s.Stop()
+			until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
+			old := t.TempDir()
+			if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			sounds(t, a)
+			swapped(t, a, upstream.Proposal{ID: entry("k"), Op: journal.Delete, WrittenAt: 1001, Writer: upstream.Writer{Host: "h1", Seq: 2}, Over: v})
+			s.Stop()
+			s.SetStoreDir(old)
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, func() bool { return a.State().Lost != "" })
+			if err := a.Accept(restores); err != nil {
+				t.Fatal(err)
+			}
+			sounds(t, a)
+			b := engineOf(t, "h2", []string{s.URL()})
+			until(t, func() bool {
+				there, err := b.Get(t.Context(), entry("k"))
+				return err == nil && there.Present() == want && (want || there.WrittenAt == 1001 && there.Writer.Seq == 2)
+			})
+			until(t, func() bool { _, present, known := a.Entry(entry("k")); return known && present == want })
+		})
+	}
 }
 
 // A server that comes back with an older copy of its files has lost writes.
@@ -379,7 +419,7 @@ func TestWatchOldCopyThatWasPassed(t *testing.T) {
 			if lost := a.State().Lost; !strings.Contains(lost, says) {
 				t.Errorf("after a restart it says: %s", lost)
 			}
-			if err := a.Accept(); err != nil {
+			if err := a.Accept(false); err != nil {
 				t.Fatal(err)
 			}
 			sounds(t, a)
@@ -446,7 +486,7 @@ func TestWatchGone(t *testing.T) {
 	until(t, func() bool { return a.State().Lost != "" })
 	_, err := a.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "memory is gone")
-	if err := a.Accept(); err != nil {
+	if err := a.Accept(false); err != nil {
 		t.Fatal(err)
 	}
 	sounds(t, a)

@@ -107,7 +107,7 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	if p.isAboutAll() {
 		lost := s.lost()
 		if lost != "" {
-			if err := s.goOn(); err != nil {
+			if err := s.goOn(false); err != nil {
 				return err
 			}
 		}
@@ -133,9 +133,10 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 // asks upstream for nothing until a person decides. Its methods may be called concurrently.
 type Watch interface {
 	State() api.WatchState
-	// Accept makes the watch go on with upstream's current state. The decision is durable when Accept
+	// Accept makes the watch go on with upstream's current state. With restores, it gives back the
+	// deletes that upstream has lost. The decision is durable when Accept
 	// returns.
-	Accept() error
+	Accept(restores bool) error
 }
 
 func (s *Surface) lost() string {
@@ -159,11 +160,17 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 		if err := s.restorer.DistrustAll(); err != nil {
 			return err
 		}
-		if err := s.goOn(); err != nil {
+		if err := s.goOn(true); err != nil {
 			return err
 		}
 	}
 	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Trust.Suspects()))
+	if len(doc.Namespaces) == 0 && doc.Lost == "" && s.opts.Watch != nil {
+		if watch := s.opts.Watch.State(); !watch.CaughtUp {
+			w.Header().Set("Retry-After", "1")
+			return wire.Detail(http.StatusServiceUnavailable, "what upstream has lost is not known yet, as its changes are not watched ("+watch.Reason+"): try again once they are")
+		}
+	}
 	if doc.Namespaces == nil {
 		doc.Namespaces = []string{}
 	}
@@ -180,8 +187,8 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 
 // goOn accepts upstream's current state, so that upstream is asked again, and sends the writes that
 // waited for that.
-func (s *Surface) goOn() error {
-	err := s.opts.Watch.Accept()
+func (s *Surface) goOn(restores bool) error {
+	err := s.opts.Watch.Accept(restores)
 	if err == nil {
 		s.flusher.TryNow("")
 	}

@@ -68,10 +68,10 @@ func (k *keeper) latest(now time.Time) int64 {
 type witness int
 
 const (
-	notAsked witness = iota
-	isSame           // the bucket holds all that it held at the mark
-	isOther          // the bucket went back
-	isMissing        // later versions have replaced it, or the bucket went back
+	notAsked  witness = iota
+	isSame            // the bucket holds all that it held at the mark
+	isOther           // the bucket went back
+	isMissing         // later versions have replaced it, or the bucket went back
 )
 
 // toWitness returns the mark whose message the leader has to show, since nothing on this connection has

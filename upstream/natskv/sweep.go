@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/botwired/botwired/internal/words"
@@ -99,16 +100,21 @@ func (e *Engine) Purge(ctx context.Context, of journal.ID) error {
 
 // purge replaces all versions of a deleted entry by one message, with the options.
 func (w *watch) purge(ctx context.Context, t tombstone, opts ...jetstream.PublishOpt) error {
+	m := encode(subjectOf(w.bucket, t.ID), t.Version)
+	m.Header.Set(headerOperation, operationPurge)
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	return w.put(ctx, m, t, opts...)
+}
+
+// put publishes a message if the entry's last version still has the revision of over.
+func (w *watch) put(ctx context.Context, m *nats.Msg, over tombstone, opts ...jetstream.PublishOpt) error {
 	js := w.e.link.jetStream()
 	if js == nil {
 		return errors.New("there is no connection")
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	m := encode(subjectOf(w.bucket, t.ID), t.Version)
-	m.Header.Set(headerOperation, operationPurge)
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	opts = append(opts, jetstream.WithExpectLastSequencePerSubject(t.Revision), jetstream.WithRetryAttempts(0))
+	opts = append(opts, jetstream.WithExpectLastSequencePerSubject(over.Revision), jetstream.WithRetryAttempts(0))
 	_, err := js.PublishMsg(ctx, m, opts...)
 	return err
 }

@@ -1,6 +1,8 @@
 package natskv
 
 import (
+	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -78,6 +80,36 @@ func (x *index) tellMissing(before *index, upTo uint64) {
 			x.tell(id, goneSince(r, upTo))
 		}
 	})
+}
+
+// lostDeletes returns the tombstones of an earlier index in whose place this one has an older version.
+// Their revisions are those of the older versions.
+func (x *index) lostDeletes(before *index) (lost []tombstone) {
+	for _, t := range before.tombstones(math.MaxInt64) {
+		if now, _ := x.get(t.ID); now.Present() && now.WrittenAt < t.WrittenAt {
+			t.Revision = now.Revision
+			lost = append(lost, t)
+		}
+	}
+	return lost
+}
+
+// deleteAgain gives the deletes back with their own times, unless another write has come first.
+func (w *watch) deleteAgain(ctx context.Context, lost []tombstone) {
+	w.log.Warn("the bucket has lost deletes: botwired deletes these entries again", "entries", len(lost))
+	for _, t := range lost {
+		for ctx.Err() == nil {
+			err := w.put(ctx, encode(subjectOf(w.bucket, t.ID), t.Version), t)
+			if err == nil || isOvertaken(err) {
+				break
+			}
+			w.log.Warn("an entry cannot be deleted again: botwired tries again", "entry", t.String(), "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(checkEvery):
+			}
+		}
+	}
 }
 
 // forget removes an entry's row if it has the given revision. If the row is not a tombstone, forget

@@ -52,14 +52,14 @@ func (e *Engine) Follow(changed func(id journal.ID, now upstream.Version)) {
 }
 
 // Accept implements [upstream.View]: it makes the present bucket the mark.
-func (e *Engine) Accept() error {
+func (e *Engine) Accept(restores bool) error {
 	accepted, err := e.watch.keeper.accept()
 	if err != nil || !accepted {
 		return err
 	}
 	e.opts.Logger.Warn("the bucket is accepted as it is now", "bucket", e.opts.Bucket)
 	select {
-	case e.watch.accepts <- struct{}{}:
+	case e.watch.accepts <- restores:
 	default:
 	}
 	return nil

@@ -35,17 +35,18 @@ type watch struct {
 
 	stirred chan struct{} // the state may have changed: capacity 1
 	looks   chan look
-	accepts chan struct{} // capacity 1
+	accepts chan bool // says if lost deletes are given back: capacity 1
 
 	// The goroutine of run owns the fields below.
 	session  *session
 	before   check // the last comparison, and the number of events then
 	events   int
 	replaced *index // the index before another bucket was accepted
+	restores bool   // the deletes in replaced are given back
 	reread   time.Time
 	pause    time.Duration // before the bucket is read again; see rereadFirst
 	odd      int           // comparisons in a row with different numbers of entries
-	asking   bool // a look is in flight
+	asking   bool          // a look is in flight
 }
 
 func newWatch(e *Engine) (*watch, error) {
@@ -55,7 +56,7 @@ func newWatch(e *Engine) (*watch, error) {
 	}
 	w := &watch{
 		e: e, bucket: e.opts.Bucket, log: e.opts.Logger, keeper: k, index: e.index,
-		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan struct{}, 1),
+		stirred: make(chan struct{}, 1), looks: make(chan look, 1), accepts: make(chan bool, 1),
 	}
 	w.progress.since, w.progress.why = time.Now(), "there was no connection yet"
 	w.index.latest.micros = k.latest(time.Now())
@@ -110,7 +111,7 @@ func (w *watch) run(ctx context.Context) {
 			if l.connection != w.keeper.current() {
 				w.ask(ctx)
 			}
-		case <-w.accepts:
+		case w.restores = <-w.accepts:
 			w.endSession()
 			w.replaced = w.index.clear()
 			w.progress.forget()
@@ -122,11 +123,11 @@ func (w *watch) run(ctx context.Context) {
 				w.ask(ctx)
 			}
 		}
-		w.advance()
+		w.advance(ctx)
 	}
 }
 
-func (w *watch) advance() {
+func (w *watch) advance(ctx context.Context) {
 	if !w.progress.promote() {
 		if stale, wasSound := w.progress.stale(time.Now()); stale && wasSound {
 			w.becomes(false, "the watch of the bucket does not keep up with it")
@@ -134,7 +135,7 @@ func (w *watch) advance() {
 		return
 	}
 	if s := w.session; s != nil && s.loading {
-		w.loaded(s)
+		w.loaded(ctx, s)
 	}
 	if stale, _ := w.progress.stale(time.Now()); !stale { // otherwise the answer came too late
 		w.becomes(true, "")
@@ -143,7 +144,7 @@ func (w *watch) advance() {
 
 // loaded ends a reading of the whole bucket. It removes the entries that were not delivered: they are
 // gone.
-func (w *watch) loaded(s *session) {
+func (w *watch) loaded(ctx context.Context, s *session) {
 	s.loading = false
 	shown, earlier := s.takeShown()
 	wentBack := w.index.wentBack(earlier, shown, s.last)
@@ -157,6 +158,9 @@ func (w *watch) loaded(s *session) {
 	}
 	if w.replaced != nil {
 		w.index.tellMissing(w.replaced, s.last)
+		if lost := w.index.lostDeletes(w.replaced); w.restores && len(lost) > 0 {
+			w.e.background.Go(func() { w.deleteAgain(ctx, lost) })
+		}
 		w.replaced = nil
 	}
 	if n := w.index.vanished(shown, s.last); n > 0 {
