@@ -3,19 +3,26 @@ package main
 import (
 	"net"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 )
 
-// sayHow prints the line to copy into the agents' terminal, after serve's first log lines. It prints
-// nothing if stderr is not a terminal.
-func sayHow(p *cli.Program, c *config.Config, address net.Addr, token string) {
-	line := attach.ExportLine(c, address.String(), token)
-	if line == "" || !p.IsTerminal(p.Stderr) {
+// sayHow prints what a user needs once serve is ready. It prints nothing if stderr is not a terminal.
+func sayHow(p *cli.Program, c *config.Config, address net.Addr, token string, up api.UpstreamState) {
+	if !p.IsTerminal(p.Stderr) {
 		return
 	}
-	for _, each := range []string{"In the terminal of your agents:\n", line + "\n"} {
-		_, _ = p.Log.Write([]byte(each)) // never fails
+	state := up.State
+	if up.LastSuccessAt == nil && up.Reason == "" {
+		state = "not asked yet"
+	}
+	lines := []string{"botwired is ready."}
+	if export := attach.ExportLine(c, address.String(), token); export != "" {
+		lines = append(lines, "  Agents:    "+export, "  Page:      http://"+api.Host(address.String()))
+	}
+	for _, each := range append(lines, "  Upstream:  "+c.Upstream.URL+" ("+state+")", "  To stop:   Ctrl-C; botwired first sends what waits") {
+		_, _ = p.Log.Write([]byte(each + "\n")) // never fails
 	}
 }

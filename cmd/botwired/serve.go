@@ -131,7 +131,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 		return errors.Join(d.stoppedEarly(ctx, err), server.Close())
 	}
 	if token := d.token; !unused { // before a reload can change it
-		d.isRead = func() { sayHow(p, c, listener.Addr(), token) }
+		d.isRead = func() { sayHow(p, c, listener.Addr(), token, d.upstreamState()) }
 	}
 	stopReloading := (&reloader{load: loadHere, running: loaded, level: level, sidecar: d, unit: unit, logger: logger}).on(hangups)
 	defer stopReloading()

@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ type terminal struct {
 	keys  *os.File // the user's side
 	tty   *os.File
 	code  chan int
+	stop  func()
 	shown bytes.Buffer
 }
 
@@ -35,8 +38,8 @@ func newTerminal(t *testing.T, environ []string, args ...string) *terminal {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
-	shown := &terminal{keys: person, tty: tty, code: make(chan int, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
+	shown := &terminal{keys: person, tty: tty, code: make(chan int, 1), stop: cancel}
 	p := newProcess(term.Terminal{
 		Environ:    append(environ, "HOME="+t.TempDir()),
 		Stdin:      tty,
@@ -78,6 +81,26 @@ func TestStatusOnADumbTerminal(t *testing.T) {
 	}
 	s = newTerminal(t, nil, "status", "--help")
 	s.await(t, "\x1b[1mExamples:\x1b[0m\r\n  botwired status\r\n")
+	if code := <-s.code; code != cli.ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// serve on a terminal says what a user needs: that it is ready, what to export, the page, upstream and how to stop.
+func TestServeOnATerminal(t *testing.T) {
+	s := newTerminal(t, []string{"TERM=dumb"}, "serve", "--upstream", "embedded", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	s.await(t, "To stop:   Ctrl-C")
+	shown := strings.ReplaceAll(s.shown.String(), "\r\n", "\n")
+	want := `(?m)^botwired is ready\.
+  Agents:    export BOTWIRE_URL=(http://127\.0\.0\.1:\d+)
+  Page:      (http://127\.0\.0\.1:\d+)
+  Upstream:  embedded \(.+\)
+  To stop:   Ctrl-C`
+	if found := regexp.MustCompile(want).FindStringSubmatch(shown); found == nil || found[1] != found[2] {
+		t.Errorf("shown:\n%s", shown)
+	}
+	s.stop()
+	go func() { _, _ = io.Copy(io.Discard, s.keys) }() // the terminal takes no more than is read
 	if code := <-s.code; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
