@@ -188,6 +188,30 @@ async function entryIsMadeAndDeleted({ daemon, visit }) {
   assert.equal(await daemon.readUpstream("edit/made"), null);
 }
 
+// An entry far down the list is scrolled to and marked when a link leads to it, and the newest keys may come first.
+async function entriesAreFound({ daemon, visit }) {
+  const { page } = visit;
+  for (let i = 0; i < 250; i++) await daemon.write(`far/key-${String(999 - i)}`, "1");
+  await visit.go(daemon.url, "memory/far/key-998");
+  const marked = page.locator(".entries .rows [aria-current]");
+  await marked.filter({ hasText: "key-998" }).waitFor();
+  await page.waitForFunction(() => {
+    const [row, list] = [document.querySelector(".entries [aria-current]"), document.querySelector(".entries .rows")].map((e) => e.getBoundingClientRect());
+    return row.top >= list.top && row.bottom <= list.bottom + 1;
+  });
+  await visit.click("Newest");
+  await page.locator(".entries .rows li").first().filter({ hasText: "key-750" }).waitFor();
+}
+
+async function longTextIsClamped({ daemon, visit }) {
+  await daemon.write("long/text", "word ".repeat(15_000));
+  await visit.go(daemon.url, "memory/long/text");
+  await visit.shows("pre.text", "word");
+  assert.ok((await visit.text("pre.text")).length < 5000);
+  await visit.click("Show all 75,000 characters");
+  await visit.page.waitForFunction(() => document.querySelector("pre.text").textContent.length === 75_000);
+}
+
 const HOSTILE = `</pre><script>window.hit = 1</script><img src="x" onerror="window.hit = 1"><svg onload="window.hit = 1">`;
 
 async function valuesAreInert({ daemon, visit }) {
@@ -346,6 +370,8 @@ export const scenarios = [
   ["a deleted entry is brought back", deletedIsBroughtBack],
   ["an entry without a history has a reason", historyHasAReason],
   ["an entry is copied as curl, Python and MCP", copiesAs],
+  ["a linked entry is scrolled to, and the newest keys come first", entriesAreFound],
+  ["a long text is clamped", longTextIsClamped],
   ["a value that holds <script> is inert", valuesAreInert],
   ["a page of another origin learns nothing", otherOriginLearnsNothing],
   ["the keyboard is enough", keyboardIsEnough],

@@ -28,6 +28,17 @@ function Details({ entry }) {
     </dl>`;
 }
 
+// CLAMPED is how much of a long text is shown at first, in characters.
+const CLAMPED = 4000;
+
+function Text({ value }) {
+  const [all, showAll] = useState(false);
+  const long = value.length > CLAMPED + 1000;
+  return html`
+    <pre class="text" tabindex="0">${value === "" ? html`<em>An empty text.</em>` : long && !all ? `${value.slice(0, CLAMPED)}…` : value}</pre>
+    ${long && html`<button type="button" aria-expanded=${all} onClick=${() => showAll(!all)}>${all ? "Show less" : `Show all ${count(value.length, "character")}`}</button>`}`;
+}
+
 // Value shows a value in the most readable of the ways that it allows.
 export function Value({ value }) {
   const document = parsed(value);
@@ -40,7 +51,7 @@ export function Value({ value }) {
       ${ways.length > 1 && html`<${Segments} label="Show the value as" options=${ways} chosen=${way} choose=${want} />`}
       ${way === "conversation" && html`<${Conversation} messages=${messages} />`}
       ${way === "json" && html`<${Json} document=${document} />`}
-      ${way === "text" && html`<pre class="text" tabindex="0">${value === "" ? html`<em>An empty text.</em>` : value}</pre>`}
+      ${way === "text" && html`<${Text} value=${value} />`}
     </div>`;
 }
 

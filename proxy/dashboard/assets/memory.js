@@ -7,20 +7,33 @@ import { NewEntry } from "./editor.js";
 import { Entry } from "./entry.js";
 import { ago, bytes, count, number } from "./format.js";
 import { Rewind } from "./rewind.js";
-import { Empty, Problem, useChanges, useLoaded, useSettled } from "./ui.js";
+import { Empty, Problem, Segments, useChanges, useLoaded, useSettled } from "./ui.js";
 
 // PAGE is how many rows come at a time: few enough for a phone, whatever there is.
 const PAGE = 100;
 
-// usePages reads a list page by page. Read again, it has as many pages as before.
-function usePages(path, parameters, rows) {
+// FOUND_WITHIN bounds the pages that are read to find a row that an address names.
+const FOUND_WITHIN = 20;
+
+// MOST is how many entries one question lists.
+const MOST = 10_000;
+
+// usePages reads a list page by page, as far as the chosen key. Read again, it has as many pages as before.
+function usePages(path, parameters, rows, { newest = false, chosen = null } = {}) {
   const [pages, setPages] = useState(1);
-  const subject = JSON.stringify(parameters);
+  const subject = JSON.stringify([parameters, newest]);
   useEffect(() => setPages(1), [subject]);
   const list = useLoaded(async (signal) => {
+    if (newest) {
+      const { [rows]: known, ...rest } = await get(path, { ...parameters, limit: MOST }, { signal });
+      known.sort((a, b) => b.updated_at - a.updated_at);
+      const shown = Math.max(pages * PAGE, known.findIndex((row) => row.key === chosen) + 1);
+      return { rows: known.slice(0, shown), next: known[shown] ?? null, complete: rest.complete && !rest.next };
+    }
     const all = [];
     let last = { next: null };
-    for (let page = 0; page < pages && (page === 0 || last.next); page++) {
+    const isFound = () => chosen == null || all.some((row) => row.key === chosen);
+    for (let page = 0; (page < pages || (page < FOUND_WITHIN && !isFound())) && (page === 0 || last.next); page++) {
       last = await get(path, { ...parameters, limit: PAGE, after: last.next }, { signal });
       all.push(...last[rows]);
     }
@@ -61,11 +74,17 @@ function Namespaces({ chosen }) {
     </section>`;
 }
 
+const ORDERS = [["name", "By name"], ["newest", "Newest"]];
+
 function Entries({ daemon, namespace, chosen }) {
   const [prefix, setPrefix] = useState("");
+  const [order, setOrder] = useState("name");
   const [doing, act] = useState(null);
   const wanted = useSettled(prefix);
-  const list = usePages("entries", { namespace, prefix: wanted }, "entries");
+  const list = usePages("entries", { namespace, prefix: wanted }, "entries", { newest: order === "newest", chosen });
+  useEffect(() => { // a link may lead to an entry far down
+    document.querySelector(".entries [aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen, list.value != null]);
   useChanges(daemon, namespace, null, list.again);
   const none = list.value?.rows.length === 0;
   return html`
@@ -77,6 +96,7 @@ function Entries({ daemon, namespace, chosen }) {
         <button type="button" onClick=${() => act("new")}>New entry</button>
       </header>
       <${Search} label="Find keys that begin with" value=${prefix} input=${setPrefix} />
+      <${Segments} label="Order" options=${ORDERS} chosen=${order} choose=${setOrder} />
       <${Problem} error=${list.error} />
       ${none && html`<${Empty} title=${wanted ? `No key begins with “${wanted}”.` : "No entry is known here."} />`}
       <ul class="rows">${list.value?.rows.map((e) => html`
