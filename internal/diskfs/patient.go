@@ -67,6 +67,18 @@ func (p patientFS) List(dir string) ([]string, error) {
 	return wait(p.shortage, func() ([]string, error) { return p.FS.List(dir) })
 }
 
+// roomOfInode is the room, in bytes, for which a free inode stands: about the size of a file of the store.
+const roomOfInode = 1 << 20
+
+// GetDiskUsage counts a disk that has hardly a free inode as full.
+func (p patientFS) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
+	usage, err := p.FS.GetDiskUsage(dir)
+	if n, ok := freeInodes(dir); ok && vfs.Root(p.FS) == vfs.Default && n < 1<<32 {
+		usage.AvailBytes = min(usage.AvailBytes, n*roomOfInode) // guard 3.46
+	}
+	return usage, err
+}
+
 // shortage is a time without free descriptors.
 type shortage struct {
 	logger *slog.Logger

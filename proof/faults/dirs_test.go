@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -34,11 +35,11 @@ func fastDir(t *testing.T) string {
 
 // smallDisk mounts a file system for one test. It unmounts it after the end of
 // everything that the test starts later.
-func smallDisk(t *testing.T, size int) string {
+func smallDisk(t *testing.T, size int, options ...string) string {
 	t.Helper()
 	needRoot(t, "mounting a small disk")
 	dir := t.TempDir()
-	if err := syscall.Mount("faults", dir, "tmpfs", 0, "size="+strconv.Itoa(size)); err != nil {
+	if err := syscall.Mount("faults", dir, "tmpfs", 0, strings.Join(append(options, "size="+strconv.Itoa(size)), ",")); err != nil {
 		t.Skipf("no tmpfs can be mounted here: %v", err)
 	}
 	t.Cleanup(func() {

@@ -223,6 +223,69 @@ func TestStartOnFullDisk(t *testing.T) {
 	d.terminate(t)
 }
 
+// A disk without a free inode is a full disk, for a running daemon and for one that starts, also for the
+// first time.
+func TestNoFreeInode(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 2*diskSize, "nr_inodes=150")
+	up := newUpstream(t)
+	data := filepath.Join(disk, "data")
+	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve)}
+	foreign := takeInodes(t, disk, 150)
+	d := start(t, data, up, flags...)
+	refusesAll(t, d, data)
+	giveBack(t, foreign)
+	eventually(t, time.Minute, "ready with room", func() error { d.lives(t); return d.ready(http.StatusOK) })
+
+	l := newLedger()
+	for i := range 20 {
+		if status, answer := l.put(d.client, fmt.Sprintf("before-%d", i), 1000); status != http.StatusOK {
+			t.Fatalf("%d %.200s", status, answer)
+		}
+	}
+	foreign = takeInodes(t, disk, 150)
+	time.Sleep(time.Second) // the free room is measured anew
+	refuses(t, l, d, 1000)
+	giveBack(t, foreign)
+	recovers(t, l, d, 1000)
+
+	foreign = takeInodes(t, disk, 150)
+	d.signal(t, syscall.SIGKILL)
+	d.waitExit(t, drainLimit)
+	d = start(t, data, up, flags...)
+	refusesAll(t, d, data)
+	giveBack(t, foreign)
+	recovers(t, l, d, 1000)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// takeInodes makes up to n files, until the disk has no free inode.
+func takeInodes(t *testing.T, disk string, n int) (files []string) {
+	t.Helper()
+	for i := range n {
+		name := filepath.Join(disk, fmt.Sprintf("foreign-%d", i))
+		switch err := os.WriteFile(name, nil, 0o600); {
+		case errors.Is(err, syscall.ENOSPC):
+			return files
+		case err != nil:
+			t.Fatal(err)
+		}
+		files = append(files, name)
+	}
+	t.Fatal("the disk has more inodes")
+	return nil
+}
+
+func giveBack(t *testing.T, files []string) {
+	t.Helper()
+	for _, name := range files {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // refusesAll checks that a daemon that cannot open its journal lives and says why it does
 // nothing else, in one line of its log and in every answer.
 func refusesAll(t *testing.T, d *daemon, data string) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +42,7 @@ func (g *gauge) Look() error {
 		usage.AvailBytes, err = plenty, nil
 	}
 	if err != nil {
-		return fmt.Errorf("free space of the disk: %w", err)
+		return nil // what was measured before counts, and the next caller measures again
 	}
 	g.free.Store(int64(min(usage.AvailBytes, plenty)))
 	g.checked.Store(int64(time.Since(g.epoch)) + 1)

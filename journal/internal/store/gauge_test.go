@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ type slowDisk struct {
 	vfs.FS
 	free  atomic.Int64
 	looks atomic.Int64
+	err   error
 	hold  chan struct{} // if not nil, an answer waits for it
 }
 
@@ -22,7 +24,7 @@ func (d *slowDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if d.hold != nil {
 		<-d.hold
 	}
-	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, nil
+	return vfs.DiskUsage{AvailBytes: uint64(d.free.Load())}, d.err
 }
 
 func newGauge(d *slowDisk) *gauge { return &gauge{fs: d, reserve: 1000, epoch: time.Now()} }
@@ -52,6 +54,27 @@ func TestGaugeIsFresh(t *testing.T) {
 		no(t, g.Look())
 		if !g.Low(0) || !g.Pressure() || !g.Critical() {
 			t.Error("a full disk is not noticed")
+		}
+	})
+}
+
+// A measurement that fails ends nothing: the one before it counts.
+func TestGaugeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &slowDisk{err: errors.New("it fails")}
+		g := newGauge(d)
+		no(t, g.Look())
+		if g.Low(0) {
+			t.Error("a disk that was never measured is full")
+		}
+		d.err = nil
+		no(t, g.Look())
+		d.free.Store(1100)
+		d.err = errors.New("it fails")
+		time.Sleep(gaugeFresh)
+		no(t, g.Look())
+		if !g.Low(0) {
+			t.Error("what was measured before does not count")
 		}
 	})
 }
