@@ -73,7 +73,7 @@ export async function crowdIsServed(inVisit) {
       await page.addInitScript(noteLongest);
       const took = [await within("the page", async () => {
         await visit.go(daemon.url);
-        await visit.shows(".sentence h1", "100,000 writes wait");
+        await visit.shows(".sentence p", "100,000 writes wait");
         await visit.live();
       })];
       let writes = 0;
@@ -82,7 +82,7 @@ export async function crowdIsServed(inVisit) {
         await write();
         await page.locator(`.write.pending:has(.key:text-is("live-${writes}"))`).waitFor();
       }));
-      took.push(await within("the sentence", () => visit.shows(".sentence h1", `100,00${writes} writes wait`), (attempt) => attempt > 1 && write()));
+      took.push(await within("the sentence", () => visit.shows(".sentence p", `100,00${writes} writes wait`), (attempt) => attempt > 1 && write()));
       const box = page.getByRole("searchbox", { name: "Find a namespace" });
       const search = () => within("the search", async () => {
         await box.fill("agent-0777");
