@@ -28,9 +28,15 @@ func wantAgain(t *testing.T, first, again *httptest.ResponseRecorder) {
 func TestARepeatedWriteIsMadeOnce(t *testing.T) {
 	k := id("n", "k")
 	for name, write := range map[string]func(s *sidecar, key string) *httptest.ResponseRecorder{
-		"put":         func(s *sidecar, key string) *httptest.ResponseRecorder { return s.put(k, "ten", "Idempotency-Key", key) },
-		"put if none": func(s *sidecar, key string) *httptest.ResponseRecorder { return s.do(http.MethodPut, "/memory/n/k", putBody("ten"), "Idempotency-Key", key, "If-None-Match", "*") },
-		"append":      func(s *sidecar, key string) *httptest.ResponseRecorder { return s.add(k, "+", "tén", "Idempotency-Key", key) },
+		"put": func(s *sidecar, key string) *httptest.ResponseRecorder {
+			return s.put(k, "ten", "Idempotency-Key", key)
+		},
+		"put if none": func(s *sidecar, key string) *httptest.ResponseRecorder {
+			return s.do(http.MethodPut, "/memory/n/k", putBody("ten"), "Idempotency-Key", key, "If-None-Match", "*")
+		},
+		"append": func(s *sidecar, key string) *httptest.ResponseRecorder {
+			return s.add(k, "+", "tén", "Idempotency-Key", key)
+		},
 		"delete": func(s *sidecar, key string) *httptest.ResponseRecorder {
 			return s.do(http.MethodDelete, "/memory/n/k", "", "Idempotency-Key", key)
 		},
@@ -74,7 +80,9 @@ func TestARepeatedWriteIsMadeOnce(t *testing.T) {
 // A request that has made no write leaves no name: its repetition is judged anew.
 func TestARefusedWriteMayBeRepeated(t *testing.T) {
 	s, k := newSidecar(t), id("n", "k")
-	create := func() *httptest.ResponseRecorder { return s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", "a", "If-None-Match", "*") }
+	create := func() *httptest.ResponseRecorder {
+		return s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", "a", "If-None-Match", "*")
+	}
 	s.put(k, "other")
 	wantStatus(t, create(), http.StatusPreconditionFailed)
 	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
