@@ -100,6 +100,7 @@ type WatchState struct {
 	Bucket   string    `json:"bucket"`
 	Server   string    `json:"server,omitempty"`
 	Lost     string    `json:"lost,omitempty"` // why upstream is not trusted; left out if it is trusted
+	Refused  string    `json:"-"`              // why the daemon can use no bucket: also the reason of State down
 	CaughtUp bool      `json:"caught_up"`      // the watch has seen all changes
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason,omitempty"` // why it has not caught up

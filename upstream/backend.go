@@ -53,6 +53,7 @@ type WatchState struct {
 	Bucket   string // the name of what is watched
 	Server   string // the connected server; "" if there is none
 	Lost     string // why the engine asks upstream for nothing until [View] accepts; "" if it asks
+	Refused  string // why no request can be made, if what is watched cannot be used; "" if it can
 	CaughtUp bool
 	Since    time.Time // when CaughtUp last changed
 	Reason   string    // why CaughtUp is false

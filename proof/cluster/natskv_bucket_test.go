@@ -51,7 +51,11 @@ func TestTheBucketIsMadeForDurableWrites(t *testing.T) {
 
 func TestTooManyReplicasAreNamed(t *testing.T) {
 	e := engineOf(t, "h1", []string{RunServer(t).URL()}, func(o *natskv.Options) { o.Replicas = 3 })
+	until(t, func() bool { return e.State().Refused != "" }) // without a request
 	failed(t, asked(t, e), upstream.Paused, "upstream.nats.replicas is 3")
+	if why := e.State().Refused; !strings.Contains(why, "set upstream.nats.replicas: 1") {
+		t.Errorf("the bucket is refused for %q", why)
+	}
 }
 
 func TestABucketThatWouldLoseEntriesIsRefused(t *testing.T) {

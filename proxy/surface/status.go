@@ -41,6 +41,9 @@ func (s *Surface) upstream() api.UpstreamState {
 		watch := s.opts.Watch.State()
 		watch.Since = watch.Since.UTC().Round(time.Millisecond)
 		now.Watch = &watch
+		if watch.Refused != "" {
+			now.State, now.Reason, now.Since = "down", watch.Refused, watch.Since
+		}
 	}
 	return now
 }

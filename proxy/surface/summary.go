@@ -86,6 +86,10 @@ func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() 
 		if up.State != state {
 			return nil
 		}
+		if up.Watch != nil && up.Watch.Refused != "" {
+			return say(api.LevelCritical, up.Since, "botwired doctor looks at the servers and the bucket; botwired tries again by itself",
+				"botwired has no bucket that it can use: %s", up.Reason)
+		}
 		found := say(level, up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
 		found.Detail = "no write waits"
 		if n := f.status.Pending; n > 0 {

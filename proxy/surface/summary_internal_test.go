@@ -67,6 +67,12 @@ var summaryRows = []summaryRow{
 		f.status.Upstream.Watch = &api.WatchState{Reason: "no server takes a connection", Since: since}
 	}}, api.LevelNotice, "Upstream does not tell of changes (no server takes a connection): copies are fresh for cache.fresh_for",
 		true, "botwired doctor", nil},
+	{"no bucket", []func(*facts){func(f *facts) {
+		f.status.Upstream = api.UpstreamState{URL: "nats://a", State: "down", Since: since, Reason: "it cannot be made",
+			Watch: &api.WatchState{Refused: "it cannot be made", Since: f.now}}
+	}}, api.LevelCritical, "botwired has no bucket that it can use: it cannot be made", true, "botwired doctor", nil},
+	{"paused by NATS", []func(*facts){locked, func(f *facts) { f.status.Upstream.Watch = &api.WatchState{CaughtUp: true} }}, api.LevelWarning,
+		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.nats.context", nil},
 	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
 	{"down", []func(*facts){isDown}, api.LevelWarning, "BotWire is down: nothing is lost", true, "connection refused; botwired tries again by itself", nil},

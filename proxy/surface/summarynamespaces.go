@@ -124,8 +124,16 @@ func (f *facts) restoring(g *group) *api.Finding {
 		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
+// access says where to look if upstream refuses requests.
+func (f *facts) access() string {
+	if f.status.Upstream.Watch != nil {
+		return "look at the permissions of upstream.nats.context's user and at the bucket (botwired doctor)"
+	}
+	return "look at upstream.url and upstream.headers"
+}
+
 func (f *facts) paused(g *group) *api.Finding {
-	remedy := "look at upstream.url and upstream.headers; botwired tries again by itself, and at once with botwired flush --now"
+	remedy := f.access() + "; botwired tries again by itself, and at once with botwired flush --now"
 	switch {
 	case strings.Contains(g.first.Paused, "HTTP 507"):
 		remedy = "delete entries, or have upstream give the namespace more room"
@@ -139,7 +147,7 @@ func (f *facts) paused(g *group) *api.Finding {
 }
 
 func (f *facts) readsRefused(g *group) *api.Finding {
-	return say(api.LevelWarning, time.Time{}, "look at upstream.url and upstream.headers",
+	return say(api.LevelWarning, time.Time{}, f.access(),
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
 }
 

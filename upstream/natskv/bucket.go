@@ -50,7 +50,7 @@ func (b *bucket) make(one *call) (jetstream.Stream, *upstream.Error) {
 			return stream, nil
 		}
 	case errors.As(err, &answer) && answer.ErrorCode == codeNoReplicas:
-		return nil, refusal(upstream.Paused, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and the server is alone", opts.Bucket, opts.Replicas))
+		return nil, refusal(upstream.Paused, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and the server is alone. With one server, set upstream.nats.replicas: 1", opts.Bucket, opts.Replicas))
 	case errors.As(err, &answer) && answer.ErrorCode == codeNoPeers: // servers may be starting
 		return nil, refusal(upstream.Transient, fmt.Sprintf("the bucket %s cannot be made: upstream.nats.replicas is %d, and fewer servers are up: %s",
 			opts.Bucket, opts.Replicas, answer.Description))

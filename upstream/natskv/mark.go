@@ -266,6 +266,16 @@ func (k *keeper) refuses() *upstream.Error {
 	return nil
 }
 
+// unusable returns why the servers let botwired use no bucket; "" if they may.
+func (k *keeper) unusable() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost != "" || k.looked || k.failed == nil || !k.failed.Answered {
+		return ""
+	}
+	return k.failed.Reason
+}
+
 // accept makes the present bucket the mark. It returns false and changes nothing if the bucket is not
 // refused.
 func (k *keeper) accept() (bool, error) {

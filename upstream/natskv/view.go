@@ -74,7 +74,8 @@ func (e *Engine) State() upstream.WatchState {
 	}
 	f := e.index.figures()
 	return upstream.WatchState{
-		Bucket: e.opts.Bucket, Server: e.link.connectedTo(), Entries: f.entries, Bytes: f.memory,
+		Refused: e.watch.keeper.unusable(),
+		Bucket:  e.opts.Bucket, Server: e.link.connectedTo(), Entries: f.entries, Bytes: f.memory,
 		CaughtUp: sound, Since: since, Reason: why, Lost: e.watch.keeper.lostWhy(),
 	}
 }

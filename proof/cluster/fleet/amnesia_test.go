@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,13 @@ func awaitStatus(t *testing.T, d *Daemon, what string, wanted func(*api.Status) 
 			t.Fatalf("%s: %+v, %v", what, s, err)
 		}
 	}
+}
+
+// A single server cannot have the three replicas that the settings ask for: the status says so before
+// anybody writes.
+func TestWithoutABucket(t *testing.T) {
+	d := daemon(t, cluster.RunServer(t).URL(), OverBucket("none")...)
+	awaitStatus(t, d, "upstream is down", func(s *api.Status) bool {
+		return s.Upstream.State == "down" && s.Summary.Level == api.LevelCritical && strings.Contains(s.Summary.Text, "set upstream.nats.replicas: 1")
+	})
 }
