@@ -14,7 +14,8 @@ func TestAPathThatMayBecomeAnotherIsNotPassedOn(t *testing.T) {
 		"/x/%2e%2e/memory/ns/key", "/x/.%2E/memory/ns/key", "/%2e/memory/ns/key", "/x%2F..%2Fmemory/ns/key",
 		"/x/%252e%252e/memory/ns/key", "/x/..;/memory/ns/key", "/x/..;a=b/memory/ns/key",
 		"/x/..%5cmemory/ns/key", "/x%5c..%5cmemory%5cns%5ckey", "/%5cmemory/ns/key", "/%5Cmemory%5Cns%5Ckey",
-		"/;/memory/ns/key", "/memory;x/ns/key", "/;x/;y/memory;z/ns/key",
+		"/x/%252e%252e%252fmemory/n/k", "/x/..%252fmemory/n/k", "/memory%252fn%252fk", "/%256demory/n/k", "/x/..%255cmemory/n/k",
+		"/x/..%25255Cmemory/n/k", "/;/memory/ns/key", "/memory;x/ns/key", "/;x/;y/memory;z/ns/key",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodPost} {
 			wantDetail(t, s.do(method, target, putBody("v")), http.StatusBadRequest, "does not pass it on")

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -98,10 +99,13 @@ var errUncertainPath = wire.Detail(http.StatusBadRequest,
 // resolving dot segments, backslashes, double slashes, semicolons or escapes. A write to that path would
 // bypass the journal.
 func mayLeadToMemory(path string) bool {
+	for next := escaped.Replace(path); next != path; next = escaped.Replace(path) {
+		path = next
+	}
 	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
 	for i, segment := range segments {
 		segment, _, _ = strings.Cut(segment, ";")
-		if dots := escapedDot.Replace(segment); dots == "." || dots == ".." {
+		if segment == "." || segment == ".." {
 			return true
 		}
 		segments[i] = segment
@@ -112,4 +116,11 @@ func mayLeadToMemory(path string) bool {
 	return len(segments) > 0 && segments[0] == "memory"
 }
 
-var escapedDot = strings.NewReplacer("%2e", ".", "%2E", ".")
+// escaped resolves the escapes of a percent sign, and of all characters that the check looks at.
+var escaped = func() *strings.Replacer {
+	var pairs []string
+	for _, c := range "%./\\;memory" {
+		pairs = append(pairs, fmt.Sprintf("%%%02x", c), string(c), fmt.Sprintf("%%%02X", c), string(c))
+	}
+	return strings.NewReplacer(pairs...)
+}()
