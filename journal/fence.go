@@ -61,6 +61,30 @@ func (f *Fence) Base(id ID) (Base, error) {
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }
 
+// mostRemembered bounds how many versions Remembered looks at.
+const mostRemembered = 16
+
+// Remembered returns what the history says of an entry without a copy: the state that this journal's last
+// confirmed write left upstream, and what refused or dropped writes since may have left there. The state is
+// unknown if upstream has shown another one since.
+func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
+	history := &History{store: f.store, pending: f.pending, copies: f.copies}
+	versions, err := history.Of(id, mostRemembered)
+	for _, v := range versions {
+		content := ContentOf(v.Op, v.Value)
+		switch v.State {
+		case PastSettled, PastCurrent:
+			return Base{Known: true, Present: v.Op == Put, Content: content, Origin: Origin{Seq: v.Seq}}, left, err
+		case PastDead:
+			left = append(left, content)
+		case PastShown:
+			return Base{}, left, err // guard 17.52
+		case PastPending, PastSuperseded: // perhaps never sent
+		}
+	}
+	return Base{}, left, err
+}
+
 // Wrote reports whether there is a receipt that says that the write of a number was to the entry.
 func (f *Fence) Wrote(id ID, seq uint64) (bool, error) {
 	if err := f.store.Acquire(); err != nil {

@@ -21,6 +21,8 @@ func TestLateArrivals(t *testing.T) {
 			case s.steps[i].action == forget:
 				s.steps[i].action = foreign
 				s.steps[i].id, s.steps[i].value = entries[i%len(entries)], "f"
+			case s.steps[i].action == setBack: // here, other hosts write
+				s.steps[i].action = wait
 			}
 		}
 		if violation := play(t, s); violation != "" {

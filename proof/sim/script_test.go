@@ -32,6 +32,8 @@ const (
 	foreign         // another host writes to an entry upstream
 	actions         // their number
 
+	setBack // upstream's clock, in scripts without other hosts: until it has caught up, theirs do not count
+
 	undo  // only in histories that are checked for linearizability
 	drop  // of a pending write
 	retry // of a dropped one
@@ -44,7 +46,7 @@ func (a action) writes() bool {
 }
 
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "undo", "drop", "retry", "purge"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "setBack", "undo", "drop", "retry", "purge"}[a]
 }
 
 // weights are the relative frequencies of the actions.
@@ -74,7 +76,7 @@ func (s step) String() string {
 		return fmt.Sprintf("%s %s", s.action, s.id)
 	case list:
 		return "list " + s.id.Namespace
-	case wait, flushAll:
+	case wait, flushAll, setBack:
 		return fmt.Sprintf("%s %s", s.action, s.duration)
 	case become:
 		return fmt.Sprintf("become %s (%s, page %d) %s", s.fault, s.duration, s.page, s.id.Namespace)
@@ -141,8 +143,12 @@ func scripts() *rapid.Generator[script] {
 	}
 	return rapid.Custom(func(t *rapid.T) script {
 		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), sealed: drawSealed(t), odd: drawOdd(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
+		alone := rapid.Bool().Draw(t, "alone")
 		for i := range s.steps {
 			s.steps[i] = drawStep(t, deck, i)
+			if alone && s.steps[i].action == foreign {
+				s.steps[i] = step{action: setBack, duration: time.Hour}
+			}
 		}
 		return s
 	})

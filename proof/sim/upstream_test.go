@@ -51,6 +51,7 @@ type service struct {
 	meters     map[string]*meter
 	judged     judged
 	clock      float64
+	behind     time.Duration // how far its clock was set back
 	underWay   map[sight]int
 	running    int // requests under way, and the most there were at once
 	peak       int
@@ -147,6 +148,13 @@ func (s *service) forget() {
 	clear(s.entries)
 }
 
+// setBack sets the clock back.
+func (s *service) setBack(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behind, s.clock = s.behind+by, 0
+}
+
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
 	refused, dialing := s.now.fault == down, s.dialing
@@ -182,7 +190,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.violations = append(s.violations, hidden.Error())
 	}
 	how, answering := s.condition(id.Namespace), s.answering
-	w.Header().Set("Date", time.Now().Add(-skewOf(r)).UTC().Format(http.TimeFormat))
+	w.Header().Set("Date", time.Now().Add(-skewOf(r)-s.behind).UTC().Format(http.TimeFormat))
 	r = arrives(r)
 	s.note("%s %s %s, %s", r.Method, id, body, how.fault)
 	s.running++
@@ -328,7 +336,7 @@ func (s *service) written(id journal.ID, body []byte) (what state, text string) 
 
 // set stores a value. The caller holds mu.
 func (s *service) set(id journal.ID, value, sealed string) {
-	s.clock = max(s.clock+1e-6, float64(time.Now().UnixMicro())/1e6)
+	s.clock = max(s.clock+1e-6, float64(time.Now().Add(-s.behind).UnixMicro())/1e6)
 	e, ok := s.entries[id]
 	if !ok {
 		e.created = s.clock

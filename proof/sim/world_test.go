@@ -30,6 +30,7 @@ type world struct {
 	dead         map[uint64]bool  // the dead letters that are known
 	puts         int              // acknowledged so far
 	squeezed     bool             // the disk was once nearly full
+	setBack      bool             // upstream's clock was: where a copy had to go, nobody knows the time before
 }
 
 func newWorld(limit quota.Limit, change ...func(*settings)) (*world, error) {
@@ -159,6 +160,9 @@ func (w *world) act(s step) string {
 		}
 	case foreign:
 		w.foreign(s)
+	case setBack:
+		w.setBack = true
+		w.up.setBack(s.duration)
 	case squeeze:
 		w.squeeze(s.free)
 	case flushAll:

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // newShared returns a fake upstream that keeps the times of its entries, for several hosts.
@@ -435,4 +436,109 @@ func TestTheRaceThatIsLeft(t *testing.T) {
 	if width := time.Duration(unseen) * step; width != 50*time.Millisecond {
 		t.Errorf("another host may write unseen for %v, and a round trip takes 50ms", width)
 	}
+}
+
+// contract 17: after a restart, a write does not lose to this host's own write before it: neither if that
+// was confirmed and upstream's clock was set back since, nor if it was refused, and landed all the same.
+func TestAWriteMeetsItsPredecessorAfterARestart(t *testing.T) {
+	for _, late := range []time.Duration{0, 5 * time.Second} {
+		fenced(t, func(t *testing.T, r *rig) {
+			r.settledPut(key("k"), "v1")
+			refused := 0
+			r.set(func(f *fake) {
+				f.answer = func(c call) reply {
+					if c.value != "v2" {
+						return reply{}
+					}
+					if refused++; refused == 1 {
+						return reply{status: 500, late: late}
+					}
+					return detail(422)
+				}
+			})
+			r.put(key("k"), "v2")
+			r.settleWithin(time.Minute)
+			time.Sleep(late)
+			again := r.reopen()
+			again.set(func(f *fake) {
+				f.ahead[again.fenced] -= time.Hour
+				f.updated[key("k")] = f.updated[key("k")].Add(time.Hour)
+			})
+			again.settledPut(key("k"), "v3")
+			again.wantHeld(key("k"), "v3")
+			again.wantLetters(letter{Kind: "refused", Op: journal.Put, Value: "v2"})
+		})
+	}
+}
+
+// contract 17: a write does not lose to this host's own write before it if upstream's clock was set back since.
+func TestUpstreamsClockIsSetBack(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "v1")
+		r.set(func(f *fake) {
+			f.ahead[r.fenced] -= time.Hour
+			f.updated[key("k")] = f.updated[key("k")].Add(time.Hour)
+		})
+		time.Sleep(time.Minute)
+		r.settledPut(key("other"), "v") // shows how far
+		r.settledPut(key("k"), "v2")
+		r.wantHeld(key("k"), "v2")
+		r.wantLetters()
+	})
+}
+
+// contract 17: another host's state that was seen since is not this host's, though it has the value of an
+// earlier write.
+func TestAValueThatAnotherHostHasReplaced(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "v1")
+		r.foreign(key("k"), "theirs")
+		_, err := r.journal.Fill(key("k"), &journal.Observation{Value: "theirs", ListBytes: 6, CreatedAt: 1, UpdatedAt: upstream.Unix(time.Now().Add(5 * time.Second))}, func() bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.value == "v2" && c.n == 1 {
+					return reply{status: 500}
+				} else if c.value == "v2" {
+					return detail(422)
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "v2")
+		r.settleWithin(time.Minute)
+		again := r.reopen()
+		again.foreign(key("k"), "v1")
+		time.Sleep(time.Minute)
+		again.settledPut(key("k"), "v3")
+		again.wantLetters(letter{Kind: "refused", Op: journal.Put, Value: "v2"}, letter{Kind: "superseded", Theirs: true, Op: journal.Put, Value: "v1", Winner: "v3"})
+	})
+}
+
+// contract 17: a write through that upstream has carried out, and answered with a page, is no other host's
+// to the pending write that was in doubt.
+func TestAWriteThroughAmidADoubt(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.answer = func(c call) reply { return reply{hang: c.value == "v1"} }
+		r.put(key("k"), "v1")
+		time.Sleep(time.Second)
+		again := r.reopen()
+		again.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.value == "v2" {
+					return reply{status: 200, body: "<html>", applied: true}
+				}
+				return reply{hang: c.value == "v1"}
+			}
+		})
+		if got := again.putThrough(key("k"), "v2"); got.status(t) != http.StatusBadGateway {
+			t.Errorf("the write through: %+v", got)
+		}
+		again.set(func(f *fake) { f.answer = nil })
+		again.settleWithin(5 * time.Minute)
+		again.wantHeld(key("k"), "v1")
+		again.wantLetters()
+	})
 }

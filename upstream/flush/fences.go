@@ -49,6 +49,7 @@ type landed struct {
 	seq            uint64
 	content        journal.Content
 	sent, received time.Time
+	before         float64 // by upstream's clock of that time, in Unix seconds: when it was carried out at the latest
 }
 
 func newFences(opts *Options) *fences {
@@ -99,7 +100,7 @@ func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 			s.next = (s.next + 1) % mostLately
 		}
 	}
-	s.landed[w.ID] = landed{w.Seq, contentOf(w), sent, received}
+	s.landed[w.ID] = landed{w.Seq, contentOf(w), sent, received, s.offset.UpstreamTime(received).Most}
 }
 
 func (s *fences) last(id journal.ID) (landed, bool) {

@@ -14,7 +14,7 @@ import (
 func confirmedBy(linger time.Duration) *fences {
 	return newFences(&Options{
 		Engine: inexact{}, FenceJournal: &journal.Fence{}, Fence: func(string) bool { return true },
-		Linger: func(string) time.Duration { return linger },
+		Linger: func(string) time.Duration { return linger }, Offset: fence.NewOffset(),
 	})
 }
 

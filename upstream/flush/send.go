@@ -244,7 +244,9 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 		}
 	} else {
 		began = fences.offset.UpstreamTime(s.f.epoch).Least
-		s.time(q)
+		if err := s.time(q); err != nil {
+			return nil, err
+		}
 	}
 	if old {
 		q.OldBefore = began
@@ -266,15 +268,26 @@ func madeAt(w journal.Write, base journal.Base) float64 {
 
 // time adds the estimate of upstream's clock to the question. It also learns from the answer: an entry
 // that nobody has changed has the time of this host's last write.
-func (s *sendAttempt) time(q *fence.Question) {
+func (s *sendAttempt) time(q *fence.Question) error {
 	fences, d := s.f.fences, s.a.task.doubt()
 	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
-	if ok && !q.Base.Known { // the copy was evicted
+	switch {
+	case q.Base.Known:
+	case ok: // the copy was evicted
 		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
+	case fences.journal != nil && q.Now.Present(): // an earlier process's write may have left it
+		base, left, err := fences.journal.Remembered(s.write.ID)
+		if err != nil {
+			return err
+		}
+		q.Base, q.Own = base, append(q.Own, left...) // guard 17.51
 	}
 	if origin := q.Base.Origin; ok && q.Now.Present() && last.seq == origin.Seq && origin.At == 0 {
 		q.ByTime.BaseBefore = fences.offset.UpstreamTime(last.received).Most
+		if !math.IsInf(last.before, 1) {
+			q.ByTime.BaseBefore = max(q.ByTime.BaseBefore, last.before) // guard 17.53
+		}
 		if q.IsBase() && q.Now.WrittenAt > origin.After {
 			fences.offset.Showed(q.Now.WrittenAt, last.sent, last.received)
 		}
@@ -282,6 +295,7 @@ func (s *sendAttempt) time(q *fence.Question) {
 	q.ByTime.Offset = fences.offset.At(s.write.Seq) // guard 17.21
 	width := q.ByTime.Offset.Most - q.ByTime.Offset.Least
 	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
+	return nil
 }
 
 // outdated reports whether the fence's answer is too old, so that upstream must be asked again. An

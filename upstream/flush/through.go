@@ -426,11 +426,10 @@ func (w *through) mayHaveArrived(s *sendAttempt, failed *upstream.Error) error {
 	case failed.Verdict == upstream.Unanswered && !a.f.exact:
 		a.mayHold(contentOf(s.write), true)
 		a.f.opts.Through.Doubt(w.write.ID) // guard 14.13
-	case a.task.doubt() != nil: // the doubt lasts longer
-	case nothingPending:
+	case nothingPending && a.task.doubt() == nil:
 		return a.f.opts.Through.EndDoubt(w.write.ID)
 	default:
-		a.mayHold(contentOf(s.write), false)
+		a.mayHold(contentOf(s.write), false) // guard 17.50
 	}
 	return nil
 }
