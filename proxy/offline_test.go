@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -165,10 +166,16 @@ func TestAssumedAbsence(t *testing.T) {
 		wantHeader(t, s.do(http.MethodDelete, "/memory/n/gone", ""), "Botwired-Write", "pending; assumed; seq=23")
 		wantFenced("gone", true)
 
-		for _, target := range []string{"/memory/strict/k", "/memory/through/k", "/memory/n"} {
-			wantStatus(t, s.get(target), http.StatusServiceUnavailable)
+		const advice = "set offline: assume-absent"
+		wantDetail(t, s.get("/memory/strict/k"), http.StatusServiceUnavailable, "not known here, and ", advice)
+		for _, w := range []*httptest.ResponseRecorder{
+			s.get("/memory/through/k"), s.get("/memory/n"), s.get("/memory/n/other", "Cache-Control", "no-cache"),
+		} {
+			wantDetail(t, w, http.StatusServiceUnavailable, "not known here, and ")
+			if strings.Contains(w.Body.String(), advice) {
+				t.Errorf("advice that changes nothing: %s", w.Body)
+			}
 		}
-		wantStatus(t, s.get("/memory/n/other", "Cache-Control", "no-cache"), http.StatusServiceUnavailable)
 		wantStatus(t, s.get("/memory/n/other", "Cache-Control", "only-if-cached"), http.StatusGatewayTimeout)
 		s.upstream.setDown(false)
 		s.upstream.refuse(refused{status: http.StatusForbidden})

@@ -97,7 +97,11 @@ func notAnswered(err error) string {
 	if _, ok := errors.AsType[memory.UnusedCopy](err); ok {
 		return "known here, but the request's Cache-Control excludes that answer, and " + err.Error()
 	}
-	return "not known here, and " + err.Error()
+	said := "not known here, and " + err.Error()
+	if _, ok := errors.AsType[memory.Unassumed](err); ok {
+		said += ". If agents may begin here in an outage, set offline: assume-absent for the namespace (docs/memory-api.md#when-upstream-is-away)"
+	}
+	return said
 }
 
 func passedOn(w http.ResponseWriter, said memory.Answered) *wire.Refusal {

@@ -99,6 +99,9 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 		r.Source = FromFallback
 		return r, nil
 	case m.mayAssumeAbsent(key, d, found) && isOutage(err):
+		if !m.assumesAbsent(key.Namespace) {
+			return Result{}, Unassumed{err}
+		}
 		return Result{Read: true, Source: FromAssumed, Age: cache.Forever, item: &cache.Item{}}, nil
 	}
 	if found.excluded && isUnavailable(err) {
@@ -112,6 +115,12 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 type UnusedCopy struct{ error }
 
 func (u UnusedCopy) Unwrap() error { return u.error }
+
+// Unassumed is the error for a reader of an unknown entry in an outage, in a namespace whose settings could
+// make it a 404.
+type Unassumed struct{ error }
+
+func (u Unassumed) Unwrap() error { return u.error }
 
 // fetchFor asks upstream for a reader. A reader with an old answer waits only briefly, and not for an outage
 // to end. Without one, it waits out a short outage.
@@ -177,13 +186,13 @@ func IsNamespaceFull(err error) bool {
 	return ok
 }
 
-// mayAssumeAbsent reports whether an unknown entry may be answered 404, because its namespace is configured
-// so. An entry is not unknown if a listing has it or it is in doubt. A caller that demands upstream's answer
-// gets no other. A write-through could not be fenced, so nothing is assumed in a write-through namespace.
+// mayAssumeAbsent reports whether an unknown entry may be answered 404 if its namespace is configured so. An
+// entry is not unknown if a listing has it or it is in doubt. A caller that demands upstream's answer gets no
+// other. A write-through could not be fenced, so nothing is assumed in a write-through namespace.
 func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
 	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
-		m.assumesAbsent(key.Namespace) && !m.writesThrough(key.Namespace)
+		!m.writesThrough(key.Namespace)
 }
 
 // isOutage reports whether upstream did not answer at all, not even with a refusal.

@@ -102,6 +102,13 @@ def test_a_server_that_is_busy_for_longer_than_the_patience(call: Callable[[Memo
     assert len(script.requests) == 2
 
 
+def test_a_read_while_upstream_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botwired._retry._UPSTREAM_PATIENCE", 0.1)
+    script = Script(refusal(503, "not known here, and upstream is unavailable. Set offline: assume-absent"))
+    with pytest.raises(Unavailable, match=r"Set offline: assume-absent \(HTTP 503, and no other answer for 0.1 s\)"):
+        script.memory(patience=30).get("k")
+
+
 @each_call
 def test_a_throttled_namespace_is_not_asked_again_before_its_time(call: Callable[[Memory], Any]) -> None:
     script = Script(refusal(429, "the quota is used up", retry_after="3600"))

@@ -18,6 +18,11 @@ _NOTHING_DONE = frozenset({429, 503})
 _MAYBE_DONE = frozenset({502, 504})
 """A server on the way does not know what has become of the request."""
 
+_UPSTREAM_PATIENCE = 5.0
+"""Seconds for a read that only upstream could answer, and upstream is away: the daemon itself has tried that long."""
+_UNKNOWN = "not known here"
+"""How the daemon's detail begins in that case."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -32,7 +37,7 @@ def exchange(request: Request, patience: float, server: str) -> Steps[Outcome]:
 
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
     pause = _FIRST_PAUSE
     is_repeated = False
     while True:
@@ -41,7 +46,9 @@ def exchange(request: Request, patience: float, server: str) -> Steps[Outcome]:
             _raise_for(attempt)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
-        left = deadline - time.monotonic()
+        if isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN):
+            patience = min(patience, _UPSTREAM_PATIENCE)
+        left = began + patience - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
             raise _unavailable(attempt, patience, server)
