@@ -18,7 +18,7 @@ import (
 const forwardBody = 32 << 20
 
 // Forwarder passes requests that are not for the memory API on to upstream unchanged, and passes
-// upstream's answers back without its CORS headers.
+// upstream's answers back without its CORS headers. A page of upstream's is not of the dashboard's origin.
 type Forwarder struct {
 	proxy httputil.ReverseProxy
 	base  *url.URL
@@ -79,6 +79,8 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	proxy.ModifyResponse = func(resp *http.Response) error {
 		withoutCORS(resp.Header)
+		resp.Header.Set("Content-Security-Policy", "sandbox") // guard 22.27
+		resp.Header.Set("X-Content-Type-Options", "nosniff")
 		via.Strip(resp.Header) // upstream may be a botwired, too
 		if here, ok := f.localize(resp.Header.Get("Location"), r); ok {
 			resp.Header.Set("Location", here)

@@ -70,6 +70,9 @@ func TestForwardHeaders(t *testing.T) {
 		if (got.Get("Authorization") == "") != drop || got.Get("X-Own") != "1" || got.Get("Botwired-Author") != "" {
 			t.Errorf("upstream got %v", got)
 		}
+		if h := w.Header(); h.Get("Content-Security-Policy") != "sandbox" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("a page of upstream's has the dashboard's origin: %v", h)
+		}
 		if w.Code != http.StatusTeapot || w.Header().Get("X-Kept") != "1" || strings.Contains(strings.Join(keysOf(w.Header()), " "), "Access-Control") {
 			t.Errorf("the caller got %d %v", w.Code, w.Header())
 		}
