@@ -139,12 +139,17 @@ func (s *Server) answerRewind(w http.ResponseWriter, r *http.Request) error {
 // answer lets the memory carry out a request, and writes the result.
 func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carryOut func() (memory.Result, error)) error {
 	q.Trace = c.trace
-	extended := false
-	q.Extend = func(most time.Duration) {
-		extended = true
+	var extended bool
+	var end func()
+	q.Extend = func(most time.Duration) bool {
 		surface.Allow(w, most)
+		extended, end = true, s.surface.Waiters.Begin()
+		return end != nil
 	}
 	result, err := carryOut()
+	if end != nil {
+		end()
+	}
 	if extended {
 		surface.Allow(w, 0)
 	}

@@ -8,6 +8,8 @@ const (
 	// minConnections is the least limit, even if there are too few descriptors: then the journal waits
 	// for a free one.
 	minConnections = 16
+	// waitersShare is the part of the connections, 1 in waitersShare, whose requests may wait for long.
+	waitersShare = 4
 	// journalDescriptors are reserved for the journal's tables and logs, the embedded upstream's
 	// database, and the files that every process has open.
 	journalDescriptors = 256 + 64

@@ -101,7 +101,8 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	if err := listen.RefuseOwnAddress(ctx, c, listener); err != nil { // guard 13.25
 		return errors.Join(err, listener.Close())
 	}
-	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives}
+	connections := connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger)
+	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives, waiters: connections / waitersShare}
 	d.config.Store(c)
 	if _, socket := c.Socket(); !socket {
 		d.address = listener.Addr().String()
@@ -116,7 +117,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	server := fastpath.New(listener, fastpath.Options{
 		HTTP: newHTTPServer(d.chain.Guard(&d.door), logger), Admits: d.door.Admits, Answer: d.answerSimple, Logger: logger,
 		BodyMatters: proxy.BodyMatters,
-		MaxConns:    connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger),
+		MaxConns:    connections,
 	})
 	d.readmit, d.endConnections = server.Readmit, server.EndConnections
 	unit, endUnit := newUnit(ctx, in, d, listener, server.Crowded)

@@ -76,6 +76,7 @@ type sidecar struct {
 	// outlived says that the service manager holds a copy of the listener, which accepts callers after
 	// the daemon has ended. endConnections tells each caller that its connection ends.
 	outlived       bool
+	waiters        int // see [surface.Options]
 	endConnections func()
 	requota        func() // applies changed quotas
 
@@ -224,6 +225,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		Listen:        cmp.Or(d.address, c.Listen),
 		Sizes:         d.sizes,
 		Version:       build.Version(),
+		Waiters:       d.waiters,
 	}, Forward: d.engine.Forward}
 	if d.engine.Sealed != nil {
 		opts.Check = d.engine.Sealed.Check

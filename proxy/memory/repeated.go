@@ -50,10 +50,11 @@ func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, s
 		r.state = receipt.State.String()
 	}
 	if q.Waits {
-		r.awaited, r.applied = true, q.Wait
+		r.awaited = true
 		if r.state == "pending" {
 			r.state = m.await(ctx, q, &journal.Write{ID: q.ID, Seq: seq})
 		}
+		r.applied = q.Wait
 	}
 	return r
 }

@@ -51,18 +51,15 @@ type Request struct {
 	// AtOnce refuses, with [ErrWaits] and before anything is done, a GET without a fresh answer here,
 	// and a write that upstream carries out first.
 	AtOnce bool
-	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait.
+	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait. If it
+	// returns false, a write that is durable does not wait.
 	// Release, if not nil, is called once the value's room is no longer needed, at the latest before that
 	// wait.
-	Extend  func(most time.Duration)
+	Extend  func(most time.Duration) bool
 	Release func()
 }
 
-func (q *Request) extend(most time.Duration) {
-	if q.Extend != nil {
-		q.Extend(most)
-	}
-}
+func (q *Request) extend(most time.Duration) bool { return q.Extend == nil || q.Extend(most) }
 
 func (q *Request) release() {
 	if q.Release != nil {

@@ -46,8 +46,8 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
 	}
 	if q.Waits {
-		r.awaited, r.applied = true, q.Wait
-		r.state = m.await(ctx, q, &written)
+		r.awaited, r.state = true, m.await(ctx, q, &written)
+		r.applied = q.Wait
 	}
 	return r, nil
 }
@@ -78,7 +78,10 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 	if q.Wait == 0 {
 		return "pending"
 	}
-	q.extend(q.Wait)
+	if !q.extend(q.Wait) { // guard 16.48
+		q.Wait = 0 // a preference
+		return "pending"
+	}
 	ctx, cancel := m.tasks.Patience(caller, q.Wait)
 	defer cancel()
 	if m.flusher.Await(ctx, written.ID, written.Seq) {

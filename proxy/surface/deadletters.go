@@ -69,8 +69,11 @@ func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, retryTime)
-	defer cancel()
+	ctx, end, err := s.within(w, r, retryTime)
+	if err != nil {
+		return err
+	}
+	defer end()
 	last := s.journal.Stats().LastSeq
 	doc, retried := api.Retried{}, make(map[journal.ID]uint64)
 	for after := uint64(0); after < last; {

@@ -25,8 +25,11 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, importTime)
-	defer cancel()
+	ctx, end, err := s.within(w, r, importTime)
+	if err != nil {
+		return err
+	}
+	defer end()
 	end, ok := s.importer.Begin(ctx)
 	if !ok {
 		return writeLater(w, http.StatusServiceUnavailable, api.Imported{Detail: "another import is under way: try again"})

@@ -70,10 +70,31 @@ func Allow(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + answerTime))
 }
 
-// within bounds how long a request waits for upstream, and extends its write deadline.
-func (s *Surface) within(w http.ResponseWriter, r *http.Request, d time.Duration) (context.Context, context.CancelFunc) {
+// waiters bounds how many requests wait for long at a time, so that callers who wait leave connections to
+// others (contract 16).
+type waiters chan struct{}
+
+// Begin begins a wait, and returns nil if too many requests wait already.
+func (n waiters) Begin() (end func()) {
+	select {
+	case n <- struct{}{}:
+		return func() { <-n }
+	default:
+		return nil // guard 16.47
+	}
+}
+
+// within bounds how long a request waits for upstream, and extends its write deadline. It refuses the request
+// if too many wait already.
+func (s *Surface) within(w http.ResponseWriter, r *http.Request, d time.Duration) (context.Context, func(), error) {
+	end := s.Waiters.Begin()
+	if end == nil {
+		w.Header().Set("Retry-After", "5")
+		return nil, nil, wire.Detail(http.StatusServiceUnavailable, "too many requests wait at this daemon: try again later")
+	}
 	Allow(w, d)
-	return s.tasks.Patience(r.Context(), d)
+	ctx, cancel := s.tasks.Patience(r.Context(), d)
+	return ctx, func() { cancel(); end() }, nil
 }
 
 // supported ignores http.ErrNotSupported: a test's writer is not a connection.

@@ -43,8 +43,11 @@ func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Paramet
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, flushTimeout)
-	defer cancel()
+	ctx, end, err := s.within(w, r, flushTimeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	dropped, err := s.flusher.Drop(ctx, id, seq)
 	if errors.Is(err, journal.ErrNotPending) {
 		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write to %s is pending", id))
@@ -67,8 +70,11 @@ func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if now {
 		s.flusher.TryNow(namespace)
 	}
-	ctx, cancel := s.within(w, r, timeout)
-	defer cancel()
+	ctx, end, err := s.within(w, r, timeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {
 		return err

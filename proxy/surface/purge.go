@@ -37,8 +37,11 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, timeout)
-	defer cancel()
+	ctx, end, err := s.within(w, r, timeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, s.journal.Stats().LastSeq)}
 	if err := s.restorer.End(of.Namespace); err != nil { // it would write entries back
 		return err
@@ -47,8 +50,7 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if local {
 		step = s.dropAllPending
 	}
-	err := step(ctx, w, of, &doc)
-	if err == nil {
+	if err = step(ctx, w, of, &doc); err == nil {
 		doc.Removed, err = s.purgeHere(ctx, of, &doc)
 	}
 	refusal, refused := errors.AsType[*wire.Refusal](err)

@@ -40,12 +40,14 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	if err != nil {
 		return wire.Detail(http.StatusNotFound, fmt.Sprintf("no such write: %.40q: expected the seq of a Botwired-Write header", number))
 	}
-	Allow(w, wait)
 	s.awaitIndex(r.Context())
 	receipt, err := s.journal.Receipts.Read(r.Context(), seq)
 	if err == nil && receipt.State == journal.ReceiptPending && wait > 0 {
-		ctx, cancel := s.tasks.Patience(r.Context(), wait)
-		defer cancel()
+		ctx, end, refusal := s.within(w, r, wait)
+		if refusal != nil {
+			return refusal
+		}
+		defer end()
 		if s.journal.Receipts.Await(ctx, &receipt) {
 			receipt, err = s.journal.Receipts.Read(r.Context(), seq)
 		}

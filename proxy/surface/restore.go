@@ -25,8 +25,11 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, timeout)
-	defer cancel()
+	ctx, end, err := s.within(w, r, timeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if stop {
 		if err := s.restorer.End(namespace); err != nil {
 			return err
@@ -117,8 +120,11 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	if p.Err != nil {
 		return p.Err
 	}
-	ctx, cancel := s.within(w, r, flushTimeout)
-	defer cancel()
+	ctx, end, err := s.within(w, r, flushTimeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if err := s.restorer.End(namespace); err != nil {
 		return err
 	}

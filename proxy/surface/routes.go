@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	counts := &Measures{times: opts.Metrics.Requests}
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
-		importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
+		Waiters: make(waiters, cmp.Or(opts.Waiters, 1024)), importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
 		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(),
 		Monitor: &Monitor{feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,

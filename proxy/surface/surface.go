@@ -50,7 +50,9 @@ type Surface struct {
 	bodies  *wire.Bodies
 	// mcpBodies are separate from the memory API's bodies. An MCP request keeps its room here while the
 	// requests that its handler makes wait for room in bodies: in one pool, they could block each other.
-	mcpBodies  *wire.Bodies
+	mcpBodies *wire.Bodies
+	// Waiters bounds the requests that wait for long, of the memory API too.
+	Waiters    waiters
 	importer   *memory.Importer
 	restorer   *memory.Restorer
 	Callers    *Callers
@@ -105,6 +107,8 @@ type Options struct {
 	MCP http.Handler
 	// Bodies bounds the memory that the request bodies take together.
 	Bodies *wire.Bodies
+	// Waiters bounds how many requests wait for long at a time; 0 means 1024.
+	Waiters int
 }
 
 // Run records the last hour until ctx ends.

@@ -1,0 +1,44 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+)
+
+// contract 16: only so many requests wait for long. The next one is refused, or a durable write answered at once.
+func TestRequestsThatWaitAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) { o.Waiters = 2 })
+		k := id("n", "k")
+		s.put(k, "v")
+		answered := make(chan int, 2)
+		for range 2 {
+			go func() { answered <- s.do(http.MethodGet, "/_botwired/receipts/1?wait=1m", "").Code }()
+		}
+		synctest.Wait()
+		for _, w := range []string{"POST /_botwired/flush", "POST /_botwired/restore?namespace=n", "GET /_botwired/receipts/1?wait=1m", "POST /_botwired/purge?namespace=n"} {
+			method, target, _ := strings.Cut(w, " ")
+			got := s.do(method, target, "")
+			wantStatus(t, got, http.StatusServiceUnavailable)
+			wantHeader(t, got, "Retry-After", "5")
+		}
+		wantStatus(t, s.do(http.MethodGet, "/_botwired/receipts/1", ""), http.StatusOK)
+		wantStatus(t, s.do(http.MethodGet, "/_botwired/livez", ""), http.StatusOK)
+		other := s.put(id("n", "other"), "v", "Prefer", "wait=10")
+		wantHeader(t, other, "Botwired-Write", "pending; seq=2")
+		wantHeader(t, other, "Preference-Applied", "wait=0")
+		s.settle(k)
+		s.settle(id("n", "other"))
+		for range 2 {
+			if code := <-answered; code != http.StatusOK {
+				t.Errorf("a wait ends with %d", code)
+			}
+		}
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+	})
+}
