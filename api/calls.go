@@ -85,11 +85,12 @@ func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 	return r, err
 }
 
-const lettersPage = 1000
+// listPage is how many rows of a list one request asks for.
+const listPage = 1000
 
 // DeadLetters returns all dead letters, oldest first.
 func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
-	r := Request{Path: Surface("dead-letters"), Query: url.Values{"limit": {strconv.Itoa(lettersPage)}}}
+	r := Request{Path: Surface("dead-letters"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}
 	all = []ListedDeadLetter{}
 	for {
 		var page DeadLetters
@@ -97,7 +98,7 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 			return nil, err
 		}
 		all = append(all, page.DeadLetters...)
-		if len(page.DeadLetters) < lettersPage {
+		if len(page.DeadLetters) < listPage {
 			return all, nil
 		}
 		last := all[len(all)-1].ID
@@ -105,6 +106,25 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 			return nil, c.explain(r, ErrForeign) // otherwise this loop would never end
 		}
 		r.Query.Set("after", last)
+	}
+}
+
+// Namespaces returns the namespaces in which the daemon knows entries, by name.
+func (c *Client) Namespaces(ctx context.Context) (all []Namespace, err error) {
+	r := Request{Path: Surface("namespaces"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}
+	for {
+		var page Namespaces
+		if _, err := c.Read(ctx, r, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Namespaces...)
+		if page.Next == nil {
+			return all, nil
+		}
+		if *page.Next <= r.Query.Get("after") {
+			return nil, c.explain(r, ErrForeign) // otherwise this loop would never end
+		}
+		r.Query.Set("after", *page.Next)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.
 		return err
 	}
 	if q.Verb == memory.PutEntry {
-		room, err := s.readValue(w, r, &q, c)
+		room, err := s.readValue(w, r, &q)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 var errNoAuthor = wire.Detail(http.StatusBadRequest,
 	wire.AuthorHeader+" must name the program that writes, once, in 1 to 64 printable characters")
 
-func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request, c *call) (room *wire.Room, err error) {
+func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request) (room *wire.Room, err error) {
 	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)
 	if refusal != nil {
 		return nil, refusal
@@ -99,7 +99,7 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 		return err
 	}
 	s.enter(c, memory.PutEntry, id.Namespace)
-	room, err := s.readValue(w, r, &q, c)
+	room, err := s.readValue(w, r, &q)
 	if err != nil {
 		return err
 	}

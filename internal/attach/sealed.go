@@ -2,11 +2,9 @@ package attach
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 )
 
@@ -18,18 +16,11 @@ func (c *Client) SealedNamespaces(ctx context.Context, conf *config.Config) (nam
 			names = append(names, o.Match)
 		}
 	}
-	for query := (url.Values{"limit": {"1000"}}); err == nil; {
-		var page api.Namespaces
-		_, err = c.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
-		for i := range page.Namespaces {
-			if name := page.Namespaces[i].Namespace; conf.For(name).Sealed {
-				names = append(names, name)
-			}
+	known, err := c.Namespaces(ctx)
+	for i := range known {
+		if name := known[i].Namespace; conf.For(name).Sealed {
+			names = append(names, name)
 		}
-		if page.Next == nil || *page.Next <= query.Get("after") {
-			break
-		}
-		query.Set("after", *page.Next)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), err

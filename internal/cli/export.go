@@ -23,9 +23,9 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 		Use:     "export NAMESPACE... | --all",
 		Short:   "Print all entries of namespaces, one line of JSON each",
 		GroupID: groupMemory,
-		Long: "Print all entries of the given namespaces, or of all in which the daemon knows entries, as a reader would see them, in the order of their keys: JSON Lines, for\n" +
-			"botwired import. What is pending is among them, with \"state\":\"pending\". botwired asks upstream for the values\n" +
-			"that it does not have.\n\n" +
+		Long: "Print all entries of the given namespaces, or of all in which the daemon knows entries, as a reader would see\n" +
+			"them, in the order of their keys: JSON Lines, for botwired import. What is pending is among them, with\n" +
+			"\"state\":\"pending\". botwired asks upstream for the values that it does not have.\n\n" +
 			"After the entries of each namespace comes a line {\"end\":…}. It says how many there were, and whether that is all:\n" +
 			"a file without that line is cut off. If an export may lack something, as upstream lists no more than 1,000 keys or\n" +
 			"cannot be asked, botwired says so on stderr and exits with 3.",
@@ -45,12 +45,12 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 		x := &exporting{Program: p, client: c}
 		defer x.ShowLine("")
 		if *all {
-			err := eachNamespace(ctx, c, func(n *api.Namespace) error {
-				namespaces = append(namespaces, n.Namespace)
-				return nil
-			})
+			known, err := c.Namespaces(ctx)
 			if err != nil {
 				return err
+			}
+			for i := range known {
+				namespaces = append(namespaces, known[i].Namespace)
 			}
 		}
 		for _, namespace := range namespaces {

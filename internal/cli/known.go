@@ -75,42 +75,20 @@ func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 	return term.Rows(p.Stdout, rows)
 }
 
-// eachNamespace visits the namespaces in which the daemon knows entries, by name.
-func eachNamespace(ctx context.Context, c *attach.Client, visit func(*api.Namespace) error) error {
-	query := url.Values{"limit": {strconv.Itoa(knownPage)}}
-	for {
-		var part api.Namespaces
-		if _, err := c.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &part); err != nil {
-			return err
-		}
-		for i := range part.Namespaces {
-			if err := visit(&part.Namespaces[i]); err != nil {
-				return err
-			}
-		}
-		if part.Next == nil {
-			return nil
-		}
-		if *part.Next <= query.Get("after") {
-			return c.Foreign() // otherwise this loop would never end
-		}
-		query.Set("after", *part.Next)
-	}
-}
-
 func (p *Program) listNamespaces(ctx context.Context, c *attach.Client, asJSON bool) error {
+	known, err := c.Namespaces(ctx)
 	var rows [][]string
-	err := eachNamespace(ctx, c, func(n *api.Namespace) error {
+	for i := range known {
+		n := &known[i]
 		if asJSON {
-			return term.EncodeJSON(p.Stdout, n)
+			err = errors.Join(err, term.EncodeJSON(p.Stdout, n))
 		}
 		entries := strconv.Itoa(n.Entries)
 		if n.AtLeast {
 			entries = "more than " + entries
 		}
 		rows = append(rows, []string{n.Namespace, entries, strconv.Itoa(n.Pending), strconv.FormatInt(n.Bytes, 10)})
-		return nil
-	})
+	}
 	if err != nil || asJSON {
 		return err
 	}
