@@ -274,6 +274,15 @@ func testFilesArePrivate(t *testing.T, program string) {
 	if status, _, err := c.ask(http.MethodPost, "/_botwired/flush?timeout=20s", ""); err != nil || status != http.StatusOK {
 		t.Fatalf("flush: %d, %v", status, err)
 	}
+	c.kill()
+	manifests, err := filepath.Glob(filepath.Join(dir, "journal", "MANIFEST-*"))
+	no(t, err)
+	for _, name := range manifests {
+		no(t, os.Remove(name))
+	}
+	recovery, output := command(t.Context(), t, program)
+	recovery.Path, recovery.Args = "/bin/sh", []string{"sh", "-c", `umask 0; exec "$0" recover --data-dir "$1"`, program, dir}
+	_ = recovery.Run() // the copy shows that it has recovered
 	var seen []string
 	no(t, filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == dir {
@@ -286,7 +295,8 @@ func testFilesArePrivate(t *testing.T, program string) {
 		seen = append(seen, filepath.Base(name))
 		return err
 	}))
-	if !slices.Contains(seen, quotaFile) {
-		t.Errorf("there is no %s: %q", quotaFile, seen)
+	isCopy := func(name string) bool { return strings.HasPrefix(name, "journal.damaged-") }
+	if !slices.Contains(seen, quotaFile) || !slices.ContainsFunc(seen, isCopy) {
+		t.Errorf("there is no %s, or no copy of the damaged journal: %q, %s", quotaFile, seen, output)
 	}
 }

@@ -53,7 +53,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	asJSON := cli.JSONFlag(cmd)
 	former := cmd.Flags().String(movedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		keepFilesPrivate()
+		keepFilesPrivate() // guard 21.14
 		loaded, err := settings.LoadWithDataDir(nil)
 		if err != nil {
 			return err

@@ -6,11 +6,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// WriteFull creates a file of the given size in bytes and allocates its disk space. Only the owner may
-// read the file. In an in-memory file system, which has no disk space, the file is empty. If WriteFull
-// fails, it leaves no file.
+// WriteFull creates a file of the given size in bytes and allocates its disk space. In an in-memory file
+// system, which has no disk space, the file is empty. If WriteFull fails, it leaves no file.
 func WriteFull(fs vfs.FS, name string, size int64) error {
-	f, err := CreatePrivate(fs, name)
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

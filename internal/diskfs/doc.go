@@ -12,7 +12,6 @@
 //   - Opening a file waits while the process has no free descriptor: that is not a
 //     failure of the disk.
 //   - A part of a table that the disk cannot read is damage, not a failure of the disk.
-//   - Only their owner can read directories.
 package diskfs
 
 import (
@@ -54,7 +53,7 @@ type Options struct {
 
 // New returns a view of fs for Pebble.
 func New(fs vfs.FS, opts Options) vfs.FS {
-	return diskFS{privateFS{fs}, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.NewLogs, opts.OnFailure}
+	return diskFS{fs, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.NewLogs, opts.OnFailure}
 }
 
 // flushCategory is Pebble's category for a table that it writes from memory.

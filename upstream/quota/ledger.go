@@ -162,7 +162,7 @@ func (l *Ledger) rewrite() error {
 }
 
 func (l *Ledger) writeFile(name string, text []byte) error {
-	f, err := diskfs.CreatePrivate(l.fs, name)
+	f, err := l.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,19 +36,6 @@ func recordSpent(t *testing.T, s *quota.Ledger, records ...quota.Use) {
 	t.Helper()
 	if err := s.Record(records...); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Only its owner can read the file.
-func TestLedgerIsPrivate(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "journal.quota")
-	s := quota.OpenLedger(name, nil, slog.New(slog.DiscardHandler))
-	recordSpent(t, s, quota.Use{Namespace: "a", Ends: time.Now().Add(time.Hour), Used: 1})
-	if err := s.Close(nil); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
-		t.Errorf("the file's mode is %v (%v)", info.Mode(), err)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/botwired/botwired/internal/diskfs"
 )
 
 const (
@@ -40,7 +38,7 @@ func newSorter(fsys vfs.FS, dir string) (s *sorter, err error) {
 	}()
 	s = &sorter{failed: make(chan error, 1)}
 	opts := &pebble.Options{
-		FS: diskfs.Private(fsys), DisableWAL: true, MemTableSize: sortBytes,
+		FS: fsys, DisableWAL: true, MemTableSize: sortBytes,
 		// Nothing is read before all is written, so it is not worth merging tables.
 		DisableAutomaticCompactions: true, L0StopWritesThreshold: 1 << 30,
 		Merger: &pebble.Merger{Name: "newest", Merge: func(_, value []byte) (pebble.ValueMerger, error) {

@@ -84,7 +84,7 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 		to = fmt.Sprint(base, "-", i)
 	}
 	isLock := func(path string) bool { return fsys.PathBase(path) == "LOCK" }
-	if _, err := vfs.Clone(fsys, diskfs.Private(fsys), dir, to, vfs.CloneSync, vfs.CloneSkip(isLock)); err != nil {
+	if _, err := vfs.Clone(fsys, fsys, dir, to, vfs.CloneSync, vfs.CloneSkip(isLock)); err != nil {
 		return "", err
 	}
 	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
