@@ -124,7 +124,7 @@ func tryDump(j *journal.Journal) (string, error) {
 	}
 	fmt.Fprintf(&b, "in doubt %v\n", entriesOf(doubt))
 	for _, d := range doubt {
-		if !d.Unknown {
+		if len(d.Contents) > 0 {
 			fmt.Fprintf(&b, "sent %s %x\n", d.ID, d.Contents)
 		}
 	}

@@ -67,9 +67,8 @@ func (j *Journal) UnmarkSent(id ID) error {
 // may yet carry out.
 type Doubtful struct {
 	ID
-	Contents []Content // the results of that process's requests
-	// Unknown says that the contents are not known: the journal was recovered from damage.
-	Unknown bool
+	// Contents are the results of that process's requests; none if the journal was recovered from damage.
+	Contents []Content
 }
 
 // InDoubt returns the entries that are marked as sent. Before the caller sends anything, these are the
@@ -86,7 +85,7 @@ func (j *Journal) InDoubt() ([]Doubtful, error) {
 			return err
 		}
 		mark, err := record.DecodeSent(body)
-		entries = append(entries, Doubtful{ID: id, Contents: mark.Contents, Unknown: len(mark.Contents) == 0})
+		entries = append(entries, Doubtful{ID: id, Contents: mark.Contents})
 		return err
 	})
 	return entries, err

@@ -36,7 +36,7 @@ func TestSentMarksSayWhatWasSent(t *testing.T) {
 			no(t, j.Settle(w))
 			other := put(t, j, key("b"), "1")
 			no(t, j.DeadLetter(other, journal.Failure{Kind: journal.Dropped, InDoubt: true, MayLand: true}))
-		}, []journal.Doubtful{{ID: key("b"), Unknown: true}}},
+		}, []journal.Doubtful{{ID: key("b")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewCrashableMem()

@@ -44,7 +44,8 @@ type View interface {
 	// State describes the view and what it watches.
 	State() WatchState
 	// Accept makes the engine go on with upstream as it is now, if State gives a reason as Lost. With
-	// restores, the engine deletes there again what it has seen deleted later. An error says that the decision could not be saved; then the engine goes on refusing requests.
+	// restores, the engine deletes there again what it has seen deleted later. An error says that the
+	// decision could not be saved; then the engine goes on refusing requests.
 	Accept(restores bool) error
 }
 

@@ -44,10 +44,9 @@ type look struct {
 	Options
 	client *Client
 
-	began  time.Time
-	reason string // why the program waits
-	said   string // the last reason given to Waiting
-	cuts   int    // connections cut in a row
+	began time.Time
+	said  string // the last reason given to Waiting
+	cuts  int    // connections cut in a row
 }
 
 func newLook(o Options) (look, error) {
@@ -55,7 +54,7 @@ func newLook(o Options) (look, error) {
 	return look{Options: o, client: client}, err
 }
 
-func (l *look) begin() { l.began, l.reason, l.said, l.cuts = time.Now(), "", "", 0 }
+func (l *look) begin() { l.began, l.said, l.cuts = time.Now(), "", 0 }
 
 // checkPort rejects an address without a fixed port: only the daemon itself would know it.
 func (l *look) checkPort() error {
@@ -130,7 +129,6 @@ func detailOf(err error) string {
 
 // waitFor records why the command waits, and tells the user after attachSilence.
 func (l *look) waitFor(reason string) {
-	l.reason = reason
 	if time.Since(l.began) < attachSilence || l.said == reason {
 		return
 	}

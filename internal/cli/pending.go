@@ -97,25 +97,23 @@ func nextAttempt(w io.Writer, each *api.PendingWrite) string {
 func printPending(w io.Writer, listed *api.Pending) error {
 	columns := []string{"SEQ", "NAMESPACE", "KEY", "OP", "AUTHOR", "BYTES", "WAITS SINCE", "ATTEMPTS", "NEXT ATTEMPT", "WHY"}
 	rows := make([][]string, 0, len(listed.Pending))
-	shared := len(listed.Pending) > 1
+	reasons := make(map[string]bool)
 	for _, each := range listed.Pending {
-		row := []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
-			term.Moment(w, term.Unix(each.Since)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), why(&each)}
-		rows = append(rows, row)
-		shared = shared && row[len(row)-1] == rows[0][len(row)-1] && row[len(row)-1] != ""
+		reasons[why(&each)] = true
+		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
+			term.Moment(w, term.Unix(each.Since)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), why(&each)})
 	}
-	if !shared {
+	if len(rows) < 2 || len(reasons) > 1 || reasons[""] {
 		return term.Table(w, columns, rows)
 	}
 	last := len(columns) - 1
-	reason := rows[0][last]
 	for i := range rows {
 		rows[i] = rows[i][:last]
 	}
-	if err := term.Table(w, columns[:last], rows); err != nil {
-		return err
+	err := term.Table(w, columns[:last], rows)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "\nAll of them wait: %s\n", term.Printable(why(&listed.Pending[0])))
 	}
-	_, err := fmt.Fprintf(w, "\nAll of them wait: %s\n", term.Printable(reason))
 	return err
 }
 

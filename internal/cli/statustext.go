@@ -44,16 +44,13 @@ func sayFinding(w io.Writer, f *api.Finding) {
 	if isScreen {
 		text = s.Bold(levelIn(s.Palette, f.Level, term.Wrap(text, s.Columns)))
 	}
-	rest := []string{f.Detail}
-	if f.Remedy != nil {
-		rest = append(rest, *f.Remedy)
-	}
-	for _, line := range rest {
-		switch line = term.Printable(line); {
-		case line != "" && isScreen:
-			text += "\n" + term.Wrap(line, s.Columns)
-		case line != "":
-			text += "\n" + line
+	for _, line := range []*string{&f.Detail, f.Remedy} {
+		switch {
+		case line == nil || *line == "":
+		case isScreen:
+			text += "\n" + term.Wrap(term.Printable(*line), s.Columns)
+		default:
+			text += "\n" + term.Printable(*line)
 		}
 	}
 	fmt.Fprintln(w, text+"\n")

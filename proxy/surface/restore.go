@@ -139,9 +139,8 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 // asks upstream for nothing until a person decides. Its methods may be called concurrently.
 type Watch interface {
 	State() api.WatchState
-	// Accept makes the watch go on with upstream's current state. With restores, it gives back the
-	// deletes that upstream has lost. The decision is durable when Accept
-	// returns.
+	// Accept makes the watch go on with upstream's current state. With restores, it gives back the deletes
+	// that upstream has lost. The decision is durable when Accept returns.
 	Accept(restores bool) error
 }
 

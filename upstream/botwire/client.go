@@ -55,8 +55,7 @@ type Client struct {
 
 	headers atomic.Pointer[http.Header]
 
-	mu  sync.Mutex
-	odd map[string]bool // the namespaces whose last list had odd rows; guarded by mu
+	odd sync.Map // the namespaces whose last list had odd rows
 }
 
 var _ upstream.Engine = (*Client)(nil)
@@ -64,7 +63,7 @@ var _ upstream.Engine = (*Client)(nil)
 // NewClient returns a client; Close releases its connections.
 func NewClient(opts Options) *Client {
 	c := &Client{
-		opts: opts, odd: make(map[string]bool),
+		opts: opts,
 		base: opts.URL.Scheme + "://" + opts.URL.Host + strings.TrimSuffix(opts.URL.EscapedPath(), "/"),
 		http: &http.Client{
 			Transport: newTransport(opts),

@@ -69,14 +69,9 @@ func decodeRow(text json.RawMessage) (row journal.Row, nobodys, ok bool) {
 
 // leftOut logs the first of several lists of a namespace with rows that are left out.
 func (c *Client) leftOut(namespace string, rows int) {
-	c.mu.Lock()
-	before := c.odd[namespace]
-	delete(c.odd, namespace)
-	if rows > 0 {
-		c.odd[namespace] = true
-	}
-	c.mu.Unlock()
-	if rows > 0 && !before && c.opts.Logger != nil {
+	if rows == 0 {
+		c.odd.Delete(namespace)
+	} else if _, before := c.odd.LoadOrStore(namespace, true); !before && c.opts.Logger != nil {
 		c.opts.Logger.Warn("upstream lists what cannot be BotWire's: these rows are left out", "namespace", namespace, "rows", rows)
 	}
 }

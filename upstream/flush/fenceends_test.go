@@ -46,7 +46,7 @@ type forgetful struct{ *journal.Journal }
 func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
 	all, err := j.Journal.InDoubt()
 	for i := range all {
-		all[i] = journal.Doubtful{ID: all[i].ID, Unknown: true}
+		all[i] = journal.Doubtful{ID: all[i].ID}
 	}
 	return all, err
 }

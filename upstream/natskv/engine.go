@@ -21,9 +21,8 @@ type Options struct {
 	// it has never existed.
 	Replicas, History int
 	Create            bool
-	// TLS, if not nil, is required of every server. If it is nil, only servers on loopback are
-	// connected to. With TLSFirst, the handshake comes before the
-	// server's first message.
+	// TLS, if not nil, is required of every server. If it is nil, the engine connects only to servers on
+	// loopback. With TLSFirst, the handshake comes before the server's first message.
 	TLS      *tls.Config
 	TLSFirst bool
 	// Access identifies this client.

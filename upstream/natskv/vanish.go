@@ -97,13 +97,17 @@ func (x *index) lostDeletes(before *index) (lost []tombstone) {
 // deleteAgain gives the deletes back with their own times, unless another write has come first.
 func (w *watch) deleteAgain(ctx context.Context, lost []tombstone) {
 	w.log.Warn("the bucket has lost deletes: botwired deletes these entries again", "entries", len(lost))
+	said := false
 	for _, t := range lost {
 		for ctx.Err() == nil {
 			err := w.put(ctx, encode(subjectOf(w.bucket, t.ID), t.Version), t)
 			if err == nil || isOvertaken(err) {
 				break
 			}
-			w.log.Warn("an entry cannot be deleted again: botwired tries again", "entry", t.String(), "error", err)
+			if !said {
+				w.log.Warn("an entry cannot be deleted again now: botwired tries again every second", "entry", t.String(), "error", err)
+				said = true
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(checkEvery):

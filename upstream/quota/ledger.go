@@ -41,9 +41,8 @@ type Use struct {
 //
 // The methods may be called concurrently. The owner of the journal's directory owns the file.
 type Ledger struct {
-	fs     vfs.FS
-	name   string
-	logger *slog.Logger
+	fs   vfs.FS
+	name string
 
 	mu    sync.Mutex // guards the fields below, and is held during a sync
 	known map[string]Use
@@ -60,7 +59,7 @@ func OpenLedger(name string, fsys vfs.FS, logger *slog.Logger) *Ledger {
 	if fsys == nil {
 		fsys = vfs.Default
 	}
-	l := &Ledger{fs: diskfs.Patient(fsys, logger), name: name, logger: logger, known: make(map[string]Use)}
+	l := &Ledger{fs: diskfs.Patient(fsys, logger), name: name, known: make(map[string]Use)}
 	if err := l.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		logger.Warn("the record of the quota cannot be read: botwired counts from what is left of it", "file", name, "error", err)
 	}
