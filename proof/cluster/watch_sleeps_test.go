@@ -101,6 +101,29 @@ func TestWatchConsumerRemoved(t *testing.T) {
 	sounds(t, b)
 }
 
+// An engine deletes the consumer of a connection that has broken.
+func TestWatchLeavesNoConsumers(t *testing.T) {
+	t.Parallel()
+	s := RunServer(t)
+	link := newDeaf(t, s.Address())
+	sounds(t, engineOf(t, "h2", []string{link.url()}))
+	js := admin(t, s.URL())
+	seen := make(map[string]bool)
+	for range 10 {
+		until(t, func() (another bool) {
+			for _, name := range consumers(t, js) {
+				another = another || !seen[name]
+				seen[name] = true
+			}
+			return another
+		})
+		link.breaks()
+	}
+	if left := consumers(t, js); len(left) > 5 {
+		t.Errorf("%d consumers are left", len(left))
+	}
+}
+
 // An entry that somebody has removed from the stream without a trace is found by its absence.
 func TestWatchVanished(t *testing.T) {
 	t.Parallel()

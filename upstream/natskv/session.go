@@ -2,6 +2,8 @@ package natskv
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,13 +15,15 @@ import (
 )
 
 const (
-	// openTimeout bounds the creation of a session's consumer.
+	// consumerSubject is the prefix of the subjects of requests about consumers.
+	consumerSubject = "$JS.API.CONSUMER."
+	// openTimeout bounds the creation of a session's consumer, and its deletion.
 	openTimeout = 5 * time.Second
 	// heartbeat is the time between two heartbeats of an idle server.
 	heartbeat = time.Second
 	// fetch bounds the messages that the servers send before the session requests more.
 	fetch = 5000
-	// consumerFor is how long servers keep the consumer of a session that is gone.
+	// consumerFor is how long servers keep the consumer of a session that is gone, if nobody deletes it.
 	consumerFor = time.Minute
 )
 
@@ -49,14 +53,15 @@ func (w *watch) begin(ctx context.Context, l look) {
 		w.index.forgetForeign()
 	}
 	w.session = s
-	js := w.e.link.jetStream()
+	if before := w.consumer; before != "" {
+		w.e.background.Go(func() { w.deleteConsumer(before) })
+	}
+	w.consumer = rand.Text()
+	config := s.config(w.consumer, loading, after)
 	go func() {
 		defer close(s.done)
 		defer w.progress.ended()
-		if js == nil {
-			return
-		}
-		if err := s.run(ctx, js, loading, after); err != nil && ctx.Err() == nil {
+		if err := s.run(ctx, config); err != nil && ctx.Err() == nil {
 			w.log.Debug("a watch of the bucket has ended", "error", err)
 			w.progress.blame("the watch of the bucket has ended: " + err.Error())
 		}
@@ -81,13 +86,30 @@ func (w *watch) endSession() {
 	w.session = nil
 }
 
-func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool, after uint64) error {
-	opening, cancel := context.WithTimeout(ctx, openTimeout)
+// deleteConsumer deletes the consumer of a session that has ended: an account may have few.
+func (w *watch) deleteConsumer(name string) {
+	ctx, cancel := context.WithTimeout(w.e.link.closing, openTimeout)
 	defer cancel()
-	consumer, err := js.CreateConsumer(opening, streamName(s.w.bucket), s.config(loading, after))
+	one, failed := w.e.link.call(ctx, consumerSubject+"DELETE.")
+	if failed != nil {
+		return
+	}
+	defer one.end()
+	if err := one.js.DeleteConsumer(one.ctx, streamName(w.bucket), name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		w.log.Debug("the consumer of an earlier watch stays for a while", "error", w.e.failure(one, err))
+	}
+}
+
+func (s *session) run(ctx context.Context, config jetstream.ConsumerConfig) error {
+	consumer, err := s.open(ctx, config)
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", err)
 	}
+	one, failed := s.w.e.link.call(ctx, consumerSubject+"MSG.NEXT.")
+	if failed != nil {
+		return failed
+	}
+	defer one.end()
 	messages, err := consumer.Messages(
 		jetstream.PullMaxMessages(fetch), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
@@ -96,12 +118,31 @@ func (s *session) run(ctx context.Context, js jetstream.JetStream, loading bool,
 	defer messages.Stop()
 	s.w.progress.opened()
 	s.w.stir()
-	return s.follow(ctx, messages, loading)
+	err = s.follow(one.ctx, messages, config.DeliverPolicy == jetstream.DeliverLastPerSubjectPolicy)
+	if cause := context.Cause(one.ctx); cause != nil {
+		return cause
+	}
+	return err
 }
 
-func (s *session) config(loading bool, after uint64) jetstream.ConsumerConfig {
+func (s *session) open(ctx context.Context, config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	one, failed := s.w.e.link.call(ctx, consumerSubject+"CREATE.")
+	if failed != nil {
+		return nil, failed
+	}
+	defer one.end()
+	opening, cancel := context.WithTimeout(one.ctx, openTimeout)
+	defer cancel()
+	consumer, err := one.js.CreateConsumer(opening, streamName(s.w.bucket), config)
+	if cause := context.Cause(one.ctx); cause != nil {
+		return nil, cause
+	}
+	return consumer, err
+}
+
+func (s *session) config(name string, loading bool, after uint64) jetstream.ConsumerConfig {
 	config := jetstream.ConsumerConfig{
-		Description: "botwired's index", DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		Name: name, Description: "botwired's index", DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
 		AckPolicy: jetstream.AckNonePolicy, FilterSubject: subjectPrefix(s.w.bucket) + ">", HeadersOnly: true,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerFor,
 	}

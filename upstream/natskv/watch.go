@@ -39,7 +39,8 @@ type watch struct {
 
 	// The goroutine of run owns the fields below.
 	session  *session
-	before   check // the last comparison, and the number of events then
+	consumer string // of the last session
+	before   check  // the last comparison, and the number of events then
 	events   int
 	replaced *index // the index before another bucket was accepted
 	restores bool   // the deletes in replaced are given back
