@@ -9,8 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +24,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/natskv"
 )
@@ -232,6 +237,103 @@ func TestWhatTheServersDoNotPermitPauses(t *testing.T) {
 	failed(t, err, upstream.Paused, "MSG.GET")
 	_, err = mute.Get(t.Context(), entry("k"))
 	failed(t, err, upstream.Paused, "Subscription")
+}
+
+// The list of permissions in docs/scale.md is enough, and the lack of each is named.
+func TestPermissionsOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "publish = [")
+	list, _, _ := strings.Cut(after, "]")
+	publish := strings.FieldsFunc(strings.ReplaceAll(list, "botwire", "memory"), func(r rune) bool { return strings.ContainsRune("\", \n", r) })
+	if len(publish) < 5 {
+		t.Fatalf("the page lists %q", publish)
+	}
+	for _, without := range append(publish, "") {
+		t.Run("without "+without, func(t *testing.T) {
+			t.Parallel()
+			allowed := slices.DeleteFunc(slices.Clone(publish), func(subject string) bool { return subject == without })
+			s := RunServer(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: "me", Password: "p", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Allow: allowed}, Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+				}}}
+			})
+			var log lines
+			e := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) {
+				o.Access, o.Logger = natskv.Access{User: "me", Password: "p"}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			})
+			named := func(err error) bool {
+				return without != "" && strings.Contains(fmt.Sprint(err, e.State().Reason, strings.ReplaceAll(log.String(), `\"`, `"`)), `"`+strings.TrimSuffix(without, ">"))
+			}
+			for range 2 {
+				found := false
+				until(t, func() bool {
+					err := usedFully(t.Context(), e)
+					found = named(err)
+					return found || err == nil && sound(e)
+				})
+				if found {
+					return
+				}
+				s.Stop()
+				until(t, func() bool { return !sound(e) })
+				if err := s.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if without != "" {
+				until(t, func() bool { return named(nil) }) // a deletion may be under way
+			} else if strings.Contains(log.String(), "ermission") {
+				t.Errorf("more is needed: %s", &log)
+			}
+		})
+	}
+}
+
+// usedFully makes each kind of request once.
+func usedFully(ctx context.Context, e *natskv.Engine) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a purge waits for the watch
+	defer cancel()
+	if err := wrote(ctx, e, "k", "v"); err != nil {
+		return err
+	}
+	v, err := e.Get(ctx, entry("k"))
+	if err != nil {
+		return err
+	}
+	gone := putting("k", "", v.WrittenAt+1, 0, v)
+	gone.Op = journal.Delete
+	if _, err := e.Swap(ctx, gone); err != nil {
+		return err
+	}
+	if versions, err := e.Revisions(ctx, entry("k")); err != nil || len(versions) < 2 {
+		return fmt.Errorf("the history has %d versions: %w", len(versions), err)
+	}
+	if err := e.Purge(ctx, entry("k")); err != nil {
+		return err
+	}
+	_, _, err = e.List(ctx, "ns")
+	return err
+}
+
+// lines keeps a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // certificate returns a server's TLS for 127.0.0.1, and the pool that trusts it.
