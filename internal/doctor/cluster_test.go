@@ -73,6 +73,24 @@ func TestDoctorWithoutServers(t *testing.T) {
 	wantFinding(t, all, "upstream", Failed, "nats --server nats://"+address+" rtt", "no server of nats://"+address)
 }
 
+// A watch that is broken for long is a finding, with its reason.
+func TestDoctorOfABrokenWatch(t *testing.T) {
+	for watch, found := range map[string]bool{
+		`{"bucket":"b","caught_up":false,"since":"2026-11-22T10:00:00Z","reason":"no consumer is left"}`:    true,
+		`{"bucket":"b","caught_up":false,"since":"2026-11-22T10:00:55Z","reason":"no consumer is left"}`:    false,
+		`{"bucket":"b","caught_up":true,"since":"2026-11-22T10:00:00Z"}`:                                    false,
+		`{"bucket":"b","caught_up":false,"since":"2026-11-22T10:00:00Z","lost":"the bucket was made anew"}`: false,
+	} {
+		e := withDaemon(t, `"url":"embedded"`, `"url":"nats://`+closedAddress(t)+`","watch":`+watch)
+		all := e.upstream(t.Context())
+		if found {
+			wantFinding(t, all, "watch", Warning, "nats consumer report KV_b", "no consumer is left")
+		} else if len(all) != 1 {
+			t.Errorf("%s: %+v", watch, all)
+		}
+	}
+}
+
 // The servers of a daemon with another upstream do not get this shell's credentials.
 func TestDoctorKeepsItsCredentials(t *testing.T) {
 	mine := natskv.Access{User: "me", Password: "s3cret"}

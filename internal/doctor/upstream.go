@@ -57,7 +57,7 @@ func (e *examination) upstream(ctx context.Context) []Finding {
 	case config.KindEmbedded:
 		return []Finding{none("upstream", "it runs inside the daemon")}
 	case config.KindNATS:
-		return examineCluster(ctx, c, stranger)
+		return append(examineCluster(ctx, c, stranger), e.brokenWatch(ctx)...)
 	case config.KindBotWire:
 	}
 	u, err := url.Parse(c.Upstream.URL)
@@ -173,6 +173,23 @@ func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Find
 		found = append(found, bucketFinding(x, &c.Upstream.NATS), serversClock(x))
 	}
 	return found
+}
+
+// unwatchedFor is how long a watch may be broken: an election of another leader breaks it for seconds.
+const unwatchedFor = 10 * time.Second
+
+// brokenWatch returns a finding if the daemon's watch of the bucket is broken.
+func (e *examination) brokenWatch(ctx context.Context) []Finding {
+	s, err := e.ask(ctx)
+	if err != nil || s.Upstream.Watch == nil {
+		return nil
+	}
+	w := s.Upstream.Watch
+	if w.CaughtUp || w.Lost != "" || e.now().Sub(w.Since) < unwatchedFor {
+		return nil
+	}
+	return []Finding{warn("watch", "nats consumer report KV_"+w.Bucket,
+		"the daemon sees no changes of other hosts (%s): copies are fresh for cache.fresh_for, and the daemon tries again by itself", w.Reason)}
 }
 
 // asDoctor changes a daemon's options for doctor. If stranger is set, the daemon has another upstream
