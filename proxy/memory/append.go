@@ -13,7 +13,7 @@ import (
 )
 
 // Append appends the request's value to an entry's value, with separator in between, and answers like a
-// PUT of the whole value. No acknowledged append is lost, whoever else writes the entry (contract 5).
+// PUT of the whole value. Among this daemon's callers no acknowledged append is lost (contract 5).
 // Appends to one entry take turns.
 func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Result, error) {
 	if q.Name != "" && q.named == nil {
