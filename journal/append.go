@@ -93,7 +93,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 func (a *appending) supersedes(old *record.Version) *record.Receipt {
 	return &record.Receipt{
 		ID: a.ID, Seq: old.Seq, Op: old.Op, State: record.ReceiptSuperseded,
-		WrittenAt: old.UpdatedAt, SettledAt: a.write.UpdatedAt, By: a.write.Seq,
+		WrittenAt: old.WrittenAt, SettledAt: max(a.writtenAt, old.WrittenAt), By: a.write.Seq,
 	}
 }
 

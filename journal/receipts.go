@@ -179,7 +179,7 @@ func (r *Receipts) search(ctx context.Context, seq uint64) (found Receipt, ok bo
 			r.pending.readers.RLock()
 			cursor, done = space.Walk(cursor, walkChunk, func(e *pending.Entry) {
 				if v, _ := e.Visible(); v.Seq == seq {
-					found, ok = Receipt{ID: e.ID(), Seq: seq, Op: v.Op, WrittenAt: v.UpdatedAt}, true
+					found, ok = Receipt{ID: e.ID(), Seq: seq, Op: v.Op, WrittenAt: v.WrittenAt}, true
 				}
 			})
 			r.pending.readers.RUnlock()

@@ -18,7 +18,7 @@ func receipt(t testing.TB, j *journal.Journal, w journal.Write) journal.Receipt 
 	t.Helper()
 	r, err := j.Receipts.Read(t.Context(), w.Seq)
 	no(t, err)
-	if r.ID != w.ID || r.Seq != w.Seq || r.Op != w.Op || r.WrittenAt != w.UpdatedAt {
+	if r.ID != w.ID || r.Seq != w.Seq || r.Op != w.Op || r.WrittenAt != w.WrittenAt {
 		t.Fatalf("write %d to %s at %v, and not write %d to %s", r.Seq, r.ID, r.WrittenAt, w.Seq, w.ID)
 	}
 	if ended := r.State != journal.ReceiptPending; ended != (r.SettledAt != 0) || ended && r.SettledAt < r.WrittenAt {
@@ -86,6 +86,43 @@ func TestReceipts(t *testing.T) {
 		no(t, j.CheckReceipts())
 		j = open(t, crash(fs))
 	}
+}
+
+// Receipts and pending writes have the time of this host's clock, also behind upstream's clock.
+func TestReceiptsHaveThisHostsTime(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	ahead := float64(time.Now().Add(time.Hour).Unix())
+	none := journal.Write{}
+	upstreamShows := func(key string) journal.ID {
+		id := journal.ID{Namespace: "ns", Key: key}
+		no(t, second(j.Fill(id, &journal.Observation{Value: "theirs", CreatedAt: ahead, UpdatedAt: ahead}, always)))
+		return id
+	}
+	expectTimes := func(w journal.Write, state journal.ReceiptState, by journal.Write, reason string) {
+		t.Helper()
+		expectReceipt(t, j, w, state, by, reason)
+		if r := receipt(t, j, w); r.WrittenAt >= ahead || r.SettledAt >= ahead {
+			t.Errorf("write %d, %s, was written at %f and ended at %f by a clock that is behind %f", w.Seq, r.State, r.WrittenAt, r.SettledAt, ahead)
+		}
+	}
+
+	settled, replaced := remove(t, j, upstreamShows("settled")), remove(t, j, upstreamShows("replaced"))
+	expectTimes(settled, journal.ReceiptPending, none, "")
+	last := put(t, j, replaced.ID, "last")
+	for _, p := range j.PendingList("ns", 10) {
+		if p.WrittenAt >= ahead {
+			t.Errorf("%s was written at %f by a clock that is behind %f", p.ID, p.WrittenAt, ahead)
+		}
+	}
+	no(t, j.Settle(settled))
+	no(t, j.DeadLetter(last, journal.Failure{Reason: "refused"}))
+	retried, err := j.Retry(last.Seq, journal.AnyWrite)
+	no(t, err)
+	no(t, j.DeadLetter(retried, journal.Failure{Kind: journal.Dropped, Reason: "by hand"}))
+	expectTimes(settled, journal.ReceiptSettled, none, "")
+	expectTimes(replaced, journal.ReceiptSuperseded, last, "")
+	expectTimes(last, journal.ReceiptSuperseded, retried, "")
+	expectTimes(retried, journal.ReceiptDead, none, "by hand")
 }
 
 // A pending write is found among many.

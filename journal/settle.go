@@ -225,7 +225,7 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	}
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
-		WrittenAt: latest.UpdatedAt, SettledAt: max(unixNow(), latest.UpdatedAt), Reason: r.reason,
+		WrittenAt: latest.WrittenAt, SettledAt: max(unixNow(), latest.WrittenAt), Reason: r.reason,
 	})
 	return nil
 }

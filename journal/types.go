@@ -122,6 +122,7 @@ type Pending struct {
 	Bytes     int     // length of the value in UTF-8
 	ListBytes int     // the size that a listing gives
 	UpdatedAt float64 // Unix seconds
+	WrittenAt float64 // Unix seconds: see [Write]
 	Since     float64 // Unix seconds: when the entry began to wait, not later than its oldest unsettled write
 }
 

@@ -28,7 +28,7 @@ func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters)
 		}
 		doc := api.PendingWrite{
 			Seq: p.Seq, Namespace: p.Namespace, Key: p.Key, Op: p.Op.String(), Bytes: p.Bytes, Author: author,
-			WrittenAt: p.UpdatedAt, Since: p.Since, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
+			WrittenAt: p.WrittenAt, Since: p.Since, Waits: newWaitDocument(s.flusher.EntryWaits(p.ID)),
 		}
 		var next time.Time
 		doc.Attempts, doc.LastError, next = s.flusher.Attempts(p.ID)
