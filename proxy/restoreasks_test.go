@@ -75,3 +75,39 @@ func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 		wantValue(t, s.get("/memory/ns/key-3"), "value 3")
 	})
 }
+
+// A list that an entry in doubt overtakes proves nothing: the restoration lists again, and is not over before.
+func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose()
+		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
+		synctest.Wait()
+		lists := s.upstream.hold()
+		for _, p := range s.journal.PendingList("ns", 100) {
+			s.settle(p.ID)
+		}
+		for range 3 {
+			var list *question
+			select {
+			case list = <-lists:
+			case w := <-restoring:
+				s.upstream.release()
+				t.Fatalf("it ended with an overtaken list: %s", w.Body)
+			}
+			w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
+			if err == nil {
+				err = s.journal.DeadLetter(w, journal.Failure{InDoubt: true})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(list.answer)
+		}
+		s.upstream.release()
+		var doc api.Restoration
+		decode(t, <-restoring, &doc)
+		if doc.State != "over" || doc.Restored != 20 || doc.Left != 0 || s.dataLoss("ns") != nil {
+			t.Errorf("%+v", doc)
+		}
+	})
+}

@@ -324,7 +324,7 @@ func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (ro
 			return nil, false, 0, r.inTime(ctx, err)
 		}
 		err = fill.Commit(rows, complete)
-		if !errors.Is(err, journal.ErrChanged) {
+		if !errors.Is(err, journal.ErrChanged) { // guard 9.76
 			return rows, complete, fill.Dropped(), err
 		}
 		if err := ctx.Err(); err != nil {
