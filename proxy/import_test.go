@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -383,5 +384,22 @@ func TestImportOfWhatIsHereOnly(t *testing.T) {
 		wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		s.wantImported("", importLine("k", "v", 5), api.Imported{Lines: 1, Written: 1})
 		wantValue(t, s.get("/memory/n/k"), "v")
+	})
+}
+
+// An import whose body stalls keeps no other import out.
+func TestImportBesideAStalledOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		content, body := io.Pipe()
+		defer synctest.Wait()
+		defer body.Close()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/_botwired/import", content)
+		r.ContentLength = -1
+		go s.serve(s.server, httptest.NewRecorder(), r)
+		if _, err := io.WriteString(body, importLine("stalled", "v", 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.wantImported("", importLine("k", "v", 1), api.Imported{Lines: 1, Written: 1})
 	})
 }

@@ -25,6 +25,15 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 	if p.Err != nil {
 		return p.Err
 	}
+	body, room, refusal := s.bodies.Read(w, r)
+	if refusal != nil {
+		return refusal
+	}
+	defer room.Release()
+	entries, numbers, lines, err := parseImport(body, namespace)
+	if err != nil {
+		return err
+	}
 	ctx, end, err := s.within(w, r, importTime)
 	if err != nil {
 		return err
@@ -35,15 +44,6 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 		return writeLater(w, http.StatusServiceUnavailable, api.Imported{Detail: "another import is under way: try again"})
 	}
 	defer end()
-	body, room, refusal := s.bodies.Read(w, r)
-	if refusal != nil {
-		return refusal
-	}
-	defer room.Release()
-	entries, numbers, lines, err := parseImport(body, namespace)
-	if err != nil {
-		return err
-	}
 	imported, err := s.importer.Import(ctx, entries)
 	s.Measures.imported.Add(int64(imported.Written))
 	doc := api.Imported{Lines: lines, Written: imported.Written, Same: imported.Same, Older: imported.Older}
