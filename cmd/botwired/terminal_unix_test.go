@@ -105,3 +105,24 @@ func TestServeOnATerminal(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// On a terminal, JSON has no characters that control it, and means the same.
+func TestJSONOnATerminal(t *testing.T) {
+	const harmful, escaped = "\u009b2J\u009d\u202e\u007f\U000e0001 \u00fc\u8a9e", `\u009b2J\u009d\u202e\u007f\udb40\udc01 ` + "\u00fc\u8a9e"
+	end := `{"end":{"namespace":"a","entries":1,"missing":0,"complete":true}}` + "\n"
+	d := newDaemon(t, map[string]answer{
+		"GET /memory/a/k":                      {200, `{"value":"` + harmful + `"}`},
+		"GET /_botwired/export?namespace=a":    {200, `{"value":"` + harmful + `"}` + "\n" + end},
+		"GET /_botwired/namespaces?limit=1000": {200, `{"namespaces":[{"namespace":"` + harmful + `"}],"next":null}`},
+	})
+	for _, args := range [][]string{{"get", "a", "k", "--json"}, {"export", "a"}, {"list", "--json"}} {
+		if plain := at(t, d, nil, args...); plain.code != cli.ExitOK || !strings.Contains(plain.stdout, harmful) {
+			t.Errorf("%s into a pipe: exit code %d, %q", args, plain.code, plain.stdout)
+		}
+		s := newTerminal(t, []string{"TERM=dumb"}, append(args, "--listen", d.address)...)
+		s.await(t, "}\r\n")
+		if code := <-s.code; code != cli.ExitOK || !strings.Contains(s.shown.String(), escaped) {
+			t.Errorf("%s: exit code %d, %q", args, code, s.shown.String())
+		}
+	}
+}

@@ -84,6 +84,9 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 			x.entries++
 			x.progress()
 		}
+		if x.IsTerminal(x.Stdout) {
+			raw = term.HarmlessJSON(raw)
+		}
 		_, err := out.Write(raw)
 		return errors.Join(err, out.WriteByte('\n'))
 	})

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -50,17 +51,24 @@ func Facts(w io.Writer, facts [][2]string) error {
 	return tw.Flush()
 }
 
-// JSON prints botwired's answer unchanged.
+// JSON prints botwired's answer: unchanged, or on a terminal without characters that control it.
 func JSON(w io.Writer, body []byte) error {
-	_, err := fmt.Fprintf(w, "%s\n", strings.TrimRight(string(body), "\n"))
+	if _, screen := w.(*Screen); screen || IsTerminal(w) {
+		body = HarmlessJSON(body)
+	}
+	_, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(body, "\n"))
 	return err
 }
 
-// EncodeJSON prints v as JSON.
+// EncodeJSON prints v as [JSON] does.
 func EncodeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return JSON(w, b.Bytes())
 }
 
 // Unix converts Unix seconds to a time.

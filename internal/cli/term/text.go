@@ -1,9 +1,12 @@
 package term
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 )
 
 // Printable makes foreign text safe for a terminal: it stays on one line, controls nothing, and cannot
@@ -29,6 +32,21 @@ func Harmless(value string) string {
 		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 	}
 	return b.String()
+}
+
+// HarmlessJSON escapes characters that control a terminal. The JSON means the same.
+func HarmlessJSON(body []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(body) {
+		if r < ' ' || isHarmless(r) { // JSON allows those below a space only between its values
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.Bytes()
 }
 
 // isHarmless reports whether a character only shows itself.
