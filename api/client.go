@@ -26,7 +26,9 @@ const (
 	// wholeAnswer is how long the rest of an answer may take.
 	wholeAnswer = 2 * time.Minute
 	// maxAnswer limits an answer, in bytes: another program at the address must not fill the memory.
-	maxAnswer = 256 << 20
+	maxAnswer = 64 << 20
+	// maxRefusal limits the part that is read of an answer with another status than 2xx, in bytes.
+	maxRefusal = 1 << 20
 	// streamSilence is how long a stream of events may be silent: the daemon sends a sign of life every
 	// 15 seconds.
 	streamSilence = 45 * time.Second
@@ -246,7 +248,7 @@ func (c *Client) send(ctx context.Context, cancel context.CancelCauseFunc, r Req
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
 		return nil, c.explain(r, unanswered(ctx, err))
 	}
