@@ -28,9 +28,7 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 		return State{}, err
 	}
 	defer j.store.Release()
-	if err := j.store.Look(); err != nil {
-		return State{}, err
-	}
+	j.store.Look()
 	if j.pending.keepsBase(id.Namespace) {
 		if err := j.pending.faultIn(id); err != nil { // Fill looks for pending writes in the index
 			return State{}, err

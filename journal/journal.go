@@ -171,9 +171,7 @@ func (j *Journal) refuses() error {
 	if j.store.Failed() {
 		return ErrFailed
 	}
-	if err := j.store.Look(); err != nil {
-		return err
-	}
+	j.store.Look()
 	var err error
 	j.store.InOrder(func(t record.Totals) { err = j.pending.room(t, entryMemory, 0) })
 	return err

@@ -45,9 +45,7 @@ func (p *pendingSet) ready(id ID) error {
 	if p.store.Failed() {
 		return ErrFailed
 	}
-	if err := p.store.Look(); err != nil {
-		return err
-	}
+	p.store.Look()
 	return p.faultIn(id)
 }
 

@@ -70,16 +70,16 @@ func (s *Surface) receipts(w http.ResponseWriter, r *http.Request, p *Parameters
 	}
 	s.awaitIndex(r.Context())
 	newest, err := s.journal.Receipts.Newest(limit)
-	docs := make([]api.Receipt, len(newest))
-	for i := range newest {
-		author := ""
-		if err == nil {
-			author, err = s.journal.History.Author(newest[i].ID, newest[i].Seq)
-		}
-		docs[i] = newReceiptDocument(&newest[i], author)
-	}
 	if err != nil {
 		return err
+	}
+	docs := make([]api.Receipt, len(newest))
+	for i := range newest {
+		author, err := s.journal.History.Author(newest[i].ID, newest[i].Seq)
+		if err != nil {
+			return err
+		}
+		docs[i] = newReceiptDocument(&newest[i], author)
 	}
 	return writeDocument(w, http.StatusOK, api.Receipts{Receipts: docs})
 }

@@ -31,24 +31,19 @@ func (s *Store) ballastSize() int64 { return s.opts.DiskReserve / 4 * 3 }
 
 // Ballast removes the ballast when the free space is critical. It creates the ballast again when twice
 // the reserve is free, so that callers still have room, and the ballast does not come and go. One
-// goroutine calls it regularly.
-//
-// Errors: those of querying the free space. If Ballast cannot create or remove the ballast, it logs the
-// failure, and the journal works on.
-func (s *Store) Ballast() error {
+// goroutine calls it regularly. If Ballast cannot create or remove the ballast, it logs the failure, and
+// the journal works on.
+func (s *Store) Ballast() {
 	if s.opts.DiskReserve <= 0 {
-		return nil
+		return
 	}
-	if err := s.Look(); err != nil {
-		return err
-	}
+	s.Look()
 	switch {
 	case s.Critical() && s.ballast.held: // guard 3.8
 		s.dropBallast()
 	case !s.ballast.held && !s.below(2*s.opts.DiskReserve):
 		s.takeBallast()
 	}
-	return nil
 }
 
 // findBallast checks if an earlier process has left a ballast. It removes a ballast of the wrong size.
@@ -57,9 +52,7 @@ func (s *Store) findBallast() error {
 	if s.opts.DiskReserve <= 0 {
 		return nil
 	}
-	if err := s.Look(); err != nil {
-		return err
-	}
+	s.Look()
 	info, err := s.opts.FS.Stat(s.ballastName())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -26,15 +26,15 @@ type gauge struct {
 }
 
 // Look measures the free space, unless a caller did so just now. Callers hold no lock, and call it
-// before [Store.Low].
-func (g *gauge) Look() error {
+// before [Store.Low]. If it fails, the measurement before counts, and the next caller measures again.
+func (g *gauge) Look() {
 	if g.reserve <= 0 || g.age() < gaugeFresh { // guard 3.15
-		return nil
+		return
 	}
 	g.looking.Lock() // guard 3.17
 	defer g.looking.Unlock()
 	if g.age() < gaugeFresh {
-		return nil // another caller has measured meanwhile
+		return // another caller has measured meanwhile
 	}
 	const plenty = 1 << 62
 	usage, err := g.fs.GetDiskUsage(g.dir)
@@ -42,11 +42,10 @@ func (g *gauge) Look() error {
 		usage.AvailBytes, err = plenty, nil
 	}
 	if err != nil {
-		return nil // what was measured before counts, and the next caller measures again
+		return
 	}
 	g.free.Store(int64(min(usage.AvailBytes, plenty)))
 	g.checked.Store(int64(time.Since(g.epoch)) + 1)
-	return nil
 }
 
 // Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as
@@ -68,7 +67,8 @@ func (g *gauge) Critical() bool { return g.below(g.reserve / criticalShare) }
 // mergeable reports whether tables may be merged. A merge takes the tables' space twice, so it must
 // leave half the reserve for the writes of callers and of the flusher.
 func (g *gauge) mergeable() bool {
-	return g.Look() != nil || !g.below(g.reserve/2)
+	g.Look()
+	return !g.below(g.reserve / 2)
 }
 
 // forget makes the next caller measure again, because the free space has changed suddenly.

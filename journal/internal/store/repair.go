@@ -182,9 +182,7 @@ func (s *Store) readyToRepair(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer s.Release()
-	if err := s.Look(); err != nil {
-		return false, err
-	}
+	s.Look()
 	if s.Pressure() || s.flushSoon(ctx) != nil {
 		return false, ctx.Err()
 	}

@@ -94,7 +94,7 @@ func TestBallastMakesRoomToOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	d.free.Store(3 * reserve)
 	s := openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, reserve })
-	no(t, s.Ballast())
+	s.Ballast()
 	no(t, s.Close())
 	d.free.Store(reserve / 2) // above the critical level
 	asked := 0
