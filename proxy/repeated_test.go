@@ -132,3 +132,13 @@ func TestARepeatedWriteThroughGoesUpstreamOnce(t *testing.T) {
 		}
 	})
 }
+
+// A caller that gives no name, or two, believes that its repetition is safe: nothing is written.
+func TestANameIsGivenOnce(t *testing.T) {
+	s := newSidecar(t)
+	wantStatus(t, s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", ""), http.StatusBadRequest)
+	wantStatus(t, s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", "a", "Idempotency-Key", "b"), http.StatusBadRequest)
+	if n := s.journal.Stats().LastSeq; n != 0 {
+		t.Errorf("%d writes were made", n)
+	}
+}

@@ -47,7 +47,13 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
 	q.Directives = memory.ParseDirectives(h["Cache-Control"])
 	q.Wait, q.Waits = preferredWait(h["Prefer"])
-	q.Name = h.Get("Idempotency-Key")
+	switch named := h["Idempotency-Key"]; {
+	case len(named) == 0 || q.Verb == memory.GetEntry:
+	case len(named) > 1 || named[0] == "": // guard 5.21
+		return errNoName
+	default:
+		q.Name = named[0]
+	}
 	switch named := h[wire.AuthorHeader]; {
 	case q.Verb == memory.GetEntry:
 	case len(named) == 0:
@@ -59,6 +65,8 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 	}
 	return err
 }
+
+var errNoName = wire.Detail(http.StatusBadRequest, "Idempotency-Key must name the request, once: with a UUID, say")
 
 var errNoAuthor = wire.Detail(http.StatusBadRequest,
 	wire.AuthorHeader+" must name the program that writes, once, in 1 to 64 printable characters")
