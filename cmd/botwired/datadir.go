@@ -89,13 +89,24 @@ func refusePlanted(dataDir string) error {
 		if err != nil {
 			return words.Unusable(err)
 		}
-		if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 { // guard 21.12
-			return fmt.Errorf("%s belongs to user %d, who could read the values: choose another directory, or give %s to the daemon's user if you trust what is in it",
-				e.Name(), owner, e.Name())
+		if err := refuseOwner(info); err != nil {
+			return err
 		}
 	}
-	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
+	info, err := os.Stat(dir) // behind a link, too
+	if err != nil {
+		return nil // the journal says so
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
 		return fmt.Errorf("everybody may write into %s: if you trust what is in it, run chmod 700 %s", journalDir, dir)
+	}
+	return refuseOwner(info)
+}
+
+func refuseOwner(info fs.FileInfo) error {
+	if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 { // guard 21.12
+		return fmt.Errorf("%s belongs to user %d, who could read the values: choose another directory, or give %s to the daemon's user if you trust what is in it",
+			info.Name(), owner, info.Name())
 	}
 	return nil
 }

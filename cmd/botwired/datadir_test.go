@@ -76,6 +76,11 @@ func TestWhatAnotherUserHasPlanted(t *testing.T) {
 			no(t, os.Symlink(t.TempDir(), filepath.Join(dir, quotaFile+".new")))
 			chown(t, filepath.Join(dir, quotaFile+".new"))
 		},
+		"belongs to user 4321, who": func(t *testing.T, dir string) { // behind a link of the user's own
+			there := t.TempDir()
+			chown(t, there)
+			no(t, os.Symlink(there, filepath.Join(dir, journalDir)))
+		},
 		"chmod 700": func(t *testing.T, dir string) {
 			no(t, os.Mkdir(filepath.Join(dir, journalDir), 0o700))
 			no(t, os.Chmod(filepath.Join(dir, journalDir), 0o777))
