@@ -32,6 +32,19 @@ async function settlesLive({ daemon, visit }) {
   await visit.shows(".sentence.ok h1", "");
 }
 
+// Upstream forbids the writes to a namespace: they wait, and the page says that upstream refuses them.
+async function forbiddenWaits({ daemon, visit }) {
+  daemon.gate.set("forbidding");
+  await daemon.write("forbidden/waits", "1");
+  await visit.go(daemon.url);
+  await visit.page.locator(flow("waits", "refused")).filter({ hasText: "refused by upstream, waits" }).waitFor();
+  await visit.shows(".tile", /Waiting\s*1\s*1 refused by upstream/);
+  daemon.gate.set("open");
+  await daemon.flush();
+  await visit.page.locator(flow("waits", "settled")).waitFor();
+  await visit.shows(".tile", /On their way\s*0/);
+}
+
 // Writes from before the page was loaded are there, the newest first, with what has become of each.
 async function lastWritesAreShown({ daemon, visit }) {
   const keys = Array.from({ length: 14 }, (_, i) => `write-${i}`);
@@ -357,6 +370,7 @@ async function motionStops({ daemon, visit }) {
 export const scenarios = [
   ["a browser's GET / is led to the page", leads],
   ["a pending write turns settled live", settlesLive],
+  ["a write that upstream forbids waits", forbiddenWaits],
   ["the last writes are there when the page is loaded", lastWritesAreShown],
   ["an outage is shown within 2 s", outageIsShown],
   ["a dead letter is retried by a click", deadLetterIsRetried],

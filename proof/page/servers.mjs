@@ -54,8 +54,8 @@ export class Gate {
     });
     if (this.#state === "held") await new Promise((go) => this.#waiting.push(go));
     if (this.#state === "shut" || body === null) return request.socket.destroy();
-    if (this.#state === "refusing" && request.method !== "GET") {
-      answer.writeHead(400, { "Content-Type": "application/json" });
+    if ((this.#state === "refusing" || this.#state === "forbidding") && request.method !== "GET") {
+      answer.writeHead(this.#state === "refusing" ? 400 : 403, { "Content-Type": "application/json" });
       return answer.end('{"detail":"refused by the test"}');
     }
     const { method, url, headers } = request;

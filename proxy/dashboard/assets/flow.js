@@ -12,6 +12,7 @@ const AGES_AFTER = 60_000;
 const STATES = {
   pending: "acknowledged",
   sent: "sent",
+  refused: "refused by upstream, waits",
   settled: "settled",
   superseded: "superseded",
   dead: "dead letter",
@@ -32,6 +33,12 @@ function account(write, now) {
       return "by a person";
   }
   return took && `for ${took}`;
+}
+
+// refusedIn returns the write as it is in a namespace whose writes upstream refuses.
+function refusedIn(paused, write) {
+  const isWaiting = write.state === "pending" || write.state === "sent";
+  return isWaiting && paused.has(write.namespace) ? { ...write, state: "refused", reason: paused.get(write.namespace) } : write;
 }
 
 function Write({ write, now }) {
@@ -59,7 +66,8 @@ const Nothing = () => html`
 
 export function Flow({ daemon }) {
   const [held, hold] = useState(null); // the writes while somebody reads them
-  const writes = held ?? daemon.writes.list().slice(0, SHOWN);
+  const paused = new Map((daemon.status?.namespaces ?? []).filter((n) => n.paused).map((n) => [n.namespace, n.paused]));
+  const writes = held ?? daemon.writes.list().slice(0, SHOWN).map((w) => refusedIn(paused, w));
   const now = Date.now();
   return html`
     <section class="panel flow" aria-labelledby="flow">

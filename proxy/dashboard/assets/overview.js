@@ -11,6 +11,7 @@ const Tile = ({ name, value, children }) => html`
 
 function Tiles({ status }) {
   const { reads, writes } = status;
+  const refused = status.namespaces.reduce((sum, n) => sum + (n.paused ? n.pending : 0), 0);
   const answered = reads?.total > 0 ? reads.hits / reads.total : null;
   return html`
     <dl class="tiles">
@@ -21,8 +22,8 @@ function Tiles({ status }) {
       <${Tile} name="Upstream writes saved" value=${number(writes?.saved)}>
         ${writes ? `${count(writes.acknowledged, "write")}, ${number(writes.sent)} sent` : NONE}
       <//>
-      <${Tile} name="On their way" value=${number(status.pending)}>
-        ${status.pending > 0 ? `${bytes(status.pending_bytes)}, the oldest ${duration(status.oldest_pending_seconds)}` : "nothing waits"}
+      <${Tile} name=${refused ? "Waiting" : "On their way"} value=${number(status.pending)}>
+        ${refused ? `${number(refused)} refused by upstream` : status.pending > 0 ? `${bytes(status.pending_bytes)}, the oldest ${duration(status.oldest_pending_seconds)}` : "nothing waits"}
       <//>
     </dl>`;
 }
