@@ -94,8 +94,11 @@ func refusePlanted(dataDir string) error {
 		}
 	}
 	info, err := os.Stat(dir) // behind a link, too
-	if err != nil {
-		return nil // the journal says so
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // there is no room for it
+		return nil
+	case err != nil:
+		return words.Unusable(err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
 		return fmt.Errorf("everybody may write into %s: if you trust what is in it, run chmod 700 %s", journalDir, dir)

@@ -2,6 +2,7 @@ package diskfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync/atomic"
@@ -17,10 +18,10 @@ const (
 	lastOpenPause  = time.Second
 )
 
-// Patient returns a view of fs that waits while the process or the system has no free file descriptor.
-// Such an error says nothing about the disk, so it must not end the journal (contract 2). A caller that
-// waits has acknowledged nothing. All other errors are returned at once. logger receives one message
-// for each shortage.
+// Patient returns a view of fs that waits while the process or the system has no free file descriptor, and
+// with a new file while the disk has no free inode. Such an error says nothing about what was written, so it
+// must not end the journal (contract 2). A caller that waits has acknowledged nothing. All other errors are
+// returned at once. logger receives one message for each shortage.
 func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
 	return patientFS{fs, &shortage{logger: logger}}
 }
@@ -34,8 +35,25 @@ type patientFS struct {
 func (p patientFS) Unwrap() vfs.FS { return p.FS }
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return wait(p.shortage, func() (vfs.File, error) { return p.FS.Create(name, category) })
+	return wait(p.shortage, func() (vfs.File, error) {
+		f, err := p.FS.Create(name, category)
+		if IsFull(err) && p.hasNoInode(p.PathDir(name)) { // guard 3.47
+			err = fmt.Errorf("%w: %w", errNoInode, err)
+		}
+		return f, err
+	})
 }
+
+// fewInodes is the number of free inodes below which a file that cannot be made waits: others make files,
+// too, before they are counted.
+const fewInodes = 16
+
+func (p patientFS) hasNoInode(dir string) bool {
+	n, ok := freeInodes(dir)
+	return ok && n < fewInodes && vfs.Root(p.FS) == vfs.Default
+}
+
+var errNoInode = errors.New("no inode is free")
 
 func (p patientFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return wait(p.shortage, func() (vfs.File, error) { return p.FS.Open(name, opts...) })
@@ -79,22 +97,26 @@ func (p patientFS) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
 	return usage, err
 }
 
-// shortage is a time without free descriptors.
+// shortage is a time without free descriptors or inodes.
 type shortage struct {
 	logger *slog.Logger
 	said   atomic.Bool // logged since the last file that could be opened
 }
 
-// wait calls open until a descriptor is free.
+// wait calls open until it has what is short.
 func wait[T any](s *shortage, open func() (T, error)) (T, error) {
 	for pause := firstOpenPause; ; pause = min(2*pause, lastOpenPause) {
 		opened, err := open()
-		if !noDescriptor(err) {
+		what := "no file descriptor is free: the journal waits for one, and so do writes; raise the limit of open files (ulimit -n)"
+		switch {
+		case errors.Is(err, errNoInode):
+			what = "the disk has no free inode: the journal waits for one, and so do writes; remove some files"
+		case !noDescriptor(err):
 			s.said.Store(false)
 			return opened, err
 		}
 		if !s.said.Swap(true) {
-			s.logger.Error("no file descriptor is free: the journal waits for one, and so do writes; raise the limit of open files (ulimit -n)", "error", err)
+			s.logger.Error(what, "error", err)
 		}
 		time.Sleep(pause)
 	}

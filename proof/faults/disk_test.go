@@ -256,6 +256,15 @@ func TestNoFreeInode(t *testing.T) {
 	refusesAll(t, d, data)
 	giveBack(t, foreign)
 	recovers(t, l, d, 1000)
+	d.terminate(t)
+
+	// The journal has too few to open, and makes room by removing files of its own.
+	foreign = takeInodes(t, disk, 150)
+	giveBack(t, foreign[:3])
+	d = start(t, data, up, flags...)
+	d.lives(t)
+	giveBack(t, foreign[3:])
+	recovers(t, l, d, 1000)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
 }

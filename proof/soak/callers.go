@@ -52,7 +52,7 @@ func (c *caller) do(ctx context.Context, method, path string, body []byte) (stat
 }
 
 // refusals bounds how often a request is made whose token the daemon does not know yet, or does not know any more.
-const refusals = 500
+const refusals = 3000
 
 // named makes a request with a name, if it has one.
 func (c *caller) named(ctx context.Context, method, path string, body []byte, name string) (a ask.Answer, err error) {

@@ -77,12 +77,13 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	callers.Go(func() { s.load.run(working) })
 	err := s.disturb(working, kill)
 	done()
+	err = errors.Join(err, s.free()) // a daemon that waits for room learns no new token
 	callers.Wait()
 	s.rounds++
 	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.free(), s.daemon.Load().allow(0), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
+	if err := errors.Join(s.daemon.Load().allow(0), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
 		return figures{}, err
 	}
 	if err := s.drained(ctx); err != nil {
