@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,7 +20,7 @@ const (
 )
 
 // Patient returns a view of fs that waits while the process or the system has no free file descriptor, and
-// with a new file while the disk has no free inode. Such an error says nothing about what was written, so it
+// for a while with a new file, tables excepted, while the disk has no free inode. Such an error says nothing about what was written, so it
 // must not end the journal (contract 2). A caller that waits has acknowledged nothing. All other errors are
 // returned at once. logger receives one message for each shortage.
 func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
@@ -35,14 +36,22 @@ type patientFS struct {
 func (p patientFS) Unwrap() vfs.FS { return p.FS }
 
 func (p patientFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	began := time.Now()
 	return wait(p.shortage, func() (vfs.File, error) {
 		f, err := p.FS.Create(name, category)
-		if IsFull(err) && p.hasNoInode(p.PathDir(name)) { // guard 3.47
+		if IsFull(err) && time.Since(began) < inodePatience && !strings.HasSuffix(name, tableSuffix) && p.hasNoInode(p.PathDir(name)) { // guard 3.47
 			err = fmt.Errorf("%w: %w", errNoInode, err)
 		}
 		return f, err
 	})
 }
+
+const (
+	// inodePatience bounds how long a file waits for an inode: it would hold up the end of the process.
+	inodePatience = 30 * time.Second
+	// tableSuffix is that of a table, which waits for room as on a full disk: see [New].
+	tableSuffix = ".sst"
+)
 
 // fewInodes is the number of free inodes below which a file that cannot be made waits: others make files,
 // too, before they are counted.
