@@ -23,8 +23,8 @@ func wantAgain(t *testing.T, first, again *httptest.ResponseRecorder) {
 	wantHeader(t, again, "Etag", first.Header().Get("Etag"))
 }
 
-// contract 5: a repeated write is made once, whoever has written since, and whatever has become of it. So it is
-// after a crash of the machine.
+// contract 5: a repeated write is made once, even if others have written since, it has settled, or the machine
+// has crashed.
 func TestARepeatedWriteIsMadeOnce(t *testing.T) {
 	k := id("n", "k")
 	for name, write := range map[string]func(s *sidecar, key string) *httptest.ResponseRecorder{

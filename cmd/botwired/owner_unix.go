@@ -8,7 +8,7 @@ import (
 )
 
 // keepFilesPrivate lets only their owner read and write the files that the process makes from now on,
-// whatever its umask was.
+// under any umask that it was started with.
 func keepFilesPrivate() { syscall.Umask(0o077) }
 
 func ownerOf(info os.FileInfo) int {

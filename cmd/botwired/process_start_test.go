@@ -261,7 +261,7 @@ func testJournalGone(t *testing.T, program string) {
 	}
 }
 
-// Only their owner may read and write the daemon's files, whatever the umask.
+// Only their owner may read and write the daemon's files, under any umask.
 func testFilesArePrivate(t *testing.T, program string) {
 	dir := t.TempDir() // others may enter it, and it holds a file of another program
 	no(t, os.Chmod(dir, 0o755))

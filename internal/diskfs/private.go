@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// DirMode keeps other users out of the journal's directory. What is in it has the modes that the process's
-// umask allows.
+// DirMode keeps other users out of the journal's directory. Files in it get the modes that the process's umask
+// allows.
 const DirMode fs.FileMode = 0o700
 
 // MakePrivate sets an existing directory's mode to [DirMode]. Where it cannot, such as on a volume

@@ -29,8 +29,8 @@ func newLogs() (logs []*appended) {
 // restarted is the length, in numbers, at which a writer goes on under another key.
 const restarted = 15_000
 
-// append appends a number, and reports whether there was an answer. The request is repeated until it is
-// answered, so the number is there once whatever became of the first attempts.
+// append appends a number, and reports whether there was an answer. It repeats the request until there is
+// one. Then the number must be there once, even if an earlier attempt was carried out.
 func (l *load) append(ctx context.Context, log *appended) bool {
 	n := len(log.times)
 	if n == restarted {

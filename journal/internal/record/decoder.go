@@ -13,7 +13,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendCount appends a number for [decoder.count]. One that does not fit becomes the nearest that does.
+// appendCount appends a number for [decoder.count]. If it does not fit, appendCount takes the nearest that does.
 func appendCount(dst []byte, n int) []byte {
 	return binary.AppendUvarint(dst, uint64(min(max(n, 0), math.MaxInt32))) // guard 4.35
 }
