@@ -270,6 +270,23 @@ func TestWatchAmnesia(t *testing.T) {
 	swapped(t, a, putting("k", "v2", 1001, 2, upstream.Version{}))
 }
 
+// copiedFiles returns a copy of the server's files as they are now. The server stops for that, and the engine's
+// watch has caught up again.
+func copiedFiles(t *testing.T, s *Local, e *natskv.Engine) (dir string) {
+	t.Helper()
+	s.Stop()
+	until(t, func() bool { return !sound(e) }) // the engine knows that the connection is gone
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(s.StoreDir())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sounds(t, e)
+	return dir
+}
+
 // What was deleted since an older copy of the server's files is deleted there again, if a person restores.
 func TestWatchGivesDeletesBack(t *testing.T) {
 	for restores, want := range map[bool]bool{true: false, false: true} {
@@ -279,16 +296,7 @@ func TestWatchGivesDeletesBack(t *testing.T) {
 			a := engineOf(t, "h1", []string{s.URL()})
 			sounds(t, a)
 			v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-			s.Stop()
-			until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
-			old := t.TempDir()
-			if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
-			sounds(t, a)
+			old := copiedFiles(t, s, a)
 			swapped(t, a, upstream.Proposal{ID: entry("k"), Op: journal.Delete, WrittenAt: 1001, Writer: upstream.Writer{Host: "h1", Seq: 2}, Over: v})
 			s.Stop()
 			s.SetStoreDir(old)
@@ -319,17 +327,8 @@ func TestWatchOldCopy(t *testing.T) {
 	a := engineOf(t, "h1", []string{s.URL()}, with)
 	sounds(t, a)
 	v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-	s.Stop()
-	until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
-	old := t.TempDir()
-	if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
-		t.Fatal(err)
-	}
+	old := copiedFiles(t, s, a)
 	whole := s.StoreDir()
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	sounds(t, a)
 	v = swapped(t, a, putting("k", "v2", 1001, 2, v))
 	until(t, func() bool { m, _ := kept.Load(); return m.Revision >= v.Revision })
 	s.Stop()
@@ -383,16 +382,7 @@ func TestWatchOldCopyThatWasPassed(t *testing.T) {
 			a := open()
 			sounds(t, a)
 			v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-			s.Stop()
-			until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
-			old := t.TempDir()
-			if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
-			sounds(t, a)
+			old := copiedFiles(t, s, a)
 			swapped(t, a, putting("k", "lost", 1001, 2, v))
 			last := swapped(t, a, putting("new", "lost", 1002, 3, upstream.Version{}))
 			until(t, func() bool { m, _ := kept.Load(); return m.Revision == last.Revision })
@@ -436,16 +426,7 @@ func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
 	a := engineOf(t, "h1", []string{s.URL()}, func(o *natskv.Options) { o.Marks = &kept })
 	sounds(t, a)
 	v := swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-	s.Stop()
-	until(t, func() bool { return !sound(a) }) // the engine knows that the connection is gone
-	old := t.TempDir()
-	if err := os.CopyFS(old, os.DirFS(s.StoreDir())); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	sounds(t, a)
+	old := copiedFiles(t, s, a)
 	for range 5 {
 		v = swapped(t, a, putting("k", "lost", v.WrittenAt+1, 2, v))
 	}
