@@ -19,10 +19,10 @@ const (
 	lastOpenPause  = time.Second
 )
 
-// Patient returns a view of fs that waits while the process or the system has no free file descriptor, and
-// for a while with a new file, tables excepted, while the disk has no free inode. Such an error says nothing about what was written, so it
-// must not end the journal (contract 2). A caller that waits has acknowledged nothing. All other errors are
-// returned at once. logger receives one message for each shortage.
+// Patient returns a view of fs that waits while the process or the system has no free file descriptor. It also
+// waits, but not for ever, to make a file other than a table while the disk has no free inode. Such an error
+// says nothing about what was written, so it must not end the journal (contract 2). A caller that waits has
+// acknowledged nothing. All other errors are returned at once. logger receives one message for each shortage.
 func Patient(fs vfs.FS, logger *slog.Logger) vfs.FS {
 	return patientFS{fs, &shortage{logger: logger}}
 }
