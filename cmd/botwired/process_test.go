@@ -297,9 +297,9 @@ func (c *child) exchange(method, target string, body io.Reader, headers ...strin
 }
 
 func (c *child) put(key, value string) error {
-	status, _, err := c.ask(http.MethodPut, "/memory/"+key, `{"value":"`+value+`"}`)
+	status, _, text, err := c.exchange(http.MethodPut, "/memory/"+key, strings.NewReader(`{"value":"`+value+`"}`))
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("put of %s: %d", key, status)
+		err = fmt.Errorf("put of %s: %d %s", key, status, text)
 	}
 	return err
 }
