@@ -201,19 +201,32 @@ async function entryIsMadeAndDeleted({ daemon, visit }) {
   assert.equal(await daemon.readUpstream("edit/made"), null);
 }
 
-// An entry far down the list is scrolled to and marked when a link leads to it, and the newest keys may come first.
+// More shows another hundred namespaces.
+async function namespacesAreMany({ daemon, visit }) {
+  for (let i = 0; i < 150; i++) await daemon.write(`many-${String(100 + i)}/key`, "1");
+  await visit.go(daemon.url, "memory");
+  await visit.page.getByLabel("Find a namespace").fill("MANY-");
+  await visit.page.locator(".namespaces .rows li").nth(99).waitFor();
+  await visit.click("More", ".namespaces");
+  await visit.page.locator(".namespaces .rows li").nth(149).filter({ hasText: "many-249" }).waitFor();
+}
+
+// The newest keys come first. An entry far down the list is scrolled to and marked when a link leads to it.
 async function entriesAreFound({ daemon, visit }) {
   const { page } = visit;
-  for (let i = 0; i < 250; i++) await daemon.write(`far/key-${String(999 - i)}`, "1");
-  await visit.go(daemon.url, "memory/far/key-998");
+  for (let i = 0; i < 250; i++) await daemon.write(`far/key-${String(100 + i)}`, "1");
+  await visit.go(daemon.url, "memory/far");
+  await page.locator(".entries .rows li").first().filter({ hasText: "key-349" }).waitFor();
+  assert.equal(await page.locator(".entries .rows li").count(), 100);
+  await visit.click("More", ".entries");
+  await page.locator(".entries .rows li").nth(199).waitFor();
+  await visit.go(daemon.url, "memory/far/key-101");
   const marked = page.locator(".entries .rows [aria-current]");
-  await marked.filter({ hasText: "key-998" }).waitFor();
+  await marked.filter({ hasText: "key-101" }).waitFor();
   await page.waitForFunction(() => {
     const [row, list] = [document.querySelector(".entries [aria-current]"), document.querySelector(".entries .rows")].map((e) => e.getBoundingClientRect());
     return row.top >= list.top && row.bottom <= list.bottom + 1;
   });
-  await visit.click("Newest");
-  await page.locator(".entries .rows li").first().filter({ hasText: "key-750" }).waitFor();
 }
 
 async function longTextIsClamped({ daemon, visit }) {
@@ -384,6 +397,7 @@ export const scenarios = [
   ["a deleted entry is brought back", deletedIsBroughtBack],
   ["an entry without a history has a reason", historyHasAReason],
   ["an entry is copied as curl, Python and MCP", copiesAs],
+  ["a long list of namespaces has more pages", namespacesAreMany],
   ["a linked entry is scrolled to, and the newest keys come first", entriesAreFound],
   ["a long text is clamped", longTextIsClamped],
   ["a value that holds <script> is inert", valuesAreInert],

@@ -1,60 +1,56 @@
 // The browser of namespaces, entries and values. The address names what is open:
 // #/memory/NAMESPACE/KEY.
 
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 import { NewEntry } from "./editor.js";
 import { Entry } from "./entry.js";
 import { ago, bytes, count, number } from "./format.js";
 import { Rewind } from "./rewind.js";
-import { Empty, Problem, Segments, useChanges, useLoaded, useSettled } from "./ui.js";
+import { Empty, Problem, useChanges, useLoaded, useSettled } from "./ui.js";
 
 // PAGE is how many rows come at a time: few enough for a phone, whatever there is.
 const PAGE = 100;
 
-// FOUND_WITHIN bounds the pages that are read to find a row that an address names.
-const FOUND_WITHIN = 20;
-
 // MOST is how many entries one question lists.
 const MOST = 10_000;
 
-// usePages reads a list page by page, as far as the chosen key. Read again, it has as many pages as before.
-function usePages(path, parameters, rows, { newest = false, chosen = null } = {}) {
-  const [pages, setPages] = useState(1);
-  const subject = JSON.stringify([parameters, newest]);
-  useEffect(() => setPages(1), [subject]);
-  const list = useLoaded(async (signal) => {
-    if (newest) {
-      const { [rows]: known, ...rest } = await get(path, { ...parameters, limit: MOST }, { signal });
-      known.sort((a, b) => b.updated_at - a.updated_at);
-      const shown = Math.max(pages * PAGE, known.findIndex((row) => row.key === chosen) + 1);
-      return { rows: known.slice(0, shown), next: known[shown] ?? null, complete: rest.complete && !rest.next };
-    }
-    const all = [];
-    let last = { next: null };
-    const isFound = () => chosen == null || all.some((row) => row.key === chosen);
-    for (let page = 0; (page < pages || (page < FOUND_WITHIN && !isFound())) && (page === 0 || last.next); page++) {
-      last = await get(path, { ...parameters, limit: PAGE, after: last.next }, { signal });
-      all.push(...last[rows]);
-    }
-    return { rows: all, next: last.next, complete: last.complete ?? true };
-  }, [subject, pages]);
-  const kept = useRef({});
-  if (list.value) kept.current = { subject, value: list.value };
-  const value = list.value ?? (kept.current.subject === subject ? kept.current.value : undefined);
-  return { ...list, value, more: () => setPages((n) => n + 1) };
+// useMost is the number of rows that a list shows, and a function that adds a page.
+function useMost(subject) {
+  const [most, setMost] = useState(PAGE);
+  useEffect(() => setMost(PAGE), [subject]);
+  return [most, () => setMost((n) => n + PAGE)];
+}
+
+// readNamespaces reads as many namespaces, page by page.
+async function readNamespaces(match, most, signal) {
+  let rows = [];
+  let next = null;
+  do {
+    const page = await get("namespaces", { match, limit: PAGE, after: next }, { signal });
+    rows = [...rows, ...page.namespaces];
+    next = page.next;
+  } while (next && rows.length < most);
+  return { rows, next };
+}
+
+// readEntries reads the entries, the newest first. Of more than MOST, it reads those whose keys are the first.
+async function readEntries(namespace, prefix, signal) {
+  const { entries, next, complete } = await get("entries", { namespace, prefix, limit: MOST }, { signal });
+  return { rows: entries.sort((a, b) => b.updated_at - a.updated_at), next, complete };
 }
 
 const Search = ({ label, value, input }) => html`
   <input type="search" placeholder=${label} aria-label=${label} value=${value} spellcheck=${false} autocomplete="off" autocapitalize="off"
     onInput=${(event) => input(event.target.value.trim())} />`;
 
-const More = ({ list }) => list.value?.next && html`<button type="button" class="more" onClick=${list.more}>More</button>`;
+const More = ({ show }) => html`<button type="button" class="more" onClick=${show}>More</button>`;
 
 function Namespaces({ chosen }) {
   const [match, setMatch] = useState("");
   const wanted = useSettled(match);
-  const list = usePages("namespaces", { match: wanted }, "namespaces");
+  const [most, more] = useMost(wanted);
+  const list = useLoaded((signal) => readNamespaces(wanted, most, signal), [wanted]);
   const none = list.value?.rows.length === 0;
   return html`
     <section class="panel pane namespaces" aria-label="Namespaces">
@@ -70,23 +66,23 @@ function Namespaces({ chosen }) {
             <span class="figure">${bytes(n.bytes)}</span>
           </a>
         </li>`)}</ul>
-      <${More} list=${list} />
+      ${list.value?.next && html`<${More} show=${() => { more(); list.again(); }} />`}
     </section>`;
 }
 
-const ORDERS = [["name", "By name"], ["newest", "Newest"]];
-
 function Entries({ daemon, namespace, chosen }) {
   const [prefix, setPrefix] = useState("");
-  const [order, setOrder] = useState("name");
   const [doing, act] = useState(null);
   const wanted = useSettled(prefix);
-  const list = usePages("entries", { namespace, prefix: wanted }, "entries", { newest: order === "newest", chosen });
+  const [most, more] = useMost(wanted);
+  const list = useLoaded((signal) => readEntries(namespace, wanted, signal), [namespace, wanted]);
+  const { rows, next, complete } = list.value ?? { rows: [], complete: true };
+  const shown = rows.slice(0, Math.max(most, rows.findIndex((e) => e.key === chosen) + 1));
+  const all = shown.length === rows.length;
   useEffect(() => { // a link may lead to an entry far down
     document.querySelector(".entries [aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [chosen, list.value != null]);
   useChanges(daemon, namespace, null, list.again);
-  const none = list.value?.rows.length === 0;
   return html`
     <section class="panel pane entries" aria-label=${`Entries of ${namespace}`}>
       <header>
@@ -96,10 +92,9 @@ function Entries({ daemon, namespace, chosen }) {
         <button type="button" onClick=${() => act("new")}>New entry</button>
       </header>
       <${Search} label="Find keys that begin with" value=${prefix} input=${setPrefix} />
-      <${Segments} label="Order" options=${ORDERS} chosen=${order} choose=${setOrder} />
       <${Problem} error=${list.error} />
-      ${none && html`<${Empty} title=${wanted ? `No key begins with “${wanted}”.` : "No entry is known here."} />`}
-      <ul class="rows">${list.value?.rows.map((e) => html`
+      ${list.value && rows.length === 0 && html`<${Empty} title=${wanted ? `No key begins with “${wanted}”.` : "No entry is known here."} />`}
+      <ul class="rows">${shown.map((e) => html`
         <li key=${e.key}>
           <a href=${`#/memory/${namespace}/${e.key}`} aria-current=${e.key === chosen ? "true" : null} class=${e.op === "delete" ? "deleted" : ""}>
             <span class="name">${e.key}</span>
@@ -107,8 +102,9 @@ function Entries({ daemon, namespace, chosen }) {
             <span class="figure">${e.op === "delete" ? "" : bytes(e.list_bytes)}</span>
           </a>
         </li>`)}</ul>
-      <${More} list=${list} />
-      ${list.value && !list.value.next && !list.value.complete && html`
+      ${!all && html`<${More} show=${more} />`}
+      ${all && next && html`<p class="note">These are the first ${number(MOST)} keys by name. A prefix finds the others.</p>`}
+      ${all && !next && !complete && html`
         <p class="note">Upstream may hold more keys than are known here: it lists 1,000 at most.</p>`}
       ${doing === "new" && html`<${NewEntry} namespace=${namespace} close=${() => act(null)} />`}
       ${doing === "rewind" && html`<${Rewind} daemon=${daemon} namespace=${namespace} close=${() => act(null)} />`}
