@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/netutil"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/engines"
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -80,14 +79,16 @@ func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli
 	if isNew {
 		logger.Info("there was no such database: a new one was made, and it is empty", "database", path)
 	}
-	server := newHTTPServer(service.Handler(), logger)
-	listener = netutil.LimitListener(listener, connectionBound(openFilesLimit(), 0, logger))
-	return errors.Join(serveUntil(ctx, server, listener), service.Close())
+	server := fastpath.New(listener, fastpath.Options{
+		HTTP: newHTTPServer(service.Handler(), logger), Logger: logger, MaxConns: connectionBound(openFilesLimit(), 0, logger),
+		Admits: func(*http.Request) bool { return false }, // the handler answers every request
+	})
+	return errors.Join(serveUntil(ctx, server), service.Close())
 }
 
 // serveUntil serves until ctx ends. It returns when the requests in progress are answered, or after
 // callersGrace.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+func serveUntil(ctx context.Context, server *fastpath.Server) error {
 	stopped := make(chan struct{})
 	remain := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -95,7 +96,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 		defer cancel()
 		_ = errors.Join(server.Shutdown(grace), server.Close()) // Close cuts the remaining connections
 	})
-	err := server.Serve(listener)
+	err := server.Serve()
 	if remain() {
 		return errors.Join(err, server.Close())
 	}

@@ -99,7 +99,7 @@ var modules = map[string][]string{
 	"github.com/spf13/pflag":                            {"cmd/botwired", "internal/cli"},
 	"github.com/prometheus/client_golang":               {"internal/metrics"},
 	"github.com/prometheus/client_model":                {"internal/metrics"},
-	"golang.org/x/net":                                  {"cmd/botwired", "config"},
+	"golang.org/x/net":                                  {"config"},
 	"go.opentelemetry.io/otel":                          {"internal/telemetry"},
 	"go.opentelemetry.io/otel/sdk":                      {"internal/telemetry"},
 	"go.opentelemetry.io/otel/trace":                    {"internal/telemetry"},
