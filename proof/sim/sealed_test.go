@@ -163,3 +163,49 @@ func TestARepairIsNotForEver(t *testing.T) {
 		}
 	})
 }
+
+// What an upstream leaves out of its list counts as deleted there, until it lists the entry again or shows it to a
+// reader who insists. The history keeps the value. If upstream leaves out much at once, the copies stay.
+func TestAnUpstreamThatOmits(t *testing.T) {
+	keys := newSealing().stage(t, 0)
+	for entries, believed := range map[int]bool{9: true, 10: false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newSealedHosts(t, 1, keys)
+			h, id := p.hosts[0], func(n int) journal.ID { return journal.ID{Namespace: "canary", Key: fmt.Sprint("canary-", n)} }
+			for n := range entries {
+				p.put(h, id(n))
+			}
+			p.settle()
+			wants := func(what string, status int, header ...string) {
+				t.Helper()
+				for n := range entries {
+					if r := h.node.do(http.MethodGet, path(id(n)), "", header...); r.Code != status {
+						t.Errorf("%d entries, %s: %s is %d", entries, what, id(n), r.Code)
+					}
+				}
+			}
+			list := func() {
+				time.Sleep(time.Minute)
+				p.list(h, "canary", "Cache-Control", "no-cache")
+			}
+			p.liar.omit(keys.For("canary").Name(), 1)
+			list()
+			if lost := slices.Contains(h.lacking(), "canary"); lost == believed {
+				t.Errorf("%d entries: it is data loss: %t", entries, lost)
+			}
+			if !believed {
+				wants("data loss", http.StatusOK)
+				return
+			}
+			wants("left out", http.StatusNotFound)
+			r := h.node.do(http.MethodGet, "/_botwired/revisions?namespace=canary&key=canary-0", "")
+			if !strings.Contains(r.Body.String(), p.last[id(0)]) {
+				t.Errorf("the history is %d %s", r.Code, r.Body)
+			}
+			wants("asked for", http.StatusOK, "Cache-Control", "no-cache")
+			p.liar.omit(keys.For("canary").Name(), 0)
+			list()
+			wants("listed again", http.StatusOK)
+		})
+	}
+}

@@ -176,9 +176,9 @@ func (p *sealedHosts) insist(h *host, id journal.ID) string {
 	return p.get(h, id, "Cache-Control", "no-cache")
 }
 
-func (p *sealedHosts) list(h *host, namespace string) {
+func (p *sealedHosts) list(h *host, namespace string, header ...string) {
 	p.ops++
-	r := h.node.do(http.MethodGet, "/memory/"+namespace, "")
+	r := h.node.do(http.MethodGet, "/memory/"+namespace, "", header...)
 	var doc struct{ Keys []struct{ Key string } }
 	if r.Code/100 == 5 {
 		return
