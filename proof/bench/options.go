@@ -48,7 +48,10 @@ func parseOptions(args []string) (*options, error) {
 	open := flags.String("open", "25,50,75",
 		"rates of the open loop, in per cent of what the slowest contender on this machine reaches at 64 connections; empty for none")
 	flags.StringVar(&o.program, "program", "bin/botwired", "the botwired to measure")
-	env := flags.String("env", "", "variables of botwired's environment, such as GOMAXPROCS=1,GOGC=400")
+	flags.Func("env", "a variable of botwired's environment, such as GOGC=400; several times for several", func(variable string) error {
+		o.Env = append(o.Env, variable)
+		return nil
+	})
 	flags.StringVar(&o.redis, "redis", "redis-server", "the Redis to compare it with")
 	flags.StringVar(&o.nginx, "nginx", "nginx", "the nginx to compare it with")
 	flags.StringVar(&o.dir, "dir", "bin", "folder for the servers' data, on the disk to measure")
@@ -71,9 +74,6 @@ func parseOptions(args []string) (*options, error) {
 	}
 	if !slices.ContainsFunc(workloads(), func(w workload) bool { return o.only.MatchString(w.name) }) {
 		return nil, fmt.Errorf("-only: no workload matches %q", *only)
-	}
-	if *env != "" {
-		o.Env = strings.Split(*env, ",")
 	}
 	if *open != "" {
 		if o.Open, err = counts("open", *open); err != nil {

@@ -110,15 +110,23 @@ func listedEntry(n int) naming {
 	}
 }
 
-// fill gives upstream and Redis the entries that bench reads. The daemons learn them
-// from upstream.
+// fill gives upstream, a daemon and Redis the entries that bench reads. The daemon flushes them, so that the other
+// daemon finds them upstream even if -env has both seal their namespaces.
 func (s *stage) fill(ctx context.Context) error {
 	each := func(dst []byte, connection, n int) []byte { return append(dst, entryPath(connection+n*fillers)...) }
-	err := fill(ctx, s.upstream.address, load.HTTPAnswer, entries, httpPuts(s.upstream.address, each))
-	for _, n := range listed {
+	var err error
+	for _, to := range []*server{s.upstream, s.daemon} {
 		if err == nil {
-			err = fill(ctx, s.upstream.address, load.HTTPAnswer, n, httpPuts(s.upstream.address, listedEntry(n)))
+			err = fill(ctx, to.address, load.HTTPAnswer, entries, httpPuts(to.address, each))
 		}
+		for _, n := range listed {
+			if err == nil {
+				err = fill(ctx, to.address, load.HTTPAnswer, n, httpPuts(to.address, listedEntry(n)))
+			}
+		}
+	}
+	if err == nil {
+		err = flush(ctx, s.daemon.address)
 	}
 	for _, r := range []*server{s.redisReads, s.redisWrites} {
 		if err == nil && r != nil {
