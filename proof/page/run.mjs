@@ -85,11 +85,16 @@ async function tokenIsCarried(browser) {
   }
 }
 
+// lookTwice looks at every view once at each size, and once in each scheme.
+async function lookTwice(browser, daemon, views) {
+  for (const screen of SCREENS.filter((s) => s.searching)) await look(browser, daemon, views, screen);
+}
+
 async function freshIsShown(browser) {
   const daemon = new Daemon();
   try {
     await daemon.start();
-    for (const screen of SCREENS.filter((s) => s.searching)) await look(browser, daemon, FRESH, screen);
+    await lookTwice(browser, daemon, FRESH);
   } finally {
     await daemon.stop();
   }
@@ -106,7 +111,10 @@ async function main() {
     }
     await check("a token is carried along", () => tokenIsCarried(browser));
     await check("a namespace is brought back as it was at a time, in an outage", () => namespaceIsBroughtBack((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
-    await check("a short quota is shown", () => shortQuotaIsShown((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
+    await check("a short quota is shown", () => shortQuotaIsShown(async (daemon, scenario) => {
+      await inVisit(browser, daemon.url, {}, scenario);
+      await lookTwice(browser, daemon, { "short-quota": ["", ".quota.warn"] });
+    }));
     await check("a crowd of 10,000 namespaces is served", () => crowdIsServed((crowd, scenario) => inVisit(browser, crowd.url, {}, scenario)));
     await check("views of a fresh daemon", () => freshIsShown(browser));
     await furnish(daemon);

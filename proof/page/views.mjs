@@ -27,6 +27,7 @@ export const VIEWS = {
   entries: ["memory/chats", ".entries .rows a"],
   conversation: ["memory/chats/session-42", ".conversation li"],
   json: ["memory/chats/profile", ".json-name"],
+  "long-text": ["memory/notes/text", "pre.text"],
   history: ["memory/notes/note-1", ".value-view", "History", ".compared mark"],
   rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
@@ -47,6 +48,7 @@ export async function furnish(daemon) {
   await daemon.write("chats/profile", PROFILE);
   await daemon.write("notes/note-1", "Note 1, as it was", "another-agent");
   for (let i = 1; i <= 12; i++) await daemon.write(`notes/note-${i}`, `Note ${i}`);
+  await daemon.write("notes/text", "word ".repeat(15_000));
   await daemon.write(`${LONG}/${"a.very-long_key.".repeat(8)}`, "long");
   await daemon.flush();
   daemon.gate.set("shut");

@@ -117,7 +117,7 @@ var summaryRows = []summaryRow{
 	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
 		"Everything is safe: upstream has every write", false, "", nil},
 	{"spread", []func(*facts){space(api.NamespaceStatus{
-		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 300, LingerSeconds: 180},
+		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 300, LingerSeconds: 179.6},
 	})}, api.LevelNotice, "a has 300 of the quota's 1,000 writes left: 1 write waits until about 12:03 UTC", true, "botwired flush", nil},
 	{"spread for long", []func(*facts){
 		space(api.NamespaceStatus{

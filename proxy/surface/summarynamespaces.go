@@ -199,7 +199,7 @@ func (f *facts) spread(g *group) *api.Finding {
 		level = api.LevelWarning
 	}
 	if q := g.first.Quota; q != nil {
-		until = " until about " + clock(f.now.Add(time.Duration(q.LingerSeconds*float64(time.Second))))
+		until = " until about " + clock(f.now.Add(time.Duration(q.LingerSeconds*float64(time.Second))).Round(time.Minute))
 		if g.count == 1 {
 			left = words.Number(int64(q.Left))
 		}

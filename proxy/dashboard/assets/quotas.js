@@ -12,7 +12,7 @@ const share = (n) => n.quota.used / Math.max(1, n.quota.limit);
 const isShort = ({ waits }) => waits?.why.startsWith("quota") ?? false;
 
 function prospect({ quota, pending, ...n }) {
-  if (isShort(n) && quota.left > 0) return `${count(pending, "write")} wait${pending === 1 ? "s" : ""} until about ${clock(Date.now() / 1000 + quota.linger_seconds)}`;
+  if (isShort(n) && quota.left > 0) return `${count(pending, "write")} wait${pending === 1 ? "s" : ""} until about ${clock(60 * Math.round((Date.now() / 1000 + quota.linger_seconds) / 60))}`;
   const pause = quota.linger_seconds >= 1 ? `; a write waits about ${duration(quota.linger_seconds)}` : "";
   if (quota.left === 0) return `used up; a new window begins at ${clock(quota.resets_at)}`;
   if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace${pause}`;
