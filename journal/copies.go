@@ -77,7 +77,7 @@ func (c *copies) lock(namespace string) (unlock func()) {
 type settledCopy struct {
 	Observation
 	confirmedAt float64
-	version     uint64 // the number of the version with the value; 0 before format 6
+	version     uint64 // the number of the version with the value; 0 without an intact copy
 	removals    int64  // copies.removals before the version was read
 	kept        bool   // a record exists
 	intact      bool   // the record and the value can be read
@@ -106,7 +106,7 @@ func (c *copies) read(id ID) (settledCopy, error) {
 	}
 }
 
-// readHead reads an entry's settled copy without its value; a copy of an older format has it all the same.
+// readHead reads an entry's settled copy without its value.
 func (c *copies) readHead(id ID) (found settledCopy, err error) {
 	found.removals = c.removals.Load()
 	found.kept, err = store.Get(c.store.DB(), record.EntryKey(record.SettledPrefix, id), func(body []byte) (err error) {
@@ -148,7 +148,6 @@ func timeOf(c *copies, at, seen float64) float64 {
 // head returns an entry's settled copy without its value, or zero if there is no copy.
 func (c *copies) head(id ID) (Observation, error) {
 	found, err := c.readHead(id)
-	found.Value = ""
 	return found.Observation, err
 }
 

@@ -190,9 +190,8 @@ func (d *deadIndex) markAll(id ID, by uint64) error {
 	return nil
 }
 
-// markSettled marks, after a start, superseded dead letters that have no mark yet: the process ended
-// before it had marked all, or the later write settled under an older botwired. The settled copy shows
-// which write settled.
+// markSettled marks, after a start, superseded dead letters that have no mark yet, because the process
+// ended before it had marked all. The settled copy shows which write settled.
 func (d *deadIndex) markSettled(ctx context.Context, c *copies) error {
 	d.mu.Lock()
 	ids := slices.Collect(maps.Keys(d.unmarked))

@@ -32,7 +32,7 @@
 //	internal/store    one order, one sync for all, marks and checks, over Pebble
 //	internal/walk     keys and namespaces in order, from a snapshot
 //	internal/record   keys, values and checksums, byte by byte: pure
-//	internal/recovery examines, salvages and migrates directories
+//	internal/recovery examines and salvages directories
 //
 // A PUT goes down and up these layers. [Journal.Append] passes a change to the store, which
 // puts it in order. The change admits the write and adds it to the gathering batch. One sync

@@ -37,7 +37,7 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"newer format":       {"FORMAT": "botwired journal 7\n", "MANIFEST-000001": "x"},
-		"forgotten format":   {"FORMAT": "botwired journal 4\n", "MANIFEST-000001": "x"},
+		"older format":       {"FORMAT": "botwired journal 5\n", "MANIFEST-000001": "x"},
 		"other format":       {"FORMAT": "something else\n"},
 		"empty format":       {"FORMAT": ""},
 		"another's store":    {"MANIFEST-000001": "x", "000002.log": "y"},
@@ -152,7 +152,7 @@ func TestCreationCutOff(t *testing.T) {
 // contract 4: a start that is cut off is no damage, neither at the next start nor at the one after that.
 func TestStartCutOff(t *testing.T) {
 	start := func(fs vfs.FS) { no(t, open(t, fs).Close()) }
-	atChanges(t, goldenCopy(t, filepath.Base(goldenDir(presentFormat))), 1, start, func(_ int, fs *vfs.MemFS) {
+	atChanges(t, goldenCopy(t), 1, start, func(_ int, fs *vfs.MemFS) {
 		j := open(t, fs)
 		put(t, j, key("after"), "1")
 		left := crash(fs)

@@ -95,7 +95,7 @@ func (l *listed) notListed(past []Row, now map[string]Row) (found absences, err 
 		}
 		a.copied = true
 		if body, err := record.Unseal(key, value); err == nil { // skip a damaged copy
-			o, at, _ := record.DecodeSettledHead(body)
+			o, at, _, _ := record.DecodeSettled(body)
 			a.confirmedAt = max(at, l.seen.get(ID{Namespace: l.fill.namespace, Key: name}).confirmedAt)
 			if !hasRow {
 				a.row = Row{Key: name, ListBytes: o.ListBytes, UpdatedAt: o.UpdatedAt, Origin: o.Origin}

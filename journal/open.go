@@ -73,8 +73,8 @@ func Open(opts Options) (*Journal, error) {
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	fsys, dir := opts.FS, opts.Dir
-	version, err := store.CheckFormat(fsys, dir) // guard 21.2
-	if err == nil && version == 0 {
+	exists, err := store.CheckFormat(fsys, dir) // guard 21.2
+	if err == nil && !exists {
 		err = recovery.CheckSwap(fsys, dir) // guard 4.26
 	}
 	if err != nil {
@@ -109,27 +109,22 @@ func lockDir(opts Options) (lock *pebble.Lock, err error) {
 
 func openLocked(opts store.Options) (*store.Store, error) {
 	// Check again: another process may have created the store before this one took the lock.
-	version, err := store.CheckFormat(opts.FS, opts.Dir)
+	exists, err := store.CheckFormat(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	diskfs.MakePrivate(opts.FS, opts.Dir, opts.Logger)
-	switch version {
-	case store.FormatVersion:
-	case 0:
-		err = store.Create(opts)
-	default:
-		err = recovery.Migrate(opts) // guard 21.3
-	}
-	if err != nil {
-		return nil, err
+	if !exists {
+		if err := store.Create(opts); err != nil {
+			return nil, err
+		}
 	}
 	s, err := store.Open(opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := recovery.RemoveLeftovers(opts); err != nil {
-		opts.Logger.Warn("what a migration or a recovery left beside the journal cannot be removed: the next start tries again", "error", err)
+	if err := recovery.RemoveWork(opts.FS, opts.Dir); err != nil {
+		opts.Logger.Warn("what a recovery left beside the journal cannot be removed: the next start tries again", "error", err)
 	}
 	return s, nil
 }

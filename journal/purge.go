@@ -262,8 +262,8 @@ func (p *purge) until(put bool) uint64 {
 	return p.last
 }
 
-// spans returns the ranges of keys that may hold records of the entry or the namespace. Rows, headers and
-// sent marks hold no value.
+// spans returns the ranges of keys that may hold records of the entry or the namespace. Pending
+// records, rows, headers and sent marks hold no value.
 func (p *purge) spans() []store.Span {
 	under := func(prefix []byte, holds func(key, body []byte) bool) store.Span {
 		return store.Span{From: prefix, To: record.After(prefix), Holds: holds}
@@ -271,7 +271,7 @@ func (p *purge) spans() []store.Span {
 	spans := []store.Span{under([]byte(record.DeadPrefix), p.ofLetter), under([]byte(record.ReceiptPrefix), p.ofReceipt)}
 	if namespace := p.of.Namespace; p.of.Key == "" {
 		return append(spans,
-			under(record.Within(record.PendingPrefix, namespace), p.ofVersion), // before format 6 with a value
+			under(record.Within(record.PendingPrefix, namespace), nil),
 			under(record.Within(record.VersionPrefix, namespace), p.ofVersion),
 			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
 			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.SentPrefix, namespace), nil))
@@ -280,6 +280,6 @@ func (p *purge) spans() []store.Span {
 		key := record.EntryKey(prefix, p.of)
 		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
 	}
-	return append(spans, under(record.PendingOf(p.of), p.ofVersion), under(record.VersionsOf(p.of), p.ofVersion),
+	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion),
 		one(record.SettledPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.SentPrefix, nil))
 }

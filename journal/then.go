@@ -244,7 +244,7 @@ func (c *Changed) count(v *Past) {
 func (r *rewind) first(c *Changed, oldest *Past, deletes bool) error {
 	var o Observation
 	kept, err := store.Get(r.snapshot, record.EntryKey(record.SettledPrefix, c.ID), func(body []byte) (err error) {
-		o, _, err = record.DecodeSettledHead(body)
+		o, _, _, err = record.DecodeSettled(body)
 		return err
 	})
 	if err != nil && !store.IsDamage(err) {

@@ -47,8 +47,7 @@ func keepOthersOut(dir string, logger *slog.Logger) {
 }
 
 // onlyOurs returns an error if the directory holds anything other than botwired's files: the journal,
-// copies from recoveries and migrations, the embedded upstream's database, and the small files beside
-// them.
+// copies from recoveries, the embedded upstream's database, and the small files beside them.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

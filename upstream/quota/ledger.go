@@ -29,7 +29,7 @@ type Use struct {
 	Ends      time.Time // end of the window, to the millisecond
 	Used      int
 	Saved     int // local writes that needed no request upstream
-	Reserve   int // left of the quota's reserve; -1 in a record of an older botwired
+	Reserve   int // left of the quota's reserve
 }
 
 // Ledger keeps the use of quotas durably: in a file, one line for each record, with a checksum. Among a
@@ -220,15 +220,13 @@ func writeLine(to *bytes.Buffer, u Use) {
 	fmt.Fprintf(to, "%s %08x\n", text, crc32.Checksum(text, castagnoli))
 }
 
-// parseLine also accepts the lines of an older botwired, which lack Saved and Reserve.
 func parseLine(line []byte) (u Use, ok bool) {
 	text := line[:max(0, bytes.LastIndexByte(line, ' '))]
 	if string(line[len(text):]) != fmt.Sprintf(" %08x\n", crc32.Checksum(text, castagnoli)) {
 		return u, false
 	}
 	var ends int64
-	u.Reserve = -1
 	n, _ := fmt.Sscanf(string(text), "%s %d %d %d %d", &u.Namespace, &ends, &u.Used, &u.Saved, &u.Reserve)
 	u.Ends = time.UnixMilli(ends)
-	return u, (n == 3 || n == 5) && u.Used >= 0 && u.Saved >= 0
+	return u, n == 5 && u.Used >= 0 && u.Saved >= 0 && u.Reserve >= 0
 }

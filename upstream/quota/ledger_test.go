@@ -3,7 +3,6 @@ package quota_test
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -58,33 +57,6 @@ func TestLedgerOutlivesAPowerCut(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 5, "b": 1}, spent(openLedger(fs.CrashClone(vfs.CrashCloneCfg{})))); diff != "" {
 		t.Errorf("after a close (-want +got):\n%s", diff)
-	}
-}
-
-// The records of an older botwired are read, too.
-func TestLedgerOfAnOlderFile(t *testing.T) {
-	fs := vfs.NewMem()
-	text := fmt.Appendf(nil, "a %d 7", time.Now().Add(time.Hour).UnixMilli())
-	text = fmt.Appendf(text, " %08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
-	f, err := fs.Create("journal.quota", vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := openLedger(fs)
-	got := s.Spent()
-	if len(got) != 1 || got[0].Namespace != "a" || got[0].Used != 7 || got[0].Saved != 0 || got[0].Reserve != -1 {
-		t.Errorf("%+v", got)
-	}
-	ends := got[0].Ends
-	recordSpent(t, s, quota.Use{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3})
-	if diff := cmp.Diff([]quota.Use{{Namespace: "a", Ends: ends, Used: 8, Saved: 40, Reserve: 3}}, openLedger(fs).Spent()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -92,9 +92,7 @@ func New(opts Options) *Quotas {
 	for _, sp := range opts.Ledger.Spent() {
 		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
 			b.used, b.saved = sp.Used, sp.Saved
-			if sp.Reserve >= 0 {
-				b.reserve = min(b.reserve, sp.Reserve) // guard 18.25
-			}
+			b.reserve = min(b.reserve, sp.Reserve) // guard 18.25
 			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
 				b.leased = sp.Used
 			}

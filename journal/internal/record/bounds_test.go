@@ -53,9 +53,7 @@ func TestEveryRecordDecodes(t *testing.T) {
 	key := []byte("key")
 	id := record.ID{Namespace: "ns", Key: "key"}
 	origin := record.Origin{Seq: 1, At: 2}
-	version := record.Version{Op: record.Put, UpdatedAt: 1, WrittenAt: 2, Since: 3, CreatedAt: 4, Bytes: 1, ListBytes: 1, Apart: true}
-	dead := version
-	dead.Apart = false
+	version := record.Version{Op: record.Put, UpdatedAt: 1, WrittenAt: 2, Since: 3, CreatedAt: 4, Bytes: 1, ListBytes: 1}
 	type settled struct {
 		record.Observation
 		ConfirmedAt float64
@@ -92,11 +90,11 @@ func TestEveryRecordDecodes(t *testing.T) {
 		{
 			[]any{&version},
 			func(r any) []byte { return record.EncodePending(nil, key, r.(*record.Version)) },
-			func(b []byte) (any, error) { v, _, err := record.DecodePending(b); return &v, err },
+			func(b []byte) (any, error) { v, err := record.DecodePending(b); return &v, err },
 		},
 		{
 			[]any{&record.Dead{
-				ID: id, Version: dead, Value: "v", Author: "a", Kind: record.Superseded, SupersededBy: 1, Status: 2, Error: "e",
+				ID: id, Version: version, Value: "v", Author: "a", Kind: record.Superseded, SupersededBy: 1, Status: 2, Error: "e",
 				RefusedAt: 3, Theirs: true, Winner: &record.Winner{Value: "w", At: 4, Seq: 5},
 			}},
 			func(r any) []byte { return record.EncodeDead(key, r.(*record.Dead)) },

@@ -71,7 +71,7 @@ func (o Origin) NewerThan(at float64) bool {
 const (
 	// originFollows is set in a record's list bytes if an origin follows them.
 	originFollows = 1 << 31
-	// versionFollows is set in a settled copy's list bytes if a version's number follows, and no value.
+	// versionFollows is always set in a settled copy's list bytes: the version's number follows them.
 	versionFollows = 1 << 30
 	// absenceFollows is set in a settled copy's list bytes if AbsentAt comes after the version's number.
 	absenceFollows = 1 << 29
@@ -136,36 +136,29 @@ func EncodeSettled(key []byte, o *Observation, confirmedAt float64, version uint
 	return Seal(key, dst)
 }
 
-// DecodeSettled decodes the body of a settled copy. Before format 6, the copy had the value itself; then
-// version is 0.
+// DecodeSettled decodes the body of a settled copy. version is the number of the version with its value.
 func DecodeSettled(body []byte) (o Observation, confirmedAt float64, version uint64, err error) {
 	d := decoder{rest: body}
 	o.CreatedAt, o.UpdatedAt, confirmedAt = d.float(), d.float(), d.float()
 	o.ListBytes, o.Origin = d.size()
-	if o.ListBytes&versionFollows != 0 {
-		absence, made := o.ListBytes&absenceFollows != 0, o.ListBytes&madeFollows != 0
-		o.ListBytes &^= versionFollows | absenceFollows | madeFollows
-		version = d.uvarint()
-		if absence {
-			o.AbsentAt = d.float()
-			d.bad = d.bad || o.AbsentAt <= 0
-		}
-		if made {
-			o.MadeAt = d.float()
-			d.bad = d.bad || o.MadeAt <= 0
-		}
-		d.bad = d.bad || version == 0 || len(d.rest) != 0
-	} else {
-		o.Value = string(d.rest)
+	flags := o.ListBytes
+	o.ListBytes &^= versionFollows | absenceFollows | madeFollows
+	version = d.uvarint()
+	if flags&absenceFollows != 0 {
+		o.AbsentAt = d.float()
+		d.bad = d.bad || o.AbsentAt <= 0
 	}
-	if d.bad {
+	if flags&madeFollows != 0 {
+		o.MadeAt = d.float()
+		d.bad = d.bad || o.MadeAt <= 0
+	}
+	if d.bad || flags&versionFollows == 0 || version == 0 || len(d.rest) != 0 {
 		return o, 0, 0, fmt.Errorf("%w: settled record does not parse", ErrCorrupt)
 	}
 	return o, confirmedAt, version, nil
 }
 
-// VersionOfSettled returns the key of the version that a settled copy's record names; nil if the copy has
-// its value itself. Errors: [ErrCorrupt].
+// VersionOfSettled returns the key of the version that a settled copy's record names. Errors: [ErrCorrupt].
 func VersionOfSettled(key, sealed []byte) (version []byte, err error) {
 	id, err := ParseEntryKey(SettledPrefix, key)
 	if err != nil {
@@ -176,17 +169,7 @@ func VersionOfSettled(key, sealed []byte) (version []byte, err error) {
 		return nil, err
 	}
 	_, _, seq, err := DecodeSettled(body)
-	if err != nil || seq == 0 {
-		return nil, err
-	}
-	return VersionKey(id, seq), nil
-}
-
-// DecodeSettledHead decodes the body of a settled copy, and leaves out the value.
-func DecodeSettledHead(body []byte) (o Observation, confirmedAt float64, err error) {
-	o, confirmedAt, _, err = DecodeSettled(body)
-	o.Value = ""
-	return o, confirmedAt, err
+	return VersionKey(id, seq), err
 }
 
 // Row is one line of a listing.

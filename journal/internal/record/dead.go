@@ -76,9 +76,7 @@ func EncodeDead(key []byte, l *Dead) []byte {
 	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
-	v := l.Version
-	v.Apart = false
-	return Seal(key, append(appendPending(dst, &v), l.Value...))
+	return Seal(key, append(appendWrite(dst, &l.Version, 0), l.Value...))
 }
 
 func appendKind(dst []byte, l *Dead) []byte {
@@ -115,12 +113,11 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	l.kind(&d)
 	l.Error = d.string()
 	l.RefusedAt = d.float()
-	v, value, err := DecodePending(d.rest)
-	if d.bad || err != nil {
+	l.Version = d.write(0)
+	if d.bad {
 		return l, fmt.Errorf("%w: dead letter %d does not parse", ErrCorrupt, seq)
 	}
-	l.Version, l.Value = v, string(value)
-	l.Seq = seq
+	l.Seq, l.Value, l.Bytes = seq, string(d.rest), int32(len(d.rest))
 	return l, nil
 }
 

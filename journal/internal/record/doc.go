@@ -34,18 +34,17 @@
 //	         str author  str host  uv list bytes  value
 //	pending  op (1 byte: 1 put, 2 delete)
 //	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced,
-//	         4 the value is in the version)
+//	         4 the value is in the version: not in a dead letter)
 //	         f64 updated_at  f64 since  f64 created_at
 //	         if bit 1 of the flags is set: f64 written_at; else it is updated_at
 //	         uv list bytes
-//	         if bit 4 of the flags is set: uv length of the value; else the value, as before format 6
+//	         uv length of the value; in a dead letter the value itself
 //	sent     uv seq, and for each content that was sent and may land:
 //	         op (1 byte)  the first 16 bytes of the value's SHA-256, zero for a delete
 //	settled  f64 created_at  f64 updated_at  f64 confirmed_at  size
-//	         if bit 30 of the list bytes is set: uv sequence number of the version with the value,
+//	         bit 30 of the list bytes is set: uv sequence number of the version with the value,
 //	         with bit 29: f64 a time at which upstream did not hold the entry,
-//	         and with bit 28: f64 the time that the version itself names;
-//	         else the value, as before format 6
+//	         and with bit 28: f64 the time that the version itself names
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
 //	         bit 1 suspect, bit 2 restoring)
 //	         if suspect: f64 since  uv missing  uv of  uv older

@@ -19,7 +19,6 @@ type Version struct {
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
 	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
 	Fenced      bool // compare it with upstream before sending it, regardless of the settings
-	Apart       bool // the value is in a version record; before format 6, the pending record had it
 }
 
 // Overhead is the number of bytes that the state record counts for a pending write or a dead letter on
@@ -37,7 +36,7 @@ const (
 	flagWrittenAt   // written_at follows, because it differs from updated_at
 	flagLosesTies
 	flagFenced
-	flagApart // the value's length follows, and no value
+	flagApart // the value's length follows, and the value is in a version record
 	unknownFlags
 )
 
@@ -54,9 +53,6 @@ func (v *Version) flags() (flags byte) {
 	if v.Fenced {
 		flags |= flagFenced
 	}
-	if v.Apart {
-		flags |= flagApart
-	}
 	return flags
 }
 
@@ -65,26 +61,22 @@ func (v *Version) hasWrittenAt() bool {
 	return math.Float64bits(v.WrittenAt) != math.Float64bits(v.UpdatedAt)
 }
 
-// appendPending appends the fields of a pending write, without a value.
-func appendPending(dst []byte, v *Version) []byte {
-	dst = append(dst, byte(v.Op), v.flags())
+// appendWrite appends the fields of a write that come before its value or the value's length. apart is
+// flagApart, or 0 for a dead letter.
+func appendWrite(dst []byte, v *Version, apart byte) []byte {
+	dst = append(dst, byte(v.Op), v.flags()|apart)
 	dst = appendFloat(dst, v.UpdatedAt)
 	dst = appendFloat(dst, v.Since)
 	dst = appendFloat(dst, v.CreatedAt)
 	if v.hasWrittenAt() {
 		dst = appendFloat(dst, v.WrittenAt)
 	}
-	dst = appendCount(dst, int(v.ListBytes))
-	if v.Apart {
-		dst = appendCount(dst, int(v.Bytes))
-	}
-	return dst
+	return appendCount(dst, int(v.ListBytes))
 }
 
-// EncodePending appends the record of a pending write whose value is apart to dst, which is empty, and
-// sets its checksum in v.
+// EncodePending appends the record of a pending write to dst, which is empty, and sets its checksum in v.
 func EncodePending(dst, key []byte, v *Version) []byte {
-	sealed := Seal(key, appendPending(dst, v))
+	sealed := Seal(key, appendCount(appendWrite(dst, v, flagApart), int(v.Bytes)))
 	v.Sum = Sum(sealed)
 	return sealed
 }
@@ -95,7 +87,7 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	if err != nil {
 		return ID{}, Version{}, err
 	}
-	v, _, err := DecodePending(body)
+	v, err := DecodePending(body)
 	if err != nil {
 		return ID{}, Version{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
 	}
@@ -103,10 +95,18 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	return id, v, nil
 }
 
-// DecodePending decodes the body of a pending record. The returned value is a slice of body, and empty if
-// the value is apart.
-func DecodePending(body []byte) (Version, []byte, error) {
+// DecodePending decodes the body of a pending record.
+func DecodePending(body []byte) (Version, error) {
 	d := decoder{rest: body}
+	v := d.write(flagApart)
+	if v.Bytes = int32(d.count()); d.bad || len(d.rest) != 0 {
+		return Version{}, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
+	}
+	return v, nil
+}
+
+// write decodes what appendWrite appends.
+func (d *decoder) write(apart byte) Version {
 	v := Version{Op: Op(d.byte())}
 	flags := d.byte()
 	v.AfterDelete, v.LosesTies, v.Fenced = flags&flagAfterDelete != 0, flags&flagLosesTies != 0, flags&flagFenced != 0
@@ -115,14 +115,6 @@ func DecodePending(body []byte) (Version, []byte, error) {
 		v.WrittenAt = d.float()
 	}
 	v.ListBytes = int32(d.count())
-	if v.Apart = flags&flagApart != 0; v.Apart {
-		v.Bytes = int32(d.count())
-		d.bad = d.bad || len(d.rest) != 0
-	} else {
-		v.Bytes = int32(len(d.rest))
-	}
-	if d.bad || flags >= unknownFlags || (v.Op != Put && v.Op != Delete) {
-		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
-	}
-	return v, d.rest, nil
+	d.bad = d.bad || flags >= unknownFlags || flags&flagApart != apart || (v.Op != Put && v.Op != Delete)
+	return v
 }

@@ -71,17 +71,6 @@ func DecodeRetention(body []byte) (newest float64, err error) {
 	return newest, nil
 }
 
-// VersionOfPending returns the version of a pending write of an older format, whose record has the value.
-func VersionOfPending(key, body []byte) (versionKey, sealed []byte, err error) {
-	v, value, err := DecodePending(body)
-	if err != nil {
-		return nil, nil, err
-	}
-	versionKey = append([]byte(VersionPrefix), key[len(PendingPrefix):]...)
-	fields := AppendVersionFields(nil, &Stored{Op: v.Op, At: v.WrittenAt, ListBytes: v.ListBytes})
-	return versionKey, Seal(versionKey, append(fields, value...)), nil
-}
-
 // DecodeVersion decodes the body of a version record.
 func DecodeVersion(body []byte) (Stored, error) {
 	d := decoder{rest: body}

@@ -18,6 +18,9 @@ func storeOptions(fsys vfs.FS, dir string) store.Options {
 	return store.Options{Dir: dir, FS: fsys, Readers: new(sync.Mutex), Logger: slog.New(slog.DiscardHandler)}
 }
 
+// batchBytes bounds one batch of a new journal, in bytes.
+const batchBytes = 1 << 20
+
 // content describes a journal to build.
 type content struct {
 	records           source
@@ -85,9 +88,9 @@ type filler struct {
 
 // pendingRecord is a pending write's record.
 type pendingRecord struct {
-	id               record.ID
-	v                record.Version
-	key, body, value []byte // nil if there is none
+	id         record.ID
+	v          record.Version
+	key, value []byte // nil if there is none
 }
 
 func (f *filler) take(key, value []byte) error {
@@ -139,8 +142,8 @@ func (f *filler) isValueless(key, value []byte) bool {
 	return err != nil || f.damagedVersions[hashOf(version)]
 }
 
-// takePending keeps an entry's newest pending write that has a value. Before format 6, older ones awaited
-// their removal.
+// takePending keeps an entry's newest pending write that has a value. A damaged log may have lost the
+// removal of an older one.
 func (f *filler) takePending(key, value []byte) error {
 	body, err := record.Unseal(key, value)
 	if err != nil {
@@ -159,7 +162,7 @@ func (f *filler) takePending(key, value []byte) error {
 			return err
 		}
 	}
-	f.pending = pendingRecord{id, v, bytes.Clone(key), bytes.Clone(body), bytes.Clone(value)}
+	f.pending = pendingRecord{id, v, bytes.Clone(key), bytes.Clone(value)}
 	return nil
 }
 
@@ -176,12 +179,5 @@ func (f *filler) keepPending() error {
 	if err == nil {
 		err = f.set(key, record.EncodeSent(key, &record.Sent{Seq: p.v.Seq})) // guard 4.10
 	}
-	if err != nil || p.v.Apart {
-		return err
-	}
-	versionKey, sealed, err := record.VersionOfPending(p.key, p.body)
-	if err != nil {
-		return err
-	}
-	return f.set(versionKey, sealed)
+	return err
 }

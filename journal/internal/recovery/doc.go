@@ -1,7 +1,6 @@
-// Package recovery handles stores that are damaged or of an older format. It examines a
-// store without changing it, salvages the records of a damaged store into a new one that
-// replaces it, and migrates a store of an older format to the present one. It works on
-// directories that no process has open; the caller or [Recover] holds the lock.
+// Package recovery handles damaged stores. It examines a store without changing it, and
+// salvages the records of a damaged store into a new one that replaces it. It works on
+// directories that no process has open; [Recover] holds the lock.
 //
 // # Steps of a recovery
 //

@@ -10,23 +10,23 @@ import (
 )
 
 // examine checks a store and returns an error that describes any damage. It changes nothing.
-func examine(opts store.Options, version int) error {
+func examine(opts store.Options) error {
 	m, err := store.Check(opts)
 	if err != nil {
 		return err
 	}
-	db, err := store.OpenPebble(opts, true)
+	db, err := store.OpenPebble(opts)
 	if err != nil {
 		return err
 	}
-	err = examineRecords(db, &m, version)
+	err = examineRecords(db, &m)
 	if err == nil {
 		err = store.CheckTables(opts, db) // guard 4.17
 	}
 	return store.Classify(errors.Join(err, db.Close()))
 }
 
-func examineRecords(db *pebble.DB, m *store.Mark, version int) error {
+func examineRecords(db *pebble.DB, m *store.Mark) error {
 	t, err := store.ReadTotals(db)
 	if err == nil {
 		err = m.Reached(t)
@@ -35,6 +35,6 @@ func examineRecords(db *pebble.DB, m *store.Mark, version int) error {
 		return err
 	}
 	v := &view{db: db}
-	s, err := sift(v, version == store.FormatVersion)
+	s, err := sift(v)
 	return cmp.Or(err, s.damage, v.damage, t.Compare(s.totals))
 }

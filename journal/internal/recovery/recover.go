@@ -57,15 +57,15 @@ func recoverDir(opts Options) (_ *Recovery, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stored.Lock.Close()) }()
-	version, damage := store.CheckFormat(opts.FS, opts.Dir)
+	exists, damage := store.CheckFormat(opts.FS, opts.Dir)
 	if errors.Is(damage, store.ErrFormat) && !errors.Is(damage, store.ErrNoFormat) {
 		return nil, damage
 	}
-	if version == 0 && damage == nil {
+	if !exists && damage == nil {
 		return &Recovery{Healthy: true}, nil // nothing was ever acknowledged in it
 	}
 	if damage == nil {
-		damage = examine(stored, version)
+		damage = examine(stored)
 	}
 	if damage == nil && finished {
 		return lastReport(opts.FS, opts.Dir)
@@ -92,7 +92,7 @@ type task struct {
 // salvaged copies the directory aside, and replaces it with a journal of the salvageable records.
 func salvaged(stored store.Options, opts Options, damage error) (_ *Recovery, err error) {
 	fsys, dir := opts.FS, opts.Dir
-	if err := removeWork(fsys, dir); err != nil {
+	if err := RemoveWork(fsys, dir); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fsys.RemoveAll(sortingName(dir))) }()
@@ -133,14 +133,14 @@ func (t *task) choose(v *view) (*sifter, error) {
 		}
 		t.whole = err == nil && totals.Batches == t.found.newest.Batches // guard 7.1
 		t.source = v
-		if kept, err := sift(v, false); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
+		if kept, err := sift(v); t.found.stated && t.found.newest.Compare(kept.totals) == nil && v.hasWrites() {
 			t.newest = t.whole && err == nil && v.hasCopies()
 			return kept, nil
 		}
 	}
 	t.whole = false
 	t.source = &merged{found: t.found.records, view: v}
-	return sift(t.source, false)
+	return sift(t.source)
 }
 
 // replacement copies the directory aside and builds the journal that will replace it.

@@ -13,7 +13,7 @@ import (
 
 // Salvaged counts records.
 type Salvaged struct {
-	Pending     int `json:"pending"` // before format 6, includes superseded ones that awaited removal
+	Pending     int `json:"pending"`
 	DeadLetters int `json:"dead_letters"`
 	Settled     int `json:"settled"`
 	SentMarks   int `json:"sent_marks"`
@@ -80,7 +80,7 @@ func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {
 		}
 	}
 	if last == "" {
-		return &Recovery{Healthy: true}, nil // an older botwired wrote no report
+		return &Recovery{Healthy: true}, nil // somebody has removed the report
 	}
 	f, err := fsys.Open(fsys.PathJoin(parent, last+reportSuffix))
 	if err != nil {

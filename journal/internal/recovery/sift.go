@@ -27,8 +27,6 @@ type sifter struct {
 	// valueless are the pending writes whose version was not found, by the hash of the version's key. In
 	// key order, a version follows all pending writes. If nil, all count.
 	valueless map[uint64]share
-	// apart says that all pending writes need a version, even those whose record has the value.
-	apart bool
 	// damagedVersions has the hashes of the keys of damaged versions.
 	damagedVersions map[uint64]bool
 }
@@ -39,10 +37,9 @@ type share struct {
 	sum   uint32
 }
 
-// sift counts the intact records of a source. A pending write without its value counts as damaged; with
-// apart, also one without its version.
-func sift(from source, apart bool) (*sifter, error) {
-	s := &sifter{valueless: make(map[uint64]share), apart: apart}
+// sift counts the intact records of a source. A pending write without its version counts as damaged.
+func sift(from source) (*sifter, error) {
+	s := &sifter{valueless: make(map[uint64]share)}
 	err := from.each(func(key, value []byte) error { s.take(key, value); return nil })
 	for _, lost := range s.valueless {
 		s.totals.Pending--
@@ -105,7 +102,7 @@ func (s *sifter) add(kind string, key, body, value []byte) error {
 		s.totals.Add(id, &v)
 		s.totals.Seq = max(s.totals.Seq, v.Seq)
 		s.counts.Pending++
-		if (v.Apart || s.apart) && s.valueless != nil {
+		if s.valueless != nil {
 			s.valueless[hashOf(record.VersionKey(id, v.Seq))] = share{v.Size(id), v.Sum}
 		}
 	case record.VersionPrefix:

@@ -44,7 +44,7 @@ func (v *view) hasCopies() bool {
 
 // openView returns nil if Pebble cannot open the store.
 func openView(opts store.Options) *view {
-	db, err := store.OpenPebble(opts, true)
+	db, err := store.OpenPebble(opts)
 	if err != nil {
 		return nil
 	}

@@ -37,8 +37,8 @@ func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 	return copies, err
 }
 
-// removeWork removes the files of a recovery that was cut off.
-func removeWork(fsys vfs.FS, dir string) error {
+// RemoveWork removes the files of a recovery that was cut off.
+func RemoveWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 

@@ -27,35 +27,32 @@ const (
 	// FormatVersion is the version of the layout described in the docs of this package and of package
 	// record.
 	FormatVersion = 6
-	// OldestFormat is the only older format that this botwired reads. No version that wrote an earlier one
-	// was released.
-	OldestFormat = 5
 )
 
-// CheckFormat returns the version of a directory's format; 0 means that there is no store yet. Errors:
-// [ErrFormat] if this version of botwired cannot read the format (CheckFormat returns the version also
-// then), [ErrNoFormat] for a store without a readable version, and those of the file system.
-func CheckFormat(fsys vfs.FS, dir string) (version int, _ error) {
+// CheckFormat reports whether there is a store in a directory. Errors: [ErrFormat] if this version of
+// botwired cannot read its format, [ErrNoFormat] for a store without a readable version, and those of the
+// file system.
+func CheckFormat(fsys vfs.FS, dir string) (exists bool, _ error) {
 	f, err := fsys.Open(fsys.PathJoin(dir, FormatFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, checkEmpty(fsys, dir) // guard 4.3
+		return false, checkEmpty(fsys, dir) // guard 4.3
 	}
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 256))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, err
+		return false, err
 	}
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(text)), formatLine)
-	version, err = strconv.Atoi(number)
+	version, err := strconv.Atoi(number)
 	if !ok || err != nil || version < 1 {
-		return 0, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
+		return false, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
 	}
-	if version < OldestFormat || version > FormatVersion { // guard 21.1
-		return version, fmt.Errorf("%w: the directory has version %d, this botwired reads versions %d to %d", ErrFormat, version, OldestFormat, FormatVersion)
+	if version != FormatVersion { // guard 21.1
+		return false, fmt.Errorf("%w: the directory has version %d, and this botwired reads version %d", ErrFormat, version, FormatVersion)
 	}
-	return version, nil
+	return true, nil
 }
 
 // checkEmpty refuses a directory that has a store but no format file: the file was lost, or the store
@@ -79,10 +76,9 @@ func checkEmpty(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Finish turns a complete store in dir into one of the present format, durably: it writes the mark and
-// then the format file. Until its final rename, the directory has the older format, to which the
-// additional files do no harm, or no format.
-func Finish(fsys vfs.FS, dir string, m Mark) (err error) {
+// finish makes a store complete, durably: it writes the mark and then the format file.
+func finish(fsys vfs.FS, dir string) (err error) {
+	var m Mark
 	if m.manifestMark, err = (manifestMark{}).next(fsys, dir); err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 	}
 }
 
-// CheckLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records and
+// checkLogs returns [record.ErrCorrupt] if the logs that are not in tables yet have lost records and
 // Pebble would not notice: Pebble takes a missing log, or one that is cut between two records, for one
 // that ends there. The mark shows if the end of the last log was cut off. The caller checks the logs
 // before Pebble opens the store and removes them.
@@ -77,7 +77,7 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 // Later, it first ends the current log with a trailer, and syncs that. So every log but the last has a
 // trailer, and the numbers of the records continue from each log to the next. stated says that the logs
 // hold a state record; newest is the last one.
-func CheckLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
+func checkLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
 		return newest, false, err

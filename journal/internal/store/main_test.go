@@ -28,7 +28,7 @@ func openStore(t *testing.T, fs vfs.FS, change ...func(*Options)) *Store {
 	var err error
 	opts.Lock, err = LockDir(fs, opts.Dir)
 	no(t, err)
-	if version, err := CheckFormat(fs, opts.Dir); version == 0 {
+	if exists, err := CheckFormat(fs, opts.Dir); !exists {
 		no(t, errors.Join(err, Create(opts)))
 	}
 	s, err := Open(opts)

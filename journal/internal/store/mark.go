@@ -110,17 +110,8 @@ func writeMark(fsys vfs.FS, dir string, m *Mark) error {
 	return errors.Join(err, f.Close())
 }
 
-// createMark creates the file of a mark, durably, with the mark in both slots. It replaces an existing
-// file at once.
+// createMark creates the file of a mark, durably, with the mark in both slots.
 func createMark(fsys vfs.FS, dir string, m *Mark) error {
-	name := fsys.PathJoin(dir, MarkFile)
 	padding := make([]byte, slotAt-slotSize)
-	// guard 21.8
-	if err := diskfs.WriteFile(fsys, name+".new", slices.Concat(m.encode(), padding, m.encode())); err != nil {
-		return err
-	}
-	if err := fsys.Rename(name+".new", name); err != nil { // guard 21.8b
-		return err
-	}
-	return diskfs.SyncDir(fsys, dir)
+	return diskfs.WriteFile(fsys, fsys.PathJoin(dir, MarkFile), slices.Concat(m.encode(), padding, m.encode()))
 }

@@ -13,7 +13,7 @@ import (
 // damaged or its end is torn. The caller keeps the lock.
 func Create(opts Options) error {
 	s := newStore(opts)
-	if err := s.awaitRoom(0); err != nil { // guard 3.36
+	if err := s.awaitRoom(); err != nil { // guard 3.36
 		return err
 	}
 	if err := writeFormat(opts.FS, opts.Dir); err != nil {
@@ -32,7 +32,7 @@ func Create(opts Options) error {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	return Finish(opts.FS, opts.Dir, Mark{})
+	return finish(opts.FS, opts.Dir)
 }
 
 // Open opens a store of the present format. It first looks for damage that Pebble does not see and
@@ -54,7 +54,7 @@ func (s *Store) open() (err error) {
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
-	if err := s.awaitRoom(0); err != nil { // guard 3.25
+	if err := s.awaitRoom(); err != nil { // guard 3.25
 		return err
 	}
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
@@ -81,9 +81,9 @@ func Check(opts Options) (Mark, error) {
 	if err := m.check(opts.FS, opts.Dir); err != nil { // guard 4.6
 		return m, err
 	}
-	newest, stated, err := CheckLogs(opts.FS, opts.Dir)
+	newest, stated, err := checkLogs(opts.FS, opts.Dir)
 	if err == nil && !stated {
-		newest, err = TotalsOf(opts) // all records are in tables
+		newest, err = totalsOf(opts) // all records are in tables
 	}
 	if err != nil {
 		return m, err
@@ -91,9 +91,9 @@ func Check(opts Options) (Mark, error) {
 	return m, m.Reached(newest) // guard 4.5
 }
 
-// TotalsOf reads the state record of a store that is not open, and changes nothing.
-func TotalsOf(opts Options) (record.Totals, error) {
-	db, err := OpenPebble(opts, true)
+// totalsOf reads the state record of a store that is not open, and changes nothing.
+func totalsOf(opts Options) (record.Totals, error) {
+	db, err := OpenPebble(opts)
 	if err != nil {
 		return record.Totals{}, err
 	}
@@ -101,13 +101,12 @@ func TotalsOf(opts Options) (record.Totals, error) {
 	return t, Classify(errors.Join(err, db.Close()))
 }
 
-// OpenPebble opens Pebble's store in opts.Dir without this package's checks, for an examination, a
-// migration or a recovery. With readOnly, Pebble writes nothing. The caller closes the result, and
-// keeps the lock.
-func OpenPebble(opts Options, readOnly bool) (*pebble.DB, error) {
+// OpenPebble opens Pebble's store in opts.Dir without this package's checks, for an examination or a
+// recovery. Pebble writes nothing. The caller closes the result, and keeps the lock.
+func OpenPebble(opts Options) (*pebble.DB, error) {
 	e := &engine{opts: opts}
 	e.closing.Store(true) // the caller judges Pebble's errors
 	pebbleOpts := e.pebbleOptions()
-	pebbleOpts.ReadOnly = readOnly
+	pebbleOpts.ReadOnly = true
 	return openPebble(opts.Dir, pebbleOpts)
 }

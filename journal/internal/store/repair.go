@@ -273,7 +273,7 @@ func (s *Store) dropCopiesOf(all span) error {
 
 func needsVersionIn(all span, key, sealed []byte) bool {
 	name, err := record.VersionOfSettled(key, sealed)
-	return err == nil && name != nil && all.contains(span{name, name})
+	return err == nil && all.contains(span{name, name})
 }
 
 // replace drops all copies and receipts in a key range, and rewrites the other records.

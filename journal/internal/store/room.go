@@ -10,19 +10,10 @@ import (
 // and Pebble's other files.
 const openSlack = 1 << 20
 
-// AwaitRoom waits until the disk has room to open the store and to write more bytes into it.
-func AwaitRoom(opts Options, more int64) error {
-	s := newStore(opts)
-	if err := s.findBallast(); err != nil {
-		return err
-	}
-	return s.awaitRoom(more)
-}
-
-// awaitRoom waits until the disk has room to create or open the store, and for more bytes. Pebble first
-// writes the logs' records into tables, and would wait for room forever without a message. Without
-// Options.AwaitRoom, awaitRoom does nothing.
-func (s *Store) awaitRoom(more int64) error {
+// awaitRoom waits until the disk has room to create or open the store. Pebble first writes the logs'
+// records into tables, and would wait for room forever without a message. Without Options.AwaitRoom,
+// awaitRoom does nothing.
+func (s *Store) awaitRoom() error {
 	for s.opts.AwaitRoom != nil {
 		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
 		if errors.Is(err, vfs.ErrUnsupported) {
@@ -31,7 +22,7 @@ func (s *Store) awaitRoom(more int64) error {
 		if err != nil {
 			return err
 		}
-		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)), more)
+		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)))
 		if err != nil {
 			return err
 		}
@@ -46,9 +37,9 @@ func (s *Store) awaitRoom(more int64) error {
 	return nil
 }
 
-// roomToOpen returns how many bytes must be free to open a store and write more bytes, or 0 if they are
-// free. A log's file is longer than its records.
-func roomToOpen(fsys vfs.FS, dir string, free, more int64) (needed int64, err error) {
+// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. A log's file is
+// longer than its records.
+func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
 		return 0, err
@@ -57,7 +48,6 @@ func roomToOpen(fsys vfs.FS, dir string, free, more int64) (needed int64, err er
 	if err != nil {
 		return 0, err
 	}
-	needed = more
 	for _, log := range logs {
 		if log.number < live.first {
 			continue

@@ -170,7 +170,6 @@ func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
 // SetPending adds a write: its version, and its pending record. The write must have the next sequence
 // number. SetPending sets the record's checksum.
 func (tx *Tx) SetPending(id record.ID, v *record.Version, stored *record.Stored) {
-	v.Apart = true
 	tx.SetVersion(id, v.Seq, stored)
 	s := &tx.p.scratch // the batch copies both
 	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)

@@ -64,7 +64,7 @@ func (w *Keys) Copy() (o record.Observation, err error) {
 	if !w.copies.isAt(w.at) {
 		return o, nil
 	}
-	err = w.copies.unseal(func(body []byte) error { o, _, err = record.DecodeSettledHead(body); return err })
+	err = w.copies.unseal(func(body []byte) error { o, _, _, err = record.DecodeSettled(body); return err })
 	return o, err
 }
 
