@@ -105,9 +105,7 @@ func (a *appending) Durable() { a.copies.pending.show(a.ID, &a.write, a.Author) 
 // write; the disk must have room for the whole write.
 func (a *appending) admit(tx *store.Tx) error {
 	p := a.copies.pending
-	p.readers.RLock()
-	latest, exists := p.index.Get(a.ID).Latest()
-	p.readers.RUnlock()
+	latest, exists := p.latest(a.ID)
 	if a.If != nil && !a.If(latest.Seq) { // guard 5.1
 		return ErrChanged
 	}

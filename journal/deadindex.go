@@ -11,8 +11,6 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-func isOpen(l *record.Dead) bool { return l.Kind == Refused && l.SupersededBy == 0 }
-
 // markBytes bounds the bytes of dead letters that one batch marks. A batch marks at least one.
 const markBytes = 256 << 10
 
@@ -69,7 +67,7 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 
 // insert adds a dead letter that is not in the index. The caller holds mu.
 func (d *deadIndex) insert(l *record.Dead) {
-	if isOpen(l) {
+	if l.Kind == Refused && l.SupersededBy == 0 {
 		d.open = with(d.open, l.Seq)
 	}
 	if l.InConflict() {

@@ -196,12 +196,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 // keepsBase reports whether an entry's copy must stay because a pending write is based on it (see
 // Options.Exact and Options.Named). The caller is in the store's order.
 func keepsBase(c *copies, id ID) bool {
-	if !c.pending.keepsBase(id.Namespace) {
-		return false
-	}
-	c.readers.RLock()
-	defer c.readers.RUnlock()
-	return c.pending.waits(id)
+	return c.pending.keepsBase(id.Namespace) && c.pending.isPending(id)
 }
 
 // Applied makes readers wait until the change is durable.

@@ -119,9 +119,7 @@ func decodePast(key, sealed []byte) (past Past, follows uint64, err error) {
 }
 
 func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
-	h.pending.readers.RLock()
-	latest, ok := h.pending.index.Get(id).Latest() // the caller waits until it is durable
-	h.pending.readers.RUnlock()
+	latest, ok := h.pending.latest(id) // the caller waits until it is durable
 	if ok && latest.Seq == seq {
 		return PastPending, nil
 	}

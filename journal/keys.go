@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -25,17 +24,11 @@ type KnownKey struct {
 	Confirmed bool
 }
 
-// Listed is the header of a namespace's listing.
-type Listed struct {
-	FetchedAt time.Time // when upstream was asked; zero if there is no listing
-	Complete  bool
-}
-
 // After returns, in order, up to most known keys that follow a key, and the listing that confirms some
-// of them. A walk begins after "", which is not a valid key. A walk meets every key that stays known
-// throughout. A returned key may be deleted or forgotten before the caller looks it up with
+// of them, without rows; zero if there is none. A walk begins after "", which is not a valid key. A walk
+// meets every key that stays known throughout. A returned key may be deleted or forgotten before the caller looks it up with
 // [Journal.Lookup].
-func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed, err error) {
+func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listing, err error) {
 	l, err = k.copies.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
 		keys = append(keys, KnownKey{Key: key, Confirmed: w.Confirmed()})
 		return len(keys) < most, nil
@@ -44,7 +37,7 @@ func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listed
 }
 
 // walk visits a namespace's keys that follow after, in order, until visit returns false.
-func (c *copies) walk(namespace, after string, visit func(w *walk.Keys, key string) (more bool, err error)) (l Listed, err error) {
+func (c *copies) walk(namespace, after string, visit func(w *walk.Keys, key string) (more bool, err error)) (l Listing, err error) {
 	if err := c.store.Acquire(); err != nil {
 		return l, err
 	}
@@ -75,15 +68,15 @@ func (c *copies) walk(namespace, after string, visit func(w *walk.Keys, key stri
 	return l, w.Err()
 }
 
-func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listed, error) {
+func listedIn(r pebble.Reader, namespace string, confirmedAt float64) (Listing, error) {
 	h, ok, err := readHeader(r, namespace)
 	if store.IsDamage(err) {
-		return Listed{}, nil // counts as no listing: a reader gives it up
+		return Listing{}, nil // counts as no listing: a reader gives it up
 	}
 	if err != nil || !ok {
-		return Listed{}, err
+		return Listing{}, err
 	}
-	return Listed{FetchedAt: fromUnix(max(h.FetchedAt, confirmedAt)), Complete: h.Complete}, nil
+	return Listing{FetchedAt: fromUnix(max(h.FetchedAt, confirmedAt)), Complete: h.Complete}, nil
 }
 
 // Known describes an entry, without its value.
@@ -101,7 +94,7 @@ type Known struct {
 // Known returns, in key order, up to most entries of a namespace whose keys begin with prefix and
 // follow after, and the header of the namespace's listing. A walk begins after "". Pending deletes are
 // included.
-func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listed, err error) {
+func (k *Keys) Known(namespace, prefix, after string, most int) (found []Known, l Listing, err error) {
 	l, err = k.copies.walk(namespace, max(after, beforeAllWith(prefix)), func(w *walk.Keys, key string) (bool, error) {
 		if len(key) < len(prefix) || key[:len(prefix)] != prefix {
 			return false, nil // keys with the prefix come before this one

@@ -14,7 +14,7 @@ import (
 )
 
 // walk returns the keys of the test's namespace, in steps of most keys.
-func walk(t testing.TB, j *journal.Journal, most int) (names []string, l journal.Listed) {
+func walk(t testing.TB, j *journal.Journal, most int) (names []string, l journal.Listing) {
 	t.Helper()
 	for last := ""; ; {
 		keys, listed, err := j.Keys.After("ns", last, most)

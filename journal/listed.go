@@ -113,7 +113,9 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		if kept.Origin.NewerThan(r.UpdatedAt) { // guard 7.26
 			l.older++
 			if l.fill.believe {
-				l.believeRow(r)
+				// Its value is unknown, so the copy is removed.
+				r.Origin = Origin{At: r.UpdatedAt}
+				l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
 			} else {
 				*r = kept
 			}
@@ -127,13 +129,6 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt) // guard 19.7
 	}
 	return rows, nil
-}
-
-// believeRow accepts a row that is older than the kept one. Its value is unknown, so the copy is
-// removed.
-func (l *listed) believeRow(r *Row) {
-	r.Origin = Origin{At: r.UpdatedAt}
-	l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
 }
 
 // keptRow returns an entry's row from the past listing, or else a row made from its settled copy.

@@ -180,8 +180,6 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 }
 
 func (p *pendingSet) isDeleted(id ID) bool {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	latest, ok := p.index.Get(id).Latest()
+	latest, ok := p.latest(id)
 	return ok && latest.Op == Delete
 }

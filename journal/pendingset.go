@@ -92,11 +92,17 @@ func (p *pendingSet) show(id ID, w *pending.Write, author string) {
 	p.readers.changed(change)
 }
 
-// isPending reports whether the entry has a pending write, visible or not.
-func (p *pendingSet) isPending(id ID) bool {
+// latest returns the entry's newest pending write, visible or not; ok is false if there is none.
+func (p *pendingSet) latest(id ID) (v record.Version, ok bool) {
 	p.readers.RLock()
 	defer p.readers.RUnlock()
-	return p.waits(id)
+	return p.index.Get(id).Latest()
+}
+
+// isPending reports whether the entry has a pending write, visible or not.
+func (p *pendingSet) isPending(id ID) bool {
+	_, ok := p.latest(id)
+	return ok
 }
 
 // needs reports whether a version must stay for a pending write: it is the write that readers see, or a

@@ -286,19 +286,13 @@ func (t *Trust) SetRestoring(namespace string, on bool) error {
 	})
 }
 
-// CopyHead is an entry's settled copy without its value.
-type CopyHead struct {
-	Key       string
-	UpdatedAt float64 // Unix seconds
-}
-
-// Copies returns, in key order, up to most settled copies of a namespace that follow after and have no
-// pending write.
-func (t *Trust) Copies(namespace, after string, most int) (kept []CopyHead, err error) {
+// Copies returns, in key order, the keys and times of up to most settled copies of a namespace that follow
+// after and have no pending write.
+func (t *Trust) Copies(namespace, after string, most int) (kept []Row, err error) {
 	_, err = t.copies.walk(namespace, after, func(w *walk.Keys, key string) (bool, error) {
 		o, err := w.Copy() // a damaged one is given up when somebody reads it
 		if err == nil && o != (Observation{}) && !w.IsPending() && !t.copies.pending.isPending(ID{Namespace: namespace, Key: key}) {
-			kept = append(kept, CopyHead{key, o.UpdatedAt})
+			kept = append(kept, Row{Key: key, UpdatedAt: o.UpdatedAt})
 		}
 		return len(kept) < most, nil
 	})

@@ -38,9 +38,7 @@ func (t *WriteThrough) Admits(w NewWrite) error {
 		err := t.copies.prepare(a)
 		if err == nil {
 			t.store.InOrder(func(totals record.Totals) {
-				t.pending.readers.RLock()
-				latest, exists := t.pending.index.Get(w.ID).Latest()
-				t.pending.readers.RUnlock()
+				latest, exists := t.pending.latest(w.ID)
 				if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
 					err = t.copies.admitSize(a, &latest, exists)
 				}
@@ -92,8 +90,7 @@ func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 		reason: "upstream holds a later write, for which the journal had no room",
 	}
 	return t.end(r, func(past settledCopy) (func(*store.Tx), error) {
-		forget, err := t.copies.forget(id)
-		return forget, err
+		return t.copies.forget(id)
 	})
 }
 

@@ -29,13 +29,6 @@ func (p *pipeline) apply(g *group, how *pebble.WriteOptions) error {
 	return p.applyBatch(g.batch, how)
 }
 
-// applyRest applies, before the store closes, the changes that no caller waits for.
-func (p *pipeline) applyRest() {
-	p.order.Lock()
-	defer p.order.Unlock()
-	_ = p.applyGathered() // a failure has already ended the journal
-}
-
 // Totals returns the totals of the store, including changes that are not durable yet.
 func (p *pipeline) Totals() (now record.Totals) {
 	p.InOrder(func(t record.Totals) { now = t })

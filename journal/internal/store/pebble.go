@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"strings"
 	"syscall"
 	"time"
 
@@ -49,10 +48,6 @@ const (
 	// tellFullEvery is the interval between two log lines about a full disk.
 	tellFullEvery = time.Minute
 )
-
-func isLocked(err error) bool {
-	return diskfs.IsLocked(err) || strings.Contains(err.Error(), "lock held")
-}
 
 func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{

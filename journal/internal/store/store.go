@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 var (
@@ -76,7 +79,7 @@ func newStore(opts Options) *Store {
 // LockDir takes the lock on an existing directory. Errors: [ErrInUse] and those of the file system.
 func LockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
-	if err != nil && isLocked(err) {
+	if err != nil && (diskfs.IsLocked(err) || strings.Contains(err.Error(), "lock held")) {
 		return nil, ErrInUse
 	}
 	return lock, err
@@ -110,7 +113,9 @@ func (s *Store) Close() error {
 	if s.panicked.Load() {
 		return ErrFailed // closing would wait forever, and the lock must not outlive the store
 	}
-	s.applyRest()
+	s.order.Lock()
+	_ = s.applyGathered() // what no caller waits for; a failure has already ended the journal
+	s.order.Unlock()
 	err := s.closePebble()
 	if err == nil && !s.failed.Load() {
 		err = s.marker.keep(s.totals) // all of it is durable now
