@@ -54,17 +54,12 @@ func (d *doubts) in(namespace string) (ids []ID) {
 // subscriber would miss them.
 func (d *doubts) recall(entries []Doubtful, s *store.Store) error {
 	for _, entry := range entries {
-		id := entry.ID
-		isPending := false
-		err := store.ScanPending(s.DB(), record.PendingOf(id), func(record.ID, record.Version) error {
-			isPending = true
-			return nil
-		})
+		isPending, err := store.HoldsAny(s.DB(), record.PendingOf(entry.ID))
 		if err != nil {
 			return err
 		}
 		if !isPending {
-			d.add(id)
+			d.add(entry.ID)
 		}
 	}
 	return nil

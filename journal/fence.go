@@ -117,21 +117,14 @@ func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Cont
 
 // lose handles a state that another host wrote at the given time. o is nil for a delete.
 func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
-	if err := f.store.Acquire(); err != nil {
-		return err
-	}
-	defer f.store.Release()
-	if err := f.pending.ready(w.ID); err != nil {
-		return err
-	}
-	unlock := f.copies.lock(w.Namespace)
-	defer unlock()
 	r := &retiring{ // guard 7.19
-		pending: f.pending, copies: f.copies, w: w, unlock: unlock, hide: true, doubtful: len(mayLand) > 0,
-		state: record.ReceiptSuperseded, reason: reason,
+		w: w, hide: true, doubtful: len(mayLand) > 0, state: record.ReceiptSuperseded, reason: reason,
 	}
-	copied, err := f.won(r, o, at)
-	if err == nil {
+	return f.copies.retire(r, "keeping the state that has beaten a write to", func() error {
+		copied, err := f.won(r, o, at)
+		if err != nil {
+			return err
+		}
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			if last != nil { // guard 17.27
 				// guard 17.3
@@ -147,16 +140,11 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 				})
 			}
 		}
-		err = f.store.Update(r)
-		r.reveal()
-	}
-	if err == nil {
-		err = f.dead.boundConflicts(f.budget)
-	}
-	if err != nil {
-		return fmt.Errorf("keeping the state that has beaten write %d to %s: %w", w.Seq, w.ID, err)
-	}
-	return nil
+		if err := f.store.Update(r); err != nil {
+			return err
+		}
+		return f.dead.boundConflicts(f.budget)
+	})
 }
 
 // winnerOf returns another host's state as a winner. o is nil for a delete.

@@ -26,8 +26,8 @@ type KnownKey struct {
 
 // After returns, in order, up to most known keys that follow a key, and the listing that confirms some
 // of them, without rows; zero if there is none. A walk begins after "", which is not a valid key. A walk
-// meets every key that stays known throughout. A returned key may be deleted or forgotten before the caller looks it up with
-// [Journal.Lookup].
+// meets every key that stays known throughout. A returned key may be deleted or forgotten before the
+// caller looks it up with [Journal.Lookup].
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listing, err error) {
 	l, err = k.copies.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
 		keys = append(keys, KnownKey{Key: key, Confirmed: w.Confirmed()})

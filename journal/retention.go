@@ -12,11 +12,9 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-const (
-	// historyTo is the percentage of the budget that a pass leaves in use. A pass reads all versions, so
-	// it has to free much.
-	historyTo = 60
-)
+// historyTo is the percentage of the budget that a pass leaves in use. A pass reads all versions, so it has
+// to free much.
+const historyTo = 60
 
 // retention removes the oldest versions of entries. It keeps those of settled copies and of pending
 // writes. A write that a newer one has superseded may yet settle: that writes its version again.
@@ -24,7 +22,7 @@ type retention struct {
 	copies   *copies
 	budget   int64 // bytes; 0 means no bound
 	measured int64 // bytes of the history after the last pass; negative before the first one
-	added    int64 // result of mayAdd at the last pass
+	added    int64 // what may have come to the history at the last pass
 }
 
 // forgotten records how far back the history reaches.
@@ -56,7 +54,8 @@ func (r *forgotten) add(tx *store.Tx, at float64) {
 // bound keeps the history within its budget. It reports whether it has removed any version.
 func (r *retention) bound(ctx context.Context) (removed bool, err error) {
 	s := r.copies.store
-	added := r.mayAdd()
+	// Versions that were written, and those of removed copies. A listing's removals do not count.
+	added := s.VersionBytes() + r.copies.unnamed.Load()
 	if r.budget == 0 || r.measured >= 0 && r.measured+added-r.added <= r.budget {
 		return false, nil
 	}
@@ -85,10 +84,6 @@ func (r *retention) bound(ctx context.Context) (removed bool, err error) {
 	}
 	return old.records > 0, err
 }
-
-// mayAdd returns how many bytes may have come to the history since the store was opened: the versions
-// that were written, and those of removed copies. A listing's removals do not count.
-func (r *retention) mayAdd() int64 { return r.copies.store.VersionBytes() + r.copies.unnamed.Load() }
 
 // measure samples the versions that may be removed.
 func (r *retention) measure(ctx context.Context, sample *sampler) (err error) {

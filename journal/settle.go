@@ -12,46 +12,35 @@ import (
 // delete removes the copy), and leaves the pending set unless a newer write to the entry is pending.
 // Settle marks the entry's older dead letters as superseded. It is durable when it returns.
 func (j *Journal) Settle(w Write) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	if err := j.pending.ready(w.ID); err != nil {
-		return err
-	}
-	unlock := j.copies.lock(w.Namespace)
-	defer unlock()
-	past, err := j.copies.readHead(w.ID)
-	var marks *marking
-	if err == nil {
-		marks, err = j.dead.mark(w.ID, w.Seq)
-	}
-	settled, origin := j.copies.settled(w, past)
-	var row *rowChange
-	if err == nil {
-		row, err = j.copies.bringRow(w.Namespace, knownRow{
+	r := &retiring{w: w, state: record.ReceiptSettled}
+	return j.copies.retire(r, "settling a write to", func() error {
+		past, err := j.copies.readHead(w.ID)
+		if err != nil {
+			return err
+		}
+		marks, err := j.dead.mark(w.ID, w.Seq)
+		if err != nil {
+			return err
+		}
+		settled, origin := j.copies.settled(w, past)
+		row, err := j.copies.bringRow(w.Namespace, knownRow{
 			Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: origin},
 			gone: w.Op == Delete, arrived: true,
 		})
-	}
-	if err == nil {
-		err = j.store.Update(&retiring{
-			pending: j.pending, copies: j.copies, w: w, unlock: unlock, state: record.ReceiptSettled,
-			fill: func(tx *store.Tx, last *record.Version) {
-				settled(tx, last == nil, row.absentAt) // guard 7.10
-				row.fill(tx)
-				j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
-				marks.fill(tx) // guard 13.14
-			},
-		})
-	}
-	if err == nil && marks.more {
-		err = j.dead.markAll(w.ID, w.Seq)
-	}
-	if err != nil {
-		return fmt.Errorf("settling write %d to %s: %w", w.Seq, w.ID, err)
-	}
-	return nil
+		if err != nil {
+			return err
+		}
+		r.fill = func(tx *store.Tx, last *record.Version) {
+			settled(tx, last == nil, row.absentAt) // guard 7.10
+			row.fill(tx)
+			j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
+			marks.fill(tx) // guard 13.14
+		}
+		if err := j.store.Update(r); err != nil || !marks.more {
+			return err
+		}
+		return j.dead.markAll(w.ID, w.Seq)
+	})
 }
 
 // settled returns the change that a confirmed write makes to the entry's settled copy past. Upstream's
@@ -131,54 +120,61 @@ type Failure struct {
 // removes the older settled copy and its row. The entry stays [Journal.InDoubt] with Failure.MayLand,
 // and also with Failure.InDoubt if a newer write is pending.
 func (j *Journal) DeadLetter(w Write, why Failure) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	if err := j.pending.ready(w.ID); err != nil {
-		return err
-	}
-	unlock := j.copies.lock(w.Namespace)
-	defer unlock()
 	r := &retiring{
-		pending: j.pending, copies: j.copies, w: w, unlock: unlock, hide: true, doubtful: why.MayLand,
-		state: record.ReceiptDead, reason: why.Reason,
+		w: w, hide: true, doubtful: why.MayLand, state: record.ReceiptDead, reason: why.Reason, dropped: why.Kind == Dropped,
 	}
 	if why.Kind == Superseded {
 		r.state = record.ReceiptSuperseded
 	}
-	r.dropped = why.Kind == Dropped
-	marked, err := marked(j.store, w)
-	if err != nil {
-		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
-	}
-	forget := func(*store.Tx) {}
-	if why.InDoubt {
-		if forget, err = j.copies.forget(w.ID); err != nil {
-			return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
+	return j.copies.retire(r, "dead-lettering a write to", func() error {
+		marked, err := marked(j.store, w)
+		if err != nil {
+			return err
 		}
-	}
-	r.fill = func(tx *store.Tx, last *record.Version) {
-		if last == nil {
-			if why.InDoubt { // the newer write is in doubt: readers do not use the copy
+		forget := func(*store.Tx) {}
+		if why.InDoubt {
+			if forget, err = j.copies.forget(w.ID); err != nil {
+				return err
+			}
+		}
+		r.fill = func(tx *store.Tx, last *record.Version) {
+			if last == nil {
+				if why.InDoubt { // the newer write is in doubt: readers do not use the copy
+					setSent(tx, w.ID, marked)
+				}
+				return
+			}
+			forget(tx)
+			if why.MayLand {
 				setSent(tx, w.ID, marked)
 			}
-			return
+			j.dead.set(tx, &record.Dead{ // guard 13.5
+				ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
+			})
 		}
-		forget(tx)
-		if why.MayLand {
-			setSent(tx, w.ID, marked)
+		return j.store.Update(r)
+	})
+}
+
+// retire calls change with the entry of r in the index and the namespace's copies lock held. change makes
+// the change r, and readers who wait for it go on. what describes the change in an error.
+func (c *copies) retire(r *retiring, what string, change func() error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", what, r.w.ID, err)
 		}
-		j.dead.set(tx, &record.Dead{ // guard 13.5
-			ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
-		})
+	}()
+	if err := c.store.Acquire(); err != nil {
+		return err
 	}
-	err = j.store.Update(r)
-	r.reveal()
-	if err != nil {
-		return fmt.Errorf("dead-lettering write %d to %s: %w", w.Seq, w.ID, err)
+	defer c.store.Release()
+	if err := c.pending.ready(r.w.ID); err != nil {
+		return err
 	}
-	return nil
+	r.copies, r.unlock = c, c.lock(r.w.Namespace)
+	defer r.unlock()
+	defer r.reveal()
+	return change()
 }
 
 // retiring ends an attempt at a write whose outcome is known. It removes the sent mark. Unless a newer
@@ -190,7 +186,6 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 // after it.
 type retiring struct {
 	hiding
-	pending *pendingSet
 	copies  *copies
 	w       Write
 	fill    func(tx *store.Tx, last *record.Version)
@@ -208,7 +203,7 @@ type retiring struct {
 
 // Fill runs in the order of all writes, so no newer write can come in between.
 func (r *retiring) Fill(tx *store.Tx) error {
-	p := r.pending
+	p := r.copies.pending
 	p.readers.RLock()
 	r.entry = p.index.Get(r.w.ID)
 	latest, ok := r.entry.Latest()
@@ -233,7 +228,8 @@ func (r *retiring) Fill(tx *store.Tx) error {
 // Applied removes the write from the pending set.
 func (r *retiring) Applied() {
 	change := Change{ID: r.w.ID, Seq: r.w.Seq}
-	switch p := r.pending; {
+	p := r.copies.pending
+	switch {
 	case r.last:
 		v, _ := r.entry.Visible()
 		change.Ended = endingOf(&v, r.state) // guard 13.28
@@ -250,6 +246,6 @@ func (r *retiring) Applied() {
 	if r.hide { // guard 7.8
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})
 	}
-	r.pending.readers.changed(change)
+	p.readers.changed(change)
 	r.unlock()
 }

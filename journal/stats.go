@@ -133,15 +133,8 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 	defer j.store.Release()
 	snapshot := j.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	var last ID
-	found, err := store.Count(snapshot, func(id record.ID, _ record.Version) error {
-		if id != last {
-			h.Pending++
-		}
-		last = id
-		return nil
-	})
-	h.DeadLetters = int(found.Dead)
+	found, err := store.Count(snapshot, func(record.ID, record.Version) error { return nil })
+	h.Pending, h.DeadLetters = int(found.Pending), int(found.Dead)
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.SentPrefix} {
 		if err == nil && !h.Copies {
 			h.Copies, err = store.HoldsAny(snapshot, []byte(prefix))

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -96,29 +95,18 @@ func (t *WriteThrough) Supersede(id ID, seq uint64) error {
 
 // end ends a doubt. forget returns the change to the settled copy.
 func (t *WriteThrough) end(r *retiring, forget func(past settledCopy) (func(*store.Tx), error)) error {
-	if err := t.store.Acquire(); err != nil {
-		return err
-	}
-	defer t.store.Release()
-	if err := t.pending.ready(r.w.ID); err != nil {
-		return err
-	}
-	unlock := t.copies.lock(r.w.Namespace)
-	defer unlock()
-	past, err := t.copies.read(r.w.ID)
-	var fill func(*store.Tx)
-	if err == nil {
-		fill, err = forget(past)
-	}
-	if err == nil {
-		r.pending, r.copies, r.unlock = t.pending, t.copies, unlock
+	return t.copies.retire(r, "ending the doubt about", func() error {
+		past, err := t.copies.read(r.w.ID)
+		if err != nil {
+			return err
+		}
+		fill, err := forget(past)
+		if err != nil {
+			return err
+		}
 		r.fill = func(tx *store.Tx, _ *record.Version) { fill(tx) }
-		err = t.store.Update(r)
-	}
-	if err != nil {
-		return fmt.Errorf("ending the doubt about %s: %w", r.w.ID, err)
-	}
-	return nil
+		return t.store.Update(r)
+	})
 }
 
 // doubtAbsence marks the namespace's listing incomplete if it lacks the entry: it no longer proves

@@ -8,7 +8,7 @@ import (
 // Totals is the state record: it counts the records that the store must hold.
 type Totals struct {
 	Seq           uint64 // highest sequence number given out
-	Pending       uint64 // pending records, including superseded ones that await removal
+	Pending       uint64 // pending records
 	PendingBytes  int64  // sum of their sizes
 	Sum           uint64 // sum of their checksums
 	Dead          uint64 // dead letters
