@@ -44,6 +44,10 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 	if err != nil {
 		return Opened{}, err
 	}
+	opts.Renew = func() (natskv.Access, error) {
+		a, err := c.Upstream.NATS.Access()
+		return accessOf(&a), err
+	}
 	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
 	engine, err := natskv.Open(ctx, opts)
 	if err != nil {
@@ -76,12 +80,16 @@ func Cluster(c *config.Config, host string, longest time.Duration, logger *slog.
 	return natskv.Options{
 		Servers: servers, Bucket: n.Bucket, Replicas: n.Replicas, History: bucketHistory, Create: n.Create,
 		TLS: secured, TLSFirst: a.TLSFirst,
-		Access: natskv.Access{
-			User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
-		},
+		Access:  accessOf(&a),
 		Timeout: min(c.Upstream.Timeout, longest), Host: host, Name: "botwired/" + build.Version() + " " + host,
 		TombstonesFor: tombstonesFor, Logger: logger,
 	}, nil
+}
+
+func accessOf(a *config.Access) natskv.Access {
+	return natskv.Access{
+		User: a.User, Password: a.Password, Credentials: a.Creds, NKey: a.NKey, Token: a.Token, InboxPrefix: a.InboxPrefix,
+	}
 }
 
 // userSeed is the prefix of a user's key in a credentials file.

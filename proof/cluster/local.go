@@ -70,6 +70,14 @@ func (l *Local) SetStoreDir(dir string) { l.options.StoreDir = dir }
 // StoreDir is where the server has its files.
 func (l *Local) StoreDir() string { return l.options.StoreDir }
 
+// Reload changes options of the running server, which ends the connections of clients that it no longer
+// lets in.
+func (l *Local) Reload(set func(*server.Options)) error {
+	set(&l.options)
+	options := l.options
+	return l.server.ReloadOptions(&options)
+}
+
 // Change changes the options of the next start.
 func (l *Local) Change(set func(*server.Options)) { set(&l.options) }
 

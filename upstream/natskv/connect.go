@@ -131,7 +131,7 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.complains(err) }),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 	}
-	signed, err := access(opts)
+	signed, err := access(opts, c.signIn(opts))
 	if err != nil {
 		return settings, fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -141,6 +141,25 @@ func (c *connection) settings(opts Options) (nats.Options, error) {
 		}
 	}
 	return settings, nil
+}
+
+// signIn returns a function that returns how botwired signs in now. While that cannot be read, it is as before.
+func (c *connection) signIn(opts Options) func() Access {
+	last, lastErr := opts.Access, ""
+	return func() Access {
+		if opts.Renew == nil {
+			return last
+		}
+		a, err := opts.Renew()
+		switch {
+		case err == nil:
+			last, lastErr = a, ""
+		case err.Error() != lastErr: // a daemon that is refused tries again and again
+			lastErr = err.Error()
+			c.log.Warn("upstream's password or token cannot be read: botwired signs in as before", "error", err)
+		}
+		return last
+	}
 }
 
 type dialFunc func(network, address string) (net.Conn, error)

@@ -25,8 +25,10 @@ type Options struct {
 	// loopback. With TLSFirst, the handshake comes before the server's first message.
 	TLS      *tls.Config
 	TLSFirst bool
-	// Access identifies this client.
+	// Access identifies this client. Renew, if not nil, returns its User, Password and Token of now: the
+	// engine calls it at each attempt to connect. After an error they stay as they were.
 	Access Access
+	Renew  func() (Access, error)
 	// Timeout bounds one request.
 	Timeout time.Duration
 	// Host names this host in its writes: see [upstream.Writer].

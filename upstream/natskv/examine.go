@@ -41,7 +41,7 @@ func Examine(ctx context.Context, opts Options) *Examination {
 	x := &Examination{}
 	settings := nats.GetDefaultOptions()
 	settings.Servers, settings.AllowReconnect, settings.Name = opts.Servers, false, opts.Name
-	options, err := access(opts)
+	options, err := access(opts, func() Access { return opts.Access })
 	if err != nil {
 		x.Connect = err
 		return x
@@ -114,8 +114,9 @@ func Refuses(err error) bool {
 		errors.Is(err, nats.ErrPermissionViolation)
 }
 
-// access returns the options that authenticate and secure the connection.
-func access(opts Options) ([]nats.Option, error) {
+// access returns the options that authenticate and secure the connection. now returns the user, password
+// and token at each attempt to connect.
+func access(opts Options, now func() Access) ([]nats.Option, error) {
 	var options []nats.Option
 	if opts.TLS != nil {
 		options = append(options, nats.Secure(opts.TLS))
@@ -128,18 +129,24 @@ func access(opts Options) ([]nats.Option, error) {
 		options = append(options, nats.CustomInboxPrefix(a.InboxPrefix))
 	}
 	switch {
-	case a.User != "":
-		options = append(options, nats.UserInfo(a.User, a.Password))
-	case a.Credentials != "":
+	case a.User == "" && a.Credentials != "":
 		options = append(options, nats.UserCredentials(a.Credentials))
-	case a.NKey != "":
+	case a.User == "" && a.NKey != "":
 		signed, err := nats.NkeyOptionFromSeed(a.NKey)
 		if err != nil {
 			return nil, err
 		}
 		options = append(options, signed)
-	case a.Token != "":
-		options = append(options, nats.Token(a.Token))
+	default:
+		var token string
+		options = append(options, nats.TokenHandler(func() string { return token }),
+			nats.UserInfoHandler(func() (user, password string) { // nats.go calls it before the other
+				a := now()
+				if token = a.Token; a.User != "" {
+					token = ""
+				}
+				return a.User, a.Password
+			}))
 	}
 	return options, nil
 }
