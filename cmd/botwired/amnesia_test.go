@@ -16,7 +16,7 @@ func TestRestoreAllCommand(t *testing.T) {
 		"POST /_botwired/restore?namespace=b&timeout=2s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
 		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
 	})
-	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket that is there (the bucket was made anew)\n"+
+	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket as it is now (the bucket was made anew)\n"+
 		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: upstream has lost nothing of c (botwired status)\n")
 	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
@@ -42,7 +42,7 @@ func TestForgetUpstreamCommand(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "forget", "--all"), cli.ExitUsage, "--yes")
 	wantFailure(t, at(t, d, nil, "forget", "--all", "ns"), cli.ExitUsage, "--all")
 	wantFailure(t, at(t, d, nil, "forget"), cli.ExitUsage, "--all")
-	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "botwired goes on with the bucket that is there\n")
+	wantOutput(t, at(t, d, nil, "forget", "--all", "--yes"), "botwired goes on with the bucket as it is now\n")
 	reply := func(text string) func(*cli.Program) {
 		return func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader(text) }
 	}

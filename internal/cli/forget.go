@@ -103,7 +103,7 @@ func acceptUpstream(ctx context.Context, p *Program, c *attach.Client, yes, asJS
 	return ask(ctx, p, c, decideLoss("forget"), asJSON, func(so *api.Accepted) error {
 		text := "nothing to decide: upstream has lost nothing that botwired knows of"
 		if so.Lost != "" {
-			text = "botwired goes on with the bucket that is there"
+			text = "botwired goes on with the bucket as it is now"
 		}
 		_, err := fmt.Fprintln(p.Stdout, text)
 		return err

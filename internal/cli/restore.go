@@ -40,8 +40,9 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
 			"Of a namespace without data loss, nothing is restored.\n\n" +
 			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
-			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket that is there, and gives it\n" +
-			"every entry of which it has a copy.",
+			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket as it is now, and gives it\n" +
+			"every entry of which it has a copy. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false\n" +
+			"waits for it: put a backup back first.",
 		Example: "  botwired restore my-agent\n" +
 			"  botwired restore my-agent --stop\n" +
 			"  botwired restore --all",
@@ -125,7 +126,7 @@ func (p *Program) reportRestore(so *api.Restoration) error {
 func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) error {
 	return ask(ctx, p, c, decideLoss("restore"), asJSON, func(so *api.Accepted) error {
 		if so.Lost != "" {
-			fmt.Fprintf(p.Stdout, "botwired goes on with the bucket that is there (%s)\n", term.Printable(so.Lost))
+			fmt.Fprintf(p.Stdout, "botwired goes on with the bucket as it is now (%s)\n", term.Printable(so.Lost))
 		}
 		if len(so.Namespaces) == 0 {
 			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: upstream has lost nothing (botwired status)")
