@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,7 @@ var encoding = base64.RawURLEncoding.Strict()
 // Keys are the keys of a key file. They do not change, and are safe for concurrent use.
 type Keys struct {
 	name   []byte
-	seal   key
-	open   []key // seal is the first
+	open   []key // the first one seals
 	random io.Reader
 }
 
@@ -62,54 +62,31 @@ func check(secret []byte) []byte {
 // Load reads a key file. It refuses a file that others may read or change, and one with anything in it that
 // a key file does not have. Its errors say what is accepted, and hold no part of a key.
 func Load(path string) (*Keys, error) {
-	file, err := open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	k, err := parse(text)
+	k, err := load(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return k, nil
 }
 
-// open opens a key file, which nobody but its owner may read.
-func open(path string) (*os.File, error) {
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
+func load(path string) (*Keys, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	// Mounted secrets are links inside their directory.
-	if inside, err := filepath.Rel(folder, resolved); err != nil || !filepath.IsLocal(inside) {
-		return nil, fmt.Errorf("it is a link to %s: expected a file, or a link that stays in its directory", resolved)
-	}
-	if info, err := os.Stat(resolved); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() { // opening a pipe would wait
+	case !info.Mode().IsRegular(): // to read a pipe would wait
 		return nil, errors.New("expected a regular file")
+	case info.Size() > mostFile:
+		return nil, fmt.Errorf("expected a key file of %d bytes at most", mostFile)
 	}
-	file, err := os.Open(resolved)
+	if err := private(path, info); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil {
-		err = private(path, info)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
+	return parse(string(text))
 }
 
 // private returns an error if others may read or change the file. Only the unit can read a credential of
@@ -136,73 +113,56 @@ func privateTo(user, owner int, mode os.FileMode) error {
 	return nil
 }
 
-func parse(text []byte) (*Keys, error) {
-	if len(text) > mostFile {
-		return nil, fmt.Errorf("expected a key file of %d bytes at most", mostFile)
-	}
-	k := &Keys{random: rand.Reader}
-	seen := map[string]bool{}
-	for i, line := range strings.Split(string(text), "\n") {
+func parse(text string) (*Keys, error) {
+	roles, seen := map[string][]key{}, map[string]bool{}
+	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if err := k.add(fields, seen); err != nil {
+		secret, err := parseKey(fields)
+		if err == nil && seen[string(secret)] {
+			err = errors.New("expected each key once, and this one is there twice")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
+		seen[string(secret)] = true
+		roles[fields[0]] = append(roles[fields[0]], key{secret, [idSize]byte(keyID(secret))})
 	}
+	names, seals := roles["name"], roles["seal"]
 	switch {
-	case k.name == nil && len(k.open) == 0:
+	case len(seen) == 0:
 		return nil, errors.New(`no key is in it: expected a file that "botwired seal keygen" made`)
-	case k.name == nil:
-		return nil, errors.New("expected one line name KEY, and there is none")
-	case k.seal.secret == nil:
-		return nil, errors.New("expected one line seal KEY, and there is none")
+	case len(names) != 1:
+		return nil, fmt.Errorf("expected one line name KEY, and there are %d", len(names))
+	case len(seals) != 1:
+		return nil, fmt.Errorf("expected one line seal KEY, and there are %d: an older key is an open key", len(seals))
 	}
-	return k, nil
+	return &Keys{names[0].secret, append(seals, roles["open"]...), rand.Reader}, nil
 }
 
-func (k *Keys) add(fields []string, seen map[string]bool) error {
-	if len(fields) != 2 {
-		return errors.New("expected name KEY, seal KEY, open KEY or a comment that begins with #")
+// parseKey returns the key of a line.
+func parseKey(fields []string) (secret []byte, err error) {
+	if len(fields) != 2 || !slices.Contains([]string{"name", "seal", "open"}, fields[0]) {
+		return nil, errors.New("expected name KEY, seal KEY, open KEY or a comment that begins with #")
 	}
-	secret, err := encoding.DecodeString(fields[1])
+	secret, err = encoding.DecodeString(fields[1])
 	if err != nil || len(secret) != keySize+checkSize {
-		return errors.New("the key is not whole: expected 48 characters of base64url")
+		return nil, errors.New("the key is not whole: expected 48 characters of base64url")
 	}
 	secret, sum := secret[:keySize], secret[keySize:]
 	if !bytes.Equal(sum, check(secret)) {
-		return errors.New("the key is damaged: its checksum is wrong")
+		return nil, errors.New("the key is damaged: its checksum is wrong")
 	}
-	if seen[string(secret)] {
-		return errors.New("expected each key once, and this one is there twice")
-	}
-	seen[string(secret)] = true
-	added := key{secret: secret, id: [idSize]byte(keyID(secret))}
-	switch fields[0] {
-	case "name":
-		if k.name != nil {
-			return errors.New("expected one name key, and this is the second")
-		}
-		k.name = secret
-	case "seal":
-		if k.seal.secret != nil {
-			return errors.New("expected one seal key, and this is the second: make the older one an open key")
-		}
-		k.seal, k.open = added, append([]key{added}, k.open...)
-	case "open":
-		k.open = append(k.open, added)
-	default:
-		return errors.New("expected name KEY, seal KEY, open KEY or a comment that begins with #")
-	}
-	return nil
+	return secret, nil
 }
 
 // NameID returns the ID of the name key, in 16 hexadecimal digits.
 func (k *Keys) NameID() string { return hex.EncodeToString(keyID(k.name)) }
 
 // ID returns the ID of the key that seals, in 16 hexadecimal digits.
-func (k *Keys) ID() string { return hex.EncodeToString(k.seal.id[:]) }
+func (k *Keys) ID() string { return k.IDs()[0] }
 
 // IDs returns the IDs of all keys that open, the one that seals first.
 func (k *Keys) IDs() []string {

@@ -49,7 +49,7 @@ func (k *Keys) For(namespace string) *Namespace {
 	for _, each := range k.open {
 		n.open[each.id] = &sealer{each, newXAES(derive(each.secret, "value", namespace)), derive(each.secret, "nonce", namespace)}
 	}
-	n.seal = n.open[k.seal.id]
+	n.seal = n.open[k.open[0].id]
 	return n
 }
 
