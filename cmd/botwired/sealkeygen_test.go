@@ -32,3 +32,21 @@ func TestSealKeygen(t *testing.T) {
 	wantFailure(t, inHome(t, "seal", "status"), cli.ExitError, "seal.key_file is not set", "keygen")
 	wantFailure(t, inHome(t, "seal", "adopt", "agents", "--seal-key-file", place), cli.ExitError, "agents is not sealed", "sealed: true")
 }
+
+// A key file that the daemon would not start with is no valid configuration.
+func TestValidateReadsTheKeyFile(t *testing.T) {
+	newHome(t)
+	keys := filepath.Join(t.TempDir(), "keys")
+	validate := func() outcome { return inHome(t, "config", "validate", "--seal-key-file", keys) }
+	wantFailure(t, validate(), cli.ExitError, "seal.key_file: there is no "+keys)
+	if err := os.WriteFile(keys, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, validate(), cli.ExitError, "seal.key_file: "+keys, "no key is in it")
+	if err := os.WriteFile(keys, seal.Generate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := validate(); got.code != cli.ExitOK {
+		t.Errorf("%+v", got)
+	}
+}

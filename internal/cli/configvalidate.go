@@ -9,6 +9,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -19,6 +20,7 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "Check the configuration as serve would read it, or with FILE as its file: every error with the setting, the\n" +
 			"value, the line and the expectation. Of a valid one, validate shows what differs from the defaults, and\n" +
 			"whether a running daemon takes over a change of that at SIGHUP or at a restart.\n\n" +
+			"Run it as the daemon's user: it reads the files of the token and of the keys, too.\n\n" +
 			"The exit code is 0 if the configuration is valid, and 1 if not.",
 		Example: "  botwired config validate\n" +
 			"  botwired config validate new.yaml && mv new.yaml config.yaml",
@@ -31,7 +33,14 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 		if len(args) > 0 {
 			src.File = args[0]
 		}
-		loaded, faults := config.Check(src)
+		loaded, found := config.Check(src)
+		faults := make([]error, 0, len(found)+1)
+		for _, fault := range found {
+			faults = append(faults, fault)
+		}
+		if _, err := engines.Keys(&loaded.Config); err != nil {
+			faults = append(faults, err)
+		}
 		switch len(faults) {
 		case 0:
 			return printDiffering(p.Stdout, loaded)

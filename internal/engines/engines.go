@@ -67,29 +67,36 @@ func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err 
 	if err != nil {
 		return Opened{}, fmt.Errorf("upstream.url = %q: %w", c.Upstream.URL, words.Unusable(err))
 	}
-	if c.Seal.KeyFile != "" {
-		err = opened.seal(c, o)
-	} else {
-		err = keepSealing(c, "", o.Find)
-	}
-	if err != nil {
+	if err := opened.seal(c, o); err != nil {
 		return Opened{}, errors.Join(err, opened.Close())
 	}
 	return opened, nil
 }
 
-// seal puts a seal in front of the engine.
-func (opened *Opened) seal(c *config.Config, o Options) error {
+// Keys loads the key file of a configuration. It returns nil if the configuration names none.
+func Keys(c *config.Config) (*seal.Keys, error) {
+	if c.Seal.KeyFile == "" {
+		return nil, nil //nolint:nilnil // nothing is sealed
+	}
 	keys, err := seal.Load(c.Seal.KeyFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return words.Plain("seal.key_file: there is no "+c.Seal.KeyFile+", and without its keys nobody can read the sealed namespaces. "+
+		return nil, words.Plain("seal.key_file: there is no "+c.Seal.KeyFile+", and without its keys nobody can read the sealed namespaces. "+
 			"Bring it back from its backup, or copy it from another host. If it is lost, docs/sealed.md says under \"Lose the key\" how to save the copies here. "+
 			"If nothing is sealed yet, make it: botwired seal keygen "+c.Seal.KeyFile, err)
 	case err != nil:
-		return fmt.Errorf("seal.key_file: %w", err)
+		return nil, fmt.Errorf("seal.key_file: %w", err)
 	}
-	if err := keepSealing(c, keys.NameID(), o.Find); err != nil {
+	return keys, nil
+}
+
+// seal puts a seal in front of the engine, if there are keys.
+func (opened *Opened) seal(c *config.Config, o Options) error {
+	keys, err := Keys(c)
+	if err == nil {
+		err = keepSealing(c, keys, o.Find)
+	}
+	if err != nil || keys == nil {
 		return err
 	}
 	host, err := hostOf(c.DataDir)

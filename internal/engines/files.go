@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -54,8 +55,8 @@ func hostOf(dataDir string) (string, error) {
 
 // keepSealing returns an error if the data directory was used with another name key, or if one of its namespaces
 // was sealed and no longer is: what waits in it would go upstream in the clear. Otherwise it records what is
-// sealed now. nameKey is "" without a key file. find returns a namespace of the directory that accept accepts.
-func keepSealing(c *config.Config, nameKey string, find func(accept func(namespace string) bool) (string, error)) error {
+// sealed now. keys is nil without a key file. find returns a namespace of the directory that accept accepts.
+func keepSealing(c *config.Config, keys *seal.Keys, find func(accept func(namespace string) bool) (string, error)) error {
 	name := filepath.Join(c.DataDir, sealedFile)
 	text, _, err := identity.ReadText(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,12 +65,15 @@ func keepSealing(c *config.Config, nameKey string, find func(accept func(namespa
 	known, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	rules := c.Sealing()
 	now := strings.Join(rules, "\n")
+	nameKey := known
+	if keys != nil {
+		nameKey = keys.NameID()
+	}
 	switch {
-	case err != nil && nameKey == "":
+	case err != nil && keys == nil:
 		return nil // it has never sealed anything
 	case err != nil:
-		known = nameKey
-	case nameKey != "" && nameKey != known: // guard 23.30
+	case nameKey != known: // guard 23.30
 		return fmt.Errorf("seal.key_file: %s: its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, "+
 			"and their copies here would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says "+
 			"under \"Lose the key\" how to save the copies; to begin anew, remove %s", c.Seal.KeyFile, nameKey, known, name)
@@ -87,7 +91,7 @@ func keepSealing(c *config.Config, nameKey string, find func(accept func(namespa
 	if err != nil {
 		return err
 	}
-	return identity.WriteLine(name, strings.TrimSpace(known+"\n"+now))
+	return identity.WriteLine(name, strings.TrimSpace(nameKey+"\n"+now))
 }
 
 // fileMarks stores the mark in a file. It implements [natskv.Marks].
