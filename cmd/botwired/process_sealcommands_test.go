@@ -50,12 +50,12 @@ func testSealCommands(t *testing.T, program string) {
 	}
 	// A daemon that was not restarted since does not seal yet.
 	c := startChild(t, program, data, address, service.url())
-	shows(say(true, "adopt", "agents", "--delete", "--yes"), "does the daemon seal agents?", "Nothing is deleted")
+	shows(say(true, "adopt", "agents", "--delete", "--yes"), "0 plain entries deleted", "does the daemon seal agents?")
 	c.signal(os.Interrupt)
 	c.wantExit(time.Minute, 0)
 	c = startChild(t, program, data, address, service.url(), "--config", file)
 	shows(say(false, "status"), "agents", "agents: 3 entries in the plain namespace")
-	shows(say(false, "adopt", "agents"), "left: "+long, "2 entries written to be sealed, 0 there already", "still upstream")
+	shows(say(false, "adopt", "agents"), "left: "+long, "2 entries written to be sealed, 0 sealed already, 0 plain entries deleted", "still upstream")
 	for key, want := range map[string]string{"a": "va", "b": "vb"} {
 		sealed, err := c.value("agents/" + key)
 		plain, plainErr := service.value("agents/" + key)
@@ -65,8 +65,8 @@ func testSealCommands(t *testing.T, program string) {
 	}
 	time.Sleep(10 * time.Millisecond) // updated_at has microseconds
 	plain("b", "newer")
-	shows(say(false, "adopt", "agents", "--delete", "--yes"), "0 entries written to be sealed, 2 there already",
-		"left: b: a program that does not seal", "left: "+long, "1 entry deleted")
+	shows(say(false, "adopt", "agents", "--delete", "--yes"), "left: b: a program that does not seal", "left: "+long,
+		"0 entries written to be sealed, 1 sealed already, 1 plain entry deleted")
 	if v, err := service.value("agents/a"); err == nil {
 		t.Errorf("the plain entry is still there: %q", v)
 	}

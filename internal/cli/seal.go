@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,14 +100,14 @@ func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(c
 			return err
 		}
 		s := &sealing{Program: p, config: &loaded.Config, namespace: strings.Join(args, "")}
-		if s.config.Seal.KeyFile == "" {
+		if s.keys, err = engines.Keys(s.config); err != nil {
+			return err
+		}
+		if s.keys == nil {
 			return errors.New(`no namespace is sealed: seal.key_file is not set; "botwired seal keygen FILE" makes a key file`)
 		}
 		if s.namespace != "" && !s.config.For(s.namespace).Sealed {
 			return fmt.Errorf("%s is not sealed: give it sealed: true in an entry of namespaces, restart the daemon, and say this again", s.namespace)
-		}
-		if s.keys, err = seal.Load(s.config.Seal.KeyFile); err != nil {
-			return fmt.Errorf("seal.key_file: %w", err)
 		}
 		if s.client, err = attach.Connect(loaded, build.Version()); err != nil {
 			return err
@@ -168,21 +166,15 @@ func (s *sealing) printStatus(all []engines.Sealed) error {
 			byKey[id] += n
 		}
 		closed := x.Names + len(x.Refused)
-		for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
-			closed += x.Unknown[id]
-			note("%s: %s sealed with key %s, which is not in %s: bring the line from the host that has it", x.Namespace, words.Plural(x.Unknown[id], "entry"), id, s.config.Seal.KeyFile)
+		for _, n := range x.Unknown {
+			closed += n
 		}
-		if x.Names > 0 {
-			note("%s: %s that no key opens: somebody else has written there, or with another name key", x.Namespace, words.Plural(x.Names, "name"))
-		}
-		for _, refused := range x.Refused {
-			note("%s/%s", x.Namespace, refused)
-		}
+		notes = append(notes, x.NotOpened()...)
 		if !x.Complete {
 			note("%s: these are the newest entries: upstream lists no more", x.Namespace)
 		}
 		if x.Plain > 0 {
-			note("%s: %s in the plain namespace, for everybody to read: botwired seal adopt %s", x.Namespace, words.Plural(x.Plain, "entry"), x.Namespace)
+			note("%s: botwired seal adopt %s", x.PlainTwin(), x.Namespace)
 		}
 		whole = whole && x.Complete && closed == 0
 		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - x.ByKey[s.keys.ID()]), strconv.Itoa(closed), strconv.Itoa(x.Plain), x.Hidden})
@@ -282,129 +274,103 @@ func newAdoptCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "Read each entry of the plain namespace upstream, and write it into the sealed one of the same name, through the\n" +
 			"daemon. What the sealed one holds already stays. Entries that cannot be sealed, because of a key of more than 80\n" +
 			"characters or a value too large, are named and left. If the command is interrupted, the same one does the rest.\n\n" +
-			"The plain entries stay, for everybody to read, until you say --delete: that deletes each of which upstream holds\n" +
-			"a sealed copy that is as new. Copies that others have made of them remain.",
+			"The plain entries stay, for everybody to read, until you say --delete: that deletes each of which upstream held\n" +
+			"a sealed copy as new before the command. Copies that others have made of them remain.",
 		Args: arguments(1, 1),
 	}
 	remove := cmd.Flags().Bool("delete", false, "delete the plain entries that are sealed now")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
-		if *remove {
-			if err := p.mayAsk(*yes, "deletes entries"); err != nil {
+		if *remove && !*yes {
+			if err := p.mayAsk(false, "deletes entries"); err != nil {
+				return err
+			}
+			if err := p.Confirm(ctx, fmt.Sprintf("Delete the entries of the plain namespace %s upstream that are sealed? Hosts that do not seal it lose them.", s.namespace)); err != nil {
 				return err
 			}
 		}
-		if err := s.adopt(ctx); err != nil {
-			return err
-		}
-		if !*remove {
-			_, err := fmt.Fprintf(p.Stdout, "the plain entries are still upstream, for everybody to read: botwired seal adopt %s --delete\n", term.Printable(s.namespace))
-			return err
-		}
-		if !*yes {
-			if err := p.Confirm(ctx, fmt.Sprintf("Delete the entries of the plain namespace %s upstream? Hosts that do not seal it lose them.", s.namespace)); err != nil {
-				return err
-			}
-		}
-		return s.deletePlain(ctx)
+		return s.adopt(ctx, *remove)
 	})
 }
 
-// eachPlain visits the keys of the plain namespace, with the sealed entries of the same keys, and counts those for
-// which visit returns true.
-func (s *sealing) eachPlain(ctx context.Context, visit func(key string, sealed *engines.Found) (bool, error)) (n int, complete bool, err error) {
+// adopt seals the plain entries that the sealed namespace lacks, and waits until upstream holds them. With remove,
+// it deletes the plain entries that were sealed before.
+func (s *sealing) adopt(ctx context.Context, remove bool) error {
 	rows, complete, err := s.direct.List(ctx, s.namespace)
-	if err != nil {
-		return 0, false, err
-	}
-	for _, row := range rows {
-		sealed, err := s.direct.Find(ctx, s.sealed, row.Key)
-		if err == nil && sealed != nil {
-			err = sealed.Err
-		}
-		done := false
-		if err == nil {
-			done, err = visit(row.Key, sealed)
-		}
-		if err != nil {
-			return n, complete, fmt.Errorf("%s done, and then %s: %w", words.Plural(n, "entry"), row.Key, err)
-		}
-		if done {
-			n++
-		}
-	}
-	return n, complete, nil
-}
-
-// left says why a plain entry stays.
-func (s *sealing) left(key, why string) (bool, error) {
-	_, err := fmt.Fprintln(s.Stdout, term.Printable("left: "+key+": "+why))
-	return false, err
-}
-
-// adopt writes the plain entries that the sealed namespace lacks, and waits until upstream holds them.
-func (s *sealing) adopt(ctx context.Context) error {
-	last, there := "", 0
-	written, complete, err := s.eachPlain(ctx, func(key string, sealed *engines.Found) (bool, error) {
-		if sealed != nil {
-			there++
-			return false, nil
-		}
-		plain, err := s.direct.Get(ctx, s.namespace, key)
-		if err != nil || !plain.Present() {
-			return false, err
-		}
-		done, err := s.write(ctx, key, &api.Value{Value: plain.Value, UpdatedAt: plain.WrittenAt})
-		switch {
-		case api.IsRefused(err, http.StatusBadRequest), api.IsRefused(err, http.StatusRequestEntityTooLarge):
-			return s.left(key, err.Error())
-		case done:
-			last = key
-		case err == nil:
-			there++
-		}
-		return done, err
-	})
 	if err != nil {
 		return err
 	}
-	if !complete {
-		fmt.Fprintln(s.Stdout, "upstream lists no more than these: once they are deleted with --delete, say it again")
+	did, last := map[outcome]int{}, ""
+	for _, row := range rows {
+		done, err := s.adoptOne(ctx, row.Key, remove)
+		if err != nil {
+			return fmt.Errorf("%s written, %d deleted, and then %s: %w", words.Plural(did[written], "entry"), did[deleted], row.Key, err)
+		}
+		if did[done]++; done == written {
+			last = row.Key
+		}
 	}
-	fmt.Fprintf(s.Stdout, "%s written to be sealed, %d there already\n", words.Plural(written, "entry"), there)
+	fmt.Fprintf(s.Stdout, "%s written to be sealed, %d sealed already, %s deleted\n",
+		words.Plural(did[written], "entry"), did[there]+did[deleted], words.Plural(did[deleted], "plain entry"))
 	flushed, err := s.client.Flush(ctx, s.namespace, byHandTime, true)
 	if err != nil {
 		return err
 	}
 	if flushed.Pending > 0 {
-		return fmt.Errorf("%s wait to be sent: botwired pending says why. The plain entries stay until then", words.Plural(flushed.Pending, "write"))
+		return fmt.Errorf("%s wait to be sent: botwired pending says why", words.Plural(flushed.Pending, "write"))
 	}
 	if last != "" { // guard 23.24
 		if found, err := s.direct.Find(ctx, s.sealed, last); err != nil || found == nil || found.Err != nil {
-			return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart. Nothing is deleted", last, s.namespace), err)
+			return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart", last, s.namespace), err)
 		}
 	}
-	return nil
+	if more := did[written] + did[there]; more > 0 || !complete {
+		_, err = fmt.Fprintf(s.Stdout, "the plain entries are still upstream, for everybody to read: botwired seal adopt %s --delete\n", term.Printable(s.namespace))
+	}
+	return err
 }
 
-// deletePlain deletes the plain entries whose sealed copies are as new.
-func (s *sealing) deletePlain(ctx context.Context) error {
-	deleted, _, err := s.eachPlain(ctx, func(key string, sealed *engines.Found) (bool, error) {
-		plain, err := s.direct.Get(ctx, s.namespace, key)
-		switch {
-		case err != nil || !plain.Present():
-			return false, err
-		case sealed == nil:
-			return s.left(key, "it is not sealed")
-		case sealed.Value.Value != plain.Value && time.UnixMicro(sealed.Value.WrittenAt).Before(term.Unix(plain.WrittenAt)): // guard 23.25
-			return s.left(key, "a program that does not seal has written it since")
-		}
-		err = s.direct.Delete(ctx, s.namespace, key, plain)
-		return err == nil, err
-	})
-	if err != nil {
-		return err
+// outcome is what has become of a plain entry.
+type outcome int
+
+const (
+	left    outcome = iota // it stays as it is
+	there                  // it is sealed already
+	written                // it waits to be sealed
+	deleted
+)
+
+func (s *sealing) adoptOne(ctx context.Context, key string, remove bool) (outcome, error) {
+	sealed, err := s.direct.Find(ctx, s.sealed, key)
+	switch {
+	case err != nil:
+		return left, err
+	case sealed != nil && sealed.Err != nil:
+		return left, sealed.Err
+	case sealed != nil && !remove:
+		return there, nil
 	}
-	_, err = fmt.Fprintf(s.Stdout, "%s deleted from the plain namespace\n", words.Plural(deleted, "entry"))
-	return err
+	plain, err := s.direct.Get(ctx, s.namespace, key)
+	switch {
+	case err != nil || !plain.Present():
+		return left, err
+	case sealed == nil:
+		done, err := s.write(ctx, key, &api.Value{Value: plain.Value, UpdatedAt: plain.WrittenAt})
+		switch {
+		case api.IsRefused(err, http.StatusBadRequest), api.IsRefused(err, http.StatusRequestEntityTooLarge):
+			return s.leaves(key, err.Error())
+		case done:
+			return written, nil
+		}
+		return there, err
+	case sealed.Value.Value != plain.Value && time.UnixMicro(sealed.Value.WrittenAt).Before(term.Unix(plain.WrittenAt)): // guard 23.25
+		return s.leaves(key, "a program that does not seal has written it since")
+	}
+	return deleted, s.direct.Delete(ctx, s.namespace, key, plain)
+}
+
+// leaves says why a plain entry stays.
+func (s *sealing) leaves(key, why string) (outcome, error) {
+	_, err := fmt.Fprintln(s.Stdout, term.Printable("left: "+key+": "+why))
+	return left, err
 }

@@ -4,41 +4,29 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/seal"
-	"github.com/botwired/botwired/internal/words"
 )
 
-const (
-	// mostSealed bounds the sealed namespaces that doctor looks at, and the values that it opens of each.
-	mostSealed = 5
-	// growsWithin is how young the newest entry of a plain twin is while some program writes there.
-	growsWithin = 24 * time.Hour
-)
+// mostSealed bounds the sealed namespaces that doctor looks at, and the values that it opens of each.
+const mostSealed = 5
 
 // keyFile checks that the key file can be used, and that nobody else can read it.
 func (e *examination) keyFile(context.Context) Finding {
 	const name = "key file"
 	file := e.loaded.Config.Seal.KeyFile
-	if file == "" {
-		return none(name, "no namespace is sealed")
-	}
-	keys, err := seal.Load(file)
+	keys, err := engines.Keys(&e.loaded.Config)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return none(name, "this user may not read %s: run doctor as the daemon's", file)
-	case errors.Is(err, fs.ErrNotExist):
-		return fail(name, "botwired seal keygen "+attach.ShellWord(file), "there is no %s: bring it back from its backup; only if nothing was sealed yet, make it with", file)
 	case err != nil:
-		return fail(name, "chmod 600 "+attach.ShellWord(file), "%s", err)
+		return fail(name, "", "%s", err)
+	case keys == nil:
+		return none(name, "no namespace is sealed")
 	}
 	return good(name, "%s seals with key %s, and nobody else may read it", file, keys.ID())
 }
@@ -47,9 +35,9 @@ func (e *examination) keyFile(context.Context) Finding {
 func (e *examination) sealed(ctx context.Context) []Finding {
 	const name = "sealed"
 	c, _ := e.examined(ctx)
-	keys, err := seal.Load(e.loaded.Config.Seal.KeyFile)
+	keys, err := engines.Keys(&e.loaded.Config)
 	switch {
-	case e.loaded.Config.Seal.KeyFile == "" || err != nil:
+	case keys == nil || err != nil:
 		return []Finding{none(name, "there is no key file to look with")}
 	case e.tokenError != nil:
 		return []Finding{none(name, "the token for the daemon cannot be read")}
@@ -81,28 +69,16 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 
 func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, keys *seal.Keys, namespace string) (found []Finding) {
 	const name = "sealed"
-	status := "botwired seal status " + namespace
 	x, err := d.Examine(ctx, keys, namespace, mostSealed)
-	for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
-		found = append(found, fail(name, status,
-			"another host seals %s with key %s, which this host's key file lacks: copy its line from there; see all of it with", namespace, id))
-	}
-	if len(x.Refused) > 0 {
-		found = append(found, fail(name, status, "an entry of %s does not open: %s; see all of it with", namespace, x.Refused[0]))
-	}
-	if x.Names > 0 {
-		found = append(found, fail(name, status, "upstream holds %s in %s that no key opens; see all of it with", words.Plural(x.Names, "name"), namespace))
+	for _, fault := range x.NotOpened() {
+		found = append(found, fail(name, "botwired seal status "+namespace, "%s; see all of it with", fault))
 	}
 	if err != nil {
 		return append(found, none(name, "%s: %s", namespace, err))
 	}
-	if x.Plain == 0 {
-		return found
+	if x.Plain > 0 {
+		found = append(found, warn(name, "botwired seal adopt "+namespace, "%s, written until %s. A program that still writes there needs the key file. Move them in with",
+			x.PlainTwin(), term.Moment(e.reader, term.Unix(x.PlainAt))))
 	}
-	grows := ""
-	if at := term.Unix(x.PlainAt); e.now().Sub(at) < growsWithin {
-		grows = ", and some program writes there, past the seal (last " + term.Moment(e.reader, at) + "): give its host the key file"
-	}
-	return append(found, warn(name, "botwired seal adopt "+namespace,
-		"the plain namespace %s has %s, for everybody to read%s: move them in with", namespace, words.Plural(x.Plain, "entry"), grows))
+	return found
 }

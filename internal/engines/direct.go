@@ -3,8 +3,11 @@ package engines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/config"
@@ -191,4 +194,25 @@ func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string,
 	}
 	x.Plain = len(plain)
 	return x, err
+}
+
+// NotOpened says what does not open, and why.
+func (x *Sealed) NotOpened() (faults []string) {
+	for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
+		faults = append(faults, fmt.Sprintf("%s: %s sealed with key %s, which the key file lacks: bring the line from the host that has it",
+			x.Namespace, words.Plural(x.Unknown[id], "entry"), id))
+	}
+	if x.Names > 0 {
+		faults = append(faults, fmt.Sprintf("%s: %s that no key opens: somebody else has written there, or with another name key",
+			x.Namespace, words.Plural(x.Names, "name")))
+	}
+	for _, refused := range x.Refused {
+		faults = append(faults, x.Namespace+"/"+refused)
+	}
+	return faults
+}
+
+// PlainTwin says how much the plain namespace holds.
+func (x *Sealed) PlainTwin() string {
+	return fmt.Sprintf("%s: %s in the plain namespace, for everybody to read", x.Namespace, words.Plural(x.Plain, "entry"))
 }
