@@ -161,7 +161,7 @@ var (
 	entry    = regexp.MustCompile(`^/memory/s1-[A-Za-z0-9_-]{43}/([A-Za-z0-9_-]{22,128})$`)
 	listing  = regexp.MustCompile(`^/memory/s1-[A-Za-z0-9_-]{43}(\?limit=[0-9]+)?$`)
 	value    = regexp.MustCompile(`^bw1\.([A-Za-z0-9_-]{100,})$`)
-	readable = regexp.MustCompile(`[ -~]{24}`)
+	readable = regexp.MustCompile(`[ -~]{32}`) // a run that random bytes have once in 10¹³
 )
 
 // headers are those of a request to the memory API.
