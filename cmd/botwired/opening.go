@@ -55,9 +55,9 @@ func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 		}
 		return nil
 	}
-	why := fmt.Sprintf("disk full: %d MiB needed in %s", (needed+1<<20-1)>>20, o.dir)
+	why := fmt.Sprintf("disk full: %d MiB needed in %s, on the disk and in this user's quota", (needed+1<<20-1)>>20, o.dir)
 	if o.full.Swap(&why) == nil {
-		o.logger.Error("the disk is full: the journal cannot be opened until there is room; nothing is lost, and botwired goes on by itself: free some room",
+		o.logger.Error("the disk is full, or this user's quota on it is used up: the journal cannot be opened until there is room; nothing is lost, and botwired goes on by itself: free some room",
 			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "data_dir", o.dir)
 		o.serve() // guard 3.27
 	}

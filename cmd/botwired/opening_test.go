@@ -34,7 +34,7 @@ func TestADaemonThatWaitsForRoomAnswers(t *testing.T) {
 		for _, path := range []string{"/_botwired/readyz", "/memory/n/k", "/_botwired/status"} {
 			w := ask(path)
 			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
-				!strings.HasPrefix(w.Body.String(), `{"detail":"not ready: disk full: 3 MiB needed in /data;`) {
+				!strings.HasPrefix(w.Body.String(), `{"detail":"not ready: disk full: 3 MiB needed in /data, on the disk and in this user's quota;`) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
 		}

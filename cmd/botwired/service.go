@@ -125,7 +125,7 @@ func (u *unit) look() (ready bool) {
 func (u *unit) state() (sentence string, ready bool) {
 	if !u.sidecar.opened.Load() {
 		if o := u.sidecar.opening.Load(); o != nil && o.full.Load() != nil {
-			return "Not ready: the disk is full. botwired goes on by itself when there is room.", false
+			return "Not ready: the disk is full, or this user's quota on it is used up. botwired goes on by itself when there is room.", false
 		}
 		return "Not ready: botwired is opening its journal.", false
 	}

@@ -46,6 +46,11 @@ type Options struct {
 	// NewLogs reports whether each log must be a new file, because old ones hold data that must go. If it
 	// is nil, logs reuse files.
 	NewLogs func() bool
+	// LogSize is how many bytes of a log are allocated before its records are written.
+	LogSize int64
+	// NoRoom is called when the disk has no room for a log or a table, unless a merge only gives way to
+	// others. For a log, NoRoom makes room if it can, and the log is tried again at once.
+	NoRoom func(log bool)
 	// OnFailure is called with the error of a log or a directory that cannot be written or synced.
 	// Pebble's locks are held.
 	OnFailure func(error)
@@ -53,7 +58,7 @@ type Options struct {
 
 // New returns a view of fs for Pebble.
 func New(fs vfs.FS, opts Options) vfs.FS {
-	return diskFS{fs, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, opts.NewLogs, opts.OnFailure}
+	return diskFS{fs, opts, &turns{pause: opts.Pause, mergeable: opts.Mergeable, noRoom: opts.NoRoom}, allocate}
 }
 
 // flushCategory is Pebble's category for a table that it writes from memory.
@@ -61,9 +66,9 @@ const flushCategory = "pebble-memtable-flush"
 
 type diskFS struct {
 	vfs.FS
-	turns     *turns
-	newLogs   func() bool
-	onFailure func(error)
+	Options
+	turns    *turns
+	allocate func(f vfs.File, offset, length int64) error
 }
 
 // Create wraps tables, which Pebble writes in the background with no lock held, and logs, which callers
@@ -80,7 +85,7 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case table:
 		return pacedTable{f, d.turns, fromMemory}, nil
 	case err == nil && strings.HasSuffix(name, ".log"):
-		return &zeroedLog{watchedFile: watchedFile{f, d.onFailure}}, nil
+		return &zeroedLog{watchedFile: watchedFile{f, d.OnFailure}, room: d.allocateLog(f)}, nil
 	}
 	return f, err
 }
@@ -88,13 +93,17 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 // ReuseForWrite turns an old log into a new one. The file still contains its old data, unless
 // Options.NewLogs demands a new file.
 func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if d.newLogs != nil && d.newLogs() {
+	if d.NewLogs != nil && d.NewLogs() {
 		if err := d.Remove(from); err != nil {
 			return nil, err
 		}
 		return d.Create(to, category)
 	}
-	return d.watch(d.FS.ReuseForWrite(from, to, category))
+	f, err := d.FS.ReuseForWrite(from, to, category)
+	if err == nil {
+		d.allocateLog(f) // an earlier use may not have found the room
+	}
+	return d.watch(f, err)
 }
 
 func (d diskFS) OpenDir(name string) (vfs.File, error) { return d.watch(d.FS.OpenDir(name)) }
@@ -103,7 +112,7 @@ func (d diskFS) watch(f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return watchedFile{f, d.onFailure}, nil
+	return watchedFile{f, d.OnFailure}, nil
 }
 
 // Unwrap lets Pebble find the underlying file system.

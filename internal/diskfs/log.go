@@ -15,6 +15,25 @@ type zeroedLog struct {
 	room    int64 // end of the allocated part
 }
 
+// allocateLog allocates the space of a log ahead of its records, and returns its size; 0 if it cannot.
+// Then the records find room even if the disk fills up meanwhile, and a sync has no new length to
+// record, for which file systems need a separate commit. Readers take the zeros after the last record,
+// or the remains of an earlier use of the file, for the end of the log.
+func (d diskFS) allocateLog(f vfs.File) (room int64) {
+	if f.Fd() == vfs.InvalidFd {
+		return 0 // in memory
+	}
+	err := d.allocate(f, 0, d.LogSize)
+	if IsFull(err) && d.NoRoom != nil {
+		d.NoRoom(true)
+		err = d.allocate(f, 0, d.LogSize) // guard 3.48
+	}
+	if err != nil {
+		return 0 // the log grows with its records
+	}
+	return d.LogSize
+}
+
 func (f *zeroedLog) Write(b []byte) (int, error) {
 	f.fill(f.written + int64(len(b)))
 	n, err := f.watchedFile.Write(b)
@@ -44,6 +63,9 @@ type watchedFile struct {
 	vfs.File
 	onFailure func(error)
 }
+
+// Preallocate does nothing: the log has its space already, see [diskFS.allocateLog].
+func (f watchedFile) Preallocate(int64, int64) error { return nil }
 
 func (f watchedFile) Write(b []byte) (int, error) {
 	n, err := f.File.Write(b)

@@ -103,6 +103,9 @@ func (e *examination) disk(c *config.Config, answers bool) Finding {
 		dir = nearestTo(dir)
 	}
 	v, err := e.look(dir)
+	if answers && e.status != nil && e.status.Disk.Free != nil {
+		v.Free = min(v.Free, uint64(*e.status.Disk.Free)) // the daemon knows if a quota leaves less
+	}
 	reserve := uint64(c.Journal.DiskReserve)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"
 	look := "df -h " + attach.ShellWord(dir)

@@ -75,7 +75,7 @@ func (f *facts) writesRefused() *api.Finding {
 	}
 	remedy := "have upstream catch up, decide on dead letters, or raise journal.max_bytes"
 	if strings.Contains(j.Reason, "journal.disk_reserve") {
-		remedy = "free some room on the disk that holds " + f.status.DataDir
+		remedy = "free some room on the disk that holds " + f.status.DataDir + ", or raise its user's quota"
 	}
 	return say(api.LevelCritical, since, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"sync"
 
 	"github.com/botwired/botwired/internal/diskfs"
 )
@@ -19,11 +20,14 @@ const ballastSuffix = ".ballast"
 // upstream's confirmations: flushing goes on, and a restart can write the log's records into tables
 // (contract 3).
 type ballast struct {
+	mu   sync.Mutex // guards the rest, and is held while room is tried
 	held bool
 	told bool // the log says why there is no ballast
 }
 
 func (s *Store) ballastName() string { return s.opts.Dir + ballastSuffix }
+
+func (s *Store) trialName() string { return s.ballastName() + ".new" }
 
 // ballastSize returns three quarters of the reserve. With the usual reserve, that is room for
 // everything that Pebble may hold in memory, and for another log.
@@ -32,23 +36,57 @@ func (s *Store) ballastSize() int64 { return s.opts.DiskReserve / 4 * 3 }
 // Ballast removes the ballast when the free space is critical. It creates the ballast again when twice
 // the reserve is free, so that callers still have room, and the ballast does not come and go. One
 // goroutine calls it regularly. If Ballast cannot create or remove the ballast, it logs the failure, and
-// the journal works on.
+// the journal works on. A ballast that can be created also shows that a quota has room again.
 func (s *Store) Ballast() {
 	if s.opts.DiskReserve <= 0 {
 		return
 	}
+	s.ballast.mu.Lock()
+	defer s.ballast.mu.Unlock()
 	s.Look()
+	retries := s.retries()
 	switch {
 	case s.Critical() && s.ballast.held: // guard 3.8
 		s.dropBallast()
-	case !s.ballast.held && !s.below(2*s.opts.DiskReserve):
+	case !s.ballast.held && (retries || !s.below(2*s.opts.DiskReserve)):
 		s.takeBallast()
 	}
+	if s.ballast.held && retries { // guard 3.50
+		s.hidden.Store(0)
+		s.short.Store(false)
+		s.forget()
+	}
+}
+
+// noRoom is called when a log or a table found no room, whatever the system reports as free. A log
+// cannot wait: it gets the ballast's room.
+func (s *Store) noRoom(log bool) {
+	s.bound(0, 0)
+	if !log {
+		return
+	}
+	s.ballast.mu.Lock()
+	defer s.ballast.mu.Unlock()
+	if s.ballast.held { // guard 3.51
+		s.dropBallast()
+	}
+}
+
+// try takes n bytes on the disk, and gives them back. The system's figure for the free space lacks a
+// user's quota.
+func (s *Store) try(n int64) error {
+	if err := diskfs.WriteFull(s.opts.FS, s.trialName(), n); err != nil {
+		return err
+	}
+	return s.opts.FS.Remove(s.trialName())
 }
 
 // findBallast checks if an earlier process has left a ballast. It removes a ballast of the wrong size.
 // It also removes the ballast if the free space is critical, because opening the store takes room.
 func (s *Store) findBallast() error {
+	if err := s.opts.FS.Remove(s.trialName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if s.opts.DiskReserve <= 0 {
 		return nil
 	}
@@ -70,6 +108,16 @@ func (s *Store) findBallast() error {
 func (s *Store) takeBallast() {
 	err := diskfs.WriteFull(s.opts.FS, s.ballastName(), s.ballastSize())
 	s.ballast.held = err == nil
+	if s.ballast.held {
+		s.short.Store(false)
+	}
+	if diskfs.IsFull(err) {
+		if least := s.opts.DiskReserve / criticalShare; s.try(least) == nil {
+			s.bound(least, s.ballastSize())
+		} else {
+			s.bound(0, 0)
+		}
+	}
 	if err != nil && !s.ballast.told {
 		s.ballast.told = true
 		s.opts.Logger.Warn("no room can be kept for a disk that other programs fill", "file", s.ballastName(), "error", OneLine(err))
@@ -84,5 +132,5 @@ func (s *Store) dropBallast() {
 		return
 	}
 	s.forget()
-	s.opts.Logger.Warn("the disk is nearly full: the journal uses the room that it kept for this", "bytes", s.ballastSize())
+	s.opts.Logger.Warn("the disk, or this user's quota on it, is nearly full: the journal uses the room that it kept for this", "bytes", s.ballastSize())
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -21,11 +20,11 @@ func (s *Store) Usage(prefix string) (int64, error) {
 // user. free is negative if the file system cannot tell.
 func Space(s *Store) (used, free int64, err error) {
 	used = int64(s.db.Metrics().DiskSpaceUsage())
-	usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+	free, err = s.measure()
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return used, -1, nil
 	}
-	return used, int64(min(usage.AvailBytes, math.MaxInt64)), err
+	return used, max(0, free), err
 }
 
 // InMemory returns how many bytes of records are not in tables yet. It measures the log, because

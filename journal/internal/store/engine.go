@@ -17,7 +17,8 @@ import (
 type engine struct {
 	opts      Options
 	db        *pebble.DB
-	mergeable func() bool // reports whether there is room to merge tables; nil means always
+	mergeable func() bool    // reports whether there is room to merge tables; nil means always
+	noRoom    func(log bool) // see [diskfs.Options]; may be nil
 
 	damage   damage
 	failed   atomic.Bool

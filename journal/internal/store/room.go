@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // openSlack is the room, in bytes, that opening a store takes on top of its tables, for the manifest
@@ -15,16 +17,23 @@ const openSlack = 1 << 20
 // awaitRoom does nothing.
 func (s *Store) awaitRoom() error {
 	for s.opts.AwaitRoom != nil {
-		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+		free, err := s.measure()
 		if errors.Is(err, vfs.ErrUnsupported) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		needed, err := roomToOpen(s.opts.FS, s.opts.Dir, int64(min(usage.AvailBytes, 1<<62)))
+		needed, err := roomToOpen(s.opts.FS, s.opts.Dir)
 		if err != nil {
 			return err
+		}
+		if free >= needed {
+			if err = s.try(needed); err == nil { // guard 3.52
+				needed = 0
+			} else if !diskfs.IsFull(err) {
+				return err
+			}
 		}
 		if needed > 0 && s.ballast.held { // guard 3.26
 			s.dropBallast()
@@ -37,9 +46,8 @@ func (s *Store) awaitRoom() error {
 	return nil
 }
 
-// roomToOpen returns how many bytes must be free to open a store, or 0 if they are free. A log's file is
-// longer than its records.
-func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
+// roomToOpen returns how many bytes must be free to open a store. A log's file is longer than its records.
+func roomToOpen(fsys vfs.FS, dir string) (needed int64, err error) {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
 		return 0, err
@@ -59,10 +67,7 @@ func roomToOpen(fsys vfs.FS, dir string, free int64) (needed int64, err error) {
 		needed += n
 	}
 	// Tables also have an index and filters.
-	if needed += needed/4 + openSlack; free >= needed {
-		return 0, nil
-	}
-	return needed, nil
+	return needed + needed/4 + openSlack, nil
 }
 
 // sizeOfRecords counts up to the end of the log or to damage; opening judges the damage.

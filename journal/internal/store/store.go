@@ -70,7 +70,7 @@ func newStore(opts Options) *Store {
 	e := &engine{opts: opts}
 	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers}}
 	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now()}
-	e.mergeable = s.gauge.mergeable
+	e.mergeable, e.noRoom = s.gauge.mergeable, s.noRoom
 	s.marker.store = s
 	s.applied = s.marker.soon
 	return s

@@ -1,0 +1,188 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// quotaDisk mounts a disk with 1 GiB free, on which the returned directory may take only so many bytes.
+// As with a user's quota, the system's figure for the free space does not show that.
+func quotaDisk(t *testing.T, most int) (dir string) {
+	t.Helper()
+	needRoot(t, "mounting a disk with a quota")
+	for _, tool := range []string{"mkfs.btrfs", "btrfs", "mount"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	run := func(skip bool, command ...string) {
+		t.Helper()
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		switch {
+		case err != nil && skip:
+			t.Skipf("%v: %v: %s", command, err, out)
+		case err != nil:
+			t.Fatalf("%v: %v: %s", command, err, out)
+		}
+	}
+	image, disk := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	run(false, "mkfs.btrfs", "--quiet", image)
+	run(true, "mount", "-o", "loop", image, disk)
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount %s: %v", disk, errors.Join(err, syscall.Unmount(disk, syscall.MNT_DETACH)))
+		}
+	})
+	dir = filepath.Join(disk, "limited")
+	run(true, "btrfs", "quota", "enable", disk)
+	run(false, "btrfs", "subvolume", "create", dir)
+	run(false, "btrfs", "qgroup", "limit", strconv.Itoa(most), dir)
+	return dir
+}
+
+// takeQuota uses up the rest of the quota with another program's file.
+func takeQuota(t *testing.T, dir string) (foreign string) {
+	t.Helper()
+	foreign = filepath.Join(dir, "foreign")
+	f, err := os.Create(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	for n := int64(64 << 20); n >= 4096; {
+		switch err := syscall.Fallocate(int(f.Fd()), 0, size, n); {
+		case err == nil:
+			size += n
+		case errors.Is(err, syscall.EDQUOT):
+			n /= 2
+		default:
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if free := freeBytes(t, dir); free < 4*diskReserve {
+		t.Fatalf("the disk has %d bytes free: it is the disk that is full, not the quota", free)
+	}
+	return foreign
+}
+
+// hiddenQuota returns a command that becomes the daemon, and tells it that every disk has 1 GiB free. On a
+// small disk, that is what a user's quota is like: only an attempt shows it.
+func hiddenQuota(t *testing.T) []string {
+	t.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed")
+	}
+	var answer []byte
+	for _, n := range []uint64{0x01021994, 4096, 1 << 19, 1 << 18, 1 << 18} { // type, block size; blocks: all, free, free for this user
+		answer = binary.NativeEndian.AppendUint64(answer, n)
+	}
+	command := []string{
+		path, "-D", "-f", "--seccomp-bpf", "-qq", "-o", os.DevNull, "-e", "signal=none",
+		"-e", "trace=statfs", "-e", "inject=statfs:poke_exit=@arg2=" + hex.EncodeToString(answer),
+	}
+	if out, err := exec.Command(path, append(command[2:len(command):len(command)], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("strace cannot change answers here: %v: %s", err, out)
+	}
+	return append(command, builtBinary)
+}
+
+// A quota that is used up acts like a full disk, though the system reports room: for the daemon's own
+// writes, and for another program's. The daemon finds out by itself that there is room again (contract 3).
+func TestDiskQuota(t *testing.T) {
+	t.Parallel()
+	command := hiddenQuota(t)
+	disk := smallDisk(t, 2*diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	data := filepath.Join(disk, "data")
+	ballast := filepath.Join(data, "journal.ballast")
+	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB"}
+	d := startBy(t, command, data, up, flags...)
+	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(ballast); return err })
+	l := newLedger()
+	refused := fillForGood(t, l, d, "fill", 60_000)
+	t.Logf("%d writes taken, %d refused with 507, %.1f MiB free", l.answered(200), refused, mib(freeBytes(t, disk)))
+	refuses(t, l, d, 60_000)
+
+	foreign := fillUp(t, disk)
+	refuses(t, l, d, 60_000)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	up.up(t)
+	d.drained(t, drainLimit)
+	recovers(t, l, d, 1000)
+	eventually(t, time.Minute, "room is kept again", func() error { _, err := os.Stat(ballast); return err })
+
+	up.down(t)
+	foreign = fillUp(t, disk)
+	later := newLedger()
+	fill(t, later, d, "later", 60_000)
+	refuses(t, later, d, 60_000)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	up.up(t)
+	recovers(t, later, d, 1000)
+	later.audit(t, "the daemon", d.client)
+	later.audit(t, "upstream", newClient(t, up.url()))
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
+
+// A daemon that is started while a quota is used up waits for room, as on a full disk (contract 3).
+func TestStartOverDiskQuota(t *testing.T) {
+	t.Parallel()
+	disk := quotaDisk(t, 4*diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	data := filepath.Join(disk, "data")
+	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve)}
+	d := start(t, data, up, flags...)
+	l := newLedger()
+	for i := range 100 {
+		if status, answer := l.put(d.client, fmt.Sprintf("before-%d", i), 10_000); status != http.StatusOK {
+			t.Fatalf("%d %.200s", status, answer)
+		}
+	}
+	d.signal(t, syscall.SIGKILL)
+	d.waitExit(t, drainLimit)
+	if err := os.Remove(filepath.Join(data, "journal.ballast")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	foreign := takeQuota(t, disk)
+	for range 2 {
+		d = start(t, data, up, flags...)
+		refusesAll(t, d, data)
+		d.terminate(t)
+	}
+	d = start(t, data, up, flags...)
+	refusesAll(t, d, data)
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	up.up(t)
+	recovers(t, l, d, 1000)
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+	d.terminate(t)
+}
