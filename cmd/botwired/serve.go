@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
@@ -319,4 +320,49 @@ func (d *sidecar) changed(c journal.Change) {
 	d.cache.Changed(c.Namespace, c.Key)
 	d.flusher.Changed(c)
 	d.proxy.Changed(c)
+}
+
+// remindEvery is how often the log repeats that dead letters need a decision. Each new one is also
+// logged once, but people look at the end of a log.
+const remindEvery = 24 * time.Hour
+
+// remindOfDeadLetters logs a warning if there are open dead letters: once when read is closed, then
+// once a day.
+func remindOfDeadLetters(ctx context.Context, read <-chan struct{}, open func() int, logger *slog.Logger) error {
+	select {
+	case <-read:
+	case <-ctx.Done():
+		return nil
+	}
+	ticker := time.NewTicker(remindEvery)
+	defer ticker.Stop()
+	for {
+		if n := open(); n > 0 {
+			logger.Warn(`upstream has refused writes for good, and they wait for your decision: "botwired dead-letters" lists them, "botwired dead-letters retry" or "delete" decides`,
+				"open_dead_letters", n)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sayHow prints what a user needs once serve is ready. It prints nothing if stderr is not a terminal.
+func sayHow(p *cli.Program, c *config.Config, address net.Addr, token string, up api.UpstreamState) {
+	if !p.IsTerminal(p.Stderr) {
+		return
+	}
+	state := up.State
+	if up.LastSuccessAt == nil && up.Reason == "" {
+		state = "not asked yet"
+	}
+	lines := []string{"botwired is ready."}
+	if export := attach.ExportLine(c, address.String(), token); export != "" {
+		lines = append(lines, "  Agents:    "+export, "  Page:      http://"+api.Host(address.String()))
+	}
+	for _, each := range append(lines, "  Upstream:  "+c.Upstream.URL+" ("+state+")", "  To stop:   Ctrl-C; botwired first sends what waits") {
+		_, _ = p.Log.Write([]byte(each + "\n")) // never fails
+	}
 }

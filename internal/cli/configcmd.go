@@ -1,10 +1,21 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/engines"
+	"github.com/botwired/botwired/internal/words"
 )
 
 func newConfigCommand(p *Program, settings *Settings) *cobra.Command {
@@ -51,3 +62,142 @@ func settingsAsJSON(loaded *config.Loaded) map[string][]settingJSON {
 	}
 	return map[string][]settingJSON{"settings": out}
 }
+
+// configFileMode keeps other users out: a configuration file may hold headers with secrets.
+const configFileMode = 0o600
+
+func newConfigInitCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a configuration file with every setting, commented out",
+		Long: "Write a configuration file with every setting, commented out: its meaning, its default and the values\n" +
+			"that it takes. Without FILE, or with -, init prints it. init replaces no file, unless you say --force.",
+		Example: "  botwired config init ~/.config/botwired/config.yaml\n" +
+			"  botwired config init | less",
+		Args: arguments(0, 1),
+	}
+	settings.takesNone(cmd)
+	force := cmd.Flags().Bool("force", false, "replace the file if it exists")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		sample := config.Sample(p.Environ)
+		if len(args) == 0 || args[0] == "-" {
+			_, err := io.WriteString(p.Stdout, sample)
+			return err
+		}
+		return writeSample(p, args[0], sample, *force)
+	}
+	return cmd
+}
+
+func writeSample(p *Program, name, sample string, force bool) error {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	if err := writeNew(name, sample, force); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists: --force replaces it, and another FILE leaves it", name)
+		}
+		return words.Unusable(err)
+	}
+	use := "every command reads it from there"
+	if name != config.DefaultFile(p.Environ) {
+		use = fmt.Sprintf("export %s=%s", config.EnvFile, attach.ShellWord(name))
+	}
+	return term.Facts(p.Stdout, [][2]string{
+		{"written", name},
+		{"use", use},
+		{"check", "botwired config validate " + attach.ShellWord(name)},
+	})
+}
+
+// writeNew writes a file, and creates its folder if necessary. Unless replace is set, it fails if the
+// file exists.
+func writeNew(name, content string, replace bool) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if !replace {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(name, flags, configFileMode)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, content)
+	return errors.Join(err, f.Close())
+}
+
+func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Check a configuration: every error, or all that differs from the defaults",
+		Long: "Check the configuration as serve would read it, or with FILE as its file: every error with the setting, the\n" +
+			"value, the line and the expectation. Of a valid one, validate shows what differs from the defaults, and\n" +
+			"whether a running daemon takes over a change of that at SIGHUP or at a restart.\n\n" +
+			"Run it as the daemon's user: it reads the files of the token and of the keys, too.\n\n" +
+			"The exit code is 0 if the configuration is valid, and 1 if not.",
+		Example: "  botwired config validate\n" +
+			"  botwired config validate new.yaml && mv new.yaml config.yaml",
+		Args: arguments(0, 1),
+	}
+	settings.Takes(cmd, AllSettings()...)
+	HideSettings(cmd, "config")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		src := settings.sources(nil)
+		if len(args) > 0 {
+			src.File = args[0]
+		}
+		loaded, found := config.Check(src)
+		faults := make([]error, 0, len(found)+1)
+		for _, fault := range found {
+			faults = append(faults, fault)
+		}
+		if _, err := engines.Keys(&loaded.Config); err != nil {
+			faults = append(faults, err)
+		}
+		switch len(faults) {
+		case 0:
+			return printDiffering(p.Stdout, loaded)
+		case 1:
+			return faults[0]
+		}
+		for _, fault := range faults {
+			if _, err := fmt.Fprintln(p.Stdout, term.Printable(fault.Error())); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("the configuration is not valid: %s", words.Plural(len(faults), "error"))
+	}
+	return cmd
+}
+
+// printDiffering prints the settings of a valid configuration whose values are not their defaults, and
+// when a running daemon applies a change of each.
+func printDiffering(w io.Writer, loaded *config.Loaded) error {
+	facts := [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}
+	for _, warning := range loaded.Warnings {
+		facts = append(facts, [2]string{"warning", warning})
+	}
+	var rows [][]string
+	for i, s := range config.Settings() {
+		v, changes := loaded.Values[i], "restart"
+		if s.Live {
+			changes = "SIGHUP"
+		}
+		if v.Value != v.Default {
+			rows = append(rows, []string{v.Name, orNone(v.Value), orNone(v.Default), v.Source.String(), changes})
+		}
+	}
+	if len(rows) == 0 {
+		facts = append(facts, [2]string{"differs", "nothing: every setting has its default"})
+	}
+	if err := term.Facts(w, facts); err != nil || len(rows) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	return term.Table(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
+}
+
+func orNone(value string) string { return cmp.Or(value, "none") }

@@ -3,19 +3,28 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/mcp"
+	"github.com/botwired/botwired/internal/mcpconfig"
 	"github.com/botwired/botwired/internal/serverlog"
 	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
 )
 
 // mcpOptions restricts what a client of "botwired mcp" can do.
@@ -115,4 +124,183 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 		logger.Warn(said)
 	}
 	return err
+}
+
+type mcpInstall struct {
+	process  *Program
+	settings *Settings
+	options  mcpOptions
+	loaded   *config.Loaded
+
+	client  string
+	name    string
+	project bool
+	print   bool
+	remove  bool
+}
+
+func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
+	in := &mcpInstall{process: p, settings: settings}
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Have an MCP client start botwired mcp",
+		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here, by a change of the client's\n" +
+			"configuration file: everything else in it stays as it is. An entry that is there already keeps its other members,\n" +
+			"such as env. Codex' file is changed by Codex' own command, which writes the entry anew. A copy of the file before\n" +
+			"the last change stays beside it. The client's server does not have the environment of this shell: give it settings\n" +
+			"as flags, or by a configuration file.",
+		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
+			"  botwired mcp install --client cursor --namespace project-x --project\n" +
+			"  botwired mcp install --client cursor --remove",
+		Args: NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return in.run(cmd.Context()) },
+	}
+	in.options = newMCPOptions(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&in.client, "client", "", "the `client`: "+strings.Join(clientNames(), ", "))
+	flags.StringVar(&in.name, "name", "botwired", "the server's `name` in the client")
+	flags.BoolVar(&in.project, "project", false, "write the file of the project in the working directory, in place of the user's")
+	flags.BoolVar(&in.print, "print", false, "print what the file gets, and write nothing")
+	flags.BoolVar(&in.remove, "remove", false, "take the server out again")
+	settings.Takes(cmd, AllSettings()...)
+	HideSettings(cmd, mcpSettings...)
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp)) // fails only without such a flag
+	return cmd
+}
+
+func clientNames() (names []string) {
+	for _, c := range mcpconfig.Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func (in *mcpInstall) run(ctx context.Context) (err error) {
+	if err := in.options.check(); err != nil {
+		return err
+	}
+	if wire.CheckNamespace(in.name) != nil { // all clients accept these characters
+		return Usagef("--name = %q: expected 1 to 64 characters of a-z, A-Z, 0-9, _ and -", in.name)
+	}
+	if in.loaded, err = in.settings.Load(nil); err != nil { // so that an error shows here, not in the client
+		return err
+	}
+	if in.client == "" {
+		return Usagef("say which client: --client NAME, one of %s", strings.Join(clientNames(), ", "))
+	}
+	client, known := mcpconfig.Find(in.client)
+	if !known {
+		return Usagef("--client = %q: expected one of %s", in.client, strings.Join(clientNames(), ", "))
+	}
+	server, err := in.server()
+	if err != nil {
+		return err
+	}
+	if in.print {
+		return in.show(client, server)
+	}
+	if !in.remove {
+		in.process.say(WarningOfCache(server.Program))
+	}
+	done, err := client.Change(ctx, server, in.project, in.remove)
+	if err != nil {
+		return fmt.Errorf("%w: \"botwired mcp install --client %s --print\" shows what to put in", words.Unusable(err), client.Name)
+	}
+	facts := [][2]string{{"file", done.File}, {"state", "unchanged"}}
+	if done.Changed {
+		next := client.After
+		if in.project && client.AfterProject != "" && !in.remove {
+			next = client.AfterProject + ", and " + next
+		}
+		facts = [][2]string{{"changed", done.File}, {"next", client.Title + ": " + next}}
+	}
+	if done.Backup != "" {
+		facts = append(facts, [2]string{"backup", done.Backup})
+	}
+	return term.Facts(in.process.Stdout, facts)
+}
+
+func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) error {
+	file, err := client.File(in.project)
+	if err != nil {
+		return err
+	}
+	if own := client.Own(server, in.remove); own != nil {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: this would change %s: %s\n", term.Printable(file), term.Printable(strings.Join(own, " ")))
+	} else if in.remove {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would lose this:\n", term.Printable(file))
+	} else {
+		_, err = fmt.Fprintf(in.process.Stderr, "botwired: %s would hold this, and whatever else is in it:\n", term.Printable(file))
+	}
+	_, failed := fmt.Fprint(in.process.Stdout, client.Entry(server))
+	return errors.Join(err, failed)
+}
+
+// server returns the command that the client will start.
+func (in *mcpInstall) server() (mcpconfig.Server, error) {
+	program, err := ownPath()
+	if err != nil {
+		return mcpconfig.Server{}, err
+	}
+	args := []string{"mcp"}
+	if *in.options.namespace != "" {
+		args = append(args, "--namespace="+*in.options.namespace)
+	}
+	if *in.options.readOnly {
+		args = append(args, "--read-only")
+	}
+	flags, err := in.settings.absolute(in.loaded)
+	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, flags...)}, err
+}
+
+// absolute returns the flags of the given settings, with absolute paths: a client starts its servers in
+// its own directory. The name of a NATS context stays a name. A relative path in upstream.headers is an
+// error.
+func (f *Settings) absolute(loaded *config.Loaded) ([]string, error) {
+	flags := *f
+	flags.values = maps.Clone(f.values)
+	for i, setting := range config.Settings() {
+		if value, given := f.values[setting.Name]; given && setting.IsPath(value) {
+			flags.values[setting.Name] = loaded.Values[i].Value
+		}
+	}
+	if header, file := config.RelativeHeaderFile(f.values["upstream.headers"]); header != "" {
+		return nil, Usagef("--upstream-headers: the file of %s is %q: expected an absolute path or one from ~/, "+
+			"as the client starts botwired in its own directory", header, file)
+	}
+	if f.file != "" {
+		flags.file = loaded.File
+	}
+	return flags.settingArguments(), nil
+}
+
+// ownPath returns the absolute path of this program. It prefers the path in which a shell finds it: an
+// update may move the file behind a link.
+func ownPath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("botwired cannot find its own program: %w", err)
+	}
+	found, err := exec.LookPath("botwired")
+	if err != nil || !filepath.IsAbs(found) {
+		return self, nil //nolint:nilerr // the shell does not find it
+	}
+	one, errOne := os.Stat(self)
+	other, errOther := os.Stat(found)
+	if errors.Join(errOne, errOther) == nil && os.SameFile(one, other) {
+		return found, nil
+	}
+	return self, nil
+}
+
+// WarningOfCache returns a warning if the program is in the cache of uvx or npx: once the cache is
+// emptied, the client does not find its server.
+func WarningOfCache(program string) string {
+	for folder, instead := range map[string]string{"/archive-v": "uv tool install botwired", "/_npx/": "npm install --global botwired"} {
+		if strings.Contains(filepath.ToSlash(program), folder) {
+			return fmt.Sprintf("botwired: %s is in a cache, and the client finds no server once that is emptied. "+
+				"To keep it: %s, then \"botwired mcp install\" again\n", term.Printable(program), instead)
+		}
+	}
+	return ""
 }

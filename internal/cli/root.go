@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/internal/build"
+	"github.com/botwired/botwired/internal/cli/term"
 )
 
 const about = `botwired runs beside a process that hosts AI agents and speaks BotWire's memory
@@ -120,4 +121,25 @@ func showRoot(cmd *cobra.Command, _ []string) error {
 // JSONFlag adds the flag --json.
 func JSONFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
+}
+
+func newVersionCommand(p *Program, settings *Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program",
+		GroupID: groupOther,
+		Example: "  botwired version\n" +
+			"  botwired version --json",
+		Args: NoArguments,
+	}
+	settings.takesNone(cmd)
+	asJSON := JSONFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		b := build.This()
+		if *asJSON {
+			return term.EncodeJSON(p.Stdout, b)
+		}
+		return b.Write(p.Stdout)
+	}
+	return cmd
 }

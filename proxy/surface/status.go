@@ -3,13 +3,17 @@ package surface
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // takesWrites returns whether and why the journal refuses writes. ready says that the journal could
@@ -139,3 +143,83 @@ func newIdentityDocument(s identity.State) api.Identity {
 	}
 	return doc
 }
+
+func (s *Surface) livez(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
+	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})
+}
+
+var errStopping = wire.Detail(http.StatusServiceUnavailable,
+	"not ready: botwired is stopping. It answers requests until it has flushed what is pending, or flush.drain_timeout is over.")
+
+// readyz answers 200 if the journal could take a write now and the daemon is not stopping.
+func (s *Surface) readyz(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
+	if err := s.journal.Err(); err != nil {
+		return wire.Detail(http.StatusServiceUnavailable, "not ready: "+refusalReason(err))
+	}
+	if s.stopping.Load() { // guard 22.16
+		return errStopping
+	}
+	return writeDocument(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+func (s *Surface) exposeMetrics(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
+	s.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// describeHTTP answers with the OpenAPI description, or 304 to a caller that has it.
+func (s *Surface) describeHTTP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
+	wanted, err := memory.ParseConditions(r.Header["If-Match"], r.Header["If-None-Match"])
+	if err != nil {
+		return err
+	}
+	doc, err := s.openAPI()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache") // a new binary is seen at once
+	h.Set("Etag", doc.Tag)
+	if wanted.Unchanged(doc.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	WriteJSON(w, http.StatusOK, doc.JSON)
+	return nil
+}
+
+// jsonType is shared by all answers: nobody changes a header's values in place.
+var jsonType = []string{"application/json"}
+
+// WriteJSON answers with a JSON body.
+func WriteJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // if this fails, the caller has gone
+}
+
+// writeDocument answers one of the daemon's own requests with a JSON document.
+func writeDocument(w http.ResponseWriter, status int, doc any) error {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	WriteJSON(w, status, append(body, '\n'))
+	return nil
+}
+
+// stamp returns a time for a document; nil if it is zero.
+func stamp(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC().Round(time.Millisecond)
+	return &at
+}
+
+// WhileFull says what still works while the disk or the journal is full (contract 3). The journal's error
+// says what happens next.
+const WhileFull = "Reads and flushing go on."
