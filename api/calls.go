@@ -1,11 +1,11 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -59,23 +59,32 @@ func (c *Client) Flush(ctx context.Context, namespace string, timeout time.Durat
 		query.Set("now", "true")
 	}
 	r := Request{Method: http.MethodPost, Path: Surface("flush"), Query: query, Within: timeout + flushGrace}
-	answer, err := c.Do(ctx, r)
-	if late, ok := errors.AsType[*Refused](err); ok && late.Status == http.StatusGatewayTimeout {
-		answer = &Answer{late.Header, late.Body}
-	} else if err != nil {
-		return nil, err
-	}
 	var flushed struct {
 		Flushed
 		Pending *int `json:"pending"`
 	}
-	if json.Unmarshal(answer.Body, &flushed) != nil || flushed.Pending == nil { // a proxy may also answer with 504
-		return nil, cmp.Or(err, c.explain(r, ErrForeign))
-	}
-	if flushed.Flushed.Pending = *flushed.Pending; *flushed.Pending == 0 && err != nil {
+	_, late, err := c.ReadProgress(ctx, r, &flushed, func() bool { return flushed.Pending != nil })
+	switch {
+	case err != nil:
+		return nil, err
+	case flushed.Pending == nil:
+		return nil, c.explain(r, ErrForeign)
+	case late && *flushed.Pending == 0:
 		return nil, errors.New("the daemon has not read its journal yet, and does not know what is pending")
 	}
+	flushed.Flushed.Pending = *flushed.Pending
 	return &flushed.Flushed, nil
+}
+
+// ReadProgress reads like [Client.Read], and also takes a 504 with the progress of something that goes on: late is
+// true then. ours reports whether into holds such progress, as a proxy may answer with 504, too.
+func (c *Client) ReadProgress(ctx context.Context, r Request, into any, ours func() bool) (answer *Answer, late bool, err error) {
+	answer, err = c.Read(ctx, r, into)
+	refused, ok := errors.AsType[*Refused](err)
+	if ok && refused.Status == http.StatusGatewayTimeout && json.Unmarshal(refused.Body, into) == nil && ours() {
+		return &Answer{refused.Header, refused.Body}, true, nil
+	}
+	return answer, false, err
 }
 
 // Receipt returns what happened to a write. If there is no receipt, the error is a *[Refused] with 404.
@@ -88,44 +97,59 @@ func (c *Client) Receipt(ctx context.Context, seq uint64) (*Receipt, error) {
 // listPage is how many rows of a list one request asks for.
 const listPage = 1000
 
+// pages asks for one page after the other. next returns the parameter after of the next page, or nil.
+func pages[T any](ctx context.Context, c *Client, r Request, next func(*T) *string) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for {
+			page := new(T)
+			_, err := c.Read(ctx, r, page)
+			after := next(page)
+			if err == nil && after != nil && *after == r.Query.Get("after") {
+				err = c.explain(r, ErrForeign) // otherwise this loop would never end
+			}
+			if !yield(page, err) || err != nil || after == nil {
+				return
+			}
+			r.Query.Set("after", *after)
+		}
+	}
+}
+
 // DeadLetters returns all dead letters, oldest first.
 func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err error) {
 	r := Request{Path: Surface("dead-letters"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}
 	all = []ListedDeadLetter{}
-	for {
-		var page DeadLetters
-		if _, err := c.Read(ctx, r, &page); err != nil {
+	for page, err := range pages(ctx, c, r, func(p *DeadLetters) *string {
+		if len(p.DeadLetters) < listPage {
+			return nil
+		}
+		return &p.DeadLetters[len(p.DeadLetters)-1].ID
+	}) {
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, page.DeadLetters...)
-		if len(page.DeadLetters) < listPage {
-			return all, nil
-		}
-		last := all[len(all)-1].ID
-		if last == r.Query.Get("after") {
-			return nil, c.explain(r, ErrForeign) // otherwise this loop would never end
-		}
-		r.Query.Set("after", last)
 	}
+	return all, nil
 }
 
 // Namespaces returns the namespaces in which the daemon knows entries, by name.
 func (c *Client) Namespaces(ctx context.Context) (all []Namespace, err error) {
 	r := Request{Path: Surface("namespaces"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}
-	for {
-		var page Namespaces
-		if _, err := c.Read(ctx, r, &page); err != nil {
+	for page, err := range pages(ctx, c, r, func(p *Namespaces) *string { return p.Next }) {
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, page.Namespaces...)
-		if page.Next == nil {
-			return all, nil
-		}
-		if *page.Next <= r.Query.Get("after") {
-			return nil, c.explain(r, ErrForeign) // otherwise this loop would never end
-		}
-		r.Query.Set("after", *page.Next)
 	}
+	return all, nil
+}
+
+// EntryPages yields the entries that the daemon knows in a namespace, by key: pages of at most size entries, from
+// after on. An error ends them.
+func (c *Client) EntryPages(ctx context.Context, namespace, prefix, after string, size int) iter.Seq2[*Entries, error] {
+	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(size)}}
+	return pages(ctx, c, Request{Path: Surface("entries"), Query: query}, func(p *Entries) *string { return p.Next })
 }
 
 // Value is the value of an entry, as in BotWire's own API: GET /memory/NAMESPACE/KEY.

@@ -54,7 +54,6 @@ func ParseImportLine(line []byte) (l ImportLine, err error) {
 	return l, nil
 }
 
-// notAnEntry returns what is wrong with a line, without quoting it.
 func notAnEntry(err error) error {
 	if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && field.Field != "" {
 		return fmt.Errorf("its %s has another type than expected", field.Field)

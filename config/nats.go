@@ -14,8 +14,7 @@ import (
 const (
 	schemeNATS = "nats://"
 	schemeTLS  = "tls://"
-	// portNATS is the default port of a NATS server.
-	portNATS = "4222"
+	portNATS   = "4222"
 	// maxBucket limits the name of a bucket, in bytes: the servers create a folder with this name.
 	maxBucket = 64
 	// maxReplicas is NATS' own limit.

@@ -111,7 +111,6 @@ func (w *sampler) setting(s Setting, name, value string) {
 	fmt.Fprintf(&w.text, "%s#%s: %s\n", w.indent, name, yamlValue(value))
 }
 
-// unmarked returns a line of Markdown without its backticks.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 func yamlValue(text string) string {

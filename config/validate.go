@@ -40,7 +40,6 @@ func (l *Loaded) RequireDataDir() error {
 		Expected: "a directory, as HOME names no absolute path for the default: set data_dir (--data-dir or BOTWIRED_DATA_DIR)"}
 }
 
-// refuse reports the setting's value in force as an error.
 func (l *loader) refuse(name, expected string) {
 	s, _ := find(l.table, name)
 	value := ""
@@ -107,7 +106,6 @@ func UnknownFlag(name, value string, known []string) *Error {
 	return e
 }
 
-// unknownValue returns the value of an unknown setting, redacted if it may be a secret.
 func unknownValue(name string, v node) string {
 	if looksSecret(name) || v.kind == isMapping || v.kind == isList {
 		return redacted

@@ -45,7 +45,6 @@ func bindUpstream(c *config.Config, j *journal.Journal) error {
 	return writeUpstream(c.DataDir, wanted)
 }
 
-// otherUpstream returns an error that says what the directory holds and what to do.
 func otherUpstream(c *config.Config, bound string, h journal.Holdings) error {
 	wanted := c.Upstream.Identity()
 	first := ""
@@ -81,7 +80,6 @@ func saysMoved(c *config.Config, bound string) string {
 	return line + " --" + movedFromFlag + " " + attach.ShellWord(bound)
 }
 
-// move is the report of recover --moved-from.
 type move struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
@@ -149,7 +147,6 @@ func readUpstream(dataDir string) (string, error) {
 	return bound, nil
 }
 
-// writeUpstream records the identity of an upstream durably.
 func writeUpstream(dataDir, upstream string) error {
 	return identity.WriteLine(filepath.Join(dataDir, upstreamFile), upstream)
 }

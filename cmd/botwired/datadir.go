@@ -59,7 +59,6 @@ func onlyOurs(dir string) error {
 	return nil
 }
 
-// isOurs reports whether botwired gives a file in a data directory that name.
 func isOurs(name string) bool {
 	is := func(our string) bool { return name == our || strings.HasPrefix(name, our+".") }
 	return strings.HasPrefix(name, engines.DatabaseFile) || slices.ContainsFunc(ours, is)
@@ -113,7 +112,6 @@ func refuseOwner(info fs.FileInfo) error {
 	return nil
 }
 
-// journalIsGone reports whether a data directory was used before but has no journal now.
 func journalIsGone(dir string) bool {
 	in, err := os.ReadDir(filepath.Join(dir, journalDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -3,7 +3,6 @@ package main
 import "log/slog"
 
 const (
-	// maxConnections limits the connections of callers.
 	maxConnections = 4096
 	// minConnections is the least limit, even if there are too few descriptors: then the journal waits
 	// for a free one.

@@ -14,13 +14,11 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// watch gives the surface the view that the engine keeps.
 type watch struct{ upstream.View }
 
 // State implements [surface.Watch].
 func (w watch) State() api.WatchState { return api.WatchState(w.View.State()) }
 
-// purgeOf gives the surface an engine's removal of older versions.
 func purgeOf(b upstream.Backend) func(context.Context, journal.ID) error {
 	return func(ctx context.Context, of journal.ID) error { return unavailable(b.Purge(ctx, of)) }
 }
@@ -33,7 +31,6 @@ func unavailable(err error) error {
 	return err
 }
 
-// revisionsOf gives the surface the revisions that an engine keeps.
 func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Revision, error) {
 	return func(ctx context.Context, id journal.ID) ([]api.Revision, error) {
 		versions, err := b.Revisions(ctx, id)
@@ -104,7 +101,6 @@ func outcomeOf(err error) string {
 	return upstream.Unanswered.String()
 }
 
-// traced adds the caller's trace to the context of a write, and reports whether the write waited.
 func (m *measured) traced(ctx context.Context, p *upstream.Proposal) (_ context.Context, waited bool) {
 	c, waited := m.traces.Of(p.String(), p.Writer.Seq)
 	return trace.With(ctx, c), waited

@@ -62,7 +62,7 @@ func TestKeysAreNotCleaned(t *testing.T) {
 			}
 		}
 	}
-	d := newDaemon(t, map[string]answer{"GET /memory/..": {200, `{"keys":[]}`}})
+	d := newDaemon(t, map[string]answer{"GET /memory/..?limit=100": {200, `{"keys":[]}`}})
 	wantOutput(t, at(t, d, nil, "list", ".."), "KEY  BYTES  UPDATED\n")
 }
 
@@ -137,9 +137,9 @@ func TestDelete(t *testing.T) {
 func TestList(t *testing.T) {
 	body := `{"namespace":"ns","count":2,"keys":[{"key":"..","bytes":12345,"updated_at":1700000000.25},{"key":"b","bytes":3,"updated_at":1700000000}]}`
 	d := newDaemon(t, map[string]answer{
-		"GET /memory/ns":         {200, body},
-		"GET /memory/ns?limit=1": {200, `{"keys":[{"key":"x","bytes":1,"updated_at":0}]}`},
-		"GET /memory/bad":        {400, `{"detail":"Invalid namespace"}`},
+		"GET /memory/ns?limit=100":  {200, body},
+		"GET /memory/ns?limit=1":    {200, `{"keys":[{"key":"x","bytes":1,"updated_at":0}]}`},
+		"GET /memory/bad?limit=100": {400, `{"detail":"Invalid namespace"}`},
 	})
 	wantOutput(t, at(t, d, nil, "list", "ns"), ""+
 		"KEY  BYTES  UPDATED\n"+
@@ -156,7 +156,7 @@ func TestListTellsOfMore(t *testing.T) {
 		return answer{200, `{"keys":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, n), ",") + `]}`}
 	}
 	d := newDaemon(t, map[string]answer{
-		"GET /memory/few": keys(99), "GET /memory/many": keys(100),
+		"GET /memory/few?limit=100":  keys(99),
 		"GET /memory/many?limit=100": keys(100), "GET /memory/many?limit=1000": keys(1000),
 	})
 	for _, test := range []struct {
@@ -287,11 +287,11 @@ func TestTextsAboutAnotherProgram(t *testing.T) {
 
 func TestRedirectsAndStrangersAreNotFollowed(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status": {http.StatusFound, ""},
-		"GET /elsewhere":        {200, `{}`},
-		"GET /memory/ns":        {502, "<html>\x1b[31mBad\nGateway"},
-		"GET /memory/null":      {500, `{"detail":null}`},
-		"GET /memory/evil":      {500, `{"detail":"a\u001b[31m\nb"}`},
+		"GET /_botwired/status":      {http.StatusFound, ""},
+		"GET /elsewhere":             {200, `{}`},
+		"GET /memory/ns?limit=100":   {502, "<html>\x1b[31mBad\nGateway"},
+		"GET /memory/null?limit=100": {500, `{"detail":null}`},
+		"GET /memory/evil?limit=100": {500, `{"detail":"a\u001b[31m\nb"}`},
 	})
 	wantFailure(t, at(t, d, nil, "status"), cli.ExitError, "HTTP 302", d.address)
 	wantFailure(t, at(t, d, nil, "list", "ns"), cli.ExitError, "HTTP 502", "another program than botwired listens")

@@ -137,7 +137,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		"POST /_botwired/flush?timeout=30s": {200, `{"settled":0,"dead":0,"pending":0}`},
 		"GET /_botwired/status":             {200, statusWith(t, "")},
 		"GET /memory/ns/k":                  {200, `{"value":"v"}`},
-		"GET /memory/ns":                    {200, `{"keys":[]}`},
+		"GET /memory/ns?limit=100":          {200, `{"keys":[]}`},
 		"PUT /memory/ns/k":                  {200, `{}`},
 	})
 	for _, args := range [][]string{{"flush"}, {"flush", "--json"}, {"status"}, {"get", "ns", "k"}, {"list", "ns"},

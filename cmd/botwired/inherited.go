@@ -45,7 +45,6 @@ func inherit(manager *service.Inherited) (*inherited, error) {
 	return in, nil
 }
 
-// listenSetting returns the value of the setting listen for an address.
 func listenSetting(at net.Addr) (string, error) {
 	switch at := at.(type) {
 	case *net.TCPAddr:
@@ -75,7 +74,6 @@ func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*co
 	return loaded, err
 }
 
-// notify starts notifications to the manager.
 func (in *inherited) notify(logger *slog.Logger) {
 	in.notifier = in.manager.Notifier(logger)
 	if err := in.manager.Complaint; err != nil {

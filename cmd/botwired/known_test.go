@@ -12,10 +12,10 @@ func TestListKnown(t *testing.T) {
 	first := `{"key":"user_1","state":"pending","op":"delete","list_bytes":0,"updated_at":1700000000.25,"seq":7}`
 	second := `{"key":"user_2","state":"settled","op":"put","list_bytes":12,"updated_at":1700000000,"seq":null}`
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/entries?limit=1000&namespace=ns&prefix=user_":              {200, `{"entries":[` + first + `],"next":"user_1","complete":true}`},
+		"GET /_botwired/entries?after=&limit=1000&namespace=ns&prefix=user_":       {200, `{"entries":[` + first + `],"next":"user_1","complete":true}`},
 		"GET /_botwired/entries?after=user_1&limit=1000&namespace=ns&prefix=user_": {200, `{"entries":[` + second + `],"next":null,"complete":true}`},
-		"GET /_botwired/entries?limit=1&namespace=ns":                              {200, `{"entries":[` + second + `],"next":"user_2","complete":false}`},
-		"GET /_botwired/entries?limit=1000&namespace=endless":                      {200, `{"entries":[],"next":"","complete":false}`},
+		"GET /_botwired/entries?after=&limit=1&namespace=ns&prefix=":               {200, `{"entries":[` + second + `],"next":"user_2","complete":false}`},
+		"GET /_botwired/entries?after=&limit=1000&namespace=endless&prefix=":       {200, `{"entries":[],"next":"","complete":false}`},
 	})
 	wantOutput(t, at(t, d, nil, "list", "ns", "--prefix", "user_"), ""+
 		"KEY     BYTES  UPDATED               STATE\n"+

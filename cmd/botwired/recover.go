@@ -19,7 +19,6 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// movedFromFlag takes the former address of an upstream.
 const movedFromFlag = "moved-from"
 
 func newRecoverCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
@@ -88,7 +87,6 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	return cmd
 }
 
-// notRecovered returns the error of a recover that failed.
 func notRecovered(dir string, err error) error {
 	var usage *cli.UsageError
 	switch {
@@ -149,7 +147,6 @@ func atLeast(n int, differs bool) string {
 	return "at least " + strconv.Itoa(n)
 }
 
-// printLost lists what is lost, as far as the journal knows.
 func printLost(w io.Writer, m *journal.Missing) error {
 	var rows [][]string
 	if m.LastSeq != 0 {

@@ -62,7 +62,6 @@ func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 	return cmd
 }
 
-// serveMemory serves the memory service on a database file until ctx ends.
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli.Program) error {
 	c := &loaded.Config
 	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), p)

@@ -284,7 +284,6 @@ func sum(a, b flush.Result) flush.Result {
 	return flush.Result{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
 }
 
-// shutDown closes the listener and gives the last callers callersGrace.
 func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) error) {
 	grace, cancel := context.WithTimeout(ctx, callersGrace)
 	defer cancel()

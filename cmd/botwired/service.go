@@ -144,7 +144,6 @@ func (u *unit) state() (sentence string, ready bool) {
 	return "Ready.", true
 }
 
-// reloads tells the service manager that a reload has begun. done tells it that the reload is over.
 func (u *unit) reloads() (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -161,7 +160,6 @@ func (u *unit) reloads() (done func()) {
 	}
 }
 
-// stops tells the service manager that the daemon is stopping, and how long that may take.
 func (u *unit) stops() {
 	drain := u.sidecar.config.Load().Flush.DrainTimeout
 	u.mu.Lock()
@@ -200,7 +198,6 @@ func excused(err error, timedOut, crowded bool) bool {
 	return crowded && (timedOut || errors.Is(err, syscall.EAGAIN)) // EAGAIN: the Unix socket's queue is full
 }
 
-// dying logs why the service manager is about to restart the daemon.
 func (u *unit) dying(err error) {
 	u.logger.Error("the daemon may be stuck: if that lasts, it gives no sign of life, and the service manager restarts it", "error", err)
 }

@@ -38,7 +38,6 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// journalDir is the journal's directory in the data directory.
 const journalDir = "journal"
 
 const (
@@ -48,7 +47,6 @@ const (
 	insideIdle  = time.Minute
 )
 
-// sidecar holds the parts of one daemon.
 type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
@@ -132,7 +130,6 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 
 func (d *sidecar) onClose(f func() error) { d.closers = append(d.closers, f) }
 
-// close closes in the reverse order of opening.
 func (d *sidecar) close() error {
 	var errs []error
 	for i := len(d.closers) - 1; i >= 0; i-- {

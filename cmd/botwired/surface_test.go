@@ -165,7 +165,7 @@ func TestPending(t *testing.T) {
 		`"waits":{"why":"paused: HTTP 403: no","until":null}},` +
 		`{"seq":8,"namespace":"ns","key":"..","op":"delete","written_at":1700000001.9,"since":1700000001.9,"attempts":0,"last_error":"HTTP 503\nfrom \u001b[31mupstream"}]}`
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/pending":                      {200, body},
+		"GET /_botwired/pending?limit=100":            {200, body},
 		"GET /_botwired/pending?limit=5&namespace=ns": {200, `{"pending":[]}`},
 	})
 	wantOutput(t, at(t, d, nil, "pending"), ""+
@@ -180,7 +180,7 @@ func TestPending(t *testing.T) {
 // A reason that all writes share stands once, below them.
 func TestPendingSaysASharedReasonOnce(t *testing.T) {
 	write := `{"seq":1,"namespace":"ns","key":"k","op":"put","since":1700000000,"attempts":3,"last_error":"no","waits":{"why":"upstream is down: no"}}`
-	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[` + write + `,` + write + `]}`}})
+	d := newDaemon(t, map[string]answer{"GET /_botwired/pending?limit=100": {200, `{"pending":[` + write + `,` + write + `]}`}})
 	row := "1    ns         k    put  -       0      2023-11-14T22:13:20Z  3         -\n"
 	wantOutput(t, at(t, d, nil, "pending"), ""+
 		"SEQ  NAMESPACE  KEY  OP   AUTHOR  BYTES  WAITS SINCE           ATTEMPTS  NEXT ATTEMPT\n"+row+row+
@@ -189,7 +189,7 @@ func TestPendingSaysASharedReasonOnce(t *testing.T) {
 
 // If an entry waits for something, the end of that is its next attempt.
 func TestPendingNamesOneTime(t *testing.T) {
-	d := newDaemon(t, map[string]answer{"GET /_botwired/pending": {200, `{"pending":[{"seq":1,"next_attempt_at":"2023-11-14T22:13:59.9Z",` +
+	d := newDaemon(t, map[string]answer{"GET /_botwired/pending?limit=100": {200, `{"pending":[{"seq":1,"next_attempt_at":"2023-11-14T22:13:59.9Z",` +
 		`"waits":{"why":"upstream is down: no","until":"2023-11-14T22:14:02Z"}}]}`}})
 	got := at(t, d, nil, "pending").stdout
 	if !strings.Contains(got, " 2023-11-14T22:14:02Z  upstream is down: no\n") || strings.Contains(got, "until") || strings.Contains(got, "22:13:59") {
@@ -203,10 +203,10 @@ func TestPendingTellsOfMore(t *testing.T) {
 		return answer{200, `{"pending":[` + strings.TrimSuffix(strings.Repeat(`{"seq":1},`, n), ",") + `]}`}
 	}
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/status":  {200, statusWith(t, `"pending":15000,"namespaces":[{"namespace":"few","pending":3},{"namespace":"many","pending":1500}]`)},
-		"GET /_botwired/pending": writes(100), "GET /_botwired/pending?limit=10000": writes(10_000),
-		"GET /_botwired/pending?namespace=few": writes(3), "GET /_botwired/pending?namespace=many": writes(100),
-		"GET /_botwired/pending?limit=2&namespace=few": writes(2), "GET /_botwired/pending?namespace=none": writes(0),
+		"GET /_botwired/status":            {200, statusWith(t, `"pending":15000,"namespaces":[{"namespace":"few","pending":3},{"namespace":"many","pending":1500}]`)},
+		"GET /_botwired/pending?limit=100": writes(100), "GET /_botwired/pending?limit=10000": writes(10_000),
+		"GET /_botwired/pending?limit=100&namespace=few": writes(3), "GET /_botwired/pending?limit=100&namespace=many": writes(100),
+		"GET /_botwired/pending?limit=2&namespace=few": writes(2), "GET /_botwired/pending?limit=100&namespace=none": writes(0),
 	})
 	for _, test := range []struct {
 		args []string

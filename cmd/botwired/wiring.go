@@ -65,7 +65,6 @@ func (d *sidecar) openQuotas(c *config.Config) *quota.Quotas {
 	return quotas
 }
 
-// quotasForStatus returns a function that returns the quotas for the status.
 func quotasForStatus(quotas *quota.Quotas) func() map[string]api.Quota {
 	return func() map[string]api.Quota {
 		all := make(map[string]api.Quota)
@@ -110,7 +109,6 @@ func newMetrics() *metrics.Metrics {
 	return metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
 }
 
-// readMetrics lets the metrics read the state of the daemon's parts, which are open.
 func (d *sidecar) readMetrics(quotas *quota.Quotas) {
 	from := metrics.Sources{
 		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,

@@ -48,7 +48,6 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 // endAlone does nothing: this command did not start the daemon.
 func (a *attachment) endAlone(context.Context) (said string, ended bool) { return "", false }
 
-// isAbsent reports whether a connection failed because there is no daemon.
 func isAbsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -155,7 +155,6 @@ func (a *attachment) openUsers(create bool) (err error) {
 	return err
 }
 
-// isAbsent reports whether a connection failed because there is no daemon.
 func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) // for a socket
 }

@@ -58,7 +58,6 @@ func (c *Client) Foreign() error {
 	return fmt.Errorf("another program than botwired listens at %s: its answer is not one of botwired's", c.Listen)
 }
 
-// explain rewrites a client's error for users of a shell.
 func (c *Client) explain(r api.Request, err error) error {
 	refused, isRefused := errors.AsType[*api.Refused](err)
 	switch {

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	// attachPause is the time between two probes for a daemon.
 	attachPause = 50 * time.Millisecond
 	// attachSilence is how long a command waits for a daemon before it says so.
 	attachSilence = 2 * time.Second

@@ -22,7 +22,6 @@ import (
 // Ctrl-C reaches both, and the command may end first.
 const lateSignal = 500 * time.Millisecond
 
-// beside is one execution of "botwired run": a command, and the daemon that it uses.
 type beside struct {
 	*attachment
 	signals *signals
@@ -148,7 +147,6 @@ var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// signals catches the signals that are meant for a command.
 type signals struct {
 	caught   chan os.Signal
 	terminal *os.File // nil without a controlling terminal
@@ -203,7 +201,6 @@ func signalStatus(sig os.Signal) int {
 	return ExitSignal + int(number)
 }
 
-// statusOf returns the exit code of a finished command, as a shell reports it.
 func statusOf(state *os.ProcessState) int {
 	if ended, ok := state.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
 		return signalStatus(ended.Signal())

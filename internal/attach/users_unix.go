@@ -27,8 +27,7 @@ const (
 	usersCheck = 100 * time.Millisecond
 	// lockFileMode keeps other users from holding the lock.
 	lockFileMode = 0o600
-	// dirMode keeps other users out of the data directory.
-	dirMode = 0o700
+	dirMode      = 0o700
 )
 
 // fileLock is a lock on a file. It is released with the process at the latest.

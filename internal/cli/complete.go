@@ -15,7 +15,6 @@ import (
 const (
 	// completionTime is how long a shell waits for names: the user has just pressed a key.
 	completionTime = time.Second
-	// completedNames limits how many names a shell offers.
 	completedNames = "200"
 )
 

@@ -78,7 +78,6 @@ func letterState(l *api.ListedDeadLetter) string {
 	return openLetter
 }
 
-// later says by how much the winner of a conflict is later, if that is known.
 func later(l *api.ListedDeadLetter) string {
 	if l.Winner == nil || l.Winner.WrittenAt <= l.WrittenAt {
 		return "stays"
@@ -254,7 +253,6 @@ func newRetryCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// retryAllTime limits how long a user waits for the retry of all dead letters.
 const retryAllTime = 24 * time.Hour
 
 func (p *Program) retryAll(ctx context.Context, c *attach.Client, namespace string, yes, asJSON bool) error {

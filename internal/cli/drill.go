@@ -61,7 +61,6 @@ func newDrillCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// reportDrill prints the audit. It returns an error if the audit found something wrong.
 func reportDrill(p *Program, a *drill.Audit, lasts time.Duration, asJSON bool) error {
 	if asJSON {
 		if err := term.EncodeJSON(p.Stdout, a); err != nil {

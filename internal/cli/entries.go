@@ -63,7 +63,6 @@ func newGetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// withTag adds an answer's entity tag to its JSON, as the last field.
 func withTag(body []byte, etag string) []byte {
 	object, isObject := bytes.CutSuffix(bytes.TrimSpace(body), []byte("}"))
 	tag, err := json.Marshal(etag)
@@ -207,37 +206,29 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 	limit := limitFlag(cmd, listedKeys, maxListedKeys)
 	prefix := cmd.Flags().String("prefix", "", "list all known keys that begin with it, past BotWire's 1,000")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
-		query, err := limit()
+		most, err := limit()
+		limited, prefixed := cmd.Flags().Changed("limit"), cmd.Flags().Changed("prefix")
 		switch {
 		case err != nil:
 			return err
-		case len(args) == 0 && (query.Has("limit") || cmd.Flags().Changed("prefix")):
+		case len(args) == 0 && (limited || prefixed):
 			return Usagef("--limit and --prefix are for the keys of a namespace: expected NAMESPACE")
 		case len(args) == 0:
 			return p.listNamespaces(ctx, c, *asJSON)
+		case prefixed && !limited:
+			most = math.MaxInt
 		}
-		if cmd.Flags().Changed("prefix") {
-			most := math.MaxInt
-			if query.Has("limit") {
-				most, _ = strconv.Atoi(query.Get("limit")) // limit has formatted it as a number
-			}
+		if prefixed {
 			return p.listKnown(ctx, c, args[0], *prefix, most, *asJSON)
 		}
 		// BotWire would take a slash in the namespace for the separator before a key.
 		if invalid := wire.CheckNamespace(args[0]); invalid != nil && strings.Contains(args[0], "/") {
 			return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 		}
-		var listed api.Listing
-		answer, err := c.Read(ctx, api.Request{Path: api.Memory(args[0]), Query: query}, &listed)
-		switch {
-		case err != nil:
-		case *asJSON:
-			err = term.JSON(p.Stdout, answer.Body)
-		default:
-			err = printKeys(p.Screen(), listed.Keys)
-		}
+		r := api.Request{Path: api.Memory(args[0]), Query: url.Values{"limit": {strconv.Itoa(most)}}}
+		listed, err := askFor(ctx, p, c, r, *asJSON, func(l *api.Listing) error { return printKeys(p.Screen(), l.Keys) })
 		if err == nil {
-			p.tellOfMore(len(listed.Keys), query)
+			p.tellOfMore(len(listed.Keys), limited)
 		}
 		return err
 	})
@@ -252,11 +243,11 @@ const (
 
 // tellOfMore says on stderr that a list may be incomplete: it is as long as the default limit, or as
 // BotWire's maximum.
-func (p *Program) tellOfMore(n int, query url.Values) {
+func (p *Program) tellOfMore(n int, limited bool) {
 	switch {
 	case n >= maxListedKeys:
 		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: BotWire lists no others\n", n)
-	case n >= listedKeys && !query.Has("limit"):
+	case n >= listedKeys && !limited:
 		fmt.Fprintf(p.Stderr, "these are the newest %d keys, and there may be more: --limit %d lists as many\n", n, maxListedKeys)
 	}
 }
@@ -269,18 +260,14 @@ func printKeys(w io.Writer, keys []api.Listed) error {
 	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
 
-// limitFlag adds --limit. The default is the service's own. The returned function builds the query
-// after the flags are parsed.
-func limitFlag(cmd *cobra.Command, otherwise, most int) func() (url.Values, error) {
+// limitFlag adds --limit. The returned function checks its value after the flags are parsed.
+func limitFlag(cmd *cobra.Command, otherwise, most int) func() (int, error) {
 	limit := cmd.Flags().Int("limit", otherwise, fmt.Sprintf("how many to print, from 1 to %d", most))
-	return func() (url.Values, error) {
-		if !cmd.Flags().Changed("limit") {
-			return url.Values{}, nil
-		}
+	return func() (int, error) {
 		if *limit < 1 || *limit > most {
-			return nil, Usagef("--limit = %d: expected a whole number from 1 to %d", *limit, most)
+			return 0, Usagef("--limit = %d: expected a whole number from 1 to %d", *limit, most)
 		}
-		return url.Values{"limit": {strconv.Itoa(*limit)}}, nil
+		return *limit, nil
 	}
 }
 
@@ -292,28 +279,17 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 	if invalid := wire.CheckNamespace(namespace); invalid != nil {
 		return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
-	printed, after, complete := 0, "", false
-	for more := true; more; {
-		query := url.Values{"namespace": {namespace}, "limit": {strconv.Itoa(min(knownPage, most-printed))}}
-		if prefix != "" {
-			query.Set("prefix", prefix)
-		}
-		if after != "" {
-			query.Set("after", after)
-		}
-		var part api.Entries
-		if _, err := c.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &part); err != nil {
+	printed, complete := 0, false
+	for page, err := range c.EntryPages(ctx, namespace, prefix, "", min(knownPage, most)) {
+		if err != nil {
 			return err
 		}
-		if part.Next != nil && *part.Next <= after {
-			return c.Foreign() // otherwise this loop would never end
-		}
-		if err := p.printKnown(part.Entries, printed == 0, asJSON); err != nil {
+		shown := page.Entries[:min(len(page.Entries), most-printed)]
+		if err := p.printKnown(shown, printed == 0, asJSON); err != nil {
 			return err
 		}
-		printed, complete = printed+len(part.Entries), part.Complete
-		if more = part.Next != nil && printed < most; more {
-			after = *part.Next
+		if printed, complete = printed+len(shown), page.Complete; printed == most {
+			break
 		}
 	}
 	if !complete {
@@ -322,7 +298,6 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 	return nil
 }
 
-// printKnown prints entries: one line of JSON each, or rows of a table.
 func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 	var errs []error
 	rows := make([][]string, 0, len(entries))

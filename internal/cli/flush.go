@@ -15,7 +15,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// flushWaits limits for how many namespaces a failed flush says why they wait.
 const flushWaits = 3
 
 func newFlushCommand(p *Program, settings *Settings) *cobra.Command {

@@ -92,7 +92,6 @@ func hidesSettings(cmd *cobra.Command) (hides bool) {
 	return hides
 }
 
-// completionPlaces says where each shell's script goes.
 var completionPlaces = map[string]string{
 	"bash": "Put it into the file ~/.local/share/bash-completion/completions/botwired, for which bash needs the package " +
 		"bash-completion, and open a new shell.",

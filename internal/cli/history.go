@@ -82,7 +82,6 @@ func revisionName(r *api.Revision) string {
 
 func writeName(r *api.Revision) string { return "w" + strconv.FormatUint(*r.Seq, 10) }
 
-// isNamed reports whether a name, as the commands take it, names a state.
 func isNamed(r *api.Revision, name string) bool {
 	return revisionName(r) == name || r.Seq != nil && writeName(r) == name
 }
@@ -231,7 +230,6 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// compared returns the two states to compare. names are up to two revisions.
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
@@ -258,7 +256,6 @@ func named(states *api.Revisions, name string) (*api.Revision, error) {
 	return &states.Revisions[at], nil
 }
 
-// printDiff prints the lines that differ, with three lines around them.
 func printDiff(w io.Writer, colours term.Palette, from, to *api.Revision) error {
 	old, now := from.Text(), to.Text()
 	if a, ok := indented(old); ok {

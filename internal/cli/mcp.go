@@ -27,7 +27,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// mcpOptions restricts what a client of "botwired mcp" can do.
 type mcpOptions struct {
 	namespace *string
 	readOnly  *bool
@@ -50,7 +49,6 @@ func (o mcpOptions) check() error {
 	return nil
 }
 
-// mcpSettings are the settings in the help of "botwired mcp" and "botwired mcp install".
 var mcpSettings = append([]string{"config", "data_dir", "upstream.url", "flush.drain_timeout", "log.level"}, ClientSettings...)
 
 func newMCPCommand(p *Program, settings *Settings) *cobra.Command {
@@ -236,7 +234,6 @@ func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) er
 	return errors.Join(err, failed)
 }
 
-// server returns the command that the client will start.
 func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	program, err := ownPath()
 	if err != nil {

@@ -38,27 +38,16 @@ func newPendingCommand(p *Program, settings *Settings) *cobra.Command {
 	limit := limitFlag(cmd, listedPending, maxListedPending)
 	namespace := namespaceFlag(cmd, "only those of this namespace")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
-		query, err := limit()
+		most, err := limit()
 		if err != nil {
 			return err
 		}
-		most, err := cmd.Flags().GetInt("limit")
-		if err != nil {
-			return err
-		}
+		query := url.Values{"limit": {strconv.Itoa(most)}}
 		if *namespace != "" {
 			query.Set("namespace", *namespace)
 		}
 		r := api.Request{Path: api.Surface("pending"), Query: query}
-		listed := &api.Pending{}
-		answer, err := c.Read(ctx, r, listed)
-		switch {
-		case err != nil:
-		case *asJSON:
-			err = term.JSON(p.Stdout, answer.Body)
-		default:
-			err = printPending(p.Screen(), listed)
-		}
+		listed, err := askFor(ctx, p, c, r, *asJSON, func(l *api.Pending) error { return printPending(p.Screen(), l) })
 		if err != nil || len(listed.Pending) < most {
 			return err
 		}
@@ -119,7 +108,6 @@ func printPending(w io.Writer, listed *api.Pending) error {
 	return err
 }
 
-// why returns why a write is still pending, as far as there is a reason.
 func why(each *api.PendingWrite) string {
 	if each.Waits != nil {
 		return each.Waits.Why

@@ -138,7 +138,6 @@ func (f *Settings) LoadWithSocket(socket config.Socket) (*config.Loaded, error) 
 	return loaded, loaded.RequireDataDir()
 }
 
-// connect loads the configuration and returns a client of its daemon.
 func (f *Settings) connect() (*attach.Client, error) {
 	loaded, err := f.Load(nil)
 	if err != nil {
@@ -160,15 +159,21 @@ func (f *Settings) asks(run func(ctx context.Context, c *attach.Client, args []s
 
 // ask makes a request and prints the answer: unchanged if asJSON is set, otherwise with print.
 func ask[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request, asJSON bool, print func(answer *T) error) error {
+	_, err := askFor(ctx, p, c, r, asJSON, print)
+	return err
+}
+
+// askFor does as ask does, and returns the answer.
+func askFor[T any](ctx context.Context, p *Program, c *attach.Client, r api.Request, asJSON bool, print func(answer *T) error) (*T, error) {
 	answer := new(T)
 	got, err := c.Read(ctx, r, answer)
 	switch {
 	case err != nil:
-		return err
+		return answer, err
 	case asJSON:
-		return term.JSON(p.Stdout, got.Body)
+		return answer, term.JSON(p.Stdout, got.Body)
 	}
-	return print(answer)
+	return answer, print(answer)
 }
 
 func joined(names ...string) string { return strings.Join(names, "/") }

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -71,11 +68,7 @@ func purgeUntilDone(ctx context.Context, p *Program, c *attach.Client, query url
 	defer showPending(ctx, p, c, query.Get("namespace"))()
 	for all := (api.Purged{}); ; {
 		var now api.Purged
-		_, err := c.Read(ctx, byHand("purge", query), &now)
-		if late, ok := errors.AsType[*api.Refused](err); ok && late.Status == http.StatusGatewayTimeout && json.Unmarshal(late.Body, &now) == nil && now.AsOf != 0 {
-			err = nil
-		}
-		if err != nil {
+		if _, _, err := c.ReadProgress(ctx, byHand("purge", query), &now, func() bool { return now.AsOf != 0 }); err != nil {
 			return nil, err
 		}
 		now.Deleted += all.Deleted

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -83,16 +82,12 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 	defer p.ShowLine("")
 	for {
 		so = &api.Restoration{}
-		answer, err := c.Read(ctx, r, so)
-		if err == nil {
+		answer, running, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !running:
 			return so, answer.Body, nil
-		}
-		var running *api.Refused
-		if !errors.As(err, &running) || running.Status != http.StatusGatewayTimeout {
-			return nil, nil, err
-		}
-		if fault := json.Unmarshal(running.Body, so); fault != nil || so.State == "" {
-			return nil, nil, err
 		}
 		p.ShowLine(term.Printable(progressOf(so)))
 	}

@@ -23,10 +23,8 @@ type rewindFlags struct {
 }
 
 const (
-	// rewindNamed bounds the entries that the command names.
 	rewindNamed = 10
-	// rewindLeft bounds the entries left that the JSON names.
-	rewindLeft = 1000
+	rewindLeft  = 1000
 )
 
 func (p *Program) rewind(ctx context.Context, c *attach.Client, namespace string, f *rewindFlags) error {

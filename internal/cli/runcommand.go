@@ -58,8 +58,6 @@ func (p *Program) attaches(name string, settings *Settings) (attach.Options, err
 	}, err
 }
 
-// daemonArguments returns the arguments of the daemon that a command starts, with the command's
-// settings.
 func (f *Settings) daemonArguments() []string {
 	return append([]string{"serve", "--" + UnusedFlag}, f.settingArguments()...)
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// shownNamespaces limits how many namespaces the status lists.
 const shownNamespaces = 20
 
 func newStatusCommand(p *Program, settings *Settings) *cobra.Command {
@@ -127,7 +126,6 @@ func printStatus(w io.Writer, s *api.Status, most int) error {
 	return err
 }
 
-// sayFinding prints what is wrong, or that all is well, and what to do.
 func sayFinding(w io.Writer, f *api.Finding) {
 	text := term.Printable(f.Text)
 	if f.Since != nil {

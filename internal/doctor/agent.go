@@ -54,7 +54,6 @@ func (e *examination) agentURL(ctx context.Context) Finding {
 	return good(name, "%s is the daemon's address", shown)
 }
 
-// exportURL returns the shell command that points agents at the daemon.
 func (e *examination) exportURL() string {
 	token, err := e.loaded.Config.Token()
 	if err != nil {
@@ -63,7 +62,6 @@ func (e *examination) exportURL() string {
 	return attach.ExportLine(&e.loaded.Config, e.loaded.Config.Listen, token)
 }
 
-// leadsToDaemon reports whether a URL leads to the daemon's listener.
 func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, error) {
 	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
 	if err != nil || listen.PortOf(u) != port {
@@ -83,7 +81,6 @@ func (e *examination) leadsToDaemon(ctx context.Context, u *url.URL) (bool, erro
 	}), err
 }
 
-// lookUp returns the addresses of a host name or address.
 func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address}, nil

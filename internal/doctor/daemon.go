@@ -32,12 +32,10 @@ func (e *examination) ask(ctx context.Context) (*api.Status, error) {
 	return e.status, e.statusErr
 }
 
-// nobodyListens reports whether the error means that no program listens at the daemon's address.
 func nobodyListens(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// daemon checks that a daemon answers this command, or that one could listen.
 func (e *examination) daemon(ctx context.Context) Finding {
 	const name = "daemon"
 	s, err := e.ask(ctx)
@@ -89,7 +87,6 @@ func (e *examination) usedBy(s *api.Status) *config.Config {
 	return &c
 }
 
-// summarized returns the daemon's own summary as a finding.
 func summarized(s *api.Status) Finding {
 	const name = "status"
 	switch s.Summary.Level {

@@ -38,7 +38,6 @@ func Examine(ctx context.Context, o Options) []Finding {
 	return runAll(ctx, newExamination(o).checks(), checkLimit)
 }
 
-// examination holds the input of the checks. Its functions access the outside world.
 type examination struct {
 	loaded *config.Loaded
 	faults []*config.Error
@@ -71,7 +70,6 @@ func newExamination(o Options) *examination {
 	return e
 }
 
-// checks returns all checks, in the order in which their findings are shown.
 func (e *examination) checks() []check {
 	if faults := e.configuration(); Worst(faults) == Failed {
 		return []check{{"configuration", func(context.Context) []Finding {
@@ -94,7 +92,6 @@ func (e *examination) checks() []check {
 	}
 }
 
-// one returns a check with one finding.
 func one(name string, find func(context.Context) Finding) check {
 	return check{name, func(ctx context.Context) []Finding { return []Finding{find(ctx)} }}
 }
@@ -115,7 +112,6 @@ func (e *examination) ofDaemon(name string, judge func(*api.Status) Finding) che
 	})
 }
 
-// configuration returns a finding for each error.
 func (e *examination) configuration() (found []Finding) {
 	const name = "configuration"
 	validate, from := "botwired config validate", "no file"
@@ -154,7 +150,6 @@ type Finding struct {
 	Remedy string `json:"remedy"` // a command or a setting to copy; "" if there is nothing to do
 }
 
-// check examines one thing, or several that depend on each other.
 type check struct {
 	name string
 	// run returns the findings. It should return when ctx ends, but may still run after runAll has
@@ -207,12 +202,10 @@ func Worst(findings []Finding) Result {
 
 var rank = map[Result]int{NotApplicable: 0, OK: 1, Warning: 2, Failed: 3}
 
-// good returns a finding that needs no action.
 func good(name, format string, args ...any) Finding {
 	return Finding{Name: name, Result: OK, Text: fmt.Sprintf(format, args...)}
 }
 
-// none returns the finding of a check that does not apply. The text says why.
 func none(name, format string, args ...any) Finding {
 	return Finding{Name: name, Result: NotApplicable, Text: fmt.Sprintf(format, args...)}
 }

@@ -149,7 +149,6 @@ func clockFinding(ahead, behind, far time.Duration) Finding {
 	return good(name, "within %s of upstream's", far)
 }
 
-// setClock returns the command that sets this machine's clock from the network.
 func setClock() string {
 	switch runtime.GOOS {
 	case "windows":

@@ -18,7 +18,6 @@ type Volume struct {
 	Free uint64 // bytes that this user can use
 }
 
-// kindOf returns the kind of a file system type.
 func kindOf(name string) Kind {
 	switch name {
 	case "nfs", "smbfs", "smb2", "cifs", "afs", "afpfs", "ceph", "coda", "9p", "fuse", "virtiofs", "webdav", "lustre", "gpfs":

@@ -88,13 +88,11 @@ func (d *drill) ask(ctx context.Context, writes bool, do func() error) error {
 	}
 }
 
-// refusalIn returns the refusal in an error, or nil.
 func refusalIn(err error) *api.Refused {
 	refused, _ := errors.AsType[*api.Refused](err)
 	return refused
 }
 
-// write makes a write to an entry, and records its outcome.
 func (d *drill) write(ctx context.Context, e *entry, op string, do func(n int) (seq uint64, err error)) error {
 	n, oldest := e.Begin(op == "delete"), e.Oldest()
 	var seq uint64
@@ -162,7 +160,6 @@ func (d *drill) read(ctx context.Context, e *entry, contract int) error {
 	return nil
 }
 
-// judge checks an answer against the values that are possible.
 func (d *drill) judge(e *entry, oldest int, value string, found bool, contract int) {
 	if err := e.Show(oldest, value, found); err != nil {
 		d.found(contract, e, "a read through the daemon %v", err)

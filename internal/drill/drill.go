@@ -173,7 +173,6 @@ func (d *drill) step(ctx context.Context, n int) error {
 	return d.settle(ctx, recoveryLimit)
 }
 
-// work runs the clients for the length of a phase.
 func (d *drill) work(ctx context.Context, kills bool) error {
 	d.operations.Store(0)
 	d.killed.Store(false)
@@ -215,7 +214,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// restart kills the daemon and starts it again.
 func (d *drill) restart(ctx context.Context) error {
 	d.restarting <- struct{}{}
 	defer func() { <-d.restarting }()
@@ -223,7 +221,6 @@ func (d *drill) restart(ctx context.Context) error {
 	return d.opts.Rig.Restart(ctx)
 }
 
-// drill is a drill in progress.
 type drill struct {
 	opts    Options
 	daemon  *api.Client
@@ -240,7 +237,6 @@ type drill struct {
 	audit Audit
 }
 
-// entry is an entry of the drill, with its acknowledged writes.
 type entry struct {
 	*numbered.Entry
 	acks []ack
@@ -248,7 +244,6 @@ type entry struct {
 
 func newEntry(namespace, key string) *entry { return &entry{Entry: numbered.NewEntry(namespace, key)} }
 
-// ack is an acknowledged write.
 type ack struct {
 	seq    uint64
 	number int // the number of the entry's write
@@ -256,14 +251,12 @@ type ack struct {
 	phase  string
 }
 
-// count adds one to a number of the audit or of the phase.
 func (d *drill) count(n *int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	*n++
 }
 
-// found records a finding about an entry.
 func (d *drill) found(contract int, e *entry, format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -38,7 +38,6 @@ func (a arguments) moment(name string) time.Time {
 	return at
 }
 
-// schemaOf returns the arguments' schema for clients.
 func schemaOf(of []argument) *jsonschema.Schema {
 	schema := &jsonschema.Schema{
 		Type: "object", Properties: make(map[string]*jsonschema.Schema, len(of)),
@@ -113,7 +112,6 @@ func parse(of []argument, raw json.RawMessage) (arguments, error) {
 	return in, nil
 }
 
-// namesOf lists the names of arguments for people.
 func namesOf(of []argument) string {
 	names := make([]string, len(of))
 	for i, a := range of {

@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// callTime limits how long the daemon may take to answer a request.
 const callTime = time.Minute
 
 // daemon makes requests to a daemon. Its errors are written for agents.
@@ -24,7 +23,6 @@ func newDaemon(o Options) *daemon {
 	return &daemon{api.NewClient(o.Daemon)}
 }
 
-// explained rewrites a client's error for an agent.
 func explained(r api.Request, err error) error {
 	if answer, isRefused := errors.AsType[*api.Refused](err); isRefused {
 		return &refusal{answer}
@@ -42,7 +40,6 @@ func explained(r api.Request, err error) error {
 		"the write may have been made, or not: read the entry before you try again", err)
 }
 
-// refusal is a daemon's non-2xx answer, with a text for agents.
 type refusal struct{ answer *api.Refused }
 
 func (r *refusal) Unwrap() error { return r.answer }

@@ -11,7 +11,6 @@ import (
 	"github.com/botwired/botwired/api"
 )
 
-// shownValue limits the characters of a value in a history.
 const shownValue = 10_000
 
 type historyState struct {
@@ -152,7 +151,6 @@ func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
 	}, nil
 }
 
-// named puts an author into words.
 func named(author string) string {
 	if author == "" {
 		return "an unnamed program"

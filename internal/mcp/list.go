@@ -12,18 +12,10 @@ import (
 )
 
 const (
-	// keysPage is how many keys are requested at a time.
 	keysPage = 1000
 	// keysLooked limits how many keys one call of memory_list checks.
 	keysLooked = 50_000
 )
-
-// known returns a page of the entries that the daemon knows in a namespace.
-func (d *daemon) known(ctx context.Context, namespace, prefix, after string, limit int) (page api.Entries, err error) {
-	query := url.Values{"namespace": {namespace}, "prefix": {prefix}, "after": {after}, "limit": {itoa(limit)}}
-	_, err = d.Read(ctx, api.Request{Path: api.Surface("entries"), Query: query}, &page)
-	return page, err
-}
 
 // list returns the newest keys of a namespace. The daemon asks upstream unless its own list is fresh.
 // Afterwards it knows all keys that upstream lists.
@@ -32,7 +24,6 @@ func (d *daemon) list(ctx context.Context, namespace string, limit int) (list ap
 	return list, err
 }
 
-// namespaces returns a page of the namespaces that the daemon knows.
 func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page api.Namespaces, err error) {
 	query := url.Values{"after": {after}, "limit": {itoa(limit)}}
 	_, err = d.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
@@ -57,7 +48,6 @@ type listResult struct {
 	cutAnswer
 }
 
-// cutAnswer says what is missing from an answer.
 type cutAnswer struct {
 	Next string `json:"next,omitempty" jsonschema:"there only if the answer is cut: call again with this as after"`
 	Note string `json:"note,omitempty" jsonschema:"says why entries may be missing"`
@@ -95,9 +85,8 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 	if _, err := s.daemon.list(ctx, out.Namespace, 1); err != nil {
 		return nil, err
 	}
-	after, complete := in.text("after"), true
-	for looked := 0; ; {
-		page, err := s.daemon.known(ctx, out.Namespace, in.text("prefix"), after, keysPage)
+	after, looked, complete := in.text("after"), 0, true
+	for page, err := range s.daemon.EntryPages(ctx, out.Namespace, in.text("prefix"), after, keysPage) {
 		if err != nil {
 			return nil, err
 		}
@@ -113,9 +102,6 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 				continue
 			}
 			out.Entries = append(out.Entries, listedEntry{k.Key, k.ListBytes, moment(k.UpdatedAt)})
-		}
-		if page.Next == nil {
-			break
 		}
 	}
 	if !complete {
@@ -149,14 +135,12 @@ const (
 	// searchTime limits how long a search takes, and searchKeys how many entries it checks.
 	searchTime = 10 * time.Second
 	searchKeys = 5000
-	// searchPage is how many entries are requested at a time.
 	searchPage = 256
 	// excerptBefore is how many characters an excerpt has before the match, and excerptMost how many in
 	// all.
 	excerptBefore = 60
 	excerptMost   = 200
-	// maxQuery limits the text to search for, in characters.
-	maxQuery = 200
+	maxQuery      = 200
 )
 
 type match struct {
@@ -198,8 +182,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 		return nil, err
 	}
 	end, after, complete := time.Now().Add(searchTime), in.text("after"), true
-	for {
-		page, err := s.daemon.known(ctx, out.Namespace, in.text("prefix"), after, searchPage)
+	for page, err := range s.daemon.EntryPages(ctx, out.Namespace, in.text("prefix"), after, searchPage) {
 		if err != nil {
 			return nil, err
 		}
@@ -213,9 +196,6 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 			after = found.key
 			out.look(wanted, found)
 		}
-		if page.Next == nil {
-			break
-		}
 	}
 	if !complete {
 		out.Note = noteIncomplete
@@ -223,7 +203,6 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	return out, ctx.Err()
 }
 
-// look checks one entry, and adds a match if the key or the value has the text.
 func (out *searchResult) look(wanted *regexp.Regexp, found valued) {
 	if found.gone {
 		return

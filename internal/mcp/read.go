@@ -67,7 +67,6 @@ func (s *toolset) read(ctx context.Context, in arguments) (any, error) {
 	return out, nil
 }
 
-// valuesAtATime is how many values are read in parallel.
 const valuesAtATime = 8
 
 type valued struct {
@@ -112,7 +111,6 @@ func (d *daemon) value(ctx context.Context, namespace string, of *api.Entry) val
 	return v
 }
 
-// previewMost is how many characters of a value a preview has.
 const previewMost = 200
 
 type recentEntry struct {

@@ -31,7 +31,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 }
 
-// openWriter ignores Close.
 type openWriter struct{ io.Writer }
 
 func (openWriter) Close() error { return nil }

@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/internal/wire"
 )
 
-// effect says how a tool changes the memory.
 type effect uint8
 
 const (
@@ -40,7 +39,6 @@ type tool struct {
 	run func(ctx context.Context, in arguments) (any, error)
 }
 
-// resultOf returns the schema of a result.
 func resultOf[T any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -65,7 +63,6 @@ func (t *tool) addTo(server *sdk.Server) {
 	})
 }
 
-// authorKey is the key of a call's author in its context.
 type authorKey struct{}
 
 func authorIn(ctx context.Context) string {

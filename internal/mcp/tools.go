@@ -44,14 +44,12 @@ var (
 	}
 )
 
-// limitArgument returns the argument that limits the number of results.
 func limitArgument(of string, byDefault, most int) argument {
 	return argument{
 		name: "limit", number: true, least: 1, most: most, byDefault: byDefault, about: "How many " + of + " at most.",
 	}
 }
 
-// toolset builds the tools.
 type toolset struct {
 	daemon    *daemon
 	namespace string // the only namespace, or ""
@@ -67,7 +65,6 @@ func (s *toolset) within(others ...argument) []argument {
 	return append([]argument{namespaceArgument}, others...)
 }
 
-// namespaceOf returns the namespace of a call, or "".
 func (s *toolset) namespaceOf(in arguments) string {
 	if s.namespace != "" {
 		return s.namespace
@@ -75,7 +72,6 @@ func (s *toolset) namespaceOf(in arguments) string {
 	return in.text("namespace")
 }
 
-// all returns the tools that clients see.
 func (s *toolset) all() []tool {
 	all := []tool{
 		s.readTool(), s.writeTool(), s.appendTool(), s.deleteTool(),

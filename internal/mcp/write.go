@@ -32,13 +32,11 @@ func headerOf(ctx context.Context, version string) http.Header {
 	return h
 }
 
-// written describes an acknowledged write.
 type written struct {
 	State string `json:"state" jsonschema:"pending: durable on this machine and on its way to BotWire; settled: BotWire has it"`
 	Write uint64 `json:"write,omitempty" jsonschema:"the number of the write, which memory_history tells of"`
 }
 
-// newWritten parses a Botwired-Write header.
 func newWritten(h http.Header) written {
 	fields := strings.Split(h.Get("Botwired-Write"), ";")
 	w := written{State: strings.TrimSpace(fields[0])}
@@ -58,7 +56,6 @@ type writeResult struct {
 	written
 }
 
-// body returns the body of a request with a value.
 func body(value string) []byte {
 	text, _ := json.Marshal(map[string]string{"value": value}) // strings always encode
 	return text
@@ -102,10 +99,8 @@ func (s *toolset) appendTool() tool {
 	}
 }
 
-// maxSeparator limits a separator, in characters.
 const maxSeparator = 100
 
-// put makes a request that writes a value.
 func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
 	r.Header = headerOf(ctx, in.text("if_version"))
 	var stored struct {

@@ -200,7 +200,6 @@ func save(file string, text []byte) (name string, err error) {
 	return writeBeside(file, text, info.Mode().Perm())
 }
 
-// writeBeside writes a text to a new file in the same directory as file.
 func writeBeside(file string, text []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), ".botwired-*")
 	if err != nil {

@@ -66,10 +66,7 @@ const (
 func (s *Surface) retryAll(w http.ResponseWriter, r *http.Request) error {
 	p := Require(r, http.MethodPost, "namespace")
 	namespace := p.namespace()
-	if p.Err != nil {
-		return p.Err
-	}
-	ctx, end, err := s.within(w, r, retryTime)
+	ctx, end, err := s.within(w, r, p, retryTime)
 	if err != nil {
 		return err
 	}
@@ -134,10 +131,7 @@ func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	if retry {
 		return s.retry(w, r, seq)
 	}
-	if err := requireMethod(r, http.MethodGet, http.MethodDelete); err != nil {
-		return err
-	}
-	if err := requireParameters(r); err != nil {
+	if err := Require(r, "GET, DELETE").Err; err != nil {
 		return err
 	}
 	if r.Method != http.MethodDelete {
@@ -149,7 +143,6 @@ func (s *Surface) deadLetter(w http.ResponseWriter, r *http.Request, path string
 	return writeDocument(w, http.StatusOK, api.DeletedLetter{Deleted: true, ID: number})
 }
 
-// showDeadLetter answers with a dead letter and its values, which the list does not have.
 func (s *Surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 	letter, err := s.journal.ReadDeadLetter(seq)
 	if err != nil {

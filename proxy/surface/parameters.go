@@ -23,23 +23,24 @@ const anyParameters = "*"
 var errUnreadableQuery = wire.Detail(http.StatusBadRequest,
 	"the query cannot be read: expected name=value pairs joined by &, with % only in escapes such as %20, and no semicolon")
 
-// Require returns the parameters of a request. It refuses other methods, and unknown or repeated
-// parameters: see Err.
-func Require(r *http.Request, method string, parameters ...string) *Parameters {
+// Require returns the parameters of a request. It refuses methods other than those (joined by a comma), and unknown or
+// repeated parameters: see Err.
+func Require(r *http.Request, methods string, parameters ...string) *Parameters {
 	p := &Parameters{values: r.URL.Query()}
-	if p.Err = requireMethod(r, method); p.Err == nil {
+	if p.Err = requireMethod(r, methods); p.Err == nil {
 		p.Err = requireParameters(r, parameters...)
 	}
 	return p
 }
 
 // requireMethod refuses other methods. It allows HEAD where it allows GET.
-func requireMethod(r *http.Request, methods ...string) error {
-	if slices.Contains(methods, r.Method) || r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
+func requireMethod(r *http.Request, methods string) error {
+	allowed := strings.Split(methods, ", ")
+	if slices.Contains(allowed, r.Method) || r.Method == http.MethodHead && slices.Contains(allowed, http.MethodGet) {
 		return nil
 	}
 	refusal := wire.Detail(http.StatusMethodNotAllowed, "Method Not Allowed")
-	refusal.Allow = strings.Join(methods, ", ")
+	refusal.Allow = methods
 	return refusal
 }
 
@@ -85,8 +86,11 @@ func (n waiters) Begin() (end func()) {
 }
 
 // within bounds how long a request waits for upstream, and extends its write deadline. It refuses the request
-// if too many wait already.
-func (s *Surface) within(w http.ResponseWriter, r *http.Request, d time.Duration) (context.Context, func(), error) {
+// because of a wrong parameter, and if too many wait already.
+func (s *Surface) within(w http.ResponseWriter, r *http.Request, p *Parameters, d time.Duration) (context.Context, func(), error) {
+	if p.Err != nil {
+		return nil, nil, p.Err
+	}
 	end := s.Waiters.Begin()
 	if end == nil {
 		w.Header().Set("Retry-After", "5")

@@ -40,10 +40,7 @@ func (s *Surface) pending(w http.ResponseWriter, r *http.Request, p *Parameters)
 
 func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	id, seq := p.Entry(), p.Number("seq", "seq=%q: expected the number of a pending write")
-	if p.Err != nil {
-		return p.Err
-	}
-	ctx, end, err := s.within(w, r, flushTimeout)
+	ctx, end, err := s.within(w, r, p, flushTimeout)
 	if err != nil {
 		return err
 	}
@@ -64,17 +61,14 @@ func (s *Surface) dropPending(w http.ResponseWriter, r *http.Request, p *Paramet
 // parameter now it also ends timed waits.
 func (s *Surface) flush(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace, timeout, now := p.namespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("now")
-	if p.Err != nil {
-		return p.Err
-	}
-	if now {
-		s.flusher.TryNow(namespace)
-	}
-	ctx, end, err := s.within(w, r, timeout)
+	ctx, end, err := s.within(w, r, p, timeout)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if now {
+		s.flusher.TryNow(namespace)
+	}
 	settled, dead, pending, err := s.flusher.Flush(ctx, namespace)
 	if err != nil && ctx.Err() == nil {
 		return err

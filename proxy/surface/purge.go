@@ -34,10 +34,7 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if p.values.Has("key") {
 		of = p.Entry()
 	}
-	if p.Err != nil {
-		return p.Err
-	}
-	ctx, end, err := s.within(w, r, timeout)
+	ctx, end, err := s.within(w, r, p, timeout)
 	if err != nil {
 		return err
 	}

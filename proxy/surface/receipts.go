@@ -43,7 +43,7 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	s.awaitIndex(r.Context())
 	receipt, err := s.journal.Receipts.Read(r.Context(), seq)
 	if err == nil && receipt.State == journal.ReceiptPending && wait > 0 {
-		ctx, end, refusal := s.within(w, r, wait)
+		ctx, end, refusal := s.within(w, r, p, wait)
 		if refusal != nil {
 			return refusal
 		}
@@ -62,7 +62,6 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 	return writeDocument(w, http.StatusOK, newReceiptDocument(&receipt, author))
 }
 
-// receipts lists the receipts of the newest writes that have ended.
 func (s *Surface) receipts(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	limit := p.limit()
 	if p.Err != nil {

@@ -22,10 +22,7 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 		return s.restoreAll(w, p)
 	}
 	namespace, timeout, stop := p.givenNamespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("stop")
-	if p.Err != nil {
-		return p.Err
-	}
-	ctx, end, err := s.within(w, r, timeout)
+	ctx, end, err := s.within(w, r, p, timeout)
 	if err != nil {
 		return err
 	}
@@ -117,10 +114,7 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return writeDocument(w, http.StatusOK, api.Accepted{Lost: lost, Namespaces: []string{}})
 	}
 	namespace := p.givenNamespace()
-	if p.Err != nil {
-		return p.Err
-	}
-	ctx, end, err := s.within(w, r, flushTimeout)
+	ctx, end, err := s.within(w, r, p, flushTimeout)
 	if err != nil {
 		return err
 	}

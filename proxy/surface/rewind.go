@@ -52,10 +52,7 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 	if r.Method == http.MethodPost {
 		parameters = append(parameters, "as_of", "after")
 	}
-	p := &Parameters{values: r.URL.Query()}
-	if p.Err = requireMethod(r, http.MethodGet, http.MethodPost); p.Err == nil {
-		p.Err = requireParameters(r, parameters...)
-	}
+	p := Require(r, "GET, POST", parameters...)
 	u := rewind{namespace: p.givenNamespace(), before: p.past("before"), all: p.truth("all_authors")}
 	if p.values.Has("author") {
 		name := p.Text("author")

@@ -200,7 +200,6 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // if this fails, the caller has gone
 }
 
-// writeDocument answers one of the daemon's own requests with a JSON document.
 func writeDocument(w http.ResponseWriter, status int, doc any) error {
 	body, err := json.Marshal(doc)
 	if err != nil {

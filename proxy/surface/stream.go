@@ -30,7 +30,6 @@ type stream[T any] struct {
 	// tell appends events for the records, and for those missed before them. If pause is not 0, nothing more
 	// is sent for that long.
 	tell func(dst []byte, records []feed.Record[T], missed uint64) (out []byte, pause time.Duration)
-	// beat appends the content of a heartbeat.
 	beat func(dst []byte) []byte
 }
 

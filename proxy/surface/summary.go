@@ -99,7 +99,6 @@ func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() 
 	}
 }
 
-// service returns the name of an upstream's service.
 func service(url string) string {
 	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
 	case "nats", "tls":
@@ -195,7 +194,6 @@ func (f *facts) safe() api.Finding {
 		words.Count(n, "write"), map[bool]string{true: "its", false: "their"}[n == 1], ago(f.status.OldestPendingSeconds))
 }
 
-// group counts the namespaces that share a finding.
 type group struct {
 	first   *api.NamespaceStatus // the namespace with the most pending writes
 	count   int
@@ -310,7 +308,6 @@ func (f *facts) restoring(g *group) *api.Finding {
 		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
-// access says where to look if upstream refuses requests.
 func (f *facts) access() string {
 	if f.status.Upstream.Watch != nil {
 		return "look at the permissions of upstream.nats.context's user and at the bucket (botwired doctor)"

@@ -94,7 +94,7 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 	if err != nil {
 		return err
 	}
-	ctx, end, err := s.within(w, r, importTime)
+	ctx, end, err := s.within(w, r, p, importTime)
 	if err != nil {
 		return err
 	}
