@@ -180,11 +180,13 @@ func (c *Client) Get(ctx context.Context, namespace, key string) (*Value, error)
 
 // Put writes an entry, and returns the number of the write, for its receipt.
 func (c *Client) Put(ctx context.Context, namespace, key, value string) (seq uint64, err error) {
-	body, err := json.Marshal(map[string]string{"value": value})
-	if err != nil {
-		return 0, err
-	}
-	return c.write(ctx, Request{Method: http.MethodPut, Path: Memory(namespace, key), Body: body})
+	return c.write(ctx, Request{Method: http.MethodPut, Path: Memory(namespace, key), Body: ValueBody(value)})
+}
+
+// ValueBody returns the body of a request that writes a value.
+func ValueBody(value string) []byte {
+	body, _ := json.Marshal(map[string]string{"value": value}) // strings always encode
+	return body
 }
 
 // Delete deletes an entry, and returns the number of the write. If there is no entry, the error is a

@@ -40,11 +40,12 @@ func checkSocket(socket string) error {
 
 func isHostPort(s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil || !isPort(port) {
-		return false
-	}
-	_, err = netip.ParseAddr(host)
-	return host == "" || err == nil || isHostName(host)
+	return err == nil && isPort(port) && (host == "" || isHost(host))
+}
+
+func isHost(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || isHostName(s)
 }
 
 func isPort(s string) bool {
@@ -104,8 +105,7 @@ func isPlainURL(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.User != nil {
 		return false
 	}
-	_, err := netip.ParseAddr(u.Hostname())
-	return (err == nil || isHostName(u.Hostname())) && (u.Port() == "" && !strings.HasSuffix(u.Host, ":") || isPort(u.Port()))
+	return isHost(u.Hostname()) && (u.Port() == "" && !strings.HasSuffix(u.Host, ":") || isPort(u.Port()))
 }
 
 // hideURLSecrets redacts the parts of a URL that may hold a password or token: everything before an @

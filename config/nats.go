@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -96,7 +95,7 @@ func serverAddress(text string) (string, bool) {
 		return "", false
 	}
 	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if _, err := netip.ParseAddr(host); err != nil && !isHostName(host) || port != "" && !isPort(port) {
+	if !isHost(host) || port != "" && !isPort(port) {
 		return "", false
 	}
 	if port == "" {
@@ -106,8 +105,7 @@ func serverAddress(text string) (string, bool) {
 }
 
 func isBucketName(s string) bool {
-	return s != "" && len(s) <= maxBucket &&
-		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
+	return s != "" && len(s) <= maxBucket && strings.Trim(s, namespaceChars) == ""
 }
 
 func bucket(at func(*Config) *string) codec {

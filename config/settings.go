@@ -10,15 +10,6 @@ import (
 // row to this file and a field to Config. To let namespaces override it, add the field to Policy
 // instead, and set Overridable in the row. The rows of namespaceSettings only exist for namespaces.
 func Settings() []Setting {
-	return slices.Concat(surfaceSettings(), upstreamSettings(), natsSettings(), embeddedSettings(), storeSettings(), quotaSettings(), generalSettings())
-}
-
-func overridable() []Setting {
-	rows := slices.DeleteFunc(Settings(), func(s Setting) bool { return !s.Overridable })
-	return append(rows, namespaceSettings()...)
-}
-
-func surfaceSettings() []Setting {
 	return []Setting{
 		{Name: "listen", Default: "127.0.0.1:2689",
 			Doc:   "address, or `unix:///path`; an address off loopback needs a token",
@@ -33,11 +24,6 @@ func surfaceSettings() []Setting {
 			Doc:    "the daemon's files; mode 0700; one daemon at a time",
 			codec:  directory(func(c *Config) *string { return &c.DataDir }),
 			derive: func(c *Config, p places) { c.DataDir = p.stateDir() }},
-	}
-}
-
-func upstreamSettings() []Setting {
-	return []Setting{
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
 			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
@@ -53,11 +39,6 @@ func upstreamSettings() []Setting {
 		{Name: "upstream.headers", Default: "{}", Documented: "none", Secret: true, Live: true,
 			Doc:   "sent with every upstream request; a value may come from a file: `{file: /path}`",
 			codec: headers(func(c *Config) *map[string]string { return &c.Upstream.Headers })},
-	}
-}
-
-func natsSettings() []Setting {
-	return []Setting{
 		{Name: "upstream.nats.bucket", Default: "botwire",
 			Doc:   "with `nats://`, the key-value bucket that holds the memory",
 			codec: bucket(func(c *Config) *string { return &c.Upstream.NATS.Bucket })},
@@ -70,19 +51,9 @@ func natsSettings() []Setting {
 		{Name: "upstream.nats.context", Documented: "none", SecretFile: true, isName: isContextName,
 			Doc:   "how botwired signs in: a context of NATS' own command line, by its name (`nats context ls`) or as the path of its file; `upstream.url` says where the servers are",
 			codec: natsContext(func(c *Config) *string { return &c.Upstream.NATS.Context })},
-	}
-}
-
-func embeddedSettings() []Setting {
-	return []Setting{
 		{Name: "embedded.latency", Default: "50ms", Alias: "latency",
 			Doc:   "the embedded upstream's delay",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Embedded.Latency })},
-	}
-}
-
-func storeSettings() []Setting {
-	return []Setting{
 		{Name: "cache.memory", Default: "64MiB",
 			Doc:   "budget of the cache in memory, in bytes of entries",
 			codec: size(positive, maxMemory, func(c *Config) *int64 { return &c.Cache.Memory })},
@@ -119,11 +90,6 @@ func storeSettings() []Setting {
 		{Name: "flush.drain_timeout", Default: "10s", Live: true,
 			Doc:   "at shutdown, how long pending writes are still carried upstream; the rest is kept",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Flush.DrainTimeout })},
-	}
-}
-
-func quotaSettings() []Setting {
-	return []Setting{
 		{Name: "quota.writes_per_day", Documented: "`1000` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
 			Doc:   "per namespace, the upstream writes within one `quota.period`; botwired paces itself by it",
 			codec: count(0, maxQuota, func(c *Config) *int { return &c.Quota.WritesPerDay }),
@@ -146,11 +112,6 @@ func quotaSettings() []Setting {
 					c.Quota.NamespaceBytes = freeNamespaceBytes
 				}
 			}},
-	}
-}
-
-func generalSettings() []Setting {
-	return []Setting{
 		{Name: "auth.token_file", Documented: "none", Live: true, SecretFile: true,
 			Doc:   "file that holds the token callers must send, as `Bearer TOKEN` or as the password of a URL",
 			codec: file(func(c *Config) *string { return &c.Auth.TokenFile })},
@@ -164,6 +125,11 @@ func generalSettings() []Setting {
 			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets what only a namespace has (`" + strings.Join(names(namespaceSettings()), "`, `") + "`); the first match wins",
 			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},
 	}
+}
+
+func overridable() []Setting {
+	rows := slices.DeleteFunc(Settings(), func(s Setting) bool { return !s.Overridable })
+	return append(rows, namespaceSettings()...)
 }
 
 func namespaceSettings() []Setting {

@@ -72,26 +72,16 @@ func unknown(name string, v node, from Source, table []Setting) *Error {
 	return &Error{Setting: shorten(name), Value: unknownValue(name, v), Source: from, Expected: expected}
 }
 
-func aliased(variable string, table []Setting) (Setting, bool) {
-	for _, s := range table {
-		if s.Alias != "" && variable == (Setting{Name: s.Alias}).Env() {
-			return s, true
-		}
-	}
-	return Setting{}, false
-}
-
 func unknownVariable(name, value string, table []Setting) *Error {
 	variables := []string{EnvFile}
+	meant := name
 	for _, s := range table {
 		variables = append(variables, s.Env())
+		if s.Alias != "" && name == (Setting{Name: s.Alias}).Env() {
+			meant = s.Env()
+		}
 	}
-	expected := `a variable of one of the settings that "botwired config" lists`
-	if s, ok := aliased(name, table); ok {
-		expected += "; did you mean " + s.Env() + "?"
-	} else {
-		expected = hint(expected, "", name, variables)
-	}
+	expected := hint(`a variable of one of the settings that "botwired config" lists`, "", meant, variables)
 	return &Error{Setting: shorten(name), Value: unknownValue(name, node{text: value}), Source: Source{Layer: FromEnvironment}, Expected: expected}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 
@@ -72,13 +71,6 @@ func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*co
 		err = in.admits(loaded)
 	}
 	return loaded, err
-}
-
-func (in *inherited) notify(logger *slog.Logger) {
-	in.notifier = in.manager.Notifier(logger)
-	if err := in.manager.Complaint; err != nil {
-		logger.Warn("the service manager gets no signs of life: its variables make no sense", "error", err)
-	}
 }
 
 // othersMayWrite is the mode bit that lets every user connect to a Unix socket.

@@ -19,6 +19,7 @@ import (
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/listen"
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -64,7 +65,8 @@ func newSelfhostCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 
 func serveMemory(ctx context.Context, loaded *config.Loaded, path string, p *cli.Program) error {
 	c := &loaded.Config
-	logger, listener, err := begin(ctx, loaded, new(slog.LevelVar), p)
+	logger := beginLog(loaded, new(slog.LevelVar), p)
+	listener, err := listen.On(ctx, c) // if the address is taken, the server touches nothing else
 	if err != nil {
 		return err
 	}

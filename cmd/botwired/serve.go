@@ -94,7 +94,10 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	}
 	c, level := &loaded.Config, new(slog.LevelVar)
 	logger := beginLog(loaded, level, p)
-	in.notify(logger)
+	in.notifier = in.manager.Notifier(logger)
+	if err := in.manager.Complaint; err != nil {
+		logger.Warn("the service manager gets no signs of life: its variables make no sense", "error", err)
+	}
 	listener, outlives, err := in.listen(ctx, loaded)
 	if err != nil {
 		return err
@@ -143,16 +146,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	return errors.Join(err, server.Close(), d.close())
 }
 
-// begin opens what every server needs first: its log, with the configuration's warnings, and its
-// listener. If the address is taken, the server touches nothing else. The server goes on if the log's
-// reader goes away or stops reading.
-func begin(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) (*slog.Logger, net.Listener, error) {
-	logger := beginLog(loaded, level, p)
-	listener, err := listen.On(ctx, &loaded.Config)
-	return logger, listener, err
-}
-
-// beginLog opens the log and cannot fail.
+// beginLog opens the log. The server goes on if the log's reader goes away or stops reading.
 func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE) // guard 22.17
 	level.Set(serverlog.LevelOf(loaded.Config.Log))

@@ -81,7 +81,9 @@ func (u *unit) attend(ctx context.Context) {
 		if u.look() && !watched {
 			watched = true
 			watching.Go(func() {
-				service.Watch(ctx, u.watchdog, u.alive, func() { u.notifier.Tell(service.Alive) }, u.dying)
+				service.Watch(ctx, u.watchdog, u.alive, func() { u.notifier.Tell(service.Alive) }, func(err error) {
+					u.logger.Error("the daemon may be stuck: if that lasts, it gives no sign of life, and the service manager restarts it", "error", err)
+				})
 			})
 		}
 		select {
@@ -196,8 +198,4 @@ func excused(err error, timedOut, crowded bool) bool {
 		}
 	}
 	return crowded && (timedOut || errors.Is(err, syscall.EAGAIN)) // EAGAIN: the Unix socket's queue is full
-}
-
-func (u *unit) dying(err error) {
-	u.logger.Error("the daemon may be stuck: if that lasts, it gives no sign of life, and the service manager restarts it", "error", err)
 }

@@ -18,11 +18,6 @@ type attachment struct {
 	look
 }
 
-func newAttachment(o Options) (*attachment, error) {
-	l, err := newLook(o)
-	return &attachment{look: l}, err
-}
-
 // attach returns when a daemon is ready. The first call fails if there is none. Later calls, when the
 // daemon is gone, wait until it is back.
 func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {

@@ -29,11 +29,6 @@ type attachment struct {
 	foreign bool       // neither this command nor another one started the daemon
 }
 
-func newAttachment(o Options) (*attachment, error) {
-	l, err := newLook(o)
-	return &attachment{look: l}, err
-}
-
 type ownDaemon struct {
 	cmd    *exec.Cmd
 	log    string // the log's file
@@ -249,13 +244,6 @@ func (a *attachment) endAlone(ctx context.Context) (said string, ended bool) {
 	// daemon was faster, the flush fails and says so.
 	_, _ = a.users.try(syscall.LOCK_SH)
 	return "", false
-}
-
-// abandon ends the attachment of a command that has not started to use its daemon.
-func (a *attachment) abandon() {
-	if a.daemon != nil {
-		a.daemon.terminate()
-	}
 }
 
 func (d *ownDaemon) terminate() { _ = d.cmd.Process.Signal(syscall.SIGTERM) } // it may just have ended

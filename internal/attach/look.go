@@ -48,9 +48,9 @@ type look struct {
 	cuts  int    // connections cut in a row
 }
 
-func newLook(o Options) (look, error) {
+func newAttachment(o Options) (*attachment, error) {
 	client, err := Connect(o.Loaded, o.Version)
-	return look{Options: o, client: client}, err
+	return &attachment{look: look{Options: o, client: client}}, err
 }
 
 func (l *look) begin() { l.began, l.said, l.cuts = time.Now(), "", 0 }

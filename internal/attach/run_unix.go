@@ -44,7 +44,9 @@ func Run(ctx context.Context, o Options, args []string) error {
 	}
 	b.signals = catchSignals(o.Ignored)
 	if err := b.attach(ctx, b.signals.caught); err != nil {
-		b.abandon()
+		if b.daemon != nil {
+			b.daemon.terminate()
+		}
 		return b.interrupted(ctx, err)
 	}
 	status := b.command(context.WithoutCancel(ctx), path, args)

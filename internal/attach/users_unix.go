@@ -75,16 +75,6 @@ type Drained struct {
 	Pending int `json:"pending"`
 }
 
-// leave writes what a daemon drained. It is not synced: nobody needs it after a power cut.
-func (l *fileLock) leave(result Drained) error {
-	text, err := json.Marshal(result)
-	if err != nil {
-		return err
-	}
-	_, err = l.file.WriteAt(text, 0)
-	return err
-}
-
 // left returns what the last daemon wrote, or false if there is nothing.
 func (l *fileLock) left() (result Drained, ok bool) {
 	text, err := os.ReadFile(l.file.Name())
@@ -111,7 +101,11 @@ func UntilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
 		users.awaitNone(ctx, logger)
 	}()
 	report = func(r Drained) {
-		if err := users.leave(r); err != nil {
+		text, err := json.Marshal(r)
+		if err == nil {
+			_, err = users.file.WriteAt(text, 0) // not synced: nobody needs it after a power cut
+		}
+		if err != nil {
 			logger.Warn("the command that ends this daemon will not know what is still pending", "error", err)
 		}
 	}

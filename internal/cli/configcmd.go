@@ -37,12 +37,14 @@ func newConfigCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return term.EncodeJSON(p.Stdout, settingsAsJSON(loaded))
-		}
 		rows := make([][]string, 0, len(loaded.Values))
+		fields := make([]settingJSON, 0, len(loaded.Values))
 		for _, v := range loaded.Values {
 			rows = append(rows, []string{v.Name, orNone(v.Value), v.Source.String()})
+			fields = append(fields, settingJSON{v.Name, v.Value, v.Source.String()})
+		}
+		if *asJSON {
+			return term.EncodeJSON(p.Stdout, map[string][]settingJSON{"settings": fields})
 		}
 		return term.Table(p.Screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
@@ -53,14 +55,6 @@ type settingJSON struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Source string `json:"source"`
-}
-
-func settingsAsJSON(loaded *config.Loaded) map[string][]settingJSON {
-	out := make([]settingJSON, 0, len(loaded.Values))
-	for _, v := range loaded.Values {
-		out = append(out, settingJSON{v.Name, v.Value, v.Source.String()})
-	}
-	return map[string][]settingJSON{"settings": out}
 }
 
 // configFileMode keeps other users out: a configuration file may hold headers with secrets.

@@ -94,15 +94,12 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := api.Request{Method: http.MethodPut, Header: make(http.Header)}
+		r := api.Request{Method: http.MethodPut, Header: make(http.Header), Body: api.ValueBody(value)}
 		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
 			// guard 5.13
 			if cmd.Flags().Changed(name) { // even an empty one: it must not write without the condition
 				r.Header.Set(name, quotedTag(*tag))
 			}
-		}
-		if r.Body, err = json.Marshal(map[string]string{"value": value}); err != nil {
-			return err
 		}
 		answer, err := entry(ctx, c, args[0], args[1], r)
 		if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -241,9 +240,7 @@ func (s *sealing) write(ctx context.Context, key string, plain *api.Value) (done
 	if plain != nil && plain.UpdatedAt >= now.UpdatedAt { // otherwise what is here is newer, and is still to be sealed
 		now.Value = plain.Value
 	}
-	if r.Body, err = json.Marshal(map[string]string{"value": now.Value}); err != nil {
-		return false, err
-	}
+	r.Body = api.ValueBody(now.Value)
 	_, err = s.client.Do(ctx, r)
 	if api.IsRefused(err, http.StatusPreconditionFailed) {
 		return false, nil

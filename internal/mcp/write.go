@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -56,11 +55,6 @@ type writeResult struct {
 	written
 }
 
-func body(value string) []byte {
-	text, _ := json.Marshal(map[string]string{"value": value}) // strings always encode
-	return text
-}
-
 func (s *toolset) writeTool() tool {
 	return tool{
 		name: "memory_write", title: "Write a value", effect: replaces, result: resultOf[writeResult](),
@@ -69,7 +63,7 @@ func (s *toolset) writeTool() tool {
 		arguments: s.within(keyArgument, valueArgument, versionArgument),
 		run: func(ctx context.Context, in arguments) (any, error) {
 			return s.put(ctx, in, api.Request{
-				Method: http.MethodPut, Path: api.Memory(s.namespaceOf(in), in.text("key")), Body: body(in.text("value")),
+				Method: http.MethodPut, Path: api.Memory(s.namespaceOf(in), in.text("key")), Body: api.ValueBody(in.text("value")),
 			})
 		},
 	}
@@ -93,7 +87,7 @@ func (s *toolset) appendTool() tool {
 			return s.put(ctx, in, api.Request{
 				Method: http.MethodPost, Path: api.Surface("append"),
 				Query: url.Values{"namespace": {s.namespaceOf(in)}, "key": {in.text("key")}, "separator": {separator}},
-				Body:  body(in.text("value")),
+				Body:  api.ValueBody(in.text("value")),
 			})
 		},
 	}

@@ -20,7 +20,7 @@ func (c *Client) edit(text []byte, s Server, remove bool) (out []byte, err error
 	if err != nil {
 		return nil, err
 	}
-	list, entry := "/"+c.key, "/"+c.key+"/"+s.Name
+	list, entry := "/"+c.serversKey(), "/"+c.serversKey()+"/"+s.Name
 	for _, place := range []string{"", list, entry} {
 		if v := root.Find(place); v != nil && v.Value.Kind() != '{' {
 			return nil, fmt.Errorf("not valid for %s: %q has to hold an object", c.Title, place)

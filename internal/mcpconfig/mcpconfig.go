@@ -9,6 +9,7 @@ package mcpconfig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,10 +39,12 @@ type Client struct {
 	// AfterProject says what else the client needs before it uses a project's file, or is "".
 	AfterProject string
 
-	user    func(home, config string) string // the path of the user's file
-	project string                           // below the project's directory; "" if the client has no such file
-	key     string                           // the servers' key in the file
-	fields  map[string]any                   // a server's other fields
+	user       string         // the user's file, below the home directory
+	configured bool           // it is below the platform's directory for configurations instead
+	movedBy    string         // an environment variable that may name the directory of the file, or ""
+	project    string         // below the project's directory; "" if the client has no such file
+	key        string         // the servers' key in the file; "" means mcpServers
+	fields     map[string]any // a server's other fields
 	// own is the client's command that changes the client's file, for a file in TOML. It is "" for a
 	// file in JSON, which botwired edits.
 	own string
@@ -55,18 +58,24 @@ func (c *Client) File(project bool) (string, error) {
 		}
 		return filepath.Abs(filepath.FromSlash(c.project))
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
+	file := filepath.FromSlash(c.user)
+	if dir := os.Getenv(c.movedBy); filepath.IsAbs(dir) {
+		return filepath.Join(dir, filepath.Base(file)), nil
 	}
-	config, err := os.UserConfigDir()
-	return c.user(home, config), err
+	base := os.UserHomeDir
+	if c.configured {
+		base = os.UserConfigDir
+	}
+	dir, err := base()
+	return filepath.Join(dir, file), err
 }
+
+func (c *Client) serversKey() string { return cmp.Or(c.key, "mcpServers") }
 
 // Entry returns the server's part of the client's file.
 func (c *Client) Entry(s Server) string {
 	if c.own != "" {
-		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.key, s.Name, compact(s.Program), compact(s.Args))
+		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.serversKey(), s.Name, compact(s.Program), compact(s.Args))
 	}
 	text, _ := c.edit(nil, s, false) // an edit of an empty file cannot fail
 	return string(text)
@@ -161,7 +170,7 @@ func (c *Client) runOwn(ctx context.Context, own []string, file string, s Server
 	if err != nil {
 		return err
 	}
-	table := fmt.Sprintf("[%s.%s]", c.key, s.Name)
+	table := fmt.Sprintf("[%s.%s]", c.serversKey(), s.Name)
 	switch there := bytes.Contains(text, []byte(table)); {
 	case there && remove:
 		return fmt.Errorf("%q has left the server in %s: take %s out by hand", strings.Join(own, " "), file, table)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -35,22 +36,23 @@ type Build struct{ Version, Go, Platform, Revision string }
 
 // New returns the metrics of a daemon that starts now.
 func New(b Build) *Metrics {
-	r, started := registry{prometheus.NewRegistry()}, time.Now()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	all, started := prometheus.NewRegistry(), time.Now()
+	r := registry{promauto.With(all)}
+	all.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "botwired_build_info", Help: "1, for the build that runs.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "goversion": b.Go, "platform": b.Platform, "revision": b.Revision},
-	}, func() float64 { return 1 }))
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return 1 })
+	r.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "botwired_uptime_seconds", Help: "How long ago the daemon started.",
-	}, func() float64 { return time.Since(started).Seconds() }))
+	}, func() float64 { return time.Since(started).Seconds() })
 
 	versions := r.counters("botwired_watch_events_total", "Versions of entries that the watch has told of since the start, by writer: this host's own, or another's.", "writer")
 	return &Metrics{
-		registry: r.Registry,
+		registry: all,
 
-		Requests:         r.times("botwired_request_seconds", "How long agents waited for the answers of the memory API, by operation and outcome."),
-		UpstreamRequests: r.times("botwired_upstream_request_seconds", "How long requests upstream took, by operation and outcome."),
+		Requests:         newTimes(r, "botwired_request_seconds", "How long agents waited for the answers of the memory API, by operation and outcome."),
+		UpstreamRequests: newTimes(r, "botwired_upstream_request_seconds", "How long requests upstream took, by operation and outcome."),
 
 		Forwarded:       r.counter("botwired_forwarded_requests_total", "Requests that are not the memory API's, passed on to upstream."),
 		Failed:          r.counter("botwired_failed_requests_total", "Requests answered with 500, of the memory API or not: the log has a line for each."),

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/identity"
@@ -121,22 +122,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // registry makes and registers counters and histograms.
-type registry struct{ *prometheus.Registry }
+type registry struct{ promauto.Factory }
 
 func (r registry) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	r.MustRegister(c)
-	return c
+	return r.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
 func (r registry) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	r.MustRegister(c)
-	return c
-}
-
-func (r registry) times(name, help string) *Times {
-	t := newTimes(name, help)
-	r.MustRegister(t.histograms)
-	return t
+	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }

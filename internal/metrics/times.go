@@ -24,9 +24,9 @@ type Times struct {
 	series     sync.Map // from [2]string, an operation and an outcome, to *Series
 }
 
-func newTimes(name, help string) *Times {
+func newTimes(r registry, name, help string) *Times {
 	const growth, most, keptFor = 1.1, 160, time.Hour
-	return &Times{histograms: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return &Times{histograms: r.NewHistogramVec(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: bounds[:],
 		NativeHistogramBucketFactor: growth, NativeHistogramMaxBucketNumber: most, NativeHistogramMinResetDuration: keptFor,
 	}, []string{"operation", "outcome"})}

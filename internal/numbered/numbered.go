@@ -3,8 +3,11 @@
 package numbered
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Value returns the n-th value of a key. Incompressible text fills it up to size bytes, so that it takes as
@@ -35,4 +38,115 @@ func Number(key, text string) (n int, ok bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// The errors of [Entry.Show] wrap one of these errors: they are the ways in which an answer to a read may be
+// wrong.
+var (
+	// ErrNobodys means that nobody wrote the value: it is foreign or torn.
+	ErrNobodys = errors.New("nobody wrote that")
+	// ErrRefused means that the write was refused.
+	ErrRefused = errors.New("it was refused")
+	// ErrOlder means that a newer write was acknowledged or read before.
+	ErrOlder = errors.New("a later one was acknowledged or read before")
+	// ErrAbsent means that the read found no entry, and no delete explains this.
+	ErrAbsent = errors.New("no delete explains that")
+)
+
+// Entry records the writes to a key that has one writer, and judges answers to reads by them. The
+// writer numbers its writes from 1 on, and waits for each answer. A write without an answer may have
+// been made or not. Write 0 is the state at the beginning: there is no entry. An Entry may be used
+// concurrently.
+type Entry struct {
+	Namespace, Key string
+
+	mu     sync.Mutex
+	writes []write // by number
+	floor  int     // the oldest write that a read may show if it begins now
+}
+
+type write struct{ deletes, refused bool }
+
+// NewEntry returns an entry that nobody has written.
+func NewEntry(namespace, key string) *Entry {
+	return &Entry{Namespace: namespace, Key: key, writes: []write{{deletes: true}}}
+}
+
+// Path returns the entry's path in the memory API.
+func (e *Entry) Path() string { return "/memory/" + e.Namespace + "/" + e.Key }
+
+// Begin begins a write and returns its number.
+func (e *Entry) Begin(deletes bool) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes = append(e.writes, write{deletes: deletes})
+	return len(e.writes) - 1
+}
+
+// Acknowledged records that the daemon has answered a write with 200.
+func (e *Entry) Acknowledged(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.floor = max(e.floor, n)
+}
+
+// Refused records that the daemon has refused a write and kept nothing of it.
+func (e *Entry) Refused(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes[n].refused = true
+}
+
+// Oldest returns the oldest write that a read may show if it begins now.
+func (e *Entry) Oldest() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.floor
+}
+
+// Show judges the answer to a read: a value, or that there is no entry. oldest is the result of Oldest
+// when the read began. Later reads may show nothing older.
+func (e *Entry) Show(oldest int, value string, found bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !found {
+		return e.absent(oldest)
+	}
+	n, whole := Number(e.Key, value)
+	switch {
+	case !whole:
+		return fmt.Errorf("shows %.60q: %w", value, ErrNobodys)
+	case n >= len(e.writes) || e.writes[n].deletes:
+		return fmt.Errorf("shows write %d: %w", n, ErrNobodys)
+	case e.writes[n].refused:
+		return fmt.Errorf("shows write %d: %w", n, ErrRefused)
+	case n < oldest:
+		return fmt.Errorf("shows write %d, and write %d is the oldest that may be shown: %w", n, oldest, ErrOlder)
+	}
+	e.floor = max(e.floor, n)
+	return nil
+}
+
+// absent looks for a delete that explains why there is no entry. The caller holds mu.
+func (e *Entry) absent(oldest int) error {
+	for n := oldest; n < len(e.writes); n++ {
+		if e.writes[n].deletes && !e.writes[n].refused {
+			e.floor = max(e.floor, n)
+			return nil
+		}
+	}
+	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
+}
+
+// Certain reports whether the entry exists. known is false if a write after the last acknowledged or
+// read one may have been made. writes is the number of all writes, write 0 included.
+func (e *Entry) Certain() (there, known bool, writes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.writes[e.floor+1:] {
+		if !w.refused {
+			return false, false, len(e.writes)
+		}
+	}
+	return !e.writes[e.floor].deletes, true, len(e.writes)
 }

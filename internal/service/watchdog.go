@@ -31,7 +31,9 @@ func Watch(ctx context.Context, within time.Duration, check func(context.Context
 		case <-timer.C:
 		}
 		began := time.Now()
-		err := checkFor(ctx, within/perWatchdog/2, check)
+		bounded, cancel := context.WithTimeout(ctx, within/perWatchdog/2)
+		err := check(bounded)
+		cancel()
 		pause := within/perWatchdog - time.Since(began)
 		switch {
 		case err == nil:
@@ -46,10 +48,4 @@ func Watch(ctx context.Context, within time.Duration, check func(context.Context
 		}
 		timer.Reset(max(pause, 0))
 	}
-}
-
-func checkFor(ctx context.Context, most time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	return check(ctx)
 }

@@ -41,17 +41,9 @@ const (
 )
 
 type event struct {
-	name   string
-	at     time.Time
-	seq    uint64
-	id     journal.ID
-	op     journal.Op
-	bytes  int
-	author string
-	by     uint64
-	reason string
-	state  string    // of upstream
-	since  time.Time // when that state began
+	name      string
+	namespace string // empty for upstream's events, which every reader gets
+	doc       any
 }
 
 // Events are the events of this process. The journal and the flusher add them under their locks, so that an
@@ -61,10 +53,10 @@ type Events struct {
 	process string // distinguishes this process's event numbers from another's
 }
 
-func (e *Events) add(now event) {
+// add adds an event if anybody may read it. doc makes its document.
+func (e *Events) add(name, namespace string, doc func(at float64) any) {
 	if e.feed.Wanted() {
-		now.at = time.Now()
-		e.feed.Add(now)
+		e.feed.Add(event{name, namespace, doc(unixSeconds(time.Now()))})
 	}
 }
 
@@ -79,10 +71,19 @@ func newEvents() *Events {
 // supersedes.
 func (e *Events) Changed(c journal.Change) {
 	if c.Written && !c.Found {
-		e.add(event{name: eventPending, seq: c.Seq, id: c.ID, op: c.Op, bytes: c.Bytes, author: c.Author})
+		e.add(eventPending, c.ID.Namespace, func(at float64) any {
+			return api.WriteEvent{At: at, Seq: c.Seq, Namespace: c.ID.Namespace, Key: c.ID.Key, Op: c.Op.String(), Bytes: c.Bytes, Author: c.Author}
+		})
 	}
-	if end := &c.Ended; end.Seq != 0 {
-		e.add(event{name: endingName(end), seq: end.Seq, id: c.ID, op: end.Op, bytes: end.Bytes, by: end.By, reason: end.Reason})
+	if c.Ended.Seq != 0 {
+		e.add(endingName(&c.Ended), c.ID.Namespace, func(at float64) any {
+			end := c.Ended
+			doc := api.WriteEvent{At: at, Seq: end.Seq, Namespace: c.ID.Namespace, Key: c.ID.Key, Op: end.Op.String(), Bytes: end.Bytes, Reason: end.Reason}
+			if end.By != 0 {
+				doc.By = &end.By
+			}
+			return doc
+		})
 	}
 }
 
@@ -100,7 +101,9 @@ func endingName(end *journal.Ending) string {
 
 // Sending must be called right before a pending write's request leaves, but not for a superseded write.
 func (s *Surface) Sending(w journal.Write) {
-	s.Events.add(event{name: eventSent, seq: w.Seq, id: w.ID, op: w.Op, bytes: len(w.Value)})
+	s.Events.add(eventSent, w.ID.Namespace, func(at float64) any {
+		return api.WriteEvent{At: at, Seq: w.Seq, Namespace: w.ID.Namespace, Key: w.ID.Key, Op: w.Op.String(), Bytes: len(w.Value)}
+	})
 }
 
 // VersionSeen counts a version that the watch reports, and adds an event for another host's version.
@@ -110,28 +113,16 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 		return
 	}
 	s.opts.Metrics.ForeignVersions.Inc()
-	s.Events.add(event{name: eventChanged, id: id})
+	s.Events.add(eventChanged, id.Namespace, func(at float64) any {
+		return api.ChangedEvent{At: at, Namespace: id.Namespace, Key: id.Key}
+	})
 }
 
 // UpstreamChanged must be called with each new state of upstream.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
-	s.Events.add(event{name: eventUpstream, state: now.State, since: now.Since, reason: now.Reason})
-}
-
-func (e *event) document() any {
-	switch e.name {
-	case eventUpstream:
-		return api.UpstreamEvent{At: unixSeconds(e.at), State: e.state, Since: unixSeconds(e.since), Reason: e.reason}
-	case eventChanged:
-		return api.ChangedEvent{At: unixSeconds(e.at), Namespace: e.id.Namespace, Key: e.id.Key}
-	}
-	doc := api.WriteEvent{
-		At: unixSeconds(e.at), Seq: e.seq, Namespace: e.id.Namespace, Key: e.id.Key, Op: e.op.String(), Bytes: e.bytes, Author: e.author, Reason: e.reason,
-	}
-	if e.by != 0 {
-		doc.By = &e.by
-	}
-	return doc
+	s.Events.add(eventUpstream, "", func(at float64) any {
+		return api.UpstreamEvent{At: at, State: now.State, Since: unixSeconds(now.Since), Reason: now.Reason}
+	})
 }
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
@@ -209,10 +200,9 @@ func (f *eventFollower) tell(dst []byte, records []feed.Record[event], missed ui
 	}
 	for i := range records {
 		e := &records[i].Value
-		if f.namespace != "" && e.name != eventUpstream && e.id.Namespace != f.namespace {
-			continue
+		if f.namespace == "" || e.namespace == "" || e.namespace == f.namespace {
+			dst = appendEvent(dst, f.events.name(records[i].Number), e.name, e.doc)
 		}
-		dst = appendEvent(dst, f.events.name(records[i].Number), e.name, e.document())
 	}
 	return dst, 0
 }

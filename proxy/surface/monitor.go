@@ -12,7 +12,6 @@ import (
 	"github.com/botwired/botwired/internal/feed"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
-	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
 )
 
@@ -26,23 +25,15 @@ const (
 )
 
 // Monitor streams the requests of the memory API to its readers.
-type Monitor struct{ feed *feed.Feed[request] }
-
-type request struct {
-	method, path string
-	id           journal.ID // without a key for a LIST; empty if the path names neither
-	at           time.Time
-	took         time.Duration
-	status       int
-	answered     string
-	age          time.Duration // cache.Forever if the answer has none
-	bytes        int           // body size: the request's for a PUT or an append, else the answer's
+type Monitor struct {
+	feed *feed.Feed[api.AnsweredRequest]
 }
 
 // Observation records a request in progress for the monitor. The methods of a nil one do nothing.
 type Observation struct {
 	monitor *Monitor
-	request
+	began   time.Time
+	seen    api.AnsweredRequest
 }
 
 // Begin returns an observation; nil if nobody reads the monitor.
@@ -50,11 +41,10 @@ func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
 	if !m.feed.Wanted() {
 		return nil
 	}
-	o := &Observation{monitor: m}
-	o.request = request{method: method, at: time.Now(), age: cache.Forever}
-	o.path = cut(path)
-	o.id.Namespace, o.id.Key = cut(route.Namespace), cut(route.Key)
-	return o
+	now := time.Now()
+	return &Observation{m, now, api.AnsweredRequest{
+		At: unixSeconds(now), Method: method, Path: cut(path), Namespace: cut(route.Namespace), Key: cut(route.Key),
+	}}
 }
 
 // cut returns the shown part of a path or a name. It copies, because a part of a long string would keep all
@@ -86,21 +76,24 @@ func (m *Monitor) BeginHTTP(r *http.Request) *Observation {
 	}
 	o := m.Begin(r.Method, r.URL.Path, route)
 	if o != nil && o.writes() {
-		r.Body = &countedBody{r.Body, &o.bytes}
+		r.Body = &countedBody{r.Body, &o.seen.Bytes}
 	}
 	return o
 }
 
-func (o *Observation) writes() bool { return o.method == http.MethodPut || o.method == http.MethodPost }
+func (o *Observation) writes() bool {
+	return o.seen.Method == http.MethodPut || o.seen.Method == http.MethodPost
+}
 
 // Result records how the request was answered, or what became of its write.
 func (o *Observation) Result(r *memory.Result) {
 	if o == nil {
 		return
 	}
-	o.answered = r.How()
-	if r.Read && r.Source < memory.FromUpstream {
-		o.age = r.Age
+	o.seen.Answered = r.How()
+	if r.Read && r.Source < memory.FromUpstream && r.Age != cache.Forever {
+		age := r.Age.Seconds()
+		o.seen.AgeSeconds = &age
 	}
 }
 
@@ -110,23 +103,23 @@ func (o *Observation) End(status, bytes int) {
 		return
 	}
 	if !o.writes() {
-		o.bytes = bytes
+		o.seen.Bytes = bytes
 	}
-	o.took, o.status = time.Since(o.at), status
+	o.seen.Microseconds, o.seen.Status = time.Since(o.began).Microseconds(), status
 	switch {
-	case o.answered != "":
+	case o.seen.Answered != "":
 	case status >= http.StatusInternalServerError:
-		o.answered = "failed"
+		o.seen.Answered = "failed"
 	case status >= http.StatusBadRequest:
-		o.answered = "refused"
+		o.seen.Answered = "refused"
 	}
-	o.monitor.feed.Add(o.request)
+	o.monitor.feed.Add(o.seen)
 }
 
 // Read records how many bytes of the request's body were read.
 func (o *Observation) Read(bytes int) {
 	if o != nil {
-		o.bytes = bytes
+		o.seen.Bytes = bytes
 	}
 }
 
@@ -147,18 +140,6 @@ const (
 	eventSkipped = "skipped"
 )
 
-func (r *request) document() api.AnsweredRequest {
-	doc := api.AnsweredRequest{
-		At: unixSeconds(r.at), Method: r.method, Path: r.path, Namespace: r.id.Namespace, Key: r.id.Key,
-		Status: r.status, Answered: r.answered, Microseconds: r.took.Microseconds(), Bytes: r.bytes,
-	}
-	if r.age != cache.Forever {
-		seconds := r.age.Seconds()
-		doc.AgeSeconds = &seconds
-	}
-	return doc
-}
-
 func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	namespace := p.namespace()
 	if p.Err != nil {
@@ -169,18 +150,18 @@ func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Para
 		return tooManyReaders(w, err)
 	}
 	defer from.Close()
-	tell := func(dst []byte, records []feed.Record[request], missed uint64) ([]byte, time.Duration) {
+	tell := func(dst []byte, records []feed.Record[api.AnsweredRequest], missed uint64) ([]byte, time.Duration) {
 		if missed > 0 {
 			dst = appendEvent(dst, "", eventSkipped, api.Skipped{Requests: missed})
 		}
 		for i := range records {
 			r := &records[i].Value
-			if namespace == "" || r.id.Namespace == namespace {
-				dst = appendEvent(dst, "", eventRequest, r.document())
+			if namespace == "" || r.Namespace == namespace {
+				dst = appendEvent(dst, "", eventRequest, r)
 			}
 		}
 		return dst, 0
 	}
 	beat := func(dst []byte) []byte { return sse.AppendComment(dst, "botwired") }
-	return (&stream[request]{from, beat(sse.AppendRetry(nil, reconnectAfter)), tell, beat}).answer(s.tasks, w, r)
+	return (&stream[api.AnsweredRequest]{from, beat(sse.AppendRetry(nil, reconnectAfter)), tell, beat}).answer(s.tasks, w, r)
 }

@@ -242,16 +242,11 @@ func (f *facts) since(g *group) time.Time {
 	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
 }
 
-func isLost(n *api.NamespaceStatus) bool { return n.DataLoss != nil && !n.DataLoss.Restoring }
-
-func isRestoring(n *api.NamespaceStatus) bool { return n.DataLoss != nil && n.DataLoss.Restoring }
-
-func isPaused(n *api.NamespaceStatus) bool { return n.Paused != "" }
-
+func isLost(n *api.NamespaceStatus) bool       { return n.DataLoss != nil && !n.DataLoss.Restoring }
+func isRestoring(n *api.NamespaceStatus) bool  { return n.DataLoss != nil && n.DataLoss.Restoring }
+func isPaused(n *api.NamespaceStatus) bool     { return n.Paused != "" }
 func refusesReads(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" }
-
-func isNotOpened(n *api.NamespaceStatus) bool { return n.NotOpened != "" }
-
+func isNotOpened(n *api.NamespaceStatus) bool  { return n.NotOpened != "" }
 func isAlmostFull(n *api.NamespaceStatus) bool { return n.IsNearlyFull() && !n.IsFull() }
 
 func hasNoQuotaLeft(n *api.NamespaceStatus) bool {

@@ -144,7 +144,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
 		Waiters: make(waiters, cmp.Or(opts.Waiters, 1024)), importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
 		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(),
-		Monitor: &Monitor{feed.New[request](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
+		Monitor: &Monitor{feed.New[api.AnsweredRequest](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
 	s.history = newLastHour(opts, s.figures)
