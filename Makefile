@@ -150,7 +150,7 @@ faults: build ## Test the binary on full and failing disks, under signals and cl
 	@command -v strace >/dev/null || [ "$$(uname -s)" != Linux ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends strace; } || \
 		echo "strace is missing and cannot be installed: the tests of a failing disk will be skipped" >&2
-	$(GO) test -tags faults -count=1 -v ./proof/faults
+	$(GO) test -tags faults -count=1 -timeout 20m -v ./proof/faults
 
 .PHONY: quota
 quota: ## Kill the binary amid 2,000 writes, with a quota of 60 a minute
