@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
+	"math"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,13 +135,13 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) (err error) {
 		names := []string{s.namespace}
 		if s.namespace == "" {
-			if names, err = s.namespaces(ctx); err != nil {
+			if names, err = s.client.SealedNamespaces(ctx, s.config); err != nil {
 				return err
 			}
 		}
 		all := make([]engines.Sealed, 0, len(names))
 		for _, name := range names {
-			x, err := s.direct.Examine(ctx, s.keys, name)
+			x, err := s.direct.Examine(ctx, s.keys, name, math.MaxInt)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -153,23 +152,6 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		return s.printStatus(all)
 	})
-}
-
-// namespaces returns, in order, the sealed namespaces that the daemon knows, and those that an entry of the
-// configuration names without a pattern.
-func (s *sealing) namespaces(ctx context.Context) (names []string, err error) {
-	for _, o := range s.config.Namespaces {
-		if !strings.ContainsAny(o.Match, `*?[\`) {
-			names = append(names, o.Match)
-		}
-	}
-	known, err := s.client.Namespaces(ctx)
-	for i := range known {
-		names = append(names, known[i].Namespace)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !s.config.For(name).Sealed })
-	slices.Sort(names)
-	return slices.Compact(names), err
 }
 
 func (s *sealing) printStatus(all []engines.Sealed) error {
@@ -183,21 +165,15 @@ func (s *sealing) printStatus(all []engines.Sealed) error {
 			byKey[id] += n
 		}
 		closed := x.Names + len(x.Refused)
-		for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
-			closed += x.Unknown[id]
-			note("%s: %s sealed with key %s, which the key file lacks: bring the line from the host that has it", x.Namespace, words.Plural(x.Unknown[id], "entry"), id)
+		for _, n := range x.Unknown {
+			closed += n
 		}
-		if x.Names > 0 {
-			note("%s: %s that no key opens: somebody else has written there, or with another name key", x.Namespace, words.Plural(x.Names, "name"))
-		}
-		for _, refused := range x.Refused {
-			note("%s/%s", x.Namespace, refused)
-		}
+		notes = append(notes, x.NotOpened()...)
 		if !x.Complete {
 			note("%s: these are the newest entries: upstream lists no more", x.Namespace)
 		}
 		if x.Plain > 0 {
-			note("%s: %s in the plain namespace, for everybody to read: botwired seal adopt %s", x.Namespace, words.Plural(x.Plain, "entry"), x.Namespace)
+			note("%s: botwired seal adopt %s", x.PlainTwin(), x.Namespace)
 		}
 		whole = whole && x.Complete && closed == 0
 		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - x.ByKey[s.keys.ID()]), strconv.Itoa(closed), strconv.Itoa(x.Plain), x.Hidden})
@@ -220,8 +196,8 @@ func (s *sealing) printStatus(all []engines.Sealed) error {
 	return err
 }
 
-// write writes an entry through the daemon: its own value again, or the plain one if that is not older. done is false
-// if the entry changes meanwhile.
+// write writes an entry through the daemon: with its own value again if plain is nil, and otherwise with the
+// plain one, unless the daemon has a later one. done is false if the entry stays or changes meanwhile.
 func (s *sealing) write(ctx context.Context, key string, plain *api.Value) (done bool, err error) {
 	var now api.Value
 	r := api.Request{Path: api.Memory(s.namespace, key)}
@@ -234,10 +210,12 @@ func (s *sealing) write(ctx context.Context, key string, plain *api.Value) (done
 		return false, nil
 	case err != nil:
 		return false, err
+	case plain != nil && now.UpdatedAt > plain.UpdatedAt && now.Value != plain.Value: // it waits to be sent
+		return false, nil
 	default:
 		r.Header = http.Header{"If-Match": {answer.Header.Get("ETag")}}
 	}
-	if plain != nil && plain.UpdatedAt >= now.UpdatedAt { // otherwise what is here is newer, and is still to be sealed
+	if plain != nil {
 		now.Value = plain.Value
 	}
 	r.Body = api.ValueBody(now.Value)
@@ -260,7 +238,7 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 	}
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
 		entries, written := 0, 0
-		_, complete, err := s.direct.Walk(ctx, s.sealed, func(f *engines.Found) error {
+		_, complete, err := s.direct.Walk(ctx, s.sealed, math.MaxInt, func(f *engines.Found) error {
 			if f.Err == nil {
 				entries++
 			}

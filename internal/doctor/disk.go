@@ -12,7 +12,6 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
-	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -76,22 +75,6 @@ func (e *examination) tokenFile(context.Context) Finding {
 		}
 	}
 	return good(name, "%s", file)
-}
-
-// keyFile checks that the key file can be used, and that nobody else can read it.
-func (e *examination) keyFile(context.Context) Finding {
-	const name = "key file"
-	file := e.loaded.Config.Seal.KeyFile
-	keys, err := engines.Keys(&e.loaded.Config)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return none(name, "this user may not read %s: run doctor as the daemon's", file)
-	case err != nil:
-		return fail(name, "", "%s", err)
-	case keys == nil:
-		return none(name, "no namespace is sealed")
-	}
-	return good(name, "%s seals with key %s, and nobody else may read it. botwired seal status shows what upstream holds", file, keys.ID())
 }
 
 // disk checks the file system of the data directory, and that it has room for an outage's pending

@@ -89,6 +89,7 @@ func (e *examination) checks() []check {
 		e.ofData("disk", e.disk),
 		{"upstream", e.upstream},
 		one("key file", e.keyFile),
+		{"sealed", e.sealed},
 	}
 }
 

@@ -3,8 +3,11 @@ package engines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/config"
@@ -127,14 +130,17 @@ func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Foun
 	return f, nil
 }
 
-// Walk visits the entries of a sealed namespace. names counts the names that do not open; complete is false if
-// upstream lists no more than the newest.
-func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, visit func(*Found) error) (names int, complete bool, err error) {
+// Walk visits so many entries of a sealed namespace at most. names counts the names that do not open; complete is
+// false if upstream lists no more than the newest.
+func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, most int, visit func(*Found) error) (names int, complete bool, err error) {
 	rows, complete, err := d.List(ctx, n.Name())
 	for _, row := range rows {
 		key, ok := n.OpenKey(row.Key)
 		if !ok {
 			names++
+			continue
+		}
+		if most--; most < 0 {
 			continue
 		}
 		f, err := d.Find(ctx, n, key)
@@ -159,13 +165,14 @@ type Sealed struct {
 	Refused   []string       `json:"refused"`
 	Complete  bool           `json:"complete"`
 	Plain     int            `json:"plain"` // entries of the plain namespace
+	PlainAt   float64        `json:"-"`     // when the newest of them was written, in Unix seconds
 }
 
-// Examine opens all names and values of a sealed namespace.
-func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string) (x Sealed, err error) {
+// Examine opens all names of a sealed namespace, and so many values at most.
+func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string, most int) (x Sealed, err error) {
 	n := keys.For(namespace)
 	x = Sealed{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, Unknown: map[string]int{}, Refused: []string{}}
-	x.Names, x.Complete, err = d.Walk(ctx, n, func(f *Found) error {
+	x.Names, x.Complete, err = d.Walk(ctx, n, most, func(f *Found) error {
 		unknown, other := errors.AsType[*seal.UnknownKey](f.Err)
 		switch {
 		case f.Err == nil:
@@ -182,6 +189,30 @@ func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string)
 		return x, err
 	}
 	plain, _, err := d.List(ctx, namespace)
+	for _, row := range plain {
+		x.PlainAt = max(x.PlainAt, row.UpdatedAt)
+	}
 	x.Plain = len(plain)
 	return x, err
+}
+
+// NotOpened says what does not open, and why.
+func (x *Sealed) NotOpened() (faults []string) {
+	for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
+		faults = append(faults, fmt.Sprintf("%s: %s sealed with key %s, which the key file lacks: bring the line from the host that has it",
+			x.Namespace, words.Plural(x.Unknown[id], "entry"), id))
+	}
+	if x.Names > 0 {
+		faults = append(faults, fmt.Sprintf("%s: %s that no key opens: somebody else has written there, or with another name key",
+			x.Namespace, words.Plural(x.Names, "name")))
+	}
+	for _, refused := range x.Refused {
+		faults = append(faults, x.Namespace+"/"+refused)
+	}
+	return faults
+}
+
+// PlainTwin says how much the plain namespace holds.
+func (x *Sealed) PlainTwin() string {
+	return fmt.Sprintf("%s: %s in the plain namespace, for everybody to read", x.Namespace, words.Plural(x.Plain, "entry"))
 }

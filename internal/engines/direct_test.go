@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"math"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func TestDirectWalks(t *testing.T) {
 	put(n.Name(), "no-name", "x")
 	put("ns", "plain", "p")
 	got := map[string]string{}
-	names, complete, err := d.Walk(t.Context(), n, func(f *Found) error {
+	names, complete, err := d.Walk(t.Context(), n, math.MaxInt, func(f *Found) error {
 		if got[f.Key] = f.KeyID; f.Err != nil {
 			got[f.Key] = f.Err.Error()
 		}

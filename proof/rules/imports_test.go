@@ -29,9 +29,9 @@ var layers = []layer{
 	{"internal/attach", []string{"api", "config", "internal/cli/term", "internal/service", "internal/words"}},
 	{"internal/cli/term", []string{"internal/words"}},
 
-	// The commands ask a daemon by package api. Only doctor and seal ask upstream itself.
+	// The commands ask a daemon by package api. Only doctor asks upstream itself.
 	{"internal/cli", []string{"api", "config", "internal/..."}},
-	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/words", "journal", "upstream/..."}},
+	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/words", "journal", "upstream/..."}},
 	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
