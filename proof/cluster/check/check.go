@@ -131,10 +131,20 @@ func (c *checker) place(e Entry, v *Version, at int) {
 		c.fault(RuleKnown, e, "nobody has written revision %d, %.20q of %s, seq %d", v.Revision, v.Value, v.Host, v.Seq)
 		return
 	}
-	if w.at != 0 && w.at != v.WrittenAt {
+	if w.at != 0 && w.at != v.WrittenAt && !c.follows(w, v, at) {
 		c.fault(RuleOneTime, e, "%s was written at %d in the bucket", w, v.WrittenAt)
 	}
 	w.at, w.place = v.WrittenAt, at
+}
+
+// follows reports whether a version follows one with the same content and a later time than the write's receipt has.
+// A host that has no answer to its write and finds its content there sends it again, and an entry's times grow.
+func (c *checker) follows(w *known, v *Version, at int) bool {
+	if at == 1 {
+		return false
+	}
+	before := c.Bucket[w.Entry][at-2]
+	return before.WrittenAt > w.at && before.WrittenAt+1 == v.WrittenAt && before.Deleted == v.Deleted && before.Value == v.Value
 }
 
 // tombstone is the delete that a version is of. A delete has no value: its host's name and number tell.

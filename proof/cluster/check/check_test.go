@@ -94,6 +94,21 @@ func TestAGoodHistoryHasNoFault(t *testing.T) {
 	for _, f := range Check(h) {
 		t.Error(f)
 	}
+	// A delete without an answer is sent again over another host's later one, with a time behind that.
+	h = good()
+	h.Writes = append(h.Writes, Write{Host: 0, Entry: b, Delete: true, Seq: 6, Began: 46 << 20, Ended: 47 << 20},
+		Write{Host: 1, Entry: b, Delete: true, Seq: 4, Began: 50 << 20, Ended: 51 << 20})
+	h.Receipts[0][6], h.Receipts[1][4] = Receipt{"settled", 0, 1046}, Receipt{"settled", 0, 1050}
+	h.Bucket[b] = append(h.Bucket[b], Version{Revision: 7, Deleted: true, WrittenAt: 1050, Host: "h1", Seq: 4},
+		Version{Revision: 8, Deleted: true, WrittenAt: 1051, Host: "h0", Seq: 6})
+	for i := range h.Final {
+		delete(h.Final[i], b)
+		delete(h.Listed[i], b)
+	}
+	h.Reads = h.Reads[:5]
+	for _, f := range Check(h) {
+		t.Error(f)
+	}
 	// A blind overwrite has a letter at either host.
 	for host := range 2 {
 		h = good()
