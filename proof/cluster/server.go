@@ -145,6 +145,14 @@ func (s *Server) signal(what syscall.Signal) error {
 	return s.cmd.Process.Signal(what)
 }
 
+// Copy copies the files of a server that Kill has ended.
+func (s *Server) Copy() error { return os.CopyFS(s.copied(), os.DirFS(s.role.Dir)) }
+
+// PutBack puts what Copy has copied in place of the files of a server that Kill has ended.
+func (s *Server) PutBack() error { return errors.Join(s.Wipe(), os.Rename(s.copied(), s.role.Dir)) }
+
+func (s *Server) copied() string { return s.role.Dir + ".copy" }
+
 // Wipe loses the disk of a server that has ended.
 func (s *Server) Wipe() error { return os.RemoveAll(s.role.Dir) }
 

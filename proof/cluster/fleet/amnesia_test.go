@@ -3,8 +3,6 @@ package fleet
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -51,11 +49,11 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 	}
 	for _, d := range []*Daemon{a, b} {
 		awaitStatus(t, d, "the loss is noticed", func(s *api.Status) bool { return s.Upstream.Watch.Lost != "" })
-		if _, err := d.client.Do(t.Context(), api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: url.Values{"namespace": {"*"}}}); err != nil {
+		if err := d.Restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		awaitStatus(t, d, "upstream has all entries again", func(s *api.Status) bool {
-			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.CaughtUp && s.Pending == 0 && len(losses(s)) == 0
+			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.CaughtUp && s.Pending == 0 && len(Losses(s)) == 0
 		})
 	}
 	for _, d := range []*Daemon{a, b} {
@@ -72,21 +70,11 @@ func TestTwoHostsRestoreABucket(t *testing.T) {
 	}
 }
 
-// losses returns the namespaces that have data loss by a status.
-func losses(s *api.Status) (names []string) {
-	for _, n := range s.Namespaces {
-		if n.DataLoss != nil {
-			names = append(names, n.Namespace)
-		}
-	}
-	return names
-}
-
 // awaitStatus asks for the status until it is as wanted.
 func awaitStatus(t *testing.T, d *Daemon, what string, wanted func(*api.Status) bool) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		s, err := d.client.Status(t.Context())
+		s, err := d.Status(t.Context())
 		if err == nil && wanted(s) {
 			return
 		}

@@ -91,6 +91,25 @@ func (d *Daemon) Flush(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
+// Status asks how the daemon and its upstream are.
+func (d *Daemon) Status(ctx context.Context) (*api.Status, error) { return d.client.Status(ctx) }
+
+// Restore has the bucket get back what it has lost, as "botwired restore --all" does. It does not wait for that.
+func (d *Daemon) Restore(ctx context.Context) error {
+	_, err := d.client.Do(ctx, api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: url.Values{"namespace": {"*"}}})
+	return err
+}
+
+// Losses returns the namespaces that have data loss by a status.
+func Losses(s *api.Status) (names []string) {
+	for _, n := range s.Namespaces {
+		if n.DataLoss != nil {
+			names = append(names, n.Namespace)
+		}
+	}
+	return names
+}
+
 // Receipt says what has become of a write. The zero receipt is of one that has none.
 func (d *Daemon) Receipt(ctx context.Context, seq uint64) (check.Receipt, error) {
 	got, err := d.client.Receipt(ctx, seq)

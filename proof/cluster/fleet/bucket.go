@@ -24,6 +24,24 @@ const (
 // quiet bounds how long the servers may send nothing of a bucket that has more. It ends a hang.
 const quiet = time.Minute
 
+// PurgeNamespace removes all versions of a namespace's entries from a bucket, past all daemons.
+func PurgeNamespace(ctx context.Context, url, bucket, namespace string) error {
+	conn, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+namespace+".>"))
+}
+
 // ReadBucket returns all versions that a bucket keeps, by rising revisions. Nobody may write meanwhile.
 func ReadBucket(ctx context.Context, url, bucket string) (map[check.Entry][]check.Version, error) {
 	conn, err := nats.Connect(url)

@@ -3,7 +3,6 @@ package fleet
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -13,13 +12,6 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/proof/cluster"
 )
-
-// restoreAll is what botwired restore --all asks for.
-func restoreAll(t *testing.T, d *Daemon) error {
-	t.Helper()
-	_, err := d.client.Do(t.Context(), api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: url.Values{"namespace": {"*"}}})
-	return err
-}
 
 // A bucket is gone, and a person restores without one: a daemon that may make no bucket waits for one, a daemon
 // without a connection waits for the servers and makes it then, and both give it all their copies. Before it is
@@ -44,7 +36,7 @@ func TestRestoreWithoutABucket(t *testing.T) {
 
 	server.Stop()
 	awaitStatus(t, a, "upstream is gone", func(s *api.Status) bool { return !s.Upstream.Watch.CaughtUp })
-	if err := restoreAll(t, a); !api.IsRefused(err, http.StatusServiceUnavailable) || !strings.Contains(err.Error(), "try again") {
+	if err := a.Restore(t.Context()); !api.IsRefused(err, http.StatusServiceUnavailable) || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("a restoration without a connection: %v", err)
 	}
 	if err := server.Start(); err != nil {
@@ -66,11 +58,11 @@ func TestRestoreWithoutABucket(t *testing.T) {
 		awaitStatus(t, d, "the loss is noticed", func(s *api.Status) bool { return strings.Contains(s.Upstream.Watch.Lost, "is gone") })
 	}
 
-	if err := restoreAll(t, b); err != nil {
+	if err := b.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	awaitStatus(t, b, "it wants a bucket", func(s *api.Status) bool {
-		return strings.Contains(s.Summary.Text, "make it") && len(losses(s)) == 1
+		return strings.Contains(s.Summary.Text, "make it") && len(Losses(s)) == 1
 	})
 	awaited(t, b, kept(1), "before")
 	if _, err := js.Stream(t.Context(), "KV_"+bucket); !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -78,7 +70,7 @@ func TestRestoreWithoutABucket(t *testing.T) {
 	}
 	server.Stop()
 	awaitStatus(t, a, "upstream is gone", func(s *api.Status) bool { return s.Upstream.Watch.Server == "" })
-	if err := restoreAll(t, a); err != nil {
+	if err := a.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Start(); err != nil {
@@ -86,7 +78,7 @@ func TestRestoreWithoutABucket(t *testing.T) {
 	}
 	for _, d := range []*Daemon{a, b} {
 		awaitStatus(t, d, "upstream has all entries again", func(s *api.Status) bool {
-			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.CaughtUp && s.Pending == 0 && len(losses(s)) == 0
+			return s.Upstream.Watch.Lost == "" && s.Upstream.Watch.CaughtUp && s.Pending == 0 && len(Losses(s)) == 0
 		})
 	}
 	all, err := ReadBucket(t.Context(), server.URL(), bucket)

@@ -146,9 +146,18 @@ func (t *trial) loseMajority(ctx context.Context) error {
 	return t.down(ctx, 0, 1)
 }
 
+// killAll kills all servers, and copies their files before they start again.
 func (t *trial) killAll(ctx context.Context) error {
-	t.say("all servers are killed")
-	return t.down(ctx, 0, 1, 2)
+	t.say("all servers are killed, and their files are copied")
+	if err := t.servers.Kill(); err != nil {
+		return err
+	}
+	for _, one := range t.servers.All {
+		if err := one.Copy(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(sleep(ctx, away), t.servers.Restart(ctx))
 }
 
 // partDaemon cuts the last daemon off from all servers.

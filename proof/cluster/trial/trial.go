@@ -24,6 +24,7 @@ const (
 // trial is one run.
 type trial struct {
 	settings
+	dir      string
 	servers  *cluster.Servers
 	daemons  []*fleet.Daemon
 	networks []*cluster.Client
@@ -36,7 +37,7 @@ type trial struct {
 
 // newTrial starts the daemons.
 func newTrial(ctx context.Context, o settings, s *cluster.Servers, dir string) (*trial, error) {
-	t := &trial{settings: o, servers: s, began: time.Now(), progress: newProgress(os.Stderr)}
+	t := &trial{settings: o, dir: dir, servers: s, began: time.Now(), progress: newProgress(os.Stderr)}
 	for host := range o.hosts {
 		network, err := s.NewClient(ctx)
 		if err != nil {
@@ -91,7 +92,10 @@ func (t *trial) run(ctx context.Context) error {
 		return err
 	}
 	t.report(h)
-	return t.verdict(faults)
+	if err := t.verdict(faults); err != nil || t.partition > 0 || t.lasts > 0 {
+		return err
+	}
+	return t.losses(ctx, h)
 }
 
 // first waits until the bucket is there: the servers have to find each other.
