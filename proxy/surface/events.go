@@ -71,14 +71,14 @@ func newEvents() *Events {
 // supersedes.
 func (e *Events) Changed(c journal.Change) {
 	if c.Written && !c.Found {
-		e.add(eventPending, c.ID.Namespace, func(at float64) any {
-			return api.WriteEvent{At: at, Seq: c.Seq, Namespace: c.ID.Namespace, Key: c.ID.Key, Op: c.Op.String(), Bytes: c.Bytes, Author: c.Author}
+		e.add(eventPending, c.Namespace, func(at float64) any {
+			return api.WriteEvent{At: at, Seq: c.Seq, Namespace: c.Namespace, Key: c.Key, Op: c.Op.String(), Bytes: c.Bytes, Author: c.Author}
 		})
 	}
 	if c.Ended.Seq != 0 {
-		e.add(endingName(&c.Ended), c.ID.Namespace, func(at float64) any {
+		e.add(endingName(&c.Ended), c.Namespace, func(at float64) any {
 			end := c.Ended
-			doc := api.WriteEvent{At: at, Seq: end.Seq, Namespace: c.ID.Namespace, Key: c.ID.Key, Op: end.Op.String(), Bytes: end.Bytes, Reason: end.Reason}
+			doc := api.WriteEvent{At: at, Seq: end.Seq, Namespace: c.Namespace, Key: c.Key, Op: end.Op.String(), Bytes: end.Bytes, Reason: end.Reason}
 			if end.By != 0 {
 				doc.By = &end.By
 			}
@@ -101,8 +101,8 @@ func endingName(end *journal.Ending) string {
 
 // Sending must be called right before a pending write's request leaves, but not for a superseded write.
 func (s *Surface) Sending(w journal.Write) {
-	s.Events.add(eventSent, w.ID.Namespace, func(at float64) any {
-		return api.WriteEvent{At: at, Seq: w.Seq, Namespace: w.ID.Namespace, Key: w.ID.Key, Op: w.Op.String(), Bytes: len(w.Value)}
+	s.Events.add(eventSent, w.Namespace, func(at float64) any {
+		return api.WriteEvent{At: at, Seq: w.Seq, Namespace: w.Namespace, Key: w.Key, Op: w.Op.String(), Bytes: len(w.Value)}
 	})
 }
 
