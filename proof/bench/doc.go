@@ -30,6 +30,8 @@
 // cell. The goals stand at the end of the report. A missed goal makes the exit code 1
 // only with -strict.
 //
+// With "-env BOTWIRED_SEAL_KEY_FILE=KEYS" and "-env BOTWIRED_NAMESPACES=JSON", the daemons seal what they send.
+//
 // "bench conversation" has an agent hold a conversation directly and through botwired: see
 // conversation.go. "bench histories" does so with each adapter of the Python package: see
 // histories.go. "bench bare" and "bench sink" are servers that the program starts for itself.
