@@ -52,9 +52,7 @@ func (s *Store) Ballast() {
 		s.takeBallast()
 	}
 	if s.ballast.held && retries { // guard 3.50
-		s.hidden.Store(0)
-		s.short.Store(false)
-		s.forget()
+		s.believe()
 	}
 }
 
@@ -108,10 +106,12 @@ func (s *Store) findBallast() error {
 func (s *Store) takeBallast() {
 	err := diskfs.WriteFull(s.opts.FS, s.ballastName(), s.ballastSize())
 	s.ballast.held = err == nil
-	if s.ballast.held {
+	switch {
+	case err == nil:
 		s.short.Store(false)
-	}
-	if diskfs.IsFull(err) {
+	case !diskfs.IsFull(err): // guard 3.55
+		s.believe() // it says nothing about a quota
+	default:
 		if least := s.opts.DiskReserve / criticalShare; s.try(least) == nil {
 			s.bound(least, s.ballastSize())
 		} else {

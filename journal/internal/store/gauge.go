@@ -27,7 +27,7 @@ type gauge struct {
 	// Only an attempt to take room shows that, see bound. short means that the latest one failed.
 	hidden atomic.Int64
 	short  atomic.Bool
-	tried  time.Time // when it failed; guarded by looking
+	tried  time.Time // when the latest attempt was; guarded by looking
 }
 
 const (
@@ -86,11 +86,22 @@ func (g *gauge) bound(least, most int64) {
 	g.tried = time.Now()
 }
 
-// retries reports whether a quota may have been raised since the latest attempt failed.
+// retries reports whether a quota may have been raised since the latest attempt, and counts as one.
 func (g *gauge) retries() bool {
 	g.looking.Lock()
 	defer g.looking.Unlock()
-	return g.short.Load() && time.Since(g.tried) >= quotaPause
+	if !g.short.Load() && g.hidden.Load() == 0 || time.Since(g.tried) < quotaPause {
+		return false
+	}
+	g.tried = time.Now()
+	return true
+}
+
+// believe takes the system's figure for the free space as it is, until the next attempt fails.
+func (g *gauge) believe() {
+	g.hidden.Store(0)
+	g.short.Store(false)
+	g.forget()
 }
 
 // Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as

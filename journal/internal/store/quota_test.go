@@ -15,12 +15,16 @@ import (
 // room, and none does if full is empty.
 type limitedDisk struct {
 	slowDisk
-	full atomic.Pointer[string]
+	full    atomic.Pointer[string]
+	failing atomic.Bool // a ballast cannot be created at all
 }
 
 func (d *limitedDisk) refuse(suffix string) { d.full.Store(&suffix) }
 
 func (d *limitedDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.failing.Load() && strings.Contains(name, ballastSuffix) {
+		return nil, syscall.EACCES
+	}
 	if full := d.full.Load(); full != nil && strings.Contains(name, ballastSuffix) && strings.HasSuffix(name, *full) {
 		return nil, syscall.EDQUOT
 	}
@@ -75,11 +79,22 @@ func TestQuotaThatTheSystemDoesNotShow(t *testing.T) {
 		expect("much was freed", false, true, false, 3*reserve)
 		s.Ballast()
 		expect("the freed room is noticed", true, false, false, 3*reserve)
+		d.free.Add(-5 * reserve / 2)
+		expect("others take room, and the quota is raised", true, true, false, reserve/2)
+		time.Sleep(quotaPause)
+		s.Ballast()
+		expect("the raised quota is noticed later, too", true, false, false, d.free.Load())
 		s.noRoom(false)
 		d.free.Add(reserve)
 		time.Sleep(quotaPause)
 		s.Ballast()
 		expect("the raised quota is noticed beside the ballast", true, false, false, d.free.Load())
+
+		s.noRoom(true)
+		d.failing.Store(true)
+		time.Sleep(quotaPause)
+		s.Ballast()
+		expect("no ballast can be made, and not for lack of room", false, false, false, d.free.Load())
 	})
 }
 

@@ -28,12 +28,8 @@ func (s *Store) awaitRoom() error {
 		if err != nil {
 			return err
 		}
-		if free >= needed {
-			if err = s.try(needed); err == nil { // guard 3.52
-				needed = 0
-			} else if !diskfs.IsFull(err) {
-				return err
-			}
+		if free >= needed && !diskfs.IsFull(s.try(needed)) { // guard 3.52
+			needed = 0
 		}
 		if needed > 0 && s.ballast.held { // guard 3.26
 			s.dropBallast()
