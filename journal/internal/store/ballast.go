@@ -56,8 +56,8 @@ func (s *Store) Ballast() {
 	}
 }
 
-// noRoom is called when a log or a table found no room, whatever the system reports as free. A log
-// cannot wait: it gets the ballast's room.
+// noRoom corrects the gauge: the disk has just refused room, though the system may report some. A table can wait
+// for room. A log cannot, so noRoom gives up the ballast for it. The file system calls noRoom.
 func (s *Store) noRoom(log bool) {
 	s.bound(0, 0)
 	if !log {
