@@ -3,16 +3,13 @@ package journal_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
@@ -112,41 +109,24 @@ func mustBeInUse(t *testing.T, opts journal.Options) {
 
 // After a power cut at any moment of the first start, the directory can be opened.
 func TestCreationCutOff(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	mem := vfs.NewCrashableMem()
-	var mu sync.Mutex // Pebble has its own goroutines
-	var clones []*vfs.MemFS
-	each := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			mu.Lock()
-			defer mu.Unlock()
-			// Not 50: Pebble assumes that a directory keeps the order of its changes. It names a
-			// manifest before the manifest's own directory entry is synced.
-			for _, kept := range []int{0, 100} {
-				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rng}))
-			}
-		}
-		return nil
-	})
-	j, err := journal.Open(journal.Options{Dir: dir, FS: errorfs.Wrap(mem, each)})
-	no(t, err)
-	no(t, j.Close())
-	if len(clones) < 30 {
-		t.Fatalf("only %d moments", len(clones))
+	create := func(fs vfs.FS) {
+		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+		no(t, err)
+		no(t, j.Close())
 	}
-	for i, fs := range clones {
+	atChanges(t, vfs.NewCrashableMem(), 1, create, func(i int, fs *vfs.MemFS) {
 		j, err := journal.Open(journal.Options{Dir: dir, FS: fs})
 		if err != nil {
-			t.Errorf("clone %d of %d: %v", i, len(clones), err)
-			continue
+			t.Errorf("moment %d: %v", i, err)
+			return
 		}
 		err = j.Run(context.Background())
 		put(t, j, key("a"), "1")
 		if err = errors.Join(err, j.Close()); err != nil {
-			t.Errorf("clone %d of %d: %v", i, len(clones), err)
+			t.Errorf("moment %d: %v", i, err)
 		}
 		expect(t, open(t, crash(fs)), key("a"), journal.Value, "1")
-	}
+	})
 }
 
 // contract 4: a start that is cut off is no damage, neither at the next start nor at the one after that.
