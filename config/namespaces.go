@@ -97,18 +97,14 @@ func (o Override) sealed() bool { return o.Set["sealed"] == "true" }
 // Sealing returns what decides which namespaces are sealed, for [IsSealed]: the patterns up to the last that
 // seals.
 func (c *Config) Sealing() (rules []string) {
-	last := -1
-	for i, o := range c.Namespaces {
+	var all []string
+	for _, o := range c.Namespaces {
 		if o.sealed() {
-			last = i
+			all = append(all, sealedRule+o.Match)
+			rules = all
+		} else {
+			all = append(all, "plain "+o.Match)
 		}
-	}
-	for _, o := range c.Namespaces[:last+1] {
-		rule := "plain "
-		if o.sealed() {
-			rule = sealedRule
-		}
-		rules = append(rules, rule+o.Match)
 	}
 	return rules
 }
