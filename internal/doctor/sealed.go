@@ -6,13 +6,11 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/engines"
-	"github.com/botwired/botwired/internal/seal"
 )
 
-// mostSealed bounds the sealed namespaces that doctor looks at, and the values that it opens of each.
+// mostSealed bounds the sealed namespaces that doctor looks at, and the entries that it opens of each.
 const mostSealed = 5
 
 // keyFile checks that the key file can be used, and that nobody else can read it.
@@ -32,9 +30,8 @@ func (e *examination) keyFile(context.Context) Finding {
 }
 
 // sealed looks for entries that this host cannot open, and for programs that write past the seal.
-func (e *examination) sealed(ctx context.Context) []Finding {
+func (e *examination) sealed(ctx context.Context) (found []Finding) {
 	const name = "sealed"
-	c, _ := e.examined(ctx)
 	keys, err := engines.Keys(&e.loaded.Config)
 	switch {
 	case keys == nil || err != nil:
@@ -45,40 +42,31 @@ func (e *examination) sealed(ctx context.Context) []Finding {
 	asking, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	names, _ := e.client.SealedNamespaces(asking, &e.loaded.Config) // without a daemon, those that the configuration names
-	names = names[:min(len(names), mostSealed)]
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return []Finding{none(name, "no namespace is known that is sealed")}
-	case c.Upstream.Kind() == config.KindEmbedded:
-		return []Finding{none(name, "upstream is inside the daemon")}
 	}
+	c, _ := e.examined(ctx)
 	d, err := engines.OpenDirect(ctx, c)
 	if err != nil {
 		return []Finding{none(name, "%s", err)}
 	}
 	defer d.Close()
-	var found []Finding
+	names = names[:min(len(names), mostSealed)]
 	for _, namespace := range names {
-		found = append(found, e.sealedNamespace(ctx, d, keys, namespace)...)
+		x, err := d.Examine(ctx, keys, namespace, mostSealed)
+		for _, fault := range x.Faults() {
+			found = append(found, fail(name, "botwired seal status "+namespace, "%s; see all of it with", fault))
+		}
+		if x.Plain > 0 {
+			found = append(found, warn(name, "botwired seal adopt "+namespace, "%s, written until %s. A program that still writes there needs the key file. Move them in with",
+				x.PlainTwin(), term.Moment(e.reader, term.Unix(x.PlainAt))))
+		}
+		if err != nil {
+			found = append(found, none(name, "%s: %s", namespace, err))
+		}
 	}
 	if len(found) == 0 {
-		found = append(found, good(name, "%s: upstream lists nothing plain of it, and all names and the newest values open", strings.Join(names, ", ")))
-	}
-	return found
-}
-
-func (e *examination) sealedNamespace(ctx context.Context, d *engines.Direct, keys *seal.Keys, namespace string) (found []Finding) {
-	const name = "sealed"
-	x, err := d.Examine(ctx, keys, namespace, mostSealed)
-	for _, fault := range x.NotOpened() {
-		found = append(found, fail(name, "botwired seal status "+namespace, "%s; see all of it with", fault))
-	}
-	if err != nil {
-		return append(found, none(name, "%s: %s", namespace, err))
-	}
-	if x.Plain > 0 {
-		found = append(found, warn(name, "botwired seal adopt "+namespace, "%s, written until %s. A program that still writes there needs the key file. Move them in with",
-			x.PlainTwin(), term.Moment(e.reader, term.Unix(x.PlainAt))))
+		found = append(found, good(name, "%s: upstream lists nothing plain of it, and the newest entries open", strings.Join(names, ", ")))
 	}
 	return found
 }

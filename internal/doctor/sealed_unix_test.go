@@ -48,8 +48,8 @@ func TestDoctorOfSealedNamespaces(t *testing.T) {
 		part   string
 	}{
 		"all is well":   {mine, time.Time{}, OK, "nothing plain"},
-		"a plain value": {nil, time.Time{}, Failed, "ns/k: it is not sealed"},
-		"a plain name":  {mine, time.Time{}, Failed, "1 name that no key opens"},
+		"a plain value": {nil, time.Time{}, Failed, "ns: 1 entry, such as k: it is not sealed"},
+		"a plain name":  {mine, time.Time{}, Failed, "1 entry, such as k: no key opens its name"},
 		"another key":   {theirs, time.Time{}, Failed, "with key " + theirs.ID()},
 		"a plain twin":  {mine, time.Now(), Warning, "ns: 1 entry in the plain namespace, for everybody to read, written until "},
 	} {

@@ -79,7 +79,7 @@ func patiently(ctx context.Context, ask func() error) error {
 	}
 }
 
-// List lists a namespace as it is upstream. complete is false if there may be more keys.
+// List lists a namespace as it is upstream, the newest entry first. complete is false if there may be more keys.
 func (d *Direct) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
 	err = patiently(ctx, func() error {
 		rows, complete, err = d.engine.List(ctx, namespace)
@@ -109,11 +109,13 @@ func (d *Direct) Delete(ctx context.Context, namespace, key string, over upstrea
 
 // Found is an entry of a sealed namespace, as it is upstream.
 type Found struct {
-	Key   string
+	Key   string // its name upstream, if that does not open
 	Value seal.Value
 	KeyID string // of the key that opens it
 	Err   error  // why it does not open
 }
+
+var errName = errors.New("no key opens its name: somebody else has written it, or with another name key")
 
 // Find asks for an entry of a sealed namespace. It returns nil if upstream holds none.
 func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Found, error) {
@@ -130,59 +132,48 @@ func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Foun
 	return f, nil
 }
 
-// Walk visits so many entries of a sealed namespace at most. names counts the names that do not open; complete is
-// false if upstream lists no more than the newest.
-func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, most int, visit func(*Found) error) (names int, complete bool, err error) {
+// Walk visits so many entries of a sealed namespace at most, the newest first. complete is false if upstream lists
+// no more than the newest.
+func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, most int, visit func(*Found) error) (complete bool, err error) {
 	rows, complete, err := d.List(ctx, n.Name())
-	for _, row := range rows {
-		key, ok := n.OpenKey(row.Key)
-		if !ok {
-			names++
-			continue
+	for _, row := range rows[:min(len(rows), most)] {
+		f := &Found{Key: row.Key, Err: errName}
+		if key, ok := n.OpenKey(row.Key); ok {
+			f, err = d.Find(ctx, n, key)
 		}
-		if most--; most < 0 {
-			continue
-		}
-		f, err := d.Find(ctx, n, key)
 		if err == nil && f != nil {
 			err = visit(f)
 		}
 		if err != nil {
-			return names, complete, err
+			break
 		}
 	}
-	return names, complete, err
+	return complete, err
 }
 
 // Sealed is what upstream holds of a sealed namespace, and of the plain one of the same name.
 type Sealed struct {
-	Namespace string         `json:"namespace"`
-	Hidden    string         `json:"hidden"` // its name upstream
-	Entries   int            `json:"entries"`
-	ByKey     map[string]int `json:"by_key"`
-	Unknown   map[string]int `json:"unknown_keys"`
-	Names     int            `json:"names_not_opened"`
-	Refused   []string       `json:"refused"`
-	Complete  bool           `json:"complete"`
-	Plain     int            `json:"plain"` // entries of the plain namespace
-	PlainAt   float64        `json:"-"`     // when the newest of them was written, in Unix seconds
+	Namespace string              `json:"namespace"`
+	Hidden    string              `json:"hidden"` // its name upstream
+	Entries   int                 `json:"entries"`
+	ByKey     map[string]int      `json:"by_key"`
+	NotOpened map[string][]string `json:"not_opened"` // keys, by the reason
+	Complete  bool                `json:"complete"`
+	Plain     int                 `json:"plain"` // entries of the plain namespace
+	PlainAt   float64             `json:"-"`     // when the newest of them was written, in Unix seconds
 }
 
-// Examine opens all names of a sealed namespace, and so many values at most.
+// Examine opens so many entries of a sealed namespace at most.
 func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string, most int) (x Sealed, err error) {
 	n := keys.For(namespace)
-	x = Sealed{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, Unknown: map[string]int{}, Refused: []string{}}
-	x.Names, x.Complete, err = d.Walk(ctx, n, most, func(f *Found) error {
-		unknown, other := errors.AsType[*seal.UnknownKey](f.Err)
-		switch {
-		case f.Err == nil:
-			x.Entries++
-			x.ByKey[f.KeyID]++
-		case other:
-			x.Unknown[unknown.ID]++
-		default:
-			x.Refused = append(x.Refused, f.Key+": "+f.Err.Error())
+	x = Sealed{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, NotOpened: map[string][]string{}}
+	x.Complete, err = d.Walk(ctx, n, most, func(f *Found) error {
+		if f.Err != nil {
+			x.NotOpened[f.Err.Error()] = append(x.NotOpened[f.Err.Error()], f.Key)
+			return nil
 		}
+		x.Entries++
+		x.ByKey[f.KeyID]++
 		return nil
 	})
 	if err != nil {
@@ -196,18 +187,11 @@ func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string,
 	return x, err
 }
 
-// NotOpened says what does not open, and why.
-func (x *Sealed) NotOpened() (faults []string) {
-	for _, id := range slices.Sorted(maps.Keys(x.Unknown)) {
-		faults = append(faults, fmt.Sprintf("%s: %s sealed with key %s, which the key file lacks: bring the line from the host that has it",
-			x.Namespace, words.Plural(x.Unknown[id], "entry"), id))
-	}
-	if x.Names > 0 {
-		faults = append(faults, fmt.Sprintf("%s: %s that no key opens: somebody else has written there, or with another name key",
-			x.Namespace, words.Plural(x.Names, "name")))
-	}
-	for _, refused := range x.Refused {
-		faults = append(faults, x.Namespace+"/"+refused)
+// Faults says what does not open, and why.
+func (x *Sealed) Faults() (faults []string) {
+	for _, why := range slices.Sorted(maps.Keys(x.NotOpened)) {
+		keys := x.NotOpened[why]
+		faults = append(faults, fmt.Sprintf("%s: %s, such as %s: %s", x.Namespace, words.Plural(len(keys), "entry"), keys[0], why))
 	}
 	return faults
 }
