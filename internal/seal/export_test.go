@@ -2,8 +2,6 @@ package seal
 
 import "io"
 
-var PrivateTo = privateTo
-
 // WithRandom returns the keys with another random source.
 func (k *Keys) WithRandom(r io.Reader) *Keys {
 	other := *k

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -61,15 +60,12 @@ func check(secret []byte) []byte {
 
 // Load reads a key file. It refuses a file that others may read or change, and one with anything in it that
 // a key file does not have. Its errors say what is accepted, and hold no part of a key.
-func Load(path string) (*Keys, error) {
-	k, err := load(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return k, nil
-}
-
-func load(path string) (*Keys, error) {
+func Load(path string) (k *Keys, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}()
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -79,38 +75,18 @@ func load(path string) (*Keys, error) {
 	case info.Size() > mostFile:
 		return nil, fmt.Errorf("expected a key file of %d bytes at most", mostFile)
 	}
-	if err := private(path, info); err != nil {
-		return nil, err
+	// Only the unit can read a credential of systemd, though its group bits, the mask of an access control list,
+	// say otherwise.
+	if folder := os.Getenv("CREDENTIALS_DIRECTORY"); !filepath.IsAbs(folder) || filepath.Dir(path) != filepath.Clean(folder) {
+		if err := private(info); err != nil {
+			return nil, err
+		}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	return parse(string(text))
-}
-
-// private returns an error if others may read or change the file. Only the unit can read a credential of
-// systemd, though its group bits, the mask of an access control list, say otherwise.
-func private(path string, info os.FileInfo) error {
-	if credentials := os.Getenv("CREDENTIALS_DIRECTORY"); runtime.GOOS == "windows" ||
-		filepath.IsAbs(credentials) && filepath.Dir(path) == filepath.Clean(credentials) {
-		return nil
-	}
-	return privateTo(os.Geteuid(), ownerOf(info), info.Mode().Perm())
-}
-
-func privateTo(user, owner int, mode os.FileMode) error {
-	others := mode & 0o077
-	if owner == 0 && user != 0 {
-		others = mode & 0o037 // root gives it to this user by its group, as Kubernetes does
-	}
-	switch {
-	case owner != 0 && owner != user:
-		return fmt.Errorf("it belongs to user %d: expected a file of the daemon's user, or of root", owner)
-	case others != 0: // guard 23.23
-		return fmt.Errorf("mode %04o lets others read or change it: expected 0600 (chmod 600)", mode)
-	}
-	return nil
 }
 
 func parse(text string) (*Keys, error) {

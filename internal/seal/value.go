@@ -57,7 +57,7 @@ var (
 type UnknownKey struct{ ID string }
 
 func (u *UnknownKey) Error() string {
-	return "it is sealed with key " + u.ID + ", which the key file lacks"
+	return "it is sealed with key " + u.ID + ", which the key file lacks: bring its line from the host that has it"
 }
 
 // MostBytes returns the most that a sealed value of so many bytes has, uncompressed, with the longest names
@@ -152,7 +152,8 @@ func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) 
 	if err != nil {
 		return Value{}, "", ErrForged
 	}
-	if v, err = read(content); err != nil {
+	v, err = read(content)
+	if err != nil {
 		return Value{}, "", err
 	}
 	return v, keyID, nil
@@ -160,48 +161,34 @@ func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) 
 
 // read parses an authentic content.
 func read(c []byte) (v Value, err error) {
-	r := reader{rest: c}
-	format := r.number(1)
+	rest, whole := bytes.NewBuffer(c), true
+	take := func(n uint64) []byte {
+		whole = whole && n <= uint64(rest.Len())
+		return rest.Next(int(min(n, uint64(rest.Len()))))
+	}
+	number := func(size uint64) (n uint64) {
+		for _, b := range take(size) {
+			n = n<<8 | uint64(b)
+		}
+		return n
+	}
+	format := number(1)
 	if format != formatPlain && format != formatCompressed {
 		return Value{}, ErrNewer
 	}
-	v.WrittenAt = int64(r.number(8))
-	v.Seq = r.number(8)
-	v.Host = string(r.take(r.number(1)))
-	v.Author = string(r.take(r.number(2)))
-	size := r.number(4)
-	held := r.take(r.number(4))
+	v.WrittenAt, v.Seq = int64(number(8)), number(8)
+	v.Host = string(take(number(1)))
+	v.Author = string(take(number(2)))
+	size := number(4)
+	held := take(number(4))
 	if format == formatCompressed {
 		held = decompress(held, size)
 	}
-	if r.short || uint64(len(held)) != size {
+	if !whole || uint64(len(held)) != size {
 		return Value{}, fmt.Errorf("%w, or a botwired with a fault", ErrNewer)
 	}
 	v.Value = string(held)
 	return v, nil
-}
-
-// reader takes a content apart.
-type reader struct {
-	rest  []byte
-	short bool
-}
-
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.short, r.rest = true, nil
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *reader) number(size uint64) (n uint64) {
-	for _, b := range r.take(size) {
-		n = n<<8 | uint64(b)
-	}
-	return n
 }
 
 func compress(value string) []byte {

@@ -1,0 +1,5 @@
+//go:build unix
+
+package seal
+
+var PrivateTo = privateTo
