@@ -36,14 +36,8 @@ type Engine struct {
 
 	mu     sync.Mutex // guards the fields below
 	names  map[string]*seal.Namespace
-	plain  map[string]string // namespaces in use, by their hidden names
-	closed map[string]closed
-}
-
-// closed says what of a sealed namespace did not open when upstream last showed it.
-type closed struct {
-	values map[string]string // why, by key; mostClosed at most
-	names  int
+	plain  map[string]string     // namespaces in use, by their hidden names
+	closed map[journal.ID]string // why entries did not open when upstream last showed them, or names without a key
 }
 
 const mostClosed = 1000
@@ -56,7 +50,7 @@ func New(inner upstream.Backend, host string, opts Options) *Engine {
 	}
 	return &Engine{
 		inner: inner, opts: opts,
-		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[string]closed),
+		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[journal.ID]string),
 	}
 }
 
@@ -75,19 +69,13 @@ func (e *Engine) Backend() upstream.Backend {
 	return b
 }
 
-// NotOpened returns, by namespace, what upstream holds there that does not open, as far as it has shown.
+// NotOpened returns, by namespace, an entry that upstream has shown and that does not open, and why.
 func (e *Engine) NotOpened() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := make(map[string]string)
-	for namespace, c := range e.closed {
-		switch {
-		case len(c.values) > 0:
-			key := slices.Min(slices.Collect(maps.Keys(c.values)))
-			all[namespace] = fmt.Sprintf("%s, such as %s: %s", words.Plural(len(c.values), "entry"), key, c.values[key])
-		case c.names > 0:
-			all[namespace] = words.Plural(c.names, "name") + " that no key opens"
-		}
+	for _, id := range slices.SortedFunc(maps.Keys(e.closed), func(a, b journal.ID) int { return strings.Compare(a.Key, b.Key) }) {
+		all[id.Namespace] = strings.TrimPrefix(id.Key+": "+e.closed[id], ": ")
 	}
 	return all
 }
@@ -200,31 +188,33 @@ func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (ope
 // shown notes whether the last value that upstream has shown of an entry opens, and returns the error for one
 // that is refused.
 func (e *Engine) shown(id journal.ID, refused error) error {
-	e.mu.Lock()
-	c := e.closed[id.Namespace]
 	if refused == nil {
-		delete(c.values, id.Key)
-		e.mu.Unlock()
+		e.note(id, "")
 		return nil
 	}
-	if c.values == nil {
-		c.values = make(map[string]string)
-		e.closed[id.Namespace] = c
-	}
-	begins := len(c.values) == 0
-	if len(c.values) < mostClosed {
-		c.values[id.Key] = refused.Error()
-	}
-	e.mu.Unlock()
-	if begins {
-		e.opts.Logger.Error("upstream shows a value in a sealed namespace that is refused: the copy here answers, if there is one",
-			"namespace", id.Namespace, "key", id.Key, "reason", refused.Error())
-	}
+	e.note(id, refused.Error())
 	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Held: true, Reason: "upstream's value is refused: " + refused.Error()}
 	if mayBeRight(refused) {
 		failed.Verdict = upstream.Paused
 	}
 	return failed
+}
+
+// note notes why an entry does not open or, without a key, names of the namespace; "" if nothing is wrong with it.
+func (e *Engine) note(id journal.ID, why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, known := e.closed[id]
+	switch {
+	case why == "":
+		delete(e.closed, id)
+	case known || len(e.closed) < mostClosed:
+		e.closed[id] = why
+		if !known {
+			e.opts.Logger.Error("upstream shows in a sealed namespace what is refused: the copy here answers, if there is one",
+				"namespace", id.Namespace, "key", id.Key, "reason", why)
+		}
+	}
 }
 
 // mayBeRight reports whether a value that is refused may be one that another host can open.
@@ -258,20 +248,17 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 		return nil, false, veiled(err, n)
 	}
 	rows, dropped := opened(n, hidden)
-	e.mu.Lock()
-	c := e.closed[namespace]
-	begins := c.names == 0 && dropped > 0
-	c.names = dropped
-	if complete {
-		maps.DeleteFunc(c.values, func(key, _ string) bool {
-			return !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Key == key })
-		})
+	why := ""
+	if dropped > 0 {
+		why = words.Plural(dropped, "name") + " that no key opens"
 	}
-	e.closed[namespace] = c
-	e.mu.Unlock()
-	if begins {
-		e.opts.Logger.Warn("upstream lists names in a sealed namespace that do not open: they are left out",
-			"namespace", namespace, "names", dropped)
+	e.note(journal.ID{Namespace: namespace}, why)
+	if complete {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		maps.DeleteFunc(e.closed, func(id journal.ID, _ string) bool {
+			return id.Namespace == namespace && id.Key != "" && !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Key == id.Key })
+		})
 	}
 	return rows, complete, nil
 }
@@ -330,7 +317,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 	if err != nil {
 		return upstream.Version{}, veiled(err, n)
 	}
-	_ = e.shown(p.ID, nil)
+	e.note(p.ID, "")
 	if v.Value, v.ListBytes, v.Author = p.Value, p.ListBytes, p.Author; !e.inner.Exact() {
 		v.Writer, v.MadeAt = p.Writer, p.WrittenAt
 	}

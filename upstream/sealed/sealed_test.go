@@ -211,15 +211,15 @@ func TestForgeriesAreRefused(t *testing.T) {
 			t.Errorf("%q is not opened, want %q", got, want)
 		}
 	}
-	wantNotOpened("1 entry, such as key: " + seal.ErrForged.Error())
+	wantNotOpened("key: " + seal.ErrForged.Error())
 	s.tamper(theirs, func(string) string { return "planted" })
 	wantRefused(t, e, other, upstream.Permanent, "refused")
-	wantNotOpened("2 entries, such as key: " + seal.ErrForged.Error())
+	wantNotOpened("other: " + seal.ErrNotSealed.Error())
 	delete(s.entries, theirs)
 	if _, _, err := e.List(t.Context(), "private"); err != nil {
 		t.Error(err)
 	}
-	wantNotOpened("1 entry, such as key: " + seal.ErrForged.Error())
+	wantNotOpened("key: " + seal.ErrForged.Error())
 	put(t, e, id, "value 2", 52)
 	wantNotOpened("")
 	if v, err := e.Get(t.Context(), id); err != nil || v.Value != "value 2" {
