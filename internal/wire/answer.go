@@ -80,8 +80,7 @@ func appendName(dst []byte, before, s string) []byte {
 }
 
 // appendString appends s as a JSON string. It escapes only what JSON demands: quotes, backslashes and the
-// control characters below U+0020. It writes a lone surrogate (three bytes, as in WTF-8) as its \u escape,
-// and any other invalid byte as U+FFFD.
+// control characters below U+0020. It writes an invalid byte as U+FFFD.
 func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
 	done := 0
@@ -122,9 +121,6 @@ func appendEscaped[S ~string | ~[]byte](dst []byte, s S, i int) ([]byte, int) {
 	}
 	if c < ' ' {
 		return appendUnicodeEscape(dst, rune(c)), i + 1
-	}
-	if r, ok := surrogateAt(s, i); ok {
-		return appendUnicodeEscape(dst, r), i + surrogateSize
 	}
 	return append(dst, "\uFFFD"...), i + 1
 }

@@ -29,14 +29,13 @@ func TestAnswers(t *testing.T) {
 
 func TestStringEscapes(t *testing.T) {
 	for value, want := range map[string]string{
-		"a\"b\\c/":             `"a\"b\\c/"`,
-		"\b\f\n\r\t":           `"\b\f\n\r\t"`,
-		"\x00\x01\x1f\x7f":     `"\u0000\u0001\u001f` + "\x7f\"",
-		"é🚀<>&":                `"é🚀<>&"`,
-		"\u2028\u2029\ufeff":   "\"\u2028\u2029\ufeff\"",
-		"\uFFFD":               "\"\uFFFD\"",
-		"a\xffb\xc3":           "\"a\uFFFDb\uFFFD\"",
-		"a\xed\xa0\x80b\n\xc3": `"a\ud800b\n` + "\uFFFD\"",
+		"a\"b\\c/":           `"a\"b\\c/"`,
+		"\b\f\n\r\t":         `"\b\f\n\r\t"`,
+		"\x00\x01\x1f\x7f":   `"\u0000\u0001\u001f` + "\x7f\"",
+		"é🚀<>&":              `"é🚀<>&"`,
+		"\u2028\u2029\ufeff": "\"\u2028\u2029\ufeff\"",
+		"\uFFFD":             "\"\uFFFD\"",
+		"a\xffb\xc3":         "\"a\uFFFDb\uFFFD\"",
 	} {
 		got := string(wire.Entry{Value: value}.AppendJSON(nil))
 		want = `{"namespace":"","key":"","value":` + want + `,"created_at":0.0,"updated_at":0.0}`

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -70,14 +72,21 @@ func (d document) decodeValue() (string, *Refusal) {
 		return "", invalid("string_type", `"body","value"`, "Input should be a valid string", d.echo(d.value), "")
 	}
 	value := unquote(token)
-	if !utf8.Valid(value) {
+	if !utf8.Valid(value) { // half a character
 		const msg = "Input should be a valid string, unable to parse raw data as a unicode string"
 		return "", invalid("string_unicode", `"body","value"`, msg, d.echo(d.value), "")
 	}
 	return string(value), nil
 }
 
-func (d document) echo(piece span) []byte { return appendEcho(nil, d.text, piece) }
+// echo returns a piece of the body as the "input" of an error; null for numbers that JSON lacks, such as NaN.
+func (d document) echo(piece span) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, d.text[piece.start:piece.end]) != nil {
+		return []byte("null")
+	}
+	return b.Bytes()
+}
 
 // isJSON reports whether BotWire reads the body as JSON: without a content type, or with application/json or
 // application/...+json. The first Content-Type header counts.
@@ -121,20 +130,9 @@ func notAnObject(input []byte) *Refusal {
 
 // invalidJSON returns a 422 that gives the error's place in characters.
 func invalidJSON(text []byte, err *syntaxError) *Refusal {
-	loc := `"body",` + strconv.Itoa(countCharacters(text[:err.pos]))
+	loc := `"body",` + strconv.Itoa(utf8.RuneCount(text[:err.pos]))
 	ctx := append(appendString([]byte(`{"error":`), err.msg), '}')
 	return invalid("json_invalid", loc, "JSON decode error", []byte("{}"), string(ctx))
-}
-
-// countCharacters counts the code points of WTF-8. A lone surrogate counts as one.
-func countCharacters(text []byte) int {
-	n := 0
-	for _, c := range text {
-		if c&0xC0 != 0x80 {
-			n++
-		}
-	}
-	return n
 }
 
 var errUnreadable = Detail(http.StatusBadRequest, "There was an error parsing the body")

@@ -23,6 +23,7 @@ func TestDecodePut(t *testing.T) {
 		`{"value":"h\u00E9llo \ud83d\ude80"}`:          "héllo 🚀",
 		"{\"value\":\"é🚀\u2028\x7f\"}":                 "é🚀\u2028\x7f",
 		`{"value":"a\u0000b"}`:                         "a\x00b",
+		`{"value":"\\ud83d\uFFFD"}`:                    `\ud83d` + "\uFFFD",
 		`{"v\u0061lue":"escaped name"}`:                "escaped name",
 		`{"value":1,"value":"last"}`:                   "last",
 		`{"value":"v","ttl":60,"x":{"value":"in"}}`:    "v",
@@ -30,7 +31,6 @@ func TestDecodePut(t *testing.T) {
 		`{"value":"v","Value":"w","VALUE":"z"}`:        "v",
 		`{"value":"v","x":[NaN,-Infinity,1E400]}`:      "v",
 		`{"value":"v","x":"\ud800","\udc00":1}`:        "v",
-		"{\"value\":\"v\",\"x\":\"\xed\xa0\x80\"}":     "v",
 		"\xef\xbb\xbf{\"value\":\"bom\"}":              "bom",
 		`{"value":"v","x":` + nested(999) + `}`:        "v",
 		`{"value":"v","x":-` + digits(4300) + `}`:      "v",
@@ -73,33 +73,22 @@ func TestDecodePutRefuses(t *testing.T) {
 		{`1`, `1`, notAnObject},
 		{`false`, `false`, notAnObject},
 		{`NaN`, `null`, notAnObject},
-		{`[ 1 , [ ] , { } ,"\u00e9"]`, `[1,[],{},"é"]`, notAnObject},
+		{`[ 1 , [ ] , { } ,"é<"]`, `[1,[],{},"é<"]`, notAnObject},
 		{`{"value":null}`, `null`, notString},
 		{`{"value":true}`, `true`, notString},
 		{`{"value": [1, {"a" : "b"}]}`, `[1,{"a":"b"}]`, notString},
 		{`{"value":"x","value":1}`, `1`, notString},
-		{`{"value":1.50}`, `1.5`, notString},
-		{`{"value":1e5}`, `100000.0`, notString},
-		{`{"value":-0}`, `0`, notString},
-		{`{"value":-0.0}`, `-0.0`, notString},
-		{`{"value":0e7}`, `0.0`, notString},
-		{`{"value":1E16}`, `1e+16`, notString},
-		{`{"value":0.00001}`, `1e-05`, notString},
-		{`{"value":9007199254740993.0}`, `9007199254740992.0`, notString},
+		{`{"value":1.50}`, `1.50`, notString},
 		{`{"value":12345678901234567890123}`, `12345678901234567890123`, notString},
 		{`{"value":NaN}`, `null`, notString},
 		{`{"value":-Infinity}`, `null`, notString},
-		{`{"value":1e400}`, `null`, notString},
-		{`{"value":{"a":1,"b":2,"a":3}}`, `{"a":3,"b":2}`, notString},
-		{`{"value":{"a":{"c":1,"c":2},"a":[],"b":2,"\u0061":{"d":1,"d":2}}}`, `{"a":{"d":2},"b":2}`, notString},
-		{`{"value":{"_sa":1,"_sax":{},"a_sa":2,"_s":3}}`, `{"a_sa":2,"_s":3}`, notString},
-		{`{"_sa_x":1}`, `{}`, noValue},
-		{`{"a":"\ud83d\ude80\n\u0001","\u2028":"\/"}`, "{\"a\":\"🚀\\n\\u0001\",\"\u2028\":\"/\"}", noValue},
+		{`{"value":[1,NaN]}`, `null`, notString},
 		{`{"a":"\udc00\ud800"}`, `{"a":"\udc00\ud800"}`, noValue},
 		{`{"value":"\ud800"}`, `"\ud800"`, notUnicode},
+		{`{"value":"\ud83dA\uDE80"}`, `"\ud83dA\uDE80"`, notUnicode},
+		{`{"value":"\ud83d\ud83d\ude80"}`, `"\ud83d\ud83d\ude80"`, notUnicode},
+		{`{"value":"\\\ud83d"}`, `"\\\ud83d"`, notUnicode},
 		{`{"value":"a\ude80\ud83dz"}`, `"a\ude80\ud83dz"`, notUnicode},
-		{"{\"value\":\"\xed\xa0\xbd\xed\xba\x80\"}", `"\ud83d\ude80"`, notUnicode},
-		{"{\"value\":\"\\ud83d\xed\xba\x80\"}", `"\ud83d\ude80"`, notUnicode},
 	} {
 		_, refusal := wire.DecodePut(asJSON, []byte(c.body))
 		want := strings.Replace(c.want, "INPUT", c.input, 1)
@@ -120,6 +109,7 @@ func TestDecodePutUnreadable(t *testing.T) {
 	for _, body := range []string{
 		"\xff", "{\"value\":\"\xc3\"}", "{\"value\":\"\xed\xa0\"}", "\xef\xbb\xbf\xff", "{\"value\":\"\xf4\x90\x80\x80\"}",
 		"\xff\xfe{", "\xff\xfe\x00\x00{\x00\x00", "\x00\x00\x00{\x00\x11\x00\x00", "{\"value\":\"\xc0\x80\"}",
+		"{\"value\":\"\xed\xa0\xbd\xed\xba\x80\"}", "\xff\xfe{\x00\x00\xd8", "\xff\xfe\x00\xd8{\x00",
 		`{"value":"v","x":` + nested(1000) + `}`, nested(100_000),
 		`{"value":"v","x":` + digits(4301) + `}`, `{"x":-` + digits(4301) + `,`,
 	} {
@@ -141,7 +131,6 @@ func TestDecodePutSyntax(t *testing.T) {
 		{`{"value":`, "9", "Expecting value"},
 		{`{"value":"x"}}`, "13", "Extra data"},
 		{`{"value":"é🚀"}x`, "14", "Extra data"},
-		{"{\"value\":\"\xed\xa0\x80\"}x", "13", "Extra data"},
 		{`{"value" "x"}`, "9", "Expecting ':' delimiter"},
 		{`{"value":"x" "y"}`, "13", "Expecting ',' delimiter"},
 		{`{"value":"x",}`, "13", "Expecting property name enclosed in double quotes"},
@@ -227,8 +216,7 @@ func TestDecodePutEncodings(t *testing.T) {
 	for _, unit := range alone {
 		encoded = binary.LittleEndian.AppendUint16(encoded, unit)
 	}
-	want := strings.Replace(notUnicode, "INPUT", `"\udc00\ud800"`, 1)
-	if _, refusal := wire.DecodePut(asJSON, encoded); refusal == nil || string(refusal.Body) != want {
+	if _, refusal := wire.DecodePut(asJSON, encoded); refusal == nil || string(refusal.Body) != unreadable {
 		t.Errorf("lone surrogates in UTF-16: %s", answer(refusal))
 	}
 }

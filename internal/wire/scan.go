@@ -265,8 +265,8 @@ func (s *scanner) string() error {
 	return s.fail("Unterminated string starting at", begin)
 }
 
-// unquote decodes a scanned string, quotes included, to WTF-8. Two escapes that form a surrogate pair become
-// one character. Any other surrogate stays alone.
+// unquote decodes a scanned string, quotes included. Two escapes that form a surrogate pair become one
+// character. Any other surrogate, half a character, becomes a byte that is no UTF-8.
 func unquote(quoted []byte) []byte {
 	raw := quoted[1 : len(quoted)-1]
 	next := bytes.IndexByte(raw, '\\')
@@ -277,7 +277,11 @@ func unquote(quoted []byte) []byte {
 	for ; next >= 0; next = bytes.IndexByte(raw, '\\') {
 		text = append(text, raw[:next]...)
 		r, size := unescape(raw[next:])
-		text = appendRune(text, r)
+		if utf16.IsSurrogate(r) {
+			text = append(text, 0xFF)
+		} else {
+			text = utf8.AppendRune(text, r)
+		}
 		raw = raw[next+size:]
 	}
 	return append(text, raw...)
