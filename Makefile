@@ -60,13 +60,28 @@ man: ## Write the manual pages into bin/man/man1
 UNRACED := config|docs|internal/(child|doctor|drill|guard|hashtable|httplog|load|mcpconfig|sse|trace|via|wire|words)
 UNRACED := $(UNRACED)|journal/internal/(pending|record|recovery)|proxy/(dashboard|openapi)
 UNRACED := $(UNRACED)|proof/(balance|bench|cost|day|dist|faults|loopback|machine|marked|mutants|rules|soak|wiretest)
-# The tests of the other packages that live a whole day or a drain of 10,000 entries in virtual time, measure,
-# or damage one file after the other, a byte at a time; and those of whole processes, which are built without it.
+# The tests of the other packages that live a whole day, an outage or a drain of thousands of entries in virtual time,
+# or measure; those of one caller after the other that fill a journal with thousands of entries, list it again
+# and again, cut a start at each change, or damage one file after the other, a byte at a time; and those of whole
+# processes, which are built without it. The race detector makes each of them up to sixty times as slow, and others
+# of the same package do the same at once.
 UNRACED_TESTS := TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust|TestATaskIsSmall
 UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyIsWhatUpstreamTakes|TestConcurrencyHalvesWhenRequestsTimeOut
-UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed
+UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyDoesNotFallWhereUpstreamIsSlow|TestABusyKeyIsSentAmidOthers
+UNRACED_TESTS := $(UNRACED_TESTS)|TestUpstreamHoldsTheNewestSoonAfterItsReturn|TestOutageOfHoursAndRecovery
+UNRACED_TESTS := $(UNRACED_TESTS)|TestCallersHoldUpNoOtherEntry|TestThreeHostsOverABucket
+UNRACED_TESTS := $(UNRACED_TESTS)|TestTwoDaemonsOfOneQuotaWaitAfterARefusal|TestANamespaceThatWasAloneLeavesRoom
+UNRACED_TESTS := $(UNRACED_TESTS)|TestBusyNamespacesShareEqually|TestUpstreamsFailures
+UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed|TestDamagedTablesInUse
 UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
-UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestProcess|TestUnsampledHitsAllocateNothing
+UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestReceiptsBesideDamagedOnes
+UNRACED_TESTS := $(UNRACED_TESTS)|TestCreationCutOff|TestStartCutOff|TestLogWithRoomLeft|TestIdleJournalWritesNothing
+UNRACED_TESTS := $(UNRACED_TESTS)|TestSizesOfManyNamespacesTakeLittleMemory|TestTheCountFollowsARepair
+UNRACED_TESTS := $(UNRACED_TESTS)|TestReceiptsAreBounded|TestVersionsOfRemovedCopiesAreHistory
+UNRACED_TESTS := $(UNRACED_TESTS)|TestMaintainBoundsTheHistory|TestPendingListOfRandomStates
+UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskGivesUpCopies|TestFullDiskGivesUpCopiesDuringAnOutage
+UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskGivesUpReceipts|TestFullDiskGivesBackWhatIsDrained
+UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskWithNothingToGiveUp|TestProcess|TestUnsampledHitsAllocateNothing
 # Packages as go test takes them: those with concurrency, those without it, and those with the tests above.
 RACED_ONES   = $$($(GO) list ./... | grep -vE '/($(UNRACED))$$')
 UNRACED_ONES = $$($(GO) list ./... | grep -E '/($(UNRACED))$$')
@@ -207,7 +222,7 @@ benchcheck: ## Try each measurement of make bench, for as short a time as possib
 	$(GO) test -count=1 -timeout $(TEST_WITHIN) -tags nightly -run '^TestQuickRuns$$' ./proof/bench
 
 # What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
-NIGHTLY := benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
+NIGHTLY := test benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
 .PHONY: nightly
 nightly: export SOAK_FOR = 30m
 nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants

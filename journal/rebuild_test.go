@@ -16,7 +16,7 @@ import (
 
 // During the rebuild of the index all calls answer correctly, and afterwards the index matches a model.
 func TestRebuildWhileServing(t *testing.T) {
-	const entries, spaces = 6000, 3
+	const entries, spaces = 6000 / min(fewer, 3), 3
 	fs := vfs.NewCrashableMem()
 	id := func(i int) journal.ID {
 		return journal.ID{Namespace: fmt.Sprint("ns", i%spaces), Key: fmt.Sprint(i)}
