@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	linearRounds = flag.Int("linear.rounds", 60, "how many histories are checked in virtual time; in real time it is a third")
+	linearRounds = flag.Int("linear.rounds", 60, "how many histories are checked in virtual time; in real time it is a third, under the race detector a twelfth")
 	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
 )
 
@@ -19,7 +19,8 @@ func TestLinearVirtual(t *testing.T) {
 
 // In real time everything happens at once, as far as there are processors.
 func TestLinearParallel(t *testing.T) {
-	rounds(t, (*linearRounds+2)/3, false, func(c func()) { c() })
+	some := 3 * min(fewer, 4)
+	rounds(t, (*linearRounds+some-1)/some, false, func(c func()) { c() })
 }
 
 func rounds(t *testing.T, count int, virtual bool, in func(func())) {
