@@ -261,9 +261,9 @@ func (q *Question) IsBase() bool {
 	return q.isBaseState()
 }
 
-// isBaseVersion reports whether the version is the base, if versions name their writer and time. No two
-// versions of an entry have the same time. A later version with the number of the base comes from a copy
-// of this host's data directory: this host's copy of its own version is never earlier than the version.
+// isBaseVersion reports whether the version is the base, if versions name their writer and time. A later version
+// with the number of the base comes from a copy of this host's data directory: this host's copy of its own version
+// is never earlier than the version.
 func (q *Question) isBaseVersion() bool {
 	b, at := q.Base, upstream.Micros(q.Now.WrittenAt)
 	switch {
@@ -272,6 +272,8 @@ func (q *Question) isBaseVersion() bool {
 		return !later
 	case b.Origin.Seq != 0 && q.Now.Writer == upstream.Writer{Host: q.Exactly.Host, Seq: b.Origin.Seq}:
 		return at <= upstream.Micros(b.UpdatedAt)
+	case q.hasValue() && q.content() != b.Content: // another host's, of the same time
+		return false
 	}
 	return at == upstream.Micros(b.UpdatedAt) || b.Origin.At != 0 && at == upstream.Micros(b.Origin.At) // guard 17.32
 }
