@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,6 +24,8 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
+var drills = flag.Int("drills", 2, "how many drills are played")
+
 // drilled is a simulated daemon under drill, with an upstream that fails as told. A kill is a
 // power cut: what was not synced is lost.
 type drilled struct {
@@ -37,9 +40,11 @@ type drilled struct {
 }
 
 func newDrilled(t *testing.T, adjust func(*settings)) *drilled {
-	d := &drilled{up: newService(), with: usual}
-	d.with.backoffMax, d.with.lists = 5*time.Second, true
-	adjust(&d.with)
+	with := usual
+	with.backoffMax, with.lists = 5*time.Second, true
+	adjust(&with)
+	d := &drilled{up: newServiceOf(with), with: with}
+	d.up.veil.add("drill")
 	front, err := faulty.New(faulty.Options{
 		Service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			d.up.ServeHTTP(w, r.WithContext(d.up.stamp(r.Context(), nil)))
@@ -49,7 +54,7 @@ func newDrilled(t *testing.T, adjust func(*settings)) *drilled {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.listener = pipe.Listen()
-			return d.listener, nil
+			return d.up.veil.watched(d.listener), nil
 		},
 	})
 	if err != nil {
@@ -124,7 +129,11 @@ func (d *drilled) RoundTrip(r *http.Request) (*http.Response, error) {
 func (d *drilled) Be(m faulty.Mode) error { return d.front.Be(m) }
 
 func (d *drilled) Plant(_ context.Context, namespace, key, value string) error {
-	d.up.set(journal.ID{Namespace: namespace, Key: key}, value, value)
+	d.up.mu.Lock()
+	defer d.up.mu.Unlock()
+	d.up.veil.add(namespace)
+	id := journal.ID{Namespace: namespace, Key: key}
+	d.up.set(id, value, d.up.veil.seal(id, value))
 	return nil
 }
 
@@ -134,17 +143,17 @@ func (d *drilled) Read(_ context.Context, namespace, key string) (value string, 
 }
 
 func (d *drilled) close() error {
-	err := errors.Join(d.present().node.end(), d.front.Close())
+	err := errors.Join(d.present().node.end(), d.front.Close(), d.up.violation())
 	d.up.close()
 	return err
 }
 
 // The drill finds nothing wrong with the daemon, and finds what is wrong with one of which a
-// guard was taken out: see proof/mutants.
+// guard was taken out: see proof/mutants. Every other daemon seals.
 func TestDrill(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range uint64(*drills) {
 		synctest.Test(t, func(t *testing.T) {
-			d := newDrilled(t, func(*settings) {})
+			d := newDrilled(t, []func(*settings){func(*settings) {}, seals}[seed%2])
 			audit, err := drill.Run(t.Context(), drill.Options{
 				Rig: d, Daemon: d, Lasts: 4 * time.Minute, Gap: 1200 * time.Millisecond, Seed: seed, Progress: func(string) {},
 			})

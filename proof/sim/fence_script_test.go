@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,14 +74,16 @@ func TestTwoHostsOfTheSameEntries(t *testing.T) {
 			rapid.SampledFrom(skews).Draw(rt, "skew"), rapid.SampledFrom(skews).Draw(rt, "other skew"),
 		}
 		turns := rapid.SliceOfN(rapid.Custom(drawTurn), 1, 60).Draw(rt, "turns")
+		sealed := drawSealed(rt)
 		var failed error
 		var c *contest
 		synctest.Test(t, func(*testing.T) {
 			c = &contest{
-				realm: &realm{up: newService(), wrote: make(map[journal.ID]deeds)}, seqs: make(map[string]uint64), by: make(map[string]deedDone),
+				realm: &realm{sealed: sealed, wrote: make(map[journal.ID]deeds)}, seqs: make(map[string]uint64), by: make(map[string]deedDone),
 				reads: make(map[journal.ID][]porcupine.Operation), known: make(map[knowledge]time.Time),
 				kept: make(map[journal.ID]map[string]string), receipts: make(map[string]journal.Receipt),
 			}
+			c.up = newServiceOf(c.settings())
 			failed = c.play(ahead, turns)
 			for _, h := range c.hosts {
 				failed = errors.Join(failed, h.node.end())
@@ -91,7 +94,7 @@ func TestTwoHostsOfTheSameEntries(t *testing.T) {
 			failed = c.check() // outside of the bubble, where its patience is real
 		}
 		if failed != nil {
-			rt.Fatalf("%v\nskews: %v\nupstream was asked:\n  %s", failed, ahead, strings.Join(c.up.log, "\n  "))
+			rt.Fatalf("%v\nskews: %v, sealed: %t\nupstream was asked:\n  %s", failed, ahead, sealed, strings.Join(c.up.log, "\n  "))
 		}
 		for _, id := range shared {
 			for n, w := range c.up.sights.writes[id] {
@@ -140,6 +143,16 @@ func (c *contest) play(ahead []time.Duration, turns []turn) error {
 	}
 	time.Sleep(lateWindow + apart)
 	if err := c.settle(c.hosts...); err != nil { // a repair
+		return err
+	}
+	for n := range c.hosts {
+		for _, id := range shared[:2] {
+			if _, err := c.hosts[n].insists(id); err != nil { // of a sealed entry, it finds an older write that has arrived last
+				return err
+			}
+		}
+	}
+	if err := c.settle(c.hosts...); err != nil {
 		return err
 	}
 	return errors.Join(c.agree(), c.collect())
@@ -200,9 +213,14 @@ func (c *contest) knows(n int, value string, since time.Time) {
 	}
 }
 
-// agree compares the hosts with upstream.
+// agree compares the hosts with upstream. A sealed entry is what was written last.
 func (c *contest) agree() error {
 	holds := c.up.snapshot()
+	for _, id := range shared[:2] {
+		if last := c.wrote[id][len(c.wrote[id])-1]; c.sealed && c.by[holds[id]].at.Before(last.at) {
+			return fmt.Errorf("contract 23: upstream holds %q of %s, and the later write is %s", holds[id], id, last.value)
+		}
+	}
 	for n, h := range c.hosts {
 		for _, id := range shared[:2] {
 			if value, err := h.insists(id); err != nil || value != holds[id] {
@@ -252,10 +270,17 @@ func (c *contest) check() error {
 			if err != nil {
 				return err
 			}
+			// A sealed write is repeated where an older one has arrived after it.
+			repeated := c.sealed && slices.ContainsFunc(writes[:n], func(earlier overwriting) bool { return earlier.value == w.value })
+			was = was || repeated
 			if err := c.checkKnown(id, writes, n, was); err != nil {
 				return err
 			}
-			operations = append(operations, c.operation(w.value, attempt{raced: was}))
+			o := c.operation(w.value, attempt{raced: was})
+			if repeated {
+				o.Return = max(o.Return, w.at.UnixNano())
+			}
+			operations = append(operations, o)
 		}
 		for _, d := range c.wrote[id] {
 			receipt := c.receipts[d.value]
@@ -266,6 +291,12 @@ func (c *contest) check() error {
 				operations = append(operations, c.operation(d.value, attempt{lost: true, winner: winner}))
 			case receipt.State == journal.ReceiptPending, receipt.State == journal.ReceiptDead:
 				return fmt.Errorf("the receipt of %s is %+v", d.value, receipt)
+			}
+		}
+		if c.sealed { // a sealed value has the time of its write, and not that of its arrival
+			writes = slices.Clone(writes)
+			for n := range writes {
+				writes[n].at = c.by[writes[n].value].at
 			}
 		}
 		if err := checkFenced(id, writes, operations); err != nil {

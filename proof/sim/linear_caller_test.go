@@ -50,7 +50,7 @@ func (c *crowd) call(number int) {
 			c.turn(a.rng)
 		}
 		// In a listing, values mostly differ by their sizes.
-		value := fmt.Sprintf("v%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
+		value := fmt.Sprintf("canary%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
 		if !a.do(deck[a.rng.IntN(len(deck))], ids[a.rng.IntN(len(ids))], value) {
 			return
 		}
@@ -268,7 +268,7 @@ func (a *caller) recordList(o operation, body []byte) {
 			continue
 		}
 		row := o
-		row.id, row.bytes = id, -1
+		row.id, row.bytes, row.veil = id, -1, a.crowd.up.veil
 		for _, k := range doc.Keys {
 			if k.Key == id.Key {
 				row.bytes = k.Bytes

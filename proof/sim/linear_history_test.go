@@ -31,6 +31,7 @@ type operation struct {
 	code     int    // the answer's status; 0 if nobody knows whether the operation happened
 	saw      string // the value in the answer to a get
 	bytes    int    // the size in a list; -1 if the list lacks the entry
+	veil     *veil  // of a list
 	// sure says that upstream was reachable all the time: then a DELETE is answered 200
 	// only if the entry existed (contract 11).
 	sure         bool

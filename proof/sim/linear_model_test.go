@@ -67,7 +67,7 @@ func (r register) step(o operation) []register {
 	case o.did == get:
 		after, possible = r, r.state == state{o.code == http.StatusOK, o.saw}
 	case o.did == list:
-		after, possible = r, r.listed() == o.bytes
+		after, possible = r, r.listed(o)
 	}
 	if !possible {
 		return nil
@@ -112,12 +112,13 @@ func (r register) meets(o operation) (met, unmet bool) {
 	return true, false
 }
 
-// listed returns the size that a listing shows, or -1 for an entry that it lacks.
-func (s state) listed() int {
-	if !s.present {
-		return -1
+// listed reports whether a listing may show an entry in this state as it does. Of a value that is not known
+// here, it has the size that the value has upstream.
+func (s state) listed(o operation) bool {
+	if o.bytes < 0 || !s.present {
+		return s.present == (o.bytes >= 0)
 	}
-	return wire.ListBytes(s.value)
+	return o.bytes == wire.ListBytes(s.value) || o.bytes == o.veil.size(o.id, s.value)
 }
 
 // model is the model of one entry.

@@ -20,8 +20,8 @@ type plan struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, fresh for %s, cache %d, linger %s",
-		p.seed, p.callers, p.fair, p.through, p.lists, p.policy.FreshFor, p.memory, p.linger)
+	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, sealed %t, fresh for %s, cache %d, linger %s",
+		p.seed, p.callers, p.fair, p.through, p.lists, p.keys != nil, p.policy.FreshFor, p.memory, p.linger)
 }
 
 // leastPatience is the shortest that upstream's Reader has.
@@ -37,6 +37,9 @@ func newPlan(seed uint64, virtual bool) plan {
 	p.policy = cache.Policy{StaleIfError: cache.Forever}
 	long := rng.IntN(4) == 0 // answers stay fresh until a write here
 	p.lists = rng.IntN(2) == 0
+	if seed%4 == 1 {
+		seals(&p.settings)
+	}
 	p.through = seed%3 == 2 && (virtual || p.fair) // the checker cannot bear many outcomes that nobody knows
 	if virtual {
 		p.callers, p.calls, p.latency = 2+rng.IntN(6), 40, 50*time.Millisecond

@@ -26,7 +26,7 @@ type crowd struct {
 }
 
 func newCrowd(p plan) (*crowd, error) {
-	c := &crowd{plan: p, up: newService(), awake: make(chan struct{})}
+	c := &crowd{plan: p, up: newServiceOf(p.settings), awake: make(chan struct{})}
 	c.up.latency, c.up.tardy = p.latency, p.tardy(c.up)
 	c.prepare()
 	return c, c.wake(vfs.NewCrashableMem())
@@ -37,7 +37,7 @@ func (c *crowd) prepare() {
 	for i, id := range entries {
 		if i%2 == 0 {
 			value := fmt.Sprintf("upstream%d", i)
-			c.up.entries[id] = stored{value: value, created: 1, updated: 1}
+			c.up.set(id, value, c.up.veil.seal(id, value))
 			c.history.add(operation{id: id, did: put, value: value, code: http.StatusOK})
 		}
 	}
@@ -163,7 +163,7 @@ func (c *crowd) finish() error {
 	}
 	c.life.retire()
 	_, err := c.bury(c.life)
-	return err
+	return errors.Join(err, c.up.violation())
 }
 
 // turn changes the weather.

@@ -81,11 +81,10 @@ func newServiceOf(with settings) *service {
 		started:  time.Now(),
 		latency:  50 * time.Millisecond,
 	}
-	s.listener.accepting = s.listener.Listener
 	if with.keys != nil {
 		s.veil = newVeil(with.keys)
-		s.listener.accepting = s.veil.watch.Listener(s.listener.Listener)
 	}
+	s.listener.accepting = s.veil.watched(s.listener.Listener)
 	s.server = &http.Server{Handler: s, ConnContext: s.stamp}
 	go func() {
 		defer close(s.done)
@@ -184,8 +183,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route := wire.ParseRoute(r.URL.Path)
-	id, hidden := s.veil.open(journal.ID{Namespace: route.Namespace, Key: route.Key})
 	s.mu.Lock()
+	id, hidden := s.veil.open(journal.ID{Namespace: route.Namespace, Key: route.Key})
 	if hidden != nil {
 		s.violations = append(s.violations, hidden.Error())
 	}

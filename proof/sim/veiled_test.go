@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -43,11 +44,27 @@ func seals(with *settings) { with.keys, with.name = simKeys(), "here" }
 func newVeil(keys *seal.Keys) *veil {
 	v := &veil{keys: keys, of: make(map[string]*seal.Namespace), plain: make(map[string]string)}
 	v.watch.Headers = []string{skewHeader, hostHeader}
+	v.add(namespaces...)
+	return v
+}
+
+// add has the service know the hidden names of more namespaces.
+func (v *veil) add(namespaces ...string) {
+	if v == nil {
+		return
+	}
 	for _, namespace := range namespaces {
-		n := keys.For(namespace)
+		n := v.keys.For(namespace)
 		v.of[namespace], v.plain[n.Name()] = n, namespace
 	}
-	return v
+}
+
+// watched returns l, whose connections are read along if the service's clients seal.
+func (v *veil) watched(l net.Listener) net.Listener {
+	if v == nil {
+		return l
+	}
+	return v.watch.Listener(l)
 }
 
 // open returns the plain name of an entry, or of a namespace.
