@@ -254,27 +254,12 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	d.onClose(func() error { d.proxy.Close(); return nil })
 	d.readMetrics(quotas)
 	if engine.View != nil {
-		d.useSealed(c)
 		engine.View.Follow(func(id journal.ID, now upstream.Version) { d.proxy.VersionSeen(id, now.Writer.Host == engine.Host) })
 	}
 	end := inside.Serve(newHTTPServer(d.proxy, d.logger))
 	d.onClose(func() error { transport.CloseIdleConnections(); return end() })
 	_, err = d.configure(c)
 	return err
-}
-
-// useSealed makes the view call sealed namespaces by their names that the journal or the configuration knows.
-func (d *sidecar) useSealed(c *config.Config) {
-	if d.engine.Sealed == nil {
-		return
-	}
-	for _, o := range c.Namespaces {
-		d.engine.Sealed.Use(o.Match)
-	}
-	_, err := d.journal.Keys.Namespaces("", 1, func(namespace string) bool { d.engine.Sealed.Use(namespace); return false })
-	if err != nil {
-		d.logger.Warn("not all namespaces can be read: a sealed one may be followed only once it is used", "error", err)
-	}
 }
 
 // guardOptions exempts livez and readyz from the token, because probes cannot send one, and allows

@@ -226,9 +226,8 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 		Use:     "rewrap NAMESPACE",
 		Short:   "Seal with the newest key what an older one has sealed",
 		Example: "  botwired seal rewrap my-agent\n  botwired seal rewrap my-agent && botwired flush",
-		Long: "Write each entry of a sealed namespace again that an older key has sealed, with its value. These are ordinary\n" +
-			"writes: durable here at once, sent as the quota allows. If the command is interrupted, the same one does the rest.",
-		Args: arguments(1, 1),
+		Long:    "Write each entry again that an older key has sealed. These are ordinary writes, and sent as the quota allows.",
+		Args:    arguments(1, 1),
 	}
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
 		entries := 0

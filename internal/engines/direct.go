@@ -12,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/seal"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -64,47 +65,41 @@ const (
 )
 
 // patiently repeats a request that upstream throttles.
-func patiently(ctx context.Context, ask func() error) error {
+func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for repeat := 0; ; repeat++ {
-		err := ask()
+		answer, err := ask()
 		failed, ok := errors.AsType[*upstream.Error](err)
 		if !ok || failed.Verdict == upstream.Paused || failed.Verdict == upstream.Permanent || repeat == mostRepeats {
-			return err
+			return answer, err
 		}
-		select {
-		case <-time.After(max(leastPause, failed.RetryAfter)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := tasks.Sleep(ctx, max(leastPause, failed.RetryAfter)); err != nil {
+			return answer, err
 		}
 	}
 }
 
 // List lists a namespace as it is upstream, the newest entry first. complete is false if there may be more keys.
 func (d *Direct) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	err = patiently(ctx, func() error {
-		rows, complete, err = d.engine.List(ctx, namespace)
-		return err
+	rows, err = patiently(ctx, func() (list []journal.Row, err error) {
+		list, complete, err = d.engine.List(ctx, namespace)
+		return list, err
 	})
 	return rows, complete, err
 }
 
 // Get asks for an entry as it is upstream.
-func (d *Direct) Get(ctx context.Context, namespace, key string) (v upstream.Version, err error) {
-	err = patiently(ctx, func() error {
-		v, err = d.engine.Get(ctx, journal.ID{Namespace: namespace, Key: key})
-		return err
-	})
-	return v, err
+func (d *Direct) Get(ctx context.Context, namespace, key string) (upstream.Version, error) {
+	return patiently(ctx, func() (upstream.Version, error) { return d.engine.Get(ctx, journal.ID{Namespace: namespace, Key: key}) })
 }
 
 // Delete deletes a version of an entry. In front of NATS it fails if another version has replaced it.
 func (d *Direct) Delete(ctx context.Context, namespace, key string, over upstream.Version) error {
-	return patiently(ctx, func() error {
-		_, err := d.engine.Swap(ctx, upstream.Proposal{
+	_, err := patiently(ctx, func() (upstream.Version, error) {
+		return d.engine.Swap(ctx, upstream.Proposal{
 			ID: journal.ID{Namespace: namespace, Key: key}, Op: journal.Delete, WrittenAt: upstream.Unix(time.Now()), Over: over,
 		})
-		return err
 	})
+	return err
 }
 
 // Found is an entry of a sealed namespace, as it is upstream.

@@ -107,6 +107,16 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 		Keys: keys, Sealed: func(namespace string) bool { return c.For(namespace).Sealed }, Logger: o.Logger,
 	})
 	opened.Backend = opened.Sealed.Backend()
+	if opened.View == nil {
+		return nil
+	}
+	// The view calls sealed namespaces by their names that the configuration or the journal knows.
+	for _, each := range c.Namespaces {
+		opened.Sealed.Use(each.Match)
+	}
+	if _, err := o.Find(func(namespace string) bool { opened.Sealed.Use(namespace); return false }); err != nil {
+		o.Logger.Warn("not all namespaces can be read: a sealed one may be followed only once it is used", "error", err)
+	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ var layers = []layer{
 	// The commands ask a daemon by package api. Only doctor asks upstream itself.
 	{"internal/cli", []string{"api", "config", "internal/..."}},
 	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/words", "journal", "upstream/..."}},
-	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
+	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/tasks", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
 	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost"}},
