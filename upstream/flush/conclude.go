@@ -164,4 +164,5 @@ func (a *attempt) mayHold(c journal.Content, unanswered bool) {
 		r.doubt = &doubt{}
 	}
 	r.doubt.add(c, a.f.now()+instant(a.f.opts.LateWindow)) // guard 14.3
+	r.unconfirm()                                          // it may land over that write
 }

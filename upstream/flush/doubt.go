@@ -34,12 +34,11 @@ type confirmation struct {
 
 func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
 
-// add records another unanswered request. It may land over the write that upstream has confirmed.
+// add records another unanswered request.
 func (d *doubt) add(c journal.Content, until instant) {
 	// During an outage of days, the same content is sent again and again.
 	d.landings = slices.DeleteFunc(d.landings, func(l landing) bool { return l.content == c })
 	d.landings = append(d.landings, landing{c, until})
-	d.confirmed = nil
 }
 
 // recalled returns the doubt that an earlier process left behind.

@@ -96,8 +96,8 @@ func (a *attempt) end(e ending) {
 		f.schedule.stop(a, now)
 		a.beginAnew(now)
 	case goesAgain:
-		if d := a.task.doubt(); d != nil {
-			d.confirmed = nil
+		if a.task.retry != nil {
+			a.task.retry.unconfirm()
 		}
 		a.enqueue(backingOff, atOnce, now)
 	case waitsForRoom:

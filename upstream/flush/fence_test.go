@@ -542,3 +542,49 @@ func TestAWriteThroughAmidADoubt(t *testing.T) {
 		again.wantLetters()
 	})
 }
+
+// contract 17: while an entry is in doubt, the write that upstream has confirmed is this host's own, also
+// once something else has to be sent. It does not beat a newer write.
+func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
+	type when string
+	const asItIsSent, laterOn, asItIsRead = "as it is sent", "later on", "as it is read back"
+	for newest, failed := range map[when]reply{
+		asItIsSent: {cut: true}, laterOn: {cut: true}, asItIsRead: {},
+	} {
+		t.Run("the newest write comes "+string(newest), func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Minute)
+				puts := make(map[string]int)
+				reads := false
+				r.set(func(f *fake) {
+					f.latency = time.Second
+					f.answer = func(c call) reply {
+						switch puts[c.value]++; {
+						case c.value == "cut" && puts[c.value] == 1:
+							return reply{cut: true}
+						case c.value == "newest" && puts[c.value] == 1:
+							return failed
+						case c.method == http.MethodGet:
+							reads = puts["confirmed"] > 0
+						}
+						return reply{}
+					}
+				})
+				came := func() bool { return puts["confirmed"] > 0 && (reads || newest != asItIsRead) }
+				r.put(key("k"), "cut")
+				time.Sleep(linger + 60*time.Millisecond)
+				r.put(key("k"), "confirmed")
+				r.within(2*lateWindow, "its request", func() (is bool) { r.set(func(*fake) { is = came() }); return is })
+				if newest == laterOn {
+					time.Sleep(5 * time.Second)
+				}
+				r.put(key("k"), "newest")
+				r.settleWithin(2 * lateWindow)
+				r.wantHeld(key("k"), "newest")
+				r.wantKnown(key("k"), "newest", journal.Settled)
+				r.wantLetters()
+			})
+		})
+	}
+}

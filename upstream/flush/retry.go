@@ -85,6 +85,15 @@ func (t *task) own() (all []journal.Content) {
 	return all[max(0, len(all)-mostOwn):]
 }
 
+// unconfirm ends the wait for the end of the doubt: something has to be sent before. Until that is confirmed,
+// upstream may hold the write that it has confirmed.
+func (r *retryState) unconfirm() {
+	if d := r.doubt; d != nil && d.confirmed != nil {
+		r.mayHold(d.confirmed.content) // guard 17.54
+		d.confirmed = nil
+	}
+}
+
 func (r *retryState) mayHold(c journal.Content) {
 	r.arrived = append(slices.DeleteFunc(r.arrived, func(other journal.Content) bool { return other == c }), c)
 	r.arrived = r.arrived[max(0, len(r.arrived)-mostOwn):]
