@@ -17,15 +17,16 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proof/canary"
 )
 
 // liar is a memory service that nobody should trust. It shows values in other places, old values as new,
 // changed and invented ones, denies entries, adds names to lists, takes writes back, and carries requests out
 // late.
 type liar struct {
-	listener *pipe.Listener
-	closing  chan struct{}
-	pending  sync.WaitGroup // late requests
+	watch   canary.Watch
+	closing chan struct{}
+	pending sync.WaitGroup // late requests
 
 	mu      sync.Mutex
 	rand    *rand.Rand
@@ -35,22 +36,22 @@ type liar struct {
 	past    map[journal.ID][]stored
 	omits   map[string]float64 // the share of an entry's rows that its lists lack, by namespace
 	clock   float64
-	asked   []byte
 }
 
 // newLiar returns a service whose place a liar takes.
 func newLiar(t *testing.T, seed uint64) (*service, *liar) {
 	l := &liar{
-		listener: pipe.Listen(), closing: make(chan struct{}), rand: rand.New(rand.NewPCG(seed, 32)),
+		watch: canary.Watch{Headers: []string{skewHeader, hostHeader}}, closing: make(chan struct{}), rand: rand.New(rand.NewPCG(seed, 32)),
 		entries: make(map[journal.ID]stored), past: make(map[journal.ID][]stored),
 		omits: make(map[string]float64),
 	}
-	end := l.listener.Serve(&http.Server{Handler: l})
+	listener, server := pipe.Listen(), &http.Server{Handler: l}
+	go func() { _ = server.Serve(l.watch.Listener(listener)) }()
 	up := newService()
-	up.dialing = l.listener.Dial
+	up.dialing = listener.Dial
 	t.Cleanup(func() {
 		close(l.closing)
-		_ = end()
+		_ = server.Close()
 		l.pending.Wait()
 		up.close()
 		time.Sleep(time.Minute)
@@ -100,7 +101,6 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	l.mu.Lock()
-	l.asked = append(append(l.asked, r.Method+r.URL.String()...), body...)
 	late := r.Method != http.MethodGet && l.rand.Float64() < l.late
 	after := time.Duration(l.rand.Int64N(int64(15 * time.Second)))
 	status, answer := http.StatusOK, []byte(nil)
