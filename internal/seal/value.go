@@ -63,16 +63,13 @@ func (u *UnknownKey) Error() string {
 // MostBytes returns the most that a sealed value of so many bytes has, uncompressed, with the longest names
 // of host and author.
 func MostBytes(plain int) int {
-	return sealedSize(padded(fixed + mostHost + mostAuthor + plain))
+	content := padded(fixed + mostHost + mostAuthor + plain)
+	return len(Prefix) + encoding.EncodedLen(idSize+nonceSize+content+tagSize)
 }
 
 // Fits reports whether the sealed form of a value is never longer than [Limit].
 func Fits(value string) bool {
 	return MostBytes(len(value)) <= Limit || len(value) <= mostValue && MostBytes(len(compress(value))) <= Limit
-}
-
-func sealedSize(content int) int {
-	return len(Prefix) + encoding.EncodedLen(idSize+nonceSize+content+tagSize)
 }
 
 // padded returns the length of a content with its zeros.

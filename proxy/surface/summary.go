@@ -318,7 +318,7 @@ func (f *facts) paused(g *group) *api.Finding {
 	case strings.Contains(g.first.Paused, "one write after another"):
 		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
 	case strings.Contains(g.first.Paused, "the key file lacks"):
-		return say(api.LevelWarning, f.since(g), "bring the key's line from a host that has it; botwired seal status names it",
+		return say(api.LevelWarning, f.since(g), "botwired seal status counts such entries",
 			"The writes of %s wait (%s): %s", g.name(), g.first.Paused, g.waiting())
 	}
 	return say(api.LevelWarning, f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())

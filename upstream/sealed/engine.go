@@ -36,8 +36,8 @@ type Engine struct {
 
 	mu     sync.Mutex // guards the fields below
 	names  map[string]*seal.Namespace
-	plain  map[string]string     // namespaces in use, by their hidden names
-	closed map[journal.ID]string // why entries did not open when upstream last showed them, or names without a key
+	plain  map[string]string    // namespaces in use, by their hidden names
+	closed map[journal.ID]error // why an entry did not open when upstream last showed it, or without a key, names
 }
 
 const mostClosed = 1000
@@ -50,7 +50,7 @@ func New(inner upstream.Backend, host string, opts Options) *Engine {
 	}
 	return &Engine{
 		inner: inner, opts: opts,
-		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[journal.ID]string),
+		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[journal.ID]error),
 	}
 }
 
@@ -75,7 +75,7 @@ func (e *Engine) NotOpened() map[string]string {
 	defer e.mu.Unlock()
 	all := make(map[string]string)
 	for _, id := range slices.SortedFunc(maps.Keys(e.closed), func(a, b journal.ID) int { return strings.Compare(a.Key, b.Key) }) {
-		all[id.Namespace] = strings.TrimPrefix(id.Key+": "+e.closed[id], ": ")
+		all[id.Namespace] = strings.TrimPrefix(id.Key+": "+e.closed[id].Error(), ": ")
 	}
 	return all
 }
@@ -188,11 +188,9 @@ func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (ope
 // shown notes whether the last value that upstream has shown of an entry opens, and returns the error for one
 // that is refused.
 func (e *Engine) shown(id journal.ID, refused error) error {
-	if refused == nil {
-		e.note(id, "")
+	if e.note(id, refused); refused == nil {
 		return nil
 	}
-	e.note(id, refused.Error())
 	failed := &upstream.Error{Verdict: upstream.Permanent, Answered: true, Held: true, Reason: "upstream's value is refused: " + refused.Error()}
 	if mayBeRight(refused) {
 		failed.Verdict = upstream.Paused
@@ -200,20 +198,20 @@ func (e *Engine) shown(id journal.ID, refused error) error {
 	return failed
 }
 
-// note notes why an entry does not open or, without a key, names of the namespace; "" if nothing is wrong with it.
-func (e *Engine) note(id journal.ID, why string) {
+// note notes why an entry does not open or, without a key, names of the namespace; nil if all is well.
+func (e *Engine) note(id journal.ID, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, known := e.closed[id]
 	switch {
-	case why == "":
+	case why == nil:
 		delete(e.closed, id)
-	case known || len(e.closed) < mostClosed:
+	case known:
 		e.closed[id] = why
-		if !known {
-			e.opts.Logger.Error("upstream shows in a sealed namespace what is refused: the copy here answers, if there is one",
-				"namespace", id.Namespace, "key", id.Key, "reason", why)
-		}
+	case len(e.closed) < mostClosed:
+		e.closed[id] = why
+		e.opts.Logger.Error("upstream shows in a sealed namespace what is refused: the copy here answers, if there is one",
+			"namespace", id.Namespace, "key", id.Key, "reason", why)
 	}
 }
 
@@ -248,15 +246,15 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 		return nil, false, veiled(err, n)
 	}
 	rows, dropped := opened(n, hidden)
-	why := ""
+	var names error
 	if dropped > 0 {
-		why = words.Plural(dropped, "name") + " that no key opens"
+		names = errors.New(words.Plural(dropped, "name") + " that no key opens")
 	}
-	e.note(journal.ID{Namespace: namespace}, why)
+	e.note(journal.ID{Namespace: namespace}, names)
 	if complete {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		maps.DeleteFunc(e.closed, func(id journal.ID, _ string) bool {
+		maps.DeleteFunc(e.closed, func(id journal.ID, _ error) bool {
 			return id.Namespace == namespace && id.Key != "" && !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Key == id.Key })
 		})
 	}
@@ -317,7 +315,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Vers
 	if err != nil {
 		return upstream.Version{}, veiled(err, n)
 	}
-	e.note(p.ID, "")
+	e.note(p.ID, nil)
 	if v.Value, v.ListBytes, v.Author = p.Value, p.ListBytes, p.Author; !e.inner.Exact() {
 		v.Writer, v.MadeAt = p.Writer, p.WrittenAt
 	}
