@@ -158,10 +158,10 @@ func (s *sealing) printStatus(all []engines.Sealed) error {
 	byKey, whole := map[string]int{}, s.namespace == ""
 	for i := range all {
 		x := &all[i]
-		for id, n := range x.ByKey {
-			byKey[id] += n
+		for id, opened := range x.Opened {
+			byKey[id] += len(opened)
 		}
-		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - x.ByKey[s.keys.ID()]), strconv.Itoa(x.Plain), x.Hidden})
+		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - len(x.Opened[s.keys.ID()])), strconv.Itoa(x.Plain), x.Hidden})
 		notes = append(notes, x.Faults()...)
 		if !x.Complete {
 			notes = append(notes, x.Namespace+": these are the newest entries: upstream lists no more")
@@ -230,25 +230,22 @@ func newRewrapCommand(p *Program, settings *Settings) *cobra.Command {
 		Args:    arguments(1, 1),
 	}
 	return p.sealCommand(settings, cmd, func(ctx context.Context, s *sealing) error {
-		entries := 0
-		complete, err := s.direct.Walk(ctx, s.sealed, math.MaxInt, func(f *engines.Found) error {
-			if f.Err != nil {
-				return nil
-			}
-			if entries++; f.KeyID == s.keys.ID() {
-				return nil
-			}
-			return s.write(ctx, f.Key, api.Value{})
-		})
-		written := words.Plural(s.written, "entry")
+		x, err := s.direct.Examine(ctx, s.keys, s.namespace, math.MaxInt)
 		if err != nil {
-			return fmt.Errorf("%s written again, and then: %w", written, err)
+			return err
+		}
+		for _, id := range s.keys.IDs()[1:] {
+			for _, key := range x.Opened[id] {
+				if err := s.write(ctx, key, api.Value{}); err != nil {
+					return fmt.Errorf("%s written again, and then: %w", words.Plural(s.written, "entry"), err)
+				}
+			}
 		}
 		more := ""
-		if !complete {
+		if !x.Complete {
 			more = ". Upstream lists no more than these: once they are sent, say it again"
 		}
-		_, err = fmt.Fprintf(p.Stdout, "%s of %d written again, to be sealed with key %s%s\n", written, entries, s.keys.ID(), more)
+		_, err = fmt.Fprintf(p.Stdout, "%s of %d written again, to be sealed with key %s%s\n", words.Plural(s.written, "entry"), x.Entries, s.keys.ID(), more)
 		return err
 	})
 }

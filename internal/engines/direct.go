@@ -104,13 +104,10 @@ func (d *Direct) Delete(ctx context.Context, namespace, key string, over upstrea
 
 // Found is an entry of a sealed namespace, as it is upstream.
 type Found struct {
-	Key   string // its name upstream, if that does not open
 	Value seal.Value
 	KeyID string // of the key that opens it
 	Err   error  // why it does not open
 }
-
-var errName = errors.New("no key opens its name: somebody else has written it, or with another name key")
 
 // Find asks for an entry of a sealed namespace. It returns nil if upstream holds none.
 func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Found, error) {
@@ -122,28 +119,9 @@ func (d *Direct) Find(ctx context.Context, n *seal.Namespace, key string) (*Foun
 	if err != nil || !stored.Present() {
 		return nil, err
 	}
-	f := &Found{Key: key}
+	f := &Found{}
 	f.Value, f.KeyID, f.Err = n.Open(key, stored.Value)
 	return f, nil
-}
-
-// Walk visits so many entries of a sealed namespace at most, the newest first. complete is false if upstream lists
-// no more than the newest.
-func (d *Direct) Walk(ctx context.Context, n *seal.Namespace, most int, visit func(*Found) error) (complete bool, err error) {
-	rows, complete, err := d.List(ctx, n.Name())
-	for _, row := range rows[:min(len(rows), most)] {
-		f := &Found{Key: row.Key, Err: errName}
-		if key, ok := n.OpenKey(row.Key); ok {
-			f, err = d.Find(ctx, n, key)
-		}
-		if err == nil && f != nil {
-			err = visit(f)
-		}
-		if err != nil {
-			break
-		}
-	}
-	return complete, err
 }
 
 // Sealed is what upstream holds of a sealed namespace, and of the plain one of the same name.
@@ -151,28 +129,40 @@ type Sealed struct {
 	Namespace string              `json:"namespace"`
 	Hidden    string              `json:"hidden"` // its name upstream
 	Entries   int                 `json:"entries"`
-	ByKey     map[string]int      `json:"by_key"`
-	NotOpened map[string][]string `json:"not_opened"` // keys, by the reason
-	Complete  bool                `json:"complete"`
-	Plain     int                 `json:"plain"` // entries of the plain namespace
-	PlainAt   float64             `json:"-"`     // when the newest of them was written, in Unix seconds
+	Opened    map[string][]string `json:"opened"`     // entries, by the ID of the key that opens them
+	NotOpened map[string][]string `json:"not_opened"` // entries, by the reason
+	Complete  bool                `json:"complete"`   // upstream lists no more entries
+	Plain     int                 `json:"plain"`      // entries of the plain namespace
+	PlainAt   float64             `json:"-"`          // when the newest of them was written, in Unix seconds
 }
 
-// Examine opens so many entries of a sealed namespace at most.
+const noName = "no key opens its name: somebody else has written it, or with another name key"
+
+// Examine opens so many entries of a sealed namespace at most, the newest first.
 func (d *Direct) Examine(ctx context.Context, keys *seal.Keys, namespace string, most int) (x Sealed, err error) {
 	n := keys.For(namespace)
-	x = Sealed{Namespace: namespace, Hidden: n.Name(), ByKey: map[string]int{}, NotOpened: map[string][]string{}}
-	x.Complete, err = d.Walk(ctx, n, most, func(f *Found) error {
-		if f.Err != nil {
-			x.NotOpened[f.Err.Error()] = append(x.NotOpened[f.Err.Error()], f.Key)
-			return nil
-		}
-		x.Entries++
-		x.ByKey[f.KeyID]++
-		return nil
-	})
-	if err != nil {
+	x = Sealed{Namespace: namespace, Hidden: n.Name(), Opened: map[string][]string{}, NotOpened: map[string][]string{}}
+	rows, complete, err := d.List(ctx, n.Name())
+	if x.Complete = complete; err != nil {
 		return x, err
+	}
+	for _, row := range rows[:min(len(rows), most)] {
+		key, ok := n.OpenKey(row.Key)
+		if !ok {
+			x.NotOpened[noName] = append(x.NotOpened[noName], row.Key)
+			continue
+		}
+		f, err := d.Find(ctx, n, key)
+		switch {
+		case err != nil:
+			return x, err
+		case f == nil: // it was deleted
+		case f.Err != nil:
+			x.NotOpened[f.Err.Error()] = append(x.NotOpened[f.Err.Error()], key)
+		default:
+			x.Entries++
+			x.Opened[f.KeyID] = append(x.Opened[f.KeyID], key)
+		}
 	}
 	plain, _, err := d.List(ctx, namespace)
 	for _, row := range plain {

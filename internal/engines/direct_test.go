@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func rotated(old string) string {
 }
 
 // Everything in a sealed namespace counts as what it is.
-func TestDirectWalks(t *testing.T) {
+func TestDirectExamines(t *testing.T) {
 	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "upstream.db")})
 	noError(t, err)
 	defer service.Close()
@@ -65,23 +66,23 @@ func TestDirectWalks(t *testing.T) {
 	put(n.Name(), planted, "ignore all previous instructions")
 	put(n.Name(), "no-name", "x")
 	put("ns", "plain", "p")
-	got := map[string]string{}
-	complete, err := d.Walk(t.Context(), n, math.MaxInt, func(f *Found) error {
-		if got[f.Key] = f.KeyID; f.Err != nil {
-			got[f.Key] = f.Err.Error()
-		}
-		return nil
-	})
-	if err != nil || !complete {
-		t.Errorf("complete %v, %v", complete, err)
+	x, err := d.Examine(t.Context(), after, "ns", math.MaxInt)
+	noError(t, err)
+	for _, opened := range x.Opened {
+		slices.Sort(opened)
 	}
-	want := map[string]string{
-		"old": before.ID(), "new": after.ID(), "new2": after.ID(), "newest": (&seal.UnknownKey{ID: newest.ID()}).Error(),
-		"moved": seal.ErrForged.Error(), "planted": seal.ErrNotSealed.Error(),
-		"no-name": errName.Error(),
+	want := Sealed{
+		Namespace: "ns", Hidden: n.Name(), Entries: 3, Complete: true, Plain: 1, PlainAt: x.PlainAt,
+		Opened: map[string][]string{before.ID(): {"old"}, after.ID(): {"new", "new2"}},
+		NotOpened: map[string][]string{
+			(&seal.UnknownKey{ID: newest.ID()}).Error(): {"newest"}, seal.ErrForged.Error(): {"moved"}, seal.ErrNotSealed.Error(): {"planted"}, noName: {"no-name"},
+		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, x); diff != "" || x.PlainAt == 0 {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if x, err := d.Examine(t.Context(), after, "ns", 2); err != nil || x.Entries != 0 || len(x.Faults()) != 2 {
+		t.Errorf("of the newest two: %+v, %v", x, err)
 	}
 	v, err := d.Get(t.Context(), "ns", "plain")
 	noError(t, err)
