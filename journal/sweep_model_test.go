@@ -72,12 +72,6 @@ func (l *ledger) now() (*ledger, int) {
 	return &ledger{acked: maps.Clone(l.acked), flight: maps.Clone(l.flight), last: l.last, shown: slices.Clone(l.shown)}, l.calls
 }
 
-func (l *ledger) violation(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.violations = append(l.violations, fmt.Sprintf(format, args...))
-}
-
 func (l *ledger) of(id journal.ID) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()

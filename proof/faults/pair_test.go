@@ -32,8 +32,11 @@ func (a *author) write(i int, mustSee bool) error {
 
 func (a *author) sees(i int, own bool) error {
 	got, err := a.get(pairKey(i))
-	if err != nil || own && got != a.text(i) {
-		return fmt.Errorf("%s: %s is %q, want %q (%v)", a.name, pairKey(i), got, a.text(i), err)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", a.name, pairKey(i), err)
+	}
+	if own && got != a.text(i) {
+		return fmt.Errorf("%s: %s is %q, want %q", a.name, pairKey(i), got, a.text(i))
 	}
 	return nil
 }
