@@ -98,8 +98,8 @@ func (p patientFS) List(dir string) ([]string, error) {
 const roomOfInode = 1 << 20
 
 // GetDiskUsage counts a disk that has hardly a free inode as full.
-func (p patientFS) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
-	usage, err := p.FS.GetDiskUsage(dir)
+func (p patientFS) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
+	err = uninterrupted(func() (err error) { usage, err = p.FS.GetDiskUsage(dir); return err })
 	if n, ok := freeInodes(dir); ok && vfs.Root(p.FS) == vfs.Default && n < 1<<32 {
 		usage.AvailBytes = min(usage.AvailBytes, n*roomOfInode) // guard 3.46
 	}
@@ -135,4 +135,14 @@ func wait[T any](s *shortage, open func() (T, error)) (T, error) {
 // open files.
 func noDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) // guard 2.9
+}
+
+// uninterrupted calls f again if a signal has interrupted it: some file systems report that, and Go's runtime sends
+// itself signals.
+func uninterrupted(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, syscall.EINTR) { // guard 3.56
+			return err
+		}
+	}
 }

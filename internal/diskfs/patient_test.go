@@ -152,3 +152,24 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// interruptedFS reports an interruption by a signal first.
+type interruptedFS struct {
+	vfs.FS
+	asked *int
+}
+
+func (i interruptedFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if *i.asked++; *i.asked < 3 {
+		return vfs.DiskUsage{}, &os.PathError{Op: "statfs", Path: "x", Err: syscall.EINTR}
+	}
+	return vfs.DiskUsage{AvailBytes: 7}, nil
+}
+
+// A signal is no failure of the disk.
+func TestInterruptedCall(t *testing.T) {
+	usage, err := Patient(interruptedFS{vfs.NewMem(), new(int)}, slog.New(slog.DiscardHandler)).GetDiskUsage("x")
+	if err != nil || usage.AvailBytes != 7 {
+		t.Errorf("%d bytes are free (%v)", usage.AvailBytes, err)
+	}
+}
