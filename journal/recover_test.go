@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -213,9 +214,13 @@ func TestRecoveryCutOff(t *testing.T) {
 func TestRecoveryNeverOverwritesACopy(t *testing.T) {
 	v, d := cutVictim(t)
 	mem := v.onDisk(t, d)
+	no(t, diskfs.WriteFull(mem, mem.PathJoin(dir, "BALLAST"), 1))
 	_, err := recoverAll(mem)
 	no(t, err)
 	first := filesIn(t, mem, copyDir)
+	if _, kept := first["BALLAST"]; kept {
+		t.Error("a copy keeps room for a full disk")
+	}
 	no(t, mem.Remove(mem.PathJoin(dir, "MARK")))
 	r, err := recoverAll(mem)
 	if err != nil || r.Copy != copyDir+"-2" {

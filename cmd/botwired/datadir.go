@@ -120,10 +120,6 @@ func journalIsGone(dir string) bool {
 	if slices.ContainsFunc(in, func(e os.DirEntry) bool { return e.Name() != "LOCK" }) {
 		return false
 	}
-	for _, trace := range []string{upstreamFile, journalDir + ".ballast"} {
-		if _, err := os.Stat(filepath.Join(dir, trace)); err == nil {
-			return true
-		}
-	}
-	return false
+	_, err = os.Stat(filepath.Join(dir, upstreamFile))
+	return err == nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ const (
 // opening answers callers while the journal cannot be opened, or takes long to open.
 type opening struct {
 	logger *slog.Logger
-	dir    string
+	dir    string // the journal's
 	serve  func() // starts serving, once
 	full   atomic.Pointer[string]
 }
@@ -51,14 +52,14 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 	if needed == 0 {
 		if o.full.Swap(nil) != nil {
-			o.logger.Info("there is room again: botwired opens its journal", "data_dir", o.dir)
+			o.logger.Info("there is room again: botwired opens its journal", "journal", o.dir)
 		}
 		return nil
 	}
 	why := fmt.Sprintf("disk full: %d MiB needed in %s, on the disk and in this user's quota", (needed+1<<20-1)>>20, o.dir)
 	if o.full.Swap(&why) == nil {
 		o.logger.Error("the disk is full, or this user's quota on it is used up: the journal cannot be opened until there is room; nothing is lost, and botwired goes on by itself: free some room",
-			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "data_dir", o.dir)
+			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "journal", o.dir)
 		o.serve() // guard 3.27
 	}
 	select {
@@ -77,7 +78,7 @@ func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func
 	if err != nil {
 		return err
 	}
-	o := &opening{logger: d.logger, dir: c.DataDir, serve: sync.OnceFunc(serve)}
+	o := &opening{logger: d.logger, dir: filepath.Join(c.DataDir, journalDir), serve: sync.OnceFunc(serve)}
 	d.opening.Store(o)
 	d.door.replace(guard.New(guardOptions(c, token), o))
 	opened := make(chan error, 1)

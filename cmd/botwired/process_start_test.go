@@ -83,7 +83,7 @@ func testOneDaemon(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { // the last file that the first daemon creates by itself
-		_, err := os.Stat(filepath.Join(dir, "journal.ballast"))
+		_, err := os.Stat(filepath.Join(dir, "journal", "BALLAST"))
 		return err
 	})
 	before := names(tree(t, dir))

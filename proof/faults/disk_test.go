@@ -112,6 +112,24 @@ func recovers(t *testing.T, l *ledger, d *daemon, size int) {
 	d.drained(t, drainLimit)
 }
 
+// recoversFrom gives back the room: the daemon takes writes again, carries all upstream and has lost none.
+func recoversFrom(t *testing.T, foreign string, d *daemon, up *fakeUpstream, l *ledger) {
+	t.Helper()
+	giveBack(t, []string{foreign})
+	eventually(t, drainLimit, "ready with room", func() error { d.lives(t); return d.ready(http.StatusOK) })
+	d.drained(t, drainLimit)
+	l.audit(t, "the daemon, once there was room", d.client)
+	recovers(t, l, d, 1000)
+	l.audit(t, "the daemon", d.client)
+	l.audit(t, "upstream", newClient(t, up.url()))
+}
+
+// keepsRoom waits until the daemon holds its ballast.
+func (d *daemon) keepsRoom(t *testing.T, data string) {
+	t.Helper()
+	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(filepath.Join(data, "journal", "BALLAST")); return err })
+}
+
 // The disk fills up: down to the reserve by the daemon's own writes, then to the last
 // byte by another program (contract 3).
 func TestFullDisk(t *testing.T) {
@@ -131,15 +149,9 @@ func TestFullDisk(t *testing.T) {
 	time.Sleep(time.Second) // the flusher's probes go on: they must not need the disk
 	refuses(t, l, d, 60_000)
 
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
 	up.up(t)
-	d.drained(t, drainLimit)
-	recovers(t, l, d, 1000)
+	recoversFrom(t, foreign, d, up, l)
 	t.Logf("drained: %.1f MiB free, %d refusals in all", mib(freeBytes(t, disk)), l.answered(http.StatusInsufficientStorage))
-	l.audit(t, "the daemon", d.client)
-	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
 }
 
@@ -153,7 +165,7 @@ func TestFlushOnFullDisk(t *testing.T) {
 	data := filepath.Join(disk, "data")
 	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB"}
 	d := start(t, data, up, flags...)
-	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(filepath.Join(data, "journal.ballast")); return err })
+	d.keepsRoom(t, data)
 	l := newLedger()
 	fill(t, l, d, "fill", 60_000)
 	foreign := fillUp(t, disk)
@@ -171,12 +183,8 @@ func TestFlushOnFullDisk(t *testing.T) {
 	up.up(t)
 	d.drained(t, drainLimit)
 	l.audit(t, "upstream", newClient(t, up.url()))
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
-	recovers(t, l, d, 1000)
-	eventually(t, time.Minute, "room is kept again", func() error { _, err := os.Stat(filepath.Join(data, "journal.ballast")); return err })
-	l.audit(t, "upstream", newClient(t, up.url()))
+	recoversFrom(t, foreign, d, up, l)
+	d.keepsRoom(t, data)
 	d.terminate(t)
 }
 
@@ -185,14 +193,17 @@ func TestFlushOnFullDisk(t *testing.T) {
 // by itself once there is room (contract 3).
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
-	disk := smallDisk(t, 2*diskSize)
+	startsWithRoom(t, smallDisk(t, 2*diskSize), fillUp)
+}
+
+func startsWithRoom(t *testing.T, disk string, fillUp func(t *testing.T, disk string) (foreign string)) {
+	t.Helper()
 	up := newUpstream(t)
 	up.down(t)
 	data := filepath.Join(disk, "data")
-	ballast := filepath.Join(data, "journal.ballast")
 	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve)}
 	d := start(t, data, up, flags...)
-	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(ballast); return err })
+	d.keepsRoom(t, data)
 	l := newLedger()
 	for i := range 100 {
 		if status, answer := l.put(d.client, fmt.Sprintf("before-%d", i), 10_000); status != http.StatusOK {
@@ -201,25 +212,49 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 	d.signal(t, syscall.SIGKILL)
 	d.waitExit(t, drainLimit)
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	giveBack(t, []string{filepath.Join(data, "journal", "BALLAST")})
 	foreign := fillUp(t, disk)
-
+	for range 2 {
+		d = start(t, data, up, flags...)
+		refusesAll(t, d, data)
+		d.terminate(t)
+	}
 	d = start(t, data, up, flags...)
 	refusesAll(t, d, data)
+	up.up(t)
+	recoversFrom(t, foreign, d, up, l)
 	d.terminate(t)
+}
 
-	d = start(t, data, up, flags...)
-	refusesAll(t, d, data)
-	if err := os.Remove(foreign); err != nil {
+// The journal's folder is a link to another disk: only that one counts, when the daemon starts and later
+// (contract 3).
+func TestJournalOnAnotherDisk(t *testing.T) {
+	t.Parallel()
+	above, disk := smallDisk(t, diskSize), smallDisk(t, 2*diskSize)
+	up := newUpstream(t)
+	up.down(t)
+	data := filepath.Join(above, "data")
+	if err := errors.Join(os.MkdirAll(filepath.Join(disk, "journal"), 0o700), os.Mkdir(data, 0o700),
+		os.Symlink(filepath.Join(disk, "journal"), filepath.Join(data, "journal"))); err != nil {
 		t.Fatal(err)
 	}
+	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB"}
+	d := start(t, data, up, flags...)
+	l := newLedger()
+	l.put(d.client, "before", 10_000)
+	d.keepsRoom(t, data)
+	d.signal(t, syscall.SIGKILL)
+	d.waitExit(t, drainLimit)
+	fillUp(t, above)
+
+	d = start(t, data, up, flags...)
 	eventually(t, time.Minute, "ready with room", func() error { d.lives(t); return d.ready(http.StatusOK) })
-	l.audit(t, "the daemon, once there was room", d.client)
+	d.keepsRoom(t, data)
+	fill(t, l, d, "fill", 60_000)
+	foreign := fillUp(t, disk)
+	refuses(t, l, d, 60_000)
 	up.up(t)
-	recovers(t, l, d, 1000)
-	l.audit(t, "upstream", newClient(t, up.url()))
+	recoversFrom(t, foreign, d, up, l)
 	d.terminate(t)
 }
 

@@ -7,14 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // quotaDisk mounts a disk with 1 GiB free, on which the returned directory may take only so many bytes.
@@ -114,10 +112,9 @@ func TestDiskQuota(t *testing.T) {
 	up := newUpstream(t)
 	up.down(t)
 	data := filepath.Join(disk, "data")
-	ballast := filepath.Join(data, "journal.ballast")
 	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve), "--journal-max-bytes", "1GiB"}
 	d := startBy(t, command, data, up, flags...)
-	eventually(t, time.Minute, "room is kept", func() error { _, err := os.Stat(ballast); return err })
+	d.keepsRoom(t, data)
 	l := newLedger()
 	refused := fillForGood(t, l, d, "fill", 60_000)
 	t.Logf("%d writes taken, %d refused with 507, %.1f MiB free", l.answered(200), refused, mib(freeBytes(t, disk)))
@@ -125,26 +122,17 @@ func TestDiskQuota(t *testing.T) {
 
 	foreign := fillUp(t, disk)
 	refuses(t, l, d, 60_000)
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
 	up.up(t)
-	d.drained(t, drainLimit)
-	recovers(t, l, d, 1000)
-	eventually(t, time.Minute, "room is kept again", func() error { _, err := os.Stat(ballast); return err })
+	recoversFrom(t, foreign, d, up, l)
+	d.keepsRoom(t, data)
 
 	up.down(t)
 	foreign = fillUp(t, disk)
 	later := newLedger()
 	fill(t, later, d, "later", 60_000)
 	refuses(t, later, d, 60_000)
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
 	up.up(t)
-	recovers(t, later, d, 1000)
-	later.audit(t, "the daemon", d.client)
-	later.audit(t, "upstream", newClient(t, up.url()))
+	recoversFrom(t, foreign, d, up, later)
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
 }
@@ -152,37 +140,5 @@ func TestDiskQuota(t *testing.T) {
 // A daemon that is started while a quota is used up waits for room, as on a full disk (contract 3).
 func TestStartOverDiskQuota(t *testing.T) {
 	t.Parallel()
-	disk := quotaDisk(t, 4*diskSize)
-	up := newUpstream(t)
-	up.down(t)
-	data := filepath.Join(disk, "data")
-	flags := []string{"--journal-disk-reserve", fmt.Sprint(diskReserve)}
-	d := start(t, data, up, flags...)
-	l := newLedger()
-	for i := range 100 {
-		if status, answer := l.put(d.client, fmt.Sprintf("before-%d", i), 10_000); status != http.StatusOK {
-			t.Fatalf("%d %.200s", status, answer)
-		}
-	}
-	d.signal(t, syscall.SIGKILL)
-	d.waitExit(t, drainLimit)
-	if err := os.Remove(filepath.Join(data, "journal.ballast")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	foreign := takeQuota(t, disk)
-	for range 2 {
-		d = start(t, data, up, flags...)
-		refusesAll(t, d, data)
-		d.terminate(t)
-	}
-	d = start(t, data, up, flags...)
-	refusesAll(t, d, data)
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
-	up.up(t)
-	recovers(t, l, d, 1000)
-	l.audit(t, "the daemon", d.client)
-	l.audit(t, "upstream", newClient(t, up.url()))
-	d.terminate(t)
+	startsWithRoom(t, quotaDisk(t, 4*diskSize), takeQuota)
 }

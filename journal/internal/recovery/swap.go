@@ -11,6 +11,7 @@ import (
 
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // replacedName returns the name of the old journal while the recovered one replaces it. While a
@@ -83,8 +84,11 @@ func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
 		}
 		to = fmt.Sprint(base, "-", i)
 	}
-	isLock := func(path string) bool { return fsys.PathBase(path) == "LOCK" }
-	if _, err := vfs.Clone(fsys, fsys, dir, to, vfs.CloneSync, vfs.CloneSkip(isLock)); err != nil {
+	holdsNothing := func(path string) bool {
+		name := fsys.PathBase(path)
+		return name == "LOCK" || strings.HasPrefix(name, store.BallastFile) // guard 3.58
+	}
+	if _, err := vfs.Clone(fsys, fsys, dir, to, vfs.CloneSync, vfs.CloneSkip(holdsNothing)); err != nil {
 		return "", err
 	}
 	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))

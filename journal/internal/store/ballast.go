@@ -12,10 +12,11 @@ import (
 // store that cannot write its tables stalls, reads included.
 const criticalShare = 4
 
-// ballastSuffix follows the directory's name in the ballast's name.
-const ballastSuffix = ".ballast"
+// BallastFile is the ballast's name. It is in the store's directory, which may be a link or a mount point: only
+// there is it on the disk of the logs.
+const BallastFile = "BALLAST"
 
-// ballast is a file next to the store that occupies disk space. The journal does not use up the
+// ballast is a file of the store that occupies disk space. The journal does not use up the
 // reserve, but other programs may. Then the journal removes the ballast, and has room again to record
 // upstream's confirmations: flushing goes on, and a restart can write the log's records into tables
 // (contract 3).
@@ -25,7 +26,9 @@ type ballast struct {
 	told bool // the log says why there is no ballast
 }
 
-func (s *Store) ballastName() string { return s.opts.Dir + ballastSuffix }
+func (s *Store) ballastName() string {
+	return s.opts.FS.PathJoin(s.opts.Dir, BallastFile) // guard 3.57
+}
 
 func (s *Store) trialName() string { return s.ballastName() + ".new" }
 
@@ -82,8 +85,10 @@ func (s *Store) try(n int64) error {
 // findBallast checks if an earlier process has left a ballast. It removes a ballast of the wrong size.
 // It also removes the ballast if the free space is critical, because opening the store takes room.
 func (s *Store) findBallast() error {
-	if err := s.opts.FS.Remove(s.trialName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, left := range []string{s.trialName(), s.opts.Dir + ".ballast", s.opts.Dir + ".ballast.new"} { // the ballast was beside the directory
+		if err := s.opts.FS.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if s.opts.DiskReserve <= 0 {
 		return nil

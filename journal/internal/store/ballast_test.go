@@ -2,9 +2,13 @@ package store
 
 import (
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // The store keeps a ballast in case other programs fill the disk, and removes it in time: while the
@@ -21,7 +25,7 @@ func TestBallast(t *testing.T) {
 	}
 	expect := func(when string, want bool) {
 		t.Helper()
-		info, err := vfs.Default.Stat(dir + ".ballast")
+		info, err := vfs.Default.Stat(filepath.Join(dir, BallastFile))
 		if (err == nil) != want || want && info.Size() != size {
 			t.Errorf("%s, there is a ballast: %t (%v)", when, err == nil, info)
 		}
@@ -58,6 +62,43 @@ func TestBallast(t *testing.T) {
 	no(t, s.Close())
 }
 
+// separateDisk has room in the store's directory only.
+type separateDisk struct{ slowDisk }
+
+func (d *separateDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.PathDir(name) != "s" {
+		return nil, syscall.ENOSPC
+	}
+	return d.slowDisk.Create(name, category)
+}
+
+// The directory of a store may be on another disk than the directory above it, which may be full. The
+// ballast is on the store's disk, and so is what tries its room (contract 3).
+func TestBallastIsOnTheDiskOfTheLogs(t *testing.T) {
+	const reserve = 1 << 20
+	d := &separateDisk{slowDisk{FS: vfs.NewMem()}}
+	for _, left := range []string{"s.ballast", "s.ballast.new"} { // of an earlier version
+		no(t, diskfs.WriteFull(d.FS, left, 1))
+	}
+	d.free.Store(10 * reserve)
+	s := openStore(t, d, func(o *Options) {
+		o.DiskReserve, o.AwaitRoom = reserve, func(needed int64) error {
+			if needed > 0 {
+				t.Fatalf("%d bytes are missing on another disk", needed)
+			}
+			return nil
+		}
+	})
+	s.Ballast()
+	if s.Low(0) || !s.ballast.held {
+		t.Errorf("low %t, ballast %t", s.Low(0), s.ballast.held)
+	}
+	if names, err := d.List(""); err != nil || !slices.Equal(names, []string{"s"}) {
+		t.Errorf("beside the store are %v (%v)", names, err)
+	}
+	no(t, s.Close())
+}
+
 // A ballast that does not fit leaves no partial file.
 func TestBallastThatDoesNotFit(t *testing.T) {
 	d := &slowDisk{FS: vfs.Default}
@@ -65,7 +106,7 @@ func TestBallastThatDoesNotFit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	s := openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, 1<<61 })
 	s.Ballast()
-	if _, err := vfs.Default.Stat(dir + ".ballast"); err == nil || s.ballast.held {
+	if _, err := vfs.Default.Stat(filepath.Join(dir, BallastFile)); err == nil || s.ballast.held {
 		t.Error("the disk has room for 1.7 exabytes")
 	}
 }

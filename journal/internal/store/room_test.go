@@ -104,7 +104,7 @@ func TestBallastMakesRoomToOpen(t *testing.T) {
 			if needed == 0 {
 				return nil
 			}
-			if _, err := vfs.Default.Stat(dir + ".ballast"); err == nil {
+			if _, err := vfs.Default.Stat(filepath.Join(dir, BallastFile)); err == nil {
 				t.Error("the ballast is still there")
 			}
 			asked++
