@@ -29,7 +29,7 @@ func TestPurge(t *testing.T) {
 		}
 		return doc
 	}
-	for _, query := range []string{"", "key=k", "namespace=n&key=a%20b", "namespace=n&as_of=0", "namespace=n&all=1"} {
+	for _, query := range []string{"", "key=k", "namespace=n&key=a%20b", "namespace=n&as_of=0", "namespace=n&all=1", "namespace=n&as_of=1000"} {
 		purge(query, http.StatusBadRequest)
 	}
 	wantStatus(t, s.get("/_botwired/purge?namespace=n"), http.StatusMethodNotAllowed)
@@ -47,6 +47,7 @@ func TestPurge(t *testing.T) {
 	}
 	wantStatus(t, s.get("/memory/n/a"), http.StatusNotFound)
 	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=a"), http.StatusNotFound)
+	wantDetail(t, s.get("/_botwired/receipts/1"), http.StatusNotFound, "a purge")
 	wantValue(t, s.get("/memory/n/b"), "value b")
 	if doc := purge("namespace=n", http.StatusOK); doc.Deleted != 2 || doc.Pending != 0 {
 		t.Errorf("of a namespace: %+v", doc)
@@ -63,6 +64,12 @@ func TestPurge(t *testing.T) {
 	if doc := purge("namespace=n", http.StatusOK); doc.Deleted != 0 || doc.Removed != (api.PurgedRecords{}) {
 		t.Errorf("again: %+v", doc)
 	}
+
+	s.upstream.hold()
+	if doc := purge("namespace=locked&timeout=10ms", http.StatusGatewayTimeout); doc.Done || doc.Deleted != 0 || !strings.Contains(doc.Why, "in time") {
+		t.Errorf("while upstream says nothing: %+v", doc)
+	}
+	s.upstream.release()
 
 	s.flusher.stuck = true // until its namespace is not paused any more
 	doc := purge("namespace=locked&timeout=1s", http.StatusGatewayTimeout)

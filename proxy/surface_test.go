@@ -94,12 +94,12 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 	s := newSidecar(t)
 	s.deadLetter(id("n", "k"), "secret-value")
 	for _, test := range []struct{ method, target, expected string }{
-		{"POST", "flush?namespace=", "expected the name of a namespace"},
+		{"POST", "flush?namespace=", "or no such parameter for all namespaces"},
 		{"POST", "flush?namespace&now=true", "expected the name of a namespace"},
 		{"POST", "dead-letters/retry?namespace=", "expected the name of a namespace"},
 		{"GET", "pending?namespace=", "expected the name of a namespace"},
 		{"GET", "export", "the parameter namespace is missing"},
-		{"GET", "export?namespace=", "expected the name of a namespace"},
+		{"GET", "export?namespace=", "the parameter namespace is missing or empty"},
 		{"GET", "export?namespace=n&namespace=m", "namespace is given 2 times: expected once"},
 		{"POST", "flush?ns=n", `"ns": expected namespace, timeout, now`},
 		{"POST", "flush?namespace=n&namespace=m", "namespace is given 2 times: expected once"},

@@ -21,6 +21,7 @@ func TestExport(t *testing.T) {
 		"GET /_botwired/export?namespace=c":   {200, less},
 		"GET /_botwired/export?namespace=cut": {200, first + second},
 		"GET /_botwired/export?namespace=few": {200, first + `{"end":{"namespace":"few","entries":2,"complete":true}}` + "\n"},
+		"GET /_botwired/export?namespace=big": {200, strings.Repeat(first, 1000)},
 		"GET /_botwired/export?namespace=no":  {503, `{"detail":"not ready"}`},
 		"GET /_botwired/export?namespace=x":   {200, "<html>"},
 
@@ -32,6 +33,10 @@ func TestExport(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "export", "a", "b"), all+empty)
 	wantFailure(t, at(t, d, nil, "export", "no"), cli.ExitError, "not ready (HTTP 503)")
 	wantFailure(t, at(t, d, nil, "export", "x"), cli.ExitError, "another program than botwired")
+	broken := at(t, d, func(p *cli.Program) { p.Stdout = brokenPipe{} }, "export", "big")
+	if wantFailure(t, broken, cli.ExitError, "cut off after"); strings.Count(broken.stderr, "broken pipe") != 1 {
+		t.Errorf("it says more than once: %q", broken.stderr)
+	}
 	wantFailure(t, at(t, d, nil, "export"), cli.ExitUsage, "the arguments are missing")
 	for namespace, want := range map[string]struct {
 		code int

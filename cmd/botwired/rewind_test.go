@@ -20,6 +20,7 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 		"GET /_botwired/undo/namespace?all_authors=true&before=x&namespace=ns":                              {400, `{"detail":"before: so and so"}`},
 		"POST /_botwired/undo/namespace?as_of=7&author=agent&before=1700000000.000000&namespace=ns":         {200, page},
 		"POST /_botwired/undo/namespace?after=b&as_of=7&author=agent&before=1700000000.000000&namespace=ns": {200, last},
+		"GET /_botwired/undo/namespace?before=-10m&namespace=ns":                                            {400, `{"detail":"-10m: so and so"}`},
 		"GET /_botwired/undo/namespace?before=1700000001&namespace=ns":                                      {409, `{"detail":"several programs"}`},
 	})
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--yes"),
@@ -32,6 +33,7 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run", "--json"), previewed+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "none", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z\n")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "x", "--all-authors", "--yes"), cli.ExitError, "before: so and so")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "-10m", "--yes"), cli.ExitError, "-10m: so and so")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--yes"), cli.ExitError, "several programs (HTTP 409)")
 	for _, args := range [][]string{
 		{"undo", "ns", "--before", "1700000000"}, {"undo", "ns", "--yes"}, {"undo", "ns", "k", "--before", "1", "--yes"},

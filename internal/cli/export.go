@@ -2,9 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -87,10 +87,10 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 		if x.IsTerminal(x.Stdout) {
 			raw = term.HarmlessJSON(raw)
 		}
-		_, err := out.Write(raw)
-		return errors.Join(err, out.WriteByte('\n'))
+		_, _ = out.Write(raw) // what comes after fails in the same way
+		return out.WriteByte('\n')
 	})
-	err = errors.Join(err, out.Flush())
+	err = cmp.Or(err, out.Flush())
 	switch {
 	case err != nil && entries == 0:
 		return err

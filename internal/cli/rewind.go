@@ -97,7 +97,7 @@ func (p *Program) rewindAll(ctx context.Context, c *attach.Client, seen *api.Rew
 
 // timeBefore returns the time of a flag: a duration is that long ago.
 func timeBefore(text string) string {
-	if d, err := config.ParseDuration(text); err == nil && strings.Trim(text, ".0123456789") != "" {
+	if d, err := config.ParseDuration(text); err == nil && d >= 0 && strings.Trim(text, ".0123456789") != "" {
 		return strconv.FormatFloat(float64(time.Now().Add(-d).UnixMicro())/1e6, 'f', 6, 64)
 	}
 	return text

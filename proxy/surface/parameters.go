@@ -142,22 +142,20 @@ func (p *Parameters) Entry() journal.ID {
 
 // namespace returns the parameter namespace; empty, which means all, if not given.
 func (p *Parameters) namespace() string {
-	namespace := p.Text("namespace")
 	if !p.values.Has("namespace") {
 		return ""
 	}
-	if namespace == "" { // a script's unset variable, perhaps
-		p.Refuse("the parameter namespace is empty: expected the name of a namespace, or no such parameter for all namespaces")
-	} else if refusal := wire.CheckNamespace(namespace); refusal != nil {
-		p.refuse(refusal)
-	}
-	return namespace
+	return p.oneNamespace(", or no such parameter for all namespaces") // empty: a script's unset variable, perhaps
 }
 
-func (p *Parameters) givenNamespace() string {
-	namespace := p.namespace()
+func (p *Parameters) givenNamespace() string { return p.oneNamespace("") }
+
+func (p *Parameters) oneNamespace(or string) string {
+	namespace := p.Text("namespace")
 	if namespace == "" {
-		p.Refuse("the parameter namespace is missing: expected the name of a namespace")
+		p.Refuse("the parameter namespace is missing or empty: expected the name of a namespace%s", or)
+	} else if refusal := wire.CheckNamespace(namespace); refusal != nil {
+		p.refuse(refusal)
 	}
 	return namespace
 }
@@ -221,6 +219,17 @@ func (p *Parameters) Number(name, refusal string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if p.values.Has(name) && (err != nil || n == 0) {
 		p.Refuse(refusal, text)
+	}
+	return n
+}
+
+// asOf returns the parameter as_of, the number of a write up to last, the newest; 0 if not given. A later one
+// would take in what is written from now on.
+func (p *Parameters) asOf(last uint64) uint64 {
+	const refusal = "as_of=%.40q: expected as_of of the answer before"
+	n := p.Number("as_of", refusal)
+	if n > last {
+		p.Refuse(refusal, p.Text("as_of"))
 	}
 	return n
 }

@@ -30,7 +30,8 @@ const (
 func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	of, local := journal.ID{Namespace: p.givenNamespace()}, p.truth("local")
 	timeout := p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
-	last := p.Number("as_of", "as_of=%q: expected the number of a write")
+	newest := s.journal.Stats().LastSeq
+	last := p.asOf(newest)
 	if p.values.Has("key") {
 		of = p.Entry()
 	}
@@ -39,7 +40,7 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 		return err
 	}
 	defer end()
-	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, s.journal.Stats().LastSeq)}
+	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, newest)}
 	if err := s.restorer.End(of.Namespace); err != nil { // it would write entries back
 		return err
 	}
@@ -65,6 +66,8 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	return writeDocument(w, http.StatusOK, doc)
 }
 
+var errNoList = errors.New("upstream has not listed the namespace in time")
+
 func (s *Surface) notReached(local bool) []string {
 	upstream := "what upstream keeps of deleted entries by itself"
 	if local {
@@ -87,6 +90,9 @@ func (s *Surface) notReached(local bool) []string {
 func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of journal.ID, doc *api.Purged) error {
 	for {
 		if _, _, _, err := s.restorer.Look(ctx, of.Namespace, false); err != nil {
+			if ctx.Err() != nil {
+				return errNoList
+			}
 			return needsUpstream(w, doc, err)
 		}
 		deleted, full, err := s.deleteKnown(ctx, of, doc.AsOf)

@@ -89,7 +89,7 @@ func noReceipt(w http.ResponseWriter, err error) error {
 		return wire.Detail(http.StatusNotFound, err.Error())
 	case errors.Is(err, journal.ErrNoReceipt):
 		return wire.Detail(http.StatusNotFound, fmt.Sprintf("%v: botwired keeps one for at least %d hours after its write has ended, "+
-			"but no more than the last %d; a disk that is nearly full or damaged takes them earlier", err, journal.ReceiptsFor/time.Hour, journal.ReceiptsKept))
+			"but no more than the last %d; a purge, and a disk that is nearly full or damaged, take them earlier", err, journal.ReceiptsFor/time.Hour, journal.ReceiptsKept))
 	case errors.Is(err, journal.ErrRebuilding):
 		w.Header().Set("Retry-After", "1")
 		return wire.Detail(http.StatusServiceUnavailable, "not known yet: "+err.Error())

@@ -60,7 +60,7 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 			p.Refuse("author and all_authors exclude each other")
 		}
 	}
-	asOf := p.Number("as_of", "as_of=%.40q: expected as_of of the preview")
+	asOf := p.asOf(s.journal.Stats().LastSeq)
 	if r.Method == http.MethodPost && asOf == 0 {
 		p.Refuse("the parameter as_of is missing: a GET of the same shows it")
 	}
