@@ -12,16 +12,14 @@ import (
 // configuration names without a pattern. After an error it returns the latter.
 func (c *Client) SealedNamespaces(ctx context.Context, conf *config.Config) (names []string, err error) {
 	for _, o := range conf.Namespaces {
-		if !strings.ContainsAny(o.Match, `*?[\`) && conf.For(o.Match).Sealed {
-			names = append(names, o.Match)
-		}
+		names = append(names, o.Match)
 	}
 	known, err := c.Namespaces(ctx)
 	for i := range known {
-		if name := known[i].Namespace; conf.For(name).Sealed {
-			names = append(names, name)
-		}
+		names = append(names, known[i].Namespace)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), err
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		return strings.ContainsAny(name, `*?[\`) || !conf.For(name).Sealed
+	}), err
 }

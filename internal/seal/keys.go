@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +36,7 @@ type Keys struct {
 
 type key struct {
 	secret []byte
-	id     [idSize]byte
+	id     string // idSize bytes
 }
 
 // Generate returns the contents of a new key file.
@@ -104,7 +103,7 @@ func parse(text string) (*Keys, error) {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		seen[string(secret)] = true
-		roles[fields[0]] = append(roles[fields[0]], key{secret, [idSize]byte(keyID(secret))})
+		roles[fields[0]] = append(roles[fields[0]], key{secret, keyID(secret)})
 	}
 	names, seals := roles["name"], roles["seal"]
 	switch {
@@ -135,7 +134,7 @@ func parseKey(fields []string) (secret []byte, err error) {
 }
 
 // NameID returns the ID of the name key, in 16 hexadecimal digits.
-func (k *Keys) NameID() string { return hex.EncodeToString(keyID(k.name)) }
+func (k *Keys) NameID() string { return fmt.Sprintf("%x", keyID(k.name)) }
 
 // ID returns the ID of the key that seals, in 16 hexadecimal digits.
 func (k *Keys) ID() string { return k.IDs()[0] }
@@ -144,12 +143,12 @@ func (k *Keys) ID() string { return k.IDs()[0] }
 func (k *Keys) IDs() []string {
 	ids := make([]string, len(k.open))
 	for i := range k.open {
-		ids[i] = hex.EncodeToString(k.open[i].id[:])
+		ids[i] = fmt.Sprintf("%x", k.open[i].id)
 	}
 	return ids
 }
 
-func keyID(secret []byte) []byte { return mac(secret, []byte("botwired seal id"))[:idSize] }
+func keyID(secret []byte) string { return string(mac(secret, []byte("botwired seal id"))[:idSize]) }
 
 // derive returns the subkey of a key for a purpose in a namespace.
 func derive(secret []byte, purpose, namespace string) []byte {

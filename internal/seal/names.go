@@ -25,7 +25,7 @@ type Namespace struct {
 	keyMAC    []byte
 	keyCipher cipher.Block
 	seal      *sealer
-	open      map[[idSize]byte]*sealer
+	open      map[string]*sealer
 	random    io.Reader
 }
 
@@ -43,7 +43,7 @@ func (k *Keys) For(namespace string) *Namespace {
 		hidden:    "s1-" + encoding.EncodeToString(mac(derive(k.name, "namespace", ""), []byte(namespace))),
 		keyMAC:    derive(k.name, "key mac", namespace),
 		keyCipher: must(aes.NewCipher(derive(k.name, "key cipher", namespace))),
-		open:      map[[idSize]byte]*sealer{},
+		open:      map[string]*sealer{},
 		random:    k.random,
 	}
 	for _, each := range k.open {

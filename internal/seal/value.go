@@ -5,7 +5,6 @@ import (
 	"compress/flate"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -82,9 +81,9 @@ func padded(length int) int {
 // Seal seals a value for a key. The result differs each time, and [Namespace.Open] returns the value.
 func (n *Namespace) Seal(key string, v Value) string {
 	content := n.content(v)
-	data := n.data(&n.seal.id, key)
+	data := n.data(n.seal.id, key)
 	sealed := make([]byte, 0, idSize+nonceSize+len(content)+tagSize)
-	sealed = append(sealed, n.seal.id[:]...)
+	sealed = append(sealed, n.seal.id...)
 	sealed = append(sealed, n.nonce(v, content, data)...)
 	sealed = n.seal.aead.seal(sealed, sealed[idSize:], content, data)
 	return Prefix + encoding.EncodeToString(sealed)
@@ -99,9 +98,9 @@ func (n *Namespace) nonce(v Value, content, data []byte) []byte {
 	return mac(n.seal.nonceKey, hedge[:], hash[:], []byte(v.Host))[:nonceSize] // guard 23.21
 }
 
-func (n *Namespace) data(id *[idSize]byte, key string) []byte {
+func (n *Namespace) data(id, key string) []byte {
 	var data []byte
-	for _, part := range []string{Prefix, string(id[:]), n.namespace, key} { // guard 23.22
+	for _, part := range []string{Prefix, id, n.namespace, key} { // guard 23.22
 		data = append(binary.BigEndian.AppendUint16(data, uint16(len(part))), part...)
 	}
 	return data
@@ -138,19 +137,17 @@ func (n *Namespace) Open(key, sealed string) (v Value, keyID string, err error) 
 	if err != nil || strings.ContainsAny(text, "\r\n") || len(raw) < idSize+nonceSize+tagSize { // guard 23.20
 		return Value{}, "", ErrForged
 	}
-	id := [idSize]byte(raw)
-	keyID = hex.EncodeToString(id[:])
+	id, raw := string(raw[:idSize]), raw[idSize:]
+	keyID = fmt.Sprintf("%x", id)
 	with := n.open[id]
 	if with == nil {
 		return Value{}, "", &UnknownKey{ID: keyID}
 	}
-	raw = raw[idSize:]
-	content, err := with.aead.open(nil, raw[:nonceSize], raw[nonceSize:], n.data(&id, key))
+	content, err := with.aead.open(nil, raw[:nonceSize], raw[nonceSize:], n.data(id, key))
 	if err != nil {
 		return Value{}, "", ErrForged
 	}
-	v, err = read(content)
-	if err != nil {
+	if v, err = read(content); err != nil {
 		return Value{}, "", err
 	}
 	return v, keyID, nil
