@@ -245,9 +245,9 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	if err != nil {
 		return nil, false, veiled(err, n)
 	}
-	rows, dropped := opened(n, hidden)
+	rows = opened(n, hidden)
 	var names error
-	if dropped > 0 {
+	if dropped := len(hidden) - len(rows); dropped > 0 {
 		names = errors.New(words.Plural(dropped, "name") + " that no key opens")
 	}
 	e.note(journal.ID{Namespace: namespace}, names)
@@ -261,18 +261,17 @@ func (e *Engine) List(ctx context.Context, namespace string) (rows []journal.Row
 	return rows, complete, nil
 }
 
-// opened returns the rows with their plain keys, and how many names do not open.
-func opened(n *seal.Namespace, hidden []journal.Row) (rows []journal.Row, dropped int) {
+// opened returns the rows with their plain keys, without those whose names do not open.
+func opened(n *seal.Namespace, hidden []journal.Row) (rows []journal.Row) {
 	for _, row := range hidden {
 		key, ok := n.OpenKey(row.Key)
 		if !ok { // guard 23.4
-			dropped++
 			continue
 		}
 		row.Key, row.Rough = key, true
 		rows = append(rows, row)
 	}
-	return rows, dropped
+	return rows
 }
 
 // mostReplaced bounds how many versions that are not authentic one write of an exact engine replaces.

@@ -32,8 +32,8 @@ func (v view) Newest(namespace string, most int) (rows []journal.Row, total int,
 		return v.View.Newest(namespace, most)
 	}
 	hidden, total, known := v.View.Newest(n.Name(), most)
-	rows, dropped := opened(n, hidden)
-	return rows, total - dropped, known
+	rows = opened(n, hidden)
+	return rows, total - (len(hidden) - len(rows)), known
 }
 
 // NotBefore implements [upstream.View].
