@@ -318,13 +318,18 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 		if s.Name == "namespaces" && resealed { // guard 23.2
 			s.Live = false
 		}
+		if s.Live && s.derive != nil && next.Source(s.Name).Layer == FromDefault {
+			s.codec.copy(&l.config, &Config{})
+			s.derive(&l.config, l.places) // for the upstream.url in force: it comes first in the table
+		}
+		same := s.codec.same(&running.Config, &l.config)
 		if !s.Live {
 			from = running
 			s.codec.copy(&l.config, &running.Config)
 		}
 		l.sources[s.Name] = from.Source(s.Name)
 		switch {
-		case s.codec.same(&running.Config, &next.Config):
+		case same:
 		case s.Live:
 			out.Changed = append(out.Changed, s.Name)
 		default:

@@ -49,6 +49,21 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// The quota's defaults are those for the upstream in force, which a reload does not change.
+func TestReloadKeepsTheQuotaOfTheUpstreamInForce(t *testing.T) {
+	botwire, other := loadYAML(t, ""), loadYAML(t, "upstream.url: https://memory.example\n")
+	other.Config.DataDir = botwire.Config.DataDir
+	for _, test := range []struct{ running, next *config.Loaded }{{botwire, other}, {other, botwire}} {
+		got, err := config.Reload(test.running, test.next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Loaded.Config.Quota != test.running.Config.Quota || len(got.Changed) > 0 || !slices.Equal(got.Restart, []string{"upstream.url"}) {
+			t.Errorf("changed: %v, with a restart: %v; in force: %+v", got.Changed, got.Restart, got.Loaded.Config.Quota)
+		}
+	}
+}
+
 // Settings that a running daemon cannot change stay, even if they would be rejected now: a container's
 // memory can be lowered while the daemon runs.
 func TestReloadKeepsWhatWouldBeRefused(t *testing.T) {
