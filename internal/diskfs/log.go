@@ -58,7 +58,8 @@ func (f *zeroedLog) fill(end int64) {
 
 var zeros [zeroAhead]byte
 
-// watchedFile reports its failures, which end the journal.
+// watchedFile reports its failures, which end the journal. A write that finds no room is not tried again either: on
+// NFS, its error may be about bytes that were written before, and hide that from the next sync.
 type watchedFile struct {
 	vfs.File
 	onFailure func(error)
