@@ -62,9 +62,9 @@ UNRACED := $(UNRACED)|journal/internal/(pending|record|recovery)|proxy/(dashboar
 UNRACED := $(UNRACED)|proof/(balance|bench|cost|day|dist|faults|loopback|machine|marked|mutants|rules|soak|wiretest)
 # The tests of the other packages that live a whole day, an outage or a drain of thousands of entries in virtual time,
 # or measure; those of one caller after the other that fill a journal with thousands of entries, list it again
-# and again, cut a start at each change, or damage one file after the other, a byte at a time; and those of whole
-# processes, which are built without it. The race detector makes each of them up to sixty times as slow, and others
-# of the same package do the same at once.
+# and again, cut a start at each change, or damage one file after the other, a byte at a time; those of one command
+# after the other; and those of whole processes, which are built without it. The race detector makes each of them up
+# to sixty times as slow, and others of the same package do the same at once.
 UNRACED_TESTS := TestRecoveryIsBounded|TestAQuotaLastsTheDay|TestADrainTakesLittleMoreThanItMust|TestATaskIsSmall
 UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyIsWhatUpstreamTakes|TestConcurrencyHalvesWhenRequestsTimeOut
 UNRACED_TESTS := $(UNRACED_TESTS)|TestConcurrencyDoesNotFallWhereUpstreamIsSlow|TestABusyKeyIsSentAmidOthers
@@ -82,6 +82,11 @@ UNRACED_TESTS := $(UNRACED_TESTS)|TestMaintainBoundsTheHistory|TestPendingListOf
 UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskGivesUpCopies|TestFullDiskGivesUpCopiesDuringAnOutage
 UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskGivesUpReceipts|TestFullDiskGivesBackWhatIsDrained
 UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskWithNothingToGiveUp|TestProcess|TestUnsampledHitsAllocateNothing
+UNRACED_TESTS := $(UNRACED_TESTS)|TestAListingKeepsTheOrderOfTheWrites|TestListingsArePaced|TestCountingIsBounded
+UNRACED_TESTS := $(UNRACED_TESTS)|TestNamespacesInUseAreBounded|TestExportTakesLittleMemory
+UNRACED_TESTS := $(UNRACED_TESTS)|TestRestoreOfMoreThanUpstreamLists
+UNRACED_TESTS := $(UNRACED_TESTS)|TestDirectoryIsOfItsUpstream|TestDirectoryOfACluster|TestExamplesParse
+UNRACED_TESTS := $(UNRACED_TESTS)|TestHelpFitsTheTerminal|TestCommandsReadTheirSettings
 # Packages as go test takes them: those with concurrency, those without it, and those with the tests above.
 RACED_ONES   = $$($(GO) list ./... | grep -vE '/($(UNRACED))$$')
 UNRACED_ONES = $$($(GO) list ./... | grep -E '/($(UNRACED))$$')
