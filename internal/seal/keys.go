@@ -65,7 +65,19 @@ func Load(path string) (k *Keys, err error) {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
-	info, err := os.Stat(path)
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	// Mounted secrets are links inside their directory. A link elsewhere hides which file has to be kept and guarded.
+	if inside, err := filepath.Rel(folder, file); err != nil || !filepath.IsLocal(inside) {
+		return nil, fmt.Errorf("it is a link to %s: expected a file, or a link that stays in its directory", file)
+	}
+	info, err := os.Stat(file)
 	switch {
 	case err != nil:
 		return nil, err

@@ -28,14 +28,12 @@ func TestKeyFilePlaces(t *testing.T) {
 		return path
 	}
 	// As Kubernetes mounts a secret.
-	for _, path := range []string{link("inside", "file"), link("sub/outside", "../file")} {
-		if _, err := seal.Load(path); err != nil {
-			t.Errorf("a link: %v", err)
-		}
+	if _, err := seal.Load(link("inside", "file")); err != nil {
+		t.Errorf("a link inside the directory: %v", err)
 	}
 	for what, path := range map[string]string{
 		"missing": filepath.Join(folder, "missing"), "a directory": folder,
-		"a dangling link": link("dangling", "missing"),
+		"a link outside": link("sub/outside", "../file"), "a dangling link": link("dangling", "missing"),
 	} {
 		if _, err := seal.Load(path); err == nil {
 			t.Errorf("%s is accepted", what)
