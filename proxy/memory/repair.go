@@ -29,27 +29,34 @@ type repaired struct {
 }
 
 // repair writes the state known here again if upstream has shown an older version. The write gives way to
-// any later one.
+// any later one. If something newer is pending, or there is no room, a later read tries again.
 func (r *repairs) repair(m *Memory, id journal.ID, seen *journal.Observation, known *journal.State) error {
-	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= known.MadeAt || !r.begin(id, seen) {
+	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= known.MadeAt || !r.due(id, seen) {
 		return nil
 	}
 	_, err := m.restorer.writeOne(id) // guard 7.44
-	if errors.Is(err, journal.ErrChanged) || errors.Is(err, journal.ErrFull) {
-		return nil // something newer is pending, or there is no room
+	switch {
+	case err == nil: // guard 7.63
+		r.made(id, seen)
+	case errors.Is(err, journal.ErrChanged), errors.Is(err, journal.ErrFull):
+		return nil
 	}
 	return err
 }
 
-func (r *repairs) begin(id journal.ID, seen *journal.Observation) bool {
+func (r *repairs) due(id journal.ID, seen *journal.Observation) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.last[id]
+	return last.madeAt != seen.MadeAt || last.updatedAt != seen.UpdatedAt && last.times < mostRepairs // guard 7.43
+}
+
+func (r *repairs) made(id journal.ID, seen *journal.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last[id]
 	if last.madeAt != seen.MadeAt {
 		last = repaired{madeAt: seen.MadeAt}
-	}
-	if last.updatedAt == seen.UpdatedAt || last.times == mostRepairs { // guard 7.43
-		return false
 	}
 	last.updatedAt = seen.UpdatedAt
 	last.times++
@@ -57,5 +64,4 @@ func (r *repairs) begin(id journal.ID, seen *journal.Observation) bool {
 		clear(r.last)
 	}
 	r.last[id] = last
-	return true
 }
