@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -106,7 +107,7 @@ func (f *Fence) Wrote(id ID, seq uint64) (bool, error) {
 // The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
 // Options.MaxBytes, on top of it. The oldest are removed first, and the last one stays.
 func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
-	return f.lose(w, &o, o.UpdatedAt, reason, mayLand)
+	return f.lose(w, &o, cmp.Or(o.MadeAt, o.UpdatedAt), reason, mayLand) // guard 17.55
 }
 
 // LoseToDelete records, like [Fence.Lose], that another host's later delete has beaten a pending write.
@@ -230,7 +231,7 @@ func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
 		Version: record.Version{
 			Op: op, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
-			UpdatedAt: o.UpdatedAt, WrittenAt: o.UpdatedAt, Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
+			UpdatedAt: o.UpdatedAt, WrittenAt: cmp.Or(o.MadeAt, o.UpdatedAt), Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
 		},
 		Value:  o.Value,
 		Author: o.Author,

@@ -191,8 +191,8 @@ const (
 // on.
 type DeadLetter struct {
 	Write
-	// Theirs says that the dead letter is another host's state. Its times are upstream's, and Seq
-	// numbers only the dead letter.
+	// Theirs says that the dead letter is another host's state. Its times are upstream's, but WrittenAt is the
+	// writer's where versions name it, and Seq numbers only the dead letter.
 	Theirs bool
 	Winner *Winner // the state that has beaten it; nil if unknown
 	Kind   DeadKind

@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -100,7 +101,7 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (e ending, err error)
 	}
 	a.f.fences.forget(w.ID)
 	e, err = a.dead(ending{}, w, slog.LevelWarn,
-		"another host has written later than a pending write: the write is a dead letter now", "theirs_written_at", wallOf(v.WrittenAt))
+		"another host has written later than a pending write: the write is a dead letter now", "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 	if err == nil && inDoubt && e.task == dies { // guard 17.24
 		err = a.f.fences.guard(a.f.opts.Journal, w, v)
 	}

@@ -1,6 +1,7 @@
 package flush
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"math"
@@ -181,7 +182,7 @@ func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err erro
 		return err
 	}
 	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
-		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(v.WrittenAt))
+		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 	return nil
 }
 

@@ -40,7 +40,7 @@ type Dead struct {
 	Status       int     // upstream's status for the refusal; the journal does not interpret it
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds
-	Theirs       bool    // another host's state: its times are upstream's, and Seq numbers only the dead letter
+	Theirs       bool    // another host's state: Seq numbers only the dead letter
 	Winner       *Winner // the state that has beaten it; nil if unknown
 }
 
