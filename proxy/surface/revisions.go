@@ -140,18 +140,26 @@ func (r Revision) names(d *api.Revision) bool {
 	return number != nil && *number == r.number
 }
 
+// looksForUndo bounds how often an undo looks at an entry whose newest write a GET does not show, because another
+// host has written later.
+const looksForUndo = 100
+
 // Undo writes an earlier state of an entry again: the state that to names, or without a name the state
 // before the newest. It is a write like any other: durable before it is acknowledged, and for all hosts later
 // than the state that it undoes. It fails if somebody has written the entry since the caller looked at
 // its states.
 func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (memory.Result, error) {
 	undone := api.Undone{Namespace: q.ID.Namespace, Key: q.ID.Key}
+	looks := 0
 	r, err := s.memory.Update(ctx, q, func(now *cache.Item) (w journal.NewWrite, err error) {
 		doc, missing, err := s.states(ctx, q.ID, now)
 		if err != nil {
 			return w, err
 		}
 		states := doc.Revisions
+		if looks++; isLater(&states[0], now) && looks <= looksForUndo {
+			return w, journal.ErrChanged // else it might undo another state than it says: Update looks again
+		}
 		if q.Changed(revisionTag(&states[0])) {
 			return w, errUndoneMeanwhile
 		}
@@ -171,6 +179,12 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (mem
 	body, err := json.Marshal(&undone)
 	r.SetBody(append(body, '\n'))
 	return r, err
+}
+
+// isLater reports whether a pending state was written after a GET showed now.
+func isLater(d *api.Revision, now *cache.Item) bool {
+	value, _, exists, err := memory.Shown(now)
+	return err == nil && d.State == string(journal.PastPending) && (exists != (d.Value != nil) || value != d.Text()) // guard 13.72
 }
 
 // earlierState returns the state that to names, or without a name the state before the newest. It skips
