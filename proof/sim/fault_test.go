@@ -22,6 +22,7 @@ const (
 	late            // never answers, and does it some time after it came
 	later           // never answers, and does it some time after the client has given up
 	deaf            // does it, and cuts the connection instead of answering
+	flaky           // answers, but cuts the connections of some writes at once, and does them some time after they came
 	limiting        // 429
 	lockedOut       // 403
 	refusing        // BotWire itself refuses every write for good
@@ -31,7 +32,7 @@ const (
 
 func (f fault) String() string {
 	return [...]string{
-		"healthy", "slow", "down", "broken", "captive", "hanging", "late", "later", "deaf", "limiting", "lockedOut", "refusing", "gateway",
+		"healthy", "slow", "down", "broken", "captive", "hanging", "late", "later", "deaf", "flaky", "limiting", "lockedOut", "refusing", "gateway",
 	}[f]
 }
 
@@ -39,7 +40,7 @@ func (f fault) String() string {
 type condition struct {
 	fault    fault
 	lateness time.Duration // of late
-	page     int           // of gateway and refusing: which answer
+	page     int           // of gateway and refusing: which answer; of flaky: which writes
 }
 
 // gatewayPages are answers of somebody on the way. None is about the request.
@@ -106,10 +107,27 @@ func (s *service) fails(w http.ResponseWriter, r *http.Request, id journal.ID, b
 	case deaf:
 		s.apply(r, id, body, false)
 		panic(http.ErrAbortHandler)
+	case flaky:
+		if !s.cuts(r, how.page) {
+			return false
+		}
+		s.applyLater(r, id, body, how.lateness, false)
+		panic(http.ErrAbortHandler)
 	default:
 		return false
 	}
 	return true
+}
+
+// cuts reports whether a flaky service cuts the connection of a write: it does by the bits of page, in turn.
+func (s *service) cuts(r *http.Request, page int) bool {
+	if r.Method == http.MethodGet {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flickers++
+	return page>>(s.flickers%4)&1 == 1
 }
 
 // refuses refuses a write as BotWire does. Reads are answered.

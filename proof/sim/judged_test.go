@@ -112,8 +112,9 @@ func (w *world) lost(l journal.DeadLetter) string {
 		theirs = state{kept.Winner.Present, kept.Winner.Value}
 	}
 	b := w.beliefs[l.ID]
-	if l.Theirs && slices.Contains(b.history, theirs) {
-		return "" // the journal has no copy of this host's own state any more: it may be another's
+	evicted := w.squeezed && (l.Theirs || w.setBack) // this host's own state may have neither a copy nor a history
+	if slices.Contains(b.history, theirs) && (evicted || l.Theirs && len(b.theirs) > 0) {
+		return ""
 	}
 	if !slices.Contains(b.theirs, theirs) {
 		return fmt.Sprintf("contract 17: %s of %s is no other host's", theirs, l.ID)

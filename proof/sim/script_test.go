@@ -143,15 +143,38 @@ func scripts() *rapid.Generator[script] {
 	}
 	return rapid.Custom(func(t *rapid.T) script {
 		s := script{quota: drawQuota(t), lists: rapid.Bool().Draw(t, "lists"), sealed: drawSealed(t), odd: drawOdd(t), steps: make([]step, rapid.IntRange(1, 60).Draw(t, "steps"))}
-		alone := rapid.Bool().Draw(t, "alone")
+		change := rapid.SampledFrom([]func(i int, s *step){amongHosts, alone, busy}).Draw(t, "kind")
 		for i := range s.steps {
 			s.steps[i] = drawStep(t, deck, i)
-			if alone && s.steps[i].action == foreign {
-				s.steps[i] = step{action: setBack, duration: time.Hour}
-			}
+			change(i, &s.steps[i])
 		}
 		return s
 	})
+}
+
+func amongHosts(int, *step) {}
+
+// alone has no other host, and upstream's clock set back instead.
+func alone(_ int, s *step) {
+	if s.action == foreign {
+		*s = step{action: setBack, duration: time.Hour}
+	}
+}
+
+// busy has one host write one entry time and again, in front of an upstream that loses connections and nothing
+// else: many writes are cut while the entry is in doubt about an earlier one.
+func busy(i int, s *step) {
+	switch {
+	case i == 0, s.action == become:
+		*s = step{action: become, fault: flaky, duration: time.Duration(i%29) * time.Second, page: 1 + i%14} // neither all writes nor none
+	case s.action == wait:
+		s.duration = min(s.duration+60*time.Millisecond, 300*time.Millisecond)
+	case s.action != remove && s.action != crash && s.action != restart && s.action != flushAll && s.action != crashIn:
+		s.action, s.value = put, fmt.Sprintf("canary%d", i)
+	}
+	if s.action != become {
+		s.id = entries[0]
+	}
 }
 
 func drawStep(t *rapid.T, deck []action, i int) step {

@@ -53,6 +53,7 @@ type service struct {
 	clock      float64
 	behind     time.Duration // how far its clock was set back
 	underWay   map[sight]int
+	flickers   int // the writes that came while it was flaky
 	running    int // requests under way, and the most there were at once
 	peak       int
 	violations []string
