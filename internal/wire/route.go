@@ -7,8 +7,8 @@
 // namespace. A failed check returns a [Refusal], which holds the complete answer.
 //
 // The package differs from BotWire on purpose in three places. It refuses a namespace or key that ends in a
-// newline. It refuses with 422 a value that is not valid Unicode, where BotWire crashes. It echoes as null
-// what JSON cannot carry (NaN, an infinity).
+// newline. It refuses a value that is not valid Unicode, where BotWire crashes. The echo of a refused body is
+// its own text without white space, or null if JSON cannot carry it (NaN, an infinity); BotWire prints it anew.
 //
 // The package imports nothing of the project. Everything in it is safe for concurrent use.
 package wire
