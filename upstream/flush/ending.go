@@ -259,7 +259,7 @@ func (a *attempt) enqueue(why waiting, at, now instant) {
 func (a *attempt) complete(e ending, now instant) {
 	f, seq := a.f, e.write.Seq
 	if r := a.task.retry; r != nil && e.task == settles {
-		r.doubt = nil
+		r.doubt, r.arrived = nil, nil
 	}
 	f.schedule.stop(a, now)
 	from, to, left := f.schedule.complete(a, seq)
@@ -272,8 +272,11 @@ func (a *attempt) complete(e ending, now instant) {
 
 // beginAnew enqueues a stopped task for its newer write, or for the end of its doubt.
 func (a *attempt) beginAnew(now instant) {
-	doubt := a.task.doubt()
+	doubt, before := a.task.doubt(), a.task.retry
 	a.task.retry = nil
+	if before != nil && len(before.arrived) > 0 { // guard 17.56
+		retryOf(a.task).arrived = before.arrived // upstream may still hold one of them
+	}
 	if doubt != nil {
 		r := retryOf(a.task)
 		if r.doubt = doubt; a.task.first == 0 {

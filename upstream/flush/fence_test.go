@@ -588,3 +588,32 @@ func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
 		})
 	}
 }
+
+// contract 17: upstream failed over a write, kept it, and refuses a newer one for good. The write that came
+// meanwhile finds this host's own state.
+func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		refusing := false
+		r.set(func(f *fake) {
+			f.latency = time.Second
+			f.answer = func(c call) reply {
+				switch {
+				case c.method == http.MethodPut && c.value == "kept":
+					return reply{status: 500, applied: true}
+				case c.method == http.MethodPut && c.value == "refused":
+					refusing = true
+					return detail(422)
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "kept")
+		time.Sleep(linger + 60*time.Millisecond)
+		r.put(key("k"), "refused")
+		r.within(2*lateWindow, "its request", func() (is bool) { r.set(func(*fake) { is = refusing }); return is })
+		r.put(key("k"), "newest")
+		r.settleWithin(2 * lateWindow)
+		r.wantHeld(key("k"), "newest")
+		r.wantLetters()
+	})
+}
