@@ -223,13 +223,8 @@ func (p *Parameters) Number(name, refusal string) uint64 {
 	return n
 }
 
-// asOf returns the parameter as_of, the number of a write up to last, the newest; 0 if not given. A later one
-// would take in what is written from now on.
+// asOf returns the parameter as_of, the number of a write, and last, the newest, at most: a later one would take in
+// what is written from now on. It is 0 if not given.
 func (p *Parameters) asOf(last uint64) uint64 {
-	const refusal = "as_of=%.40q: expected as_of of the answer before"
-	n := p.Number("as_of", refusal)
-	if n > last {
-		p.Refuse(refusal, p.Text("as_of"))
-	}
-	return n
+	return min(p.Number("as_of", "as_of=%.40q: expected as_of of the answer before"), last)
 }

@@ -61,7 +61,7 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 		}
 	}
 	asOf := p.asOf(s.journal.Stats().LastSeq)
-	if r.Method == http.MethodPost && asOf == 0 {
+	if r.Method == http.MethodPost && !p.values.Has("as_of") {
 		p.Refuse("the parameter as_of is missing: a GET of the same shows it")
 	}
 	if p.Err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -555,11 +557,14 @@ func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
 			fenced(t, func(t *testing.T, r *rig) {
 				r.settledPut(key("k"), "base")
 				time.Sleep(time.Minute)
+				var mu sync.Mutex // guards puts and reads
 				puts := make(map[string]int)
 				reads := false
 				r.set(func(f *fake) {
 					f.latency = time.Second
 					f.answer = func(c call) reply {
+						mu.Lock()
+						defer mu.Unlock()
 						switch puts[c.value]++; {
 						case c.value == "cut" && puts[c.value] == 1:
 							return reply{cut: true}
@@ -571,11 +576,15 @@ func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
 						return reply{}
 					}
 				})
-				came := func() bool { return puts["confirmed"] > 0 && (reads || newest != asItIsRead) }
+				came := func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return puts["confirmed"] > 0 && (reads || newest != asItIsRead)
+				}
 				r.put(key("k"), "cut")
 				time.Sleep(linger + 60*time.Millisecond)
 				r.put(key("k"), "confirmed")
-				r.within(2*lateWindow, "its request", func() (is bool) { r.set(func(*fake) { is = came() }); return is })
+				r.within(2*lateWindow, "its request", came)
 				if newest == laterOn {
 					time.Sleep(5 * time.Second)
 				}
@@ -593,7 +602,7 @@ func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
 // meanwhile finds this host's own state.
 func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {
-		refusing := false
+		var refusing atomic.Bool
 		r.set(func(f *fake) {
 			f.latency = time.Second
 			f.answer = func(c call) reply {
@@ -601,7 +610,7 @@ func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
 				case c.method == http.MethodPut && c.value == "kept":
 					return reply{status: 500, applied: true}
 				case c.method == http.MethodPut && c.value == "refused":
-					refusing = true
+					refusing.Store(true)
 					return detail(422)
 				}
 				return reply{}
@@ -610,7 +619,7 @@ func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
 		r.put(key("k"), "kept")
 		time.Sleep(linger + 60*time.Millisecond)
 		r.put(key("k"), "refused")
-		r.within(2*lateWindow, "its request", func() (is bool) { r.set(func(*fake) { is = refusing }); return is })
+		r.within(2*lateWindow, "its request", refusing.Load)
 		r.put(key("k"), "newest")
 		r.settleWithin(2 * lateWindow)
 		r.wantHeld(key("k"), "newest")
