@@ -114,6 +114,10 @@ func (w *world) lost(l journal.DeadLetter) string {
 	b := w.beliefs[l.ID]
 	evicted := w.squeezed && (l.Theirs || w.setBack) // this host's own state may have neither a copy nor a history
 	if slices.Contains(b.history, theirs) && (evicted || l.Theirs && len(b.theirs) > 0) {
+		if !l.Theirs {
+			b.buried, b.updatedAt = true, 0
+			b.burials++
+		}
 		return ""
 	}
 	if !slices.Contains(b.theirs, theirs) {
