@@ -272,15 +272,13 @@ func (a *attempt) complete(e ending, now instant) {
 
 // beginAnew enqueues a stopped task for its newer write, or for the end of its doubt.
 func (a *attempt) beginAnew(now instant) {
-	doubt, before := a.task.doubt(), a.task.retry
+	before, landed := a.task.retry, a.task.mayHaveLanded()
 	a.task.retry = nil
-	if before != nil && len(before.arrived) > 0 { // guard 17.56
-		retryOf(a.task).arrived = before.arrived // upstream may still hold one of them
-	}
-	if doubt != nil {
+	if landed {
 		r := retryOf(a.task)
-		if r.doubt = doubt; a.task.first == 0 {
-			r.waiting, r.at = doubting, max(atOnce, doubt.until())
+		r.doubt, r.arrived = before.doubt, before.arrived // guard 17.56
+		if r.doubt != nil && a.task.first == 0 {
+			r.waiting, r.at = doubting, max(atOnce, r.doubt.until())
 		}
 	}
 	a.task.urgent = a.task.through || a.f.callers.waitFor(a.id())
