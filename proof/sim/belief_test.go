@@ -60,6 +60,12 @@ func (b *belief) allows(s state) bool {
 	return slices.Contains(b.all(), s)
 }
 
+// bury takes in a dead letter.
+func (b *belief) bury() {
+	b.buried, b.updatedAt = true, 0
+	b.burials++
+}
+
 // all is what is possible.
 func (b *belief) all() []state {
 	all := slices.Concat(b.possible, b.foreign)

@@ -93,9 +93,7 @@ func (w *world) burials() string {
 		if ok && !w.up.wasRefused(l.ID, what) {
 			return fmt.Sprintf("contract 15: write %d to %s (%s) is a dead letter, and BotWire has not refused it", l.Seq, l.ID, what)
 		}
-		b := w.beliefs[l.ID]
-		b.buried, b.updatedAt = true, 0
-		b.burials++
+		w.beliefs[l.ID].bury()
 	}
 	return ""
 }
@@ -115,8 +113,7 @@ func (w *world) lost(l journal.DeadLetter) string {
 	evicted := w.squeezed && (l.Theirs || w.setBack) // this host's own state may have neither a copy nor a history
 	if slices.Contains(b.history, theirs) && (evicted || l.Theirs && len(b.theirs) > 0) {
 		if !l.Theirs {
-			b.buried, b.updatedAt = true, 0
-			b.burials++
+			b.bury()
 		}
 		return ""
 	}
