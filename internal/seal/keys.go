@@ -88,12 +88,12 @@ func Load(path string) (k *Keys, err error) {
 	}
 	// Only the unit can read a credential of systemd, though its group bits, the mask of an access control list,
 	// say otherwise.
-	if folder := os.Getenv("CREDENTIALS_DIRECTORY"); !filepath.IsAbs(folder) || filepath.Dir(path) != filepath.Clean(folder) {
+	if credentials := os.Getenv("CREDENTIALS_DIRECTORY"); !filepath.IsAbs(credentials) || filepath.Dir(path) != filepath.Clean(credentials) {
 		if err := private(info); err != nil {
 			return nil, err
 		}
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
