@@ -109,8 +109,11 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		resp, err := l.transport.RoundTrip(attempt)
 		notReady := err == nil && refusesYet(resp)
-		if err == nil && !notReady || req.Context().Err() != nil {
-			return resp, err
+		if err == nil && !notReady {
+			return resp, nil
+		}
+		if err := req.Context().Err(); err != nil {
+			return nil, err
 		}
 		l.lost(patience, number)
 		if !notReady && req.Method != http.MethodGet && !isUnsent(err) {
