@@ -106,12 +106,12 @@ func newDaemon(t *testing.T) *daemon {
 	kept, err := journal.Open(journal.Options{Dir: "data", FS: vfs.NewMem(), MaxBytes: 4 << 20, Logger: logger})
 	noError(t, err)
 	engine := botwire.NewClient(botwire.Options{
-		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: time.Second, Concurrency: 8, UserAgent: "test", Dial: d.upstream.dial,
+		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: 10 * time.Second, Concurrency: 8, UserAgent: "test", Dial: d.upstream.dial,
 	})
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
 	slots := limit.NewSlots(8)
 	d.flusher = flush.New(flush.Options{
-		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: time.Second, LateWindow: time.Millisecond,
+		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: 10 * time.Second, LateWindow: time.Millisecond,
 		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: fence.NewOffset(),
 		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },
@@ -122,7 +122,7 @@ func newDaemon(t *testing.T) *daemon {
 		d.server.Changed(c)
 	})
 	reader := upstream.NewReader(upstream.ReaderOptions{
-		Engine: engine, Health: health, Slots: slots, Patience: 50 * time.Millisecond, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+		Engine: engine, Health: health, Slots: slots, Patience: 5 * time.Second, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 	})
 	opts := proxy.Options{Forward: http.NotFoundHandler()}
 	opts.Journal, opts.Cache, opts.Upstream, opts.Flusher, opts.Logger = kept, memory, reader, d.flusher, logger

@@ -103,7 +103,7 @@ func TestAppendsByManyClientsAreAllKept(t *testing.T) {
 					Name: "memory_append", Arguments: args{"namespace": "n", "key": "k", "value": fmt.Sprintf("%d-%d", i, n), "separator": ","},
 				})
 				if err != nil || result.IsError {
-					t.Errorf("%v %v", err, result)
+					t.Errorf("%v %s", err, mustMarshal(result))
 				}
 			})
 		}
