@@ -13,6 +13,8 @@
 // second half one process lives through all of them: its memory, descriptors and
 // goroutines at the end of its last round must be about those at the end of its first.
 //
+// Nobody else writes to upstream. A dead letter is wrong, also one that says that another host has written.
+//
 // Callers name their writes, and repeat them until they are answered: a write that is made twice is wrong. The
 // daemon's token changes: a stream that goes on with the old one is wrong.
 //

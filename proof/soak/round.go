@@ -37,6 +37,7 @@ type soak struct {
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
+	letter    string // ID of the last dead letter that letters has seen
 }
 
 func (s *soak) base() string { return s.daemon.Load().URL() }
@@ -71,6 +72,7 @@ func (s *soak) restart(ctx context.Context) error {
 
 // round works, heals and compares. It returns the daemon's figures at its end.
 func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
+	kills, shortage := s.kills, s.load.shortage.Load()
 	working, done := context.WithTimeout(ctx, loadFor)
 	defer done()
 	var callers sync.WaitGroup
@@ -89,7 +91,8 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	if err := s.drained(ctx); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
+	doubtful := s.kills > kills && !s.load.plenty(shortage)
+	if err := errors.Join(s.letters(ctx, doubtful), s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
 		return figures{}, err
 	}
 	s.load.caller.http.CloseIdleConnections()
@@ -152,9 +155,8 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 
 // status is the part of the daemon's status that the soak reads.
 type status struct {
-	Pending     int
-	Rebuilding  bool
-	DeadLetters int `json:"dead_letters"`
+	Pending    int
+	Rebuilding bool
 }
 
 func (s *soak) status(ctx context.Context) (doc status, err error) {
@@ -176,9 +178,6 @@ func (s *soak) drained(ctx context.Context) error {
 	for {
 		now, err := s.status(ctx)
 		if err == nil && now.Pending == 0 && !now.Rebuilding {
-			if now.DeadLetters > 0 {
-				return s.letters(ctx)
-			}
 			return nil
 		}
 		if dead := s.daemon.Load().Alive(); dead != nil || !pause(ctx, 100*time.Millisecond) {
@@ -188,11 +187,11 @@ func (s *soak) drained(ctx context.Context) error {
 	}
 }
 
-// letters expects no dead letter of the daemon's own writes: upstream refuses none for good, and no
-// other host writes. After a full disk and a kill the daemon may take an older state of its own for
-// another host's, and keep it as such before it overwrites it.
-func (s *soak) letters(ctx context.Context) error {
-	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/dead-letters?limit=10000", nil)
+// letters expects no dead letter of a round: upstream refuses no write for good, and no other host writes. A
+// doubtful round had a full disk and a kill. In it, the daemon may take an older state of its own for another
+// host's, and keep it as such before it overwrites it.
+func (s *soak) letters(ctx context.Context, doubtful bool) error {
+	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/dead-letters?limit=10000&after="+s.letter, nil)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("%d %.200s", code, answer)
 	}
@@ -200,13 +199,13 @@ func (s *soak) letters(ctx context.Context) error {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	var doc struct {
-		Letters []struct{ Kind, Host, Namespace, Key, Error string } `json:"dead_letters"`
+		Letters []struct{ ID, Kind, Host, Namespace, Key, Error string } `json:"dead_letters"`
 	}
 	if err := json.Unmarshal(answer, &doc); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	for _, l := range doc.Letters {
-		if l.Host != "other" {
+		if s.letter = l.ID; l.Host == "this" || !doubtful {
 			s.load.wrong("a dead letter of %s/%s: %s: %s", l.Namespace, l.Key, l.Kind, l.Error)
 		}
 	}

@@ -35,9 +35,8 @@ type mode struct {
 }
 
 var modes = []mode{
-	{Mode: faulty.Healthy}, {Mode: faulty.Refuses}, {Mode: faulty.Hangs}, {Mode: faulty.CutsAfter}, {Mode: faulty.CutsBefore},
-	{Mode: faulty.Throttles}, {Mode: faulty.Portal}, {Mode: faulty.Redirects}, {Mode: faulty.Misnames}, {Mode: faulty.Lies},
-	{faulty.Healthy, (*upstream).slowly}, {faulty.Healthy, (*upstream).bytewise},
+	{Mode: faulty.Refuses}, {Mode: faulty.Hangs}, {Mode: faulty.Cuts}, {Mode: faulty.Throttles}, {Mode: faulty.Lies},
+	{faulty.Healthy, (*upstream).slowly}, {faulty.Healthy, (*upstream).bytewise}, {faulty.Healthy, (*upstream).losing},
 	{faulty.Healthy, says(http.StatusServiceUnavailable, "application/json", `{"detail":"Service Unavailable"}`)},
 	{faulty.Healthy, says(http.StatusBadGateway, "text/html", "<h1>Bad Gateway</h1>")}, // a gateway's
 	{faulty.Healthy, says(http.StatusBadRequest, "", "")},                              // likewise
@@ -74,6 +73,25 @@ func (u *upstream) slowly(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	u.memory.Handler().ServeHTTP(w, r)
+}
+
+// losing answers reads, and carries all writes out. It answers a third of them, answers another third with 500,
+// and closes the connections of the rest before it carries them out, slowly.
+func (u *upstream) losing(w http.ResponseWriter, r *http.Request) {
+	chance := rand.IntN(3)
+	switch {
+	case r.Method == http.MethodGet || chance == 0:
+		u.memory.Handler().ServeHTTP(w, r)
+		return
+	case chance == 1:
+		u.memory.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = conn.Close() // the client may have gone
+	}
+	u.slowly(httptest.NewRecorder(), r)
 }
 
 // bytewise sends an answer a few bytes at a time.
