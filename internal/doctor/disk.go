@@ -77,13 +77,16 @@ func (e *examination) tokenFile(context.Context) Finding {
 	return good(name, "%s", file)
 }
 
-// disk checks the file system of the data directory, and that it has room for an outage's pending
-// writes.
+// disk checks the file system of the journal, whose folder may be a link to another disk, and that it has
+// room for an outage's pending writes.
 func (e *examination) disk(c *config.Config, answers bool) Finding {
 	const name = "disk"
 	dir := c.DataDir
 	if !answers {
 		dir = nearestTo(dir)
+	}
+	if journal, err := filepath.EvalSymlinks(filepath.Join(dir, "journal")); err == nil {
+		dir = journal
 	}
 	v, err := e.look(dir)
 	if answers && e.status != nil && e.status.Disk.Free != nil {

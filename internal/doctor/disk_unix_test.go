@@ -42,6 +42,27 @@ func TestDoctorOfTheDisk(t *testing.T) {
 	}
 }
 
+// A journal's folder may be a link to another disk: that is the one that counts.
+func TestDoctorOfALinkedJournal(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		e := newPatient(t, nil)
+		if running {
+			e = withDaemon(t)
+		}
+		other, err := filepath.EvalSymlinks(t.TempDir())
+		no(t, err)
+		no(t, os.Symlink(other, filepath.Join(e.loaded.Config.DataDir, "journal")))
+		good := e.look
+		e.look = func(dir string) (Volume, error) {
+			if dir == other {
+				return Volume{Type: "tmpfs", Kind: Memory, Free: 1 << 40}, nil
+			}
+			return good(dir)
+		}
+		wantFinding(t, examine(t, e), "disk", Failed, "export BOTWIRED_DATA_DIR=/var/lib/botwired", other+" is in memory")
+	}
+}
+
 func TestDoctorOfTheDataDirectory(t *testing.T) {
 	const another = "export BOTWIRED_DATA_DIR=/another/directory"
 	for name, c := range map[string]struct {
