@@ -53,6 +53,7 @@ type ByTime struct {
 	// made the base; plus infinity if unknown. It matters while upstream has not shown the base with
 	// its time.
 	BaseBefore float64
+	Evicted    bool // the base was remembered without a copy: the write's maker may not have known it
 	Unknown    bool // requests of this host with unknown contents may have landed
 	MayAsk     bool // another answer could narrow the offset
 }
@@ -201,11 +202,14 @@ func (q *Question) writtenAt() float64 {
 	return q.Write.UpdatedAt
 }
 
-// precedes reports whether the write may be older than its base: it is a copy of an older state, or the
-// base is another host's state that may have become known while the write was pending. If versions
-// name their times, the base stays the version that the write was made on.
+// precedes reports whether the write may be older than its base: a copy of an older state is, unless its maker
+// has replaced the base's write by it; and another host's state may have become known while the write was
+// pending. If versions name their times, the base stays the version that the write was made on.
 func (q *Question) precedes() bool {
-	return q.Write.LosesTies || q.Exactly == nil && q.Base.Origin.Seq == 0
+	if !q.Write.LosesTies {
+		return q.Exactly == nil && q.Base.Origin.Seq == 0
+	}
+	return q.Base.Origin.Seq == 0 || q.ByTime.Evicted || q.Base.Content == journal.ContentOf(q.Write.Op, q.Write.Value) // guard 17.57
 }
 
 // named reports whether the version has this host and this write's number as its writer. With a copied

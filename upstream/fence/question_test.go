@@ -35,6 +35,7 @@ var (
 	qBlind   = func(q *Question) { q.Base = journal.Base{} }
 	qAbsent  = func(q *Question) { q.Base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")} }
 	qOwn     = func(c journal.Content) func(*Question) { return func(q *Question) { q.Own = append(q.Own, c) } }
+	qEvicted = func(q *Question) { q.ByTime.Evicted = true }
 	qMay     = func(q *Question) { q.ByTime.MayAsk = true }
 	qUnknown = func(q *Question) { q.ByTime.Unknown = true }
 	qSame    = func(q *Question) {
@@ -82,7 +83,9 @@ var judgements = map[string]judgement{
 	"theirs, known before":                    {qAll(qShows("base", 90), qTheirs(90)), Unchanged},
 	"theirs, not certainly later":             {qAll(qShows("base", 105), qTheirs(105), qMay), Unchanged},
 	"ours, the clock was set back":            {qAll(qShows("base", 107), qSeen(107)), Unchanged},
-	"ours, and a copy of an older state":      {qAll(qShows("base", 107), qSeen(107), qIsACopy), Lost},
+	"ours, and a copy that replaced it":       {qAll(qShows("base", 107), qSeen(107), qIsACopy), Unchanged},
+	"ours, and a copy that did not know it":   {qAll(qShows("base", 107), qSeen(107), qIsACopy, qEvicted), Lost},
+	"theirs, and a copy":                      {qAll(qShows("base", 107), qTheirs(107), qIsACopy), Lost},
 	"ours from before, and a copy":            {qAll(qShows("base", 90), qSeen(90), qIsACopy), Unchanged},
 	"our late one, and a copy":                {qAll(qShows("mine", 107), qOwn(putOf("mine")), qIsACopy), Unchanged},
 	"one of our own, late":                    {qAll(qShows("mine", 107), qOwn(putOf("mine"))), Unchanged},

@@ -100,16 +100,19 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (e ending, err error)
 		return ending{}, err
 	}
 	a.f.fences.forget(w.ID)
-	e, err = a.dead(ending{}, w, slog.LevelWarn,
-		"another host has written later than a pending write: the write is a dead letter now", "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
+	text := "another host has written later than a pending write: the write is a dead letter now"
+	if w.LosesTies {
+		text = "another host has written later than an imported or restored value: that one gives way, and leaves no dead letter"
+	}
+	e, err = a.dead(ending{}, w, slog.LevelWarn, text, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 	if err == nil && inDoubt && e.task == dies { // guard 17.24
 		err = a.f.fences.guard(a.f.opts.Journal, w, v)
 	}
 	return e, err
 }
 
-// dead decides about a write that upstream does not hold, and logs that it is a dead letter. The journal
-// has made it none if a newer write to the entry was pending. Callers then wait for the newer one.
+// dead decides about a write that upstream does not hold, and logs that. The journal has made it no dead letter if
+// a newer write to the entry was pending. Callers then wait for the newer one.
 func (a *attempt) dead(e ending, w journal.Write, level slog.Level, text string, args ...any) (ending, error) {
 	a.f.mu.Lock()
 	newer := a.task.seq > w.Seq

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,54 @@ func TestAWriteDoesNotLoseAgainstOnesOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A later import of an entry replaces an earlier one that is on its way. What that one leaves upstream has the
+// time of its arrival, and is no state that the later one gives way to: readers have had the later one.
+func TestAnImportDoesNotLoseAgainstTheOneThatItReplaced(t *testing.T) {
+	imports := func(t *testing.T, r *rig) {
+		imported := func(value string, ago time.Duration) {
+			r.append(journal.NewWrite{
+				ID: key("k"), Op: journal.Put, Value: value, ListBytes: len(value), LosesTies: true, Fenced: true,
+				WrittenAt: float64(time.Now().Add(-ago).Unix()),
+			})
+		}
+		time.Sleep(time.Hour)
+		imported("older", 50*time.Minute)
+		time.Sleep(linger + 3*r.latency/2) // it is on its way
+		imported("newer", 20*time.Minute)
+		r.settleWithin(time.Minute)
+		r.wantKnown(key("k"), "newer", journal.Settled)
+	}
+	t.Run("by time", func(t *testing.T) {
+		fenced(t, func(t *testing.T, r *rig) {
+			r.settledPut(key("calibrates"), "v")
+			imports(t, r)
+			r.wantHeld(key("k"), "newer")
+		})
+	})
+	t.Run("exactly", func(t *testing.T) {
+		exact(t, func(t *testing.T, v *versioned) {
+			imports(t, v.rig)
+			v.wantNow(key("k"), "newer", false)
+		})
+	})
+}
+
+// A copy that gives way leaves no dead letter, and the log speaks of none.
+func TestALosingImportIsLoggedAsWhatItIs(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("calibrates"), "v")
+		time.Sleep(time.Hour)
+		r.foreign(key("k"), "theirs")
+		r.append(journal.NewWrite{ID: key("k"), Op: journal.Put, Value: "file", ListBytes: 4, WrittenAt: float64(time.Now().Add(-time.Minute).Unix()), LosesTies: true, Fenced: true})
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "theirs")
+		r.wantLetters()
+		if log := r.log.take(); !strings.Contains(log, "gives way") || strings.Contains(log, "is a dead letter now") {
+			t.Errorf("the log says: %s", log)
+		}
+	})
 }
 
 // A write whose fence lasts into the next window is counted there, durably before it is sent.

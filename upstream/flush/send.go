@@ -270,7 +270,7 @@ func madeAt(w journal.Write, base journal.Base) float64 {
 // that nobody has changed has the time of this host's last write.
 func (s *sendAttempt) time(q *fence.Question) error {
 	fences, d := s.f.fences, s.a.task.doubt()
-	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
+	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Evicted: !q.Base.Known, Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
 	switch {
 	case q.Base.Known:
