@@ -96,6 +96,19 @@ func (f *Fence) Wrote(id ID, seq uint64) (bool, error) {
 	return ok && r.ID == id, err
 }
 
+// Written returns what the write of a number to the entry has left, as far as the history still has it.
+func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
+	if err := f.store.Acquire(); err != nil {
+		return Content{}, false, err
+	}
+	defer f.store.Release()
+	v, ok, err := readVersion(f.store.DB(), id, seq)
+	if store.IsDamage(err) {
+		return Content{}, false, nil
+	}
+	return ContentOf(v.Op, v.Value), ok && !v.Shown, err
+}
+
 // Lose records that another host's later state has beaten a pending write. The state becomes the
 // settled copy, unless the copy is newer or the disk lacks room. The write becomes a dead letter with
 // the state as its winner, unless it loses ties. If a newer write to the entry is pending, the old copy

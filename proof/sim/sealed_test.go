@@ -165,6 +165,31 @@ func TestARepairIsNotForEver(t *testing.T) {
 	})
 }
 
+// contract 17: an older version of this host's own that upstream shows to a fence is no other host's.
+func TestAReplayIsNoConflict(t *testing.T) {
+	s := newSealing()
+	keys := s.stage(t, 0)
+	synctest.Test(t, func(t *testing.T) {
+		p := newSealedHosts(t, 1, keys)
+		id := journal.ID{Namespace: "canary", Key: "canary-k"}
+		hidden := journal.ID{Namespace: keys.For("canary").Name()}
+		hidden.Key, _ = keys.For("canary").Key("canary-k")
+		for range 3 {
+			p.put(p.hosts[0], id)
+			p.settle()
+			time.Sleep(time.Minute)
+			p.liar.mu.Lock()
+			p.liar.entries[hidden] = p.liar.past[hidden][0]
+			p.liar.mu.Unlock()
+		}
+		letters, err := p.hosts[0].letters(id)
+		if err != nil || len(letters) > 0 {
+			t.Errorf("it has the dead letters %q (%v)", letters, err)
+		}
+		p.agree()
+	})
+}
+
 // What an upstream leaves out of its list counts as deleted there, until it lists the entry again or shows it to a
 // reader who insists. The history keeps the value. If upstream leaves out much at once, the copies stay.
 func TestAnUpstreamThatOmits(t *testing.T) {

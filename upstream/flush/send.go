@@ -236,9 +236,8 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, madeAt(w, q.Base)
 			q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
 		}
-		if by := q.Now.Writer; by.Host == s.f.opts.Host && by.Seq < w.Seq && !q.Base.Known && fences.journal != nil {
-			var err error
-			if q.Exactly.Wrote, err = fences.journal.Wrote(w.ID, by.Seq); err != nil {
+		if by := q.Now.Writer; by.Host == s.f.opts.Host && by.Seq < w.Seq && fences.journal != nil {
+			if err := s.recognise(q, by.Seq); err != nil {
 				return nil, err
 			}
 		}
@@ -252,6 +251,24 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 		q.OldBefore = began
 	}
 	return q, nil
+}
+
+// recognise adds what the journal says of a version with the number of an older write of this host. A copied
+// data directory may have used the number, too.
+func (s *sendAttempt) recognise(q *fence.Question, seq uint64) (err error) {
+	id, own := s.write.ID, s.f.fences.journal
+	if !q.Base.Known {
+		q.Exactly.Wrote, err = own.Wrote(id, seq)
+		return err
+	}
+	if q.IsBase() {
+		return nil
+	}
+	written, ok, err := own.Written(id, seq)
+	if ok { // guard 17.57
+		q.Own = append(q.Own, written)
+	}
+	return err
 }
 
 // named reports whether the versions of the entry name their writer and time.
