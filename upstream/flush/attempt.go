@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -152,6 +153,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 		}
 		return ending{task: settles, write: w}, err
 	}
+	a.f.fences.confirmed(w, time.Time{}, time.Now())                       // guard 17.58
 	w.SentAfter, w.MadeAt = shown(w.SentAfter, v), max(w.MadeAt, v.MadeAt) // guard 7.40
 	return a.settle(ending{}, w)
 }

@@ -1,6 +1,7 @@
 package flush_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -625,4 +626,39 @@ func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
 		r.wantHeld(key("k"), "newest")
 		r.wantLetters()
 	})
+}
+
+// contract 17: what upstream has shown as this host's own write stays that, also once the copy of it is gone.
+func TestAWriteThatUpstreamHasShownIsOwn(t *testing.T) {
+	for name, first := range map[string]reply{
+		"it failed, and was carried out": {status: 500, applied: true},
+		"it landed once more":            {cut: true, late: 5 * time.Second},
+	} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, its copy is gone: %t", name, gone), func(t *testing.T) {
+				fenced(t, func(t *testing.T, r *rig) {
+					r.settledPut(key("k"), "v1")
+					r.set(func(f *fake) {
+						f.answer = func(c call) reply {
+							if c.value == "v2" && c.n == 1 {
+								return first
+							}
+							return reply{}
+						}
+					})
+					time.Sleep(time.Minute)
+					r.settledPut(key("k"), "v2")
+					if gone {
+						if _, err := r.journal.Disk.Forget(key("k")); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(time.Minute)
+					r.settledPut(key("k"), "v3")
+					r.wantHeld(key("k"), "v3")
+					r.wantLetters()
+				})
+			})
+		}
+	}
 }

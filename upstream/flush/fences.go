@@ -86,6 +86,8 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 	return !known || apart(time.Now(), last.received) > lately // guard 17.25
 }
 
+// confirmed remembers a write that upstream holds. sent is zero if it is unknown which request upstream has
+// carried out last: then the write's time upstream says nothing about its clock.
 func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 	if s.journal == nil {
 		return
