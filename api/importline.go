@@ -21,17 +21,18 @@ type ImportLine struct {
 // are ignored. The error never holds a value.
 func ParseImportLine(line []byte) (l ImportLine, err error) {
 	var fields struct {
-		Namespace *string       `json:"namespace"`
-		Key       *string       `json:"key"`
-		UpdatedAt *float64      `json:"updated_at"`
-		End       *ExportCounts `json:"end"`
+		Namespace *string  `json:"namespace"`
+		Key       *string  `json:"key"`
+		UpdatedAt *float64 `json:"updated_at"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return l, notAnEntry(err)
 	}
+	var last struct{ End *ExportCounts }
+	if fields.Key == nil && json.Unmarshal(line, &last) == nil && last.End != nil {
+		return ImportLine{End: last.End}, nil
+	}
 	switch {
-	case fields.End != nil:
-		return ImportLine{End: fields.End}, nil
 	case fields.Namespace == nil:
 		return l, errors.New("it has no namespace")
 	case fields.Key == nil:

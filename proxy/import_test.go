@@ -227,6 +227,19 @@ func TestTimesOfImportedLines(t *testing.T) {
 	})
 }
 
+// An entry may have any other fields, also one by the name of what ends an export.
+func TestImportIgnoresTheOtherFieldsOfAnEntry(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.upstream.setDown(true)
+		var lines strings.Builder
+		for i, end := range []string{`{}`, `{"namespace":"n","entries":0}`, `"2026-11-27"`, `5`, `null`, `[]`} {
+			fmt.Fprintf(&lines, `{"namespace":"n","key":"k%d","value":"v","begin":1,"end":%s}`+"\n", i, end)
+		}
+		s.wantImported("", lines.String()+`{"end":{"namespace":"n","entries":6,"complete":true}}`, api.Imported{Lines: 7, Written: 6})
+		synctest.Wait()
+	})
+}
+
 // If one line of a request cannot be imported, none is.
 func TestImportOfLinesThatAreNoEntries(t *testing.T) {
 	s := newSidecar(t)
