@@ -265,7 +265,7 @@ func (s *sendAttempt) recognise(q *fence.Question, seq uint64) (err error) {
 		return nil
 	}
 	written, ok, err := own.Written(id, seq)
-	if ok { // guard 17.57
+	if ok { // guard 17.59
 		q.Own = append(q.Own, written)
 	}
 	return err
