@@ -139,7 +139,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 		UpdatedAt      *float64 `json:"updated_at"`
 	}
 	if !answer.decode(&doc) || answer.status != http.StatusOK || doc.Namespace != id.Namespace || doc.Key != id.Key ||
-		doc.Value == nil || doc.CreatedAt == nil || doc.UpdatedAt == nil {
+		doc.Value == nil || !isTime(doc.CreatedAt) || !isTime(doc.UpdatedAt) {
 		return upstream.Version{}, answer.failure()
 	}
 	return upstream.Version{

@@ -104,6 +104,19 @@ func TestListBelievesOnlyBotWire(t *testing.T) {
 	}
 }
 
+// An entry with an absurd time is no answer of BotWire's: as a copy, it would be newer than all that comes later.
+func TestAnAbsurdTimeIsNoAnswer(t *testing.T) {
+	for _, times := range []string{
+		`"created_at":1,"updated_at":1e300`, `"created_at":1,"updated_at":4294967296`, `"created_at":1,"updated_at":-1`,
+		`"created_at":1e300,"updated_at":1`, `"created_at":-1,"updated_at":1`,
+	} {
+		c := answering(t, ok(`{"namespace":"ns","key":"k","value":"v",`+times+`}`))
+		if v, err := c.Get(t.Context(), journal.ID{Namespace: "ns", Key: "k"}); err == nil {
+			t.Errorf("%s: it is %+v", times, v)
+		}
+	}
+}
+
 // contract 9, 16: a row that cannot be BotWire's costs the list only that row; the list then says nothing of
 // the entry that the row may stand for. The log says so once.
 func TestOddRowsAreLeftOut(t *testing.T) {

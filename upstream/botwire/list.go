@@ -13,7 +13,7 @@ import (
 const (
 	// listLimit is the maximum number of keys that upstream lists.
 	listLimit = 1000
-	// latestTime bounds updated_at, in Unix seconds: the year 2106.
+	// latestTime bounds times, in Unix seconds: the year 2106.
 	latestTime = 1 << 32
 )
 
@@ -60,12 +60,16 @@ func decodeRow(text json.RawMessage) (row journal.Row, nobodys, ok bool) {
 		Bytes     *int
 		UpdatedAt *float64 `json:"updated_at"`
 	}
-	if json.Unmarshal(text, &doc) != nil || doc.Bytes == nil || doc.UpdatedAt == nil ||
-		*doc.Bytes < 0 || *doc.Bytes > maxAnswer || *doc.UpdatedAt < 0 || *doc.UpdatedAt >= latestTime { // guard 4.37
+	if json.Unmarshal(text, &doc) != nil || doc.Bytes == nil ||
+		*doc.Bytes < 0 || *doc.Bytes > maxAnswer || !isTime(doc.UpdatedAt) { // guard 4.37
 		return row, false, false
 	}
 	return journal.Row{Key: *named.Key, ListBytes: *doc.Bytes, UpdatedAt: *doc.UpdatedAt}, false, true
 }
+
+// isTime reports whether an answer has a time of an entry that can be BotWire's. A copy with an absurd time
+// would be newer than all that comes later.
+func isTime(at *float64) bool { return at != nil && *at >= 0 && *at < latestTime } // guard 7.49
 
 // leftOut logs the first of several lists of a namespace with rows that are left out.
 func (c *Client) leftOut(namespace string, rows int) {

@@ -1,6 +1,7 @@
 package flush_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -597,6 +598,42 @@ func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// contract 7 and 17: while an entry is in doubt, a replica of upstream that is behind shows one of this host's
+// states from before the confirmed one. It is no other host's.
+func TestAnOlderAnswerAmidADoubtIsNoConflict(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Minute)
+		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{cut: c.value == "cut"} } })
+		r.put(key("k"), "cut")
+		time.Sleep(linger + 60*time.Millisecond)
+		var shown []byte
+		for _, value := range []string{"first", "second"} {
+			r.put(key("k"), value)
+			r.within(2*lateWindow, value+" is upstream", func() bool { v, _ := r.holds(key("k")); return v == value })
+			if shown == nil {
+				at := r.shownAt(key("k"))
+				shown, _ = json.Marshal(map[string]any{
+					"namespace": key("k").Namespace, "key": key("k").Key, "value": value, "created_at": at, "updated_at": at,
+				})
+			}
+			time.Sleep(5 * time.Second)
+		}
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if v, _ := r.holds(key("k")); c.method == http.MethodGet && v == "second" {
+					return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: string(shown)}
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "newest")
+		r.settleWithin(2 * lateWindow)
+		r.wantHeld(key("k"), "newest")
+		r.wantLetters()
+	})
 }
 
 // contract 17: upstream failed over a write, kept it, and refuses a newer one for good. The write that came

@@ -290,6 +290,9 @@ func (s *sendAttempt) time(q *fence.Question) error {
 	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Evicted: !q.Base.Known, Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
 	switch {
+	case d != nil && d.confirmed != nil && d.confirmed.content.Op == journal.Put: // the copy is older
+		c := d.confirmed
+		q.Base = journal.Base{Known: true, Present: true, Content: c.content, Origin: journal.Origin{Seq: c.seq, After: c.sentAfter}} // guard 17.61
 	case q.Base.Known:
 	case ok: // the copy was evicted
 		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
