@@ -21,16 +21,16 @@ type ImportLine struct {
 // are ignored. The error never holds a value.
 func ParseImportLine(line []byte) (l ImportLine, err error) {
 	var fields struct {
-		Namespace *string  `json:"namespace"`
-		Key       *string  `json:"key"`
-		UpdatedAt *float64 `json:"updated_at"`
+		Namespace *string         `json:"namespace"`
+		Key       *string         `json:"key"`
+		UpdatedAt *float64        `json:"updated_at"`
+		End       json.RawMessage `json:"end"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return l, notAnEntry(err)
 	}
-	var last struct{ End *ExportCounts }
-	if fields.Key == nil && json.Unmarshal(line, &last) == nil && last.End != nil {
-		return ImportLine{End: last.End}, nil
+	if fields.Key == nil && json.Unmarshal(fields.End, &l.End) == nil && l.End != nil {
+		return l, nil
 	}
 	switch {
 	case fields.Namespace == nil:

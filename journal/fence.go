@@ -98,14 +98,7 @@ func (f *Fence) Wrote(id ID, seq uint64) (bool, error) {
 
 // Written returns what the write of a number to the entry has left, as far as the history still has it.
 func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
-	if err := f.store.Acquire(); err != nil {
-		return Content{}, false, err
-	}
-	defer f.store.Release()
-	v, ok, err := readVersion(f.store.DB(), id, seq)
-	if store.IsDamage(err) {
-		return Content{}, false, nil
-	}
+	v, ok, err := versionOf(f.store, id, seq)
 	return ContentOf(v.Op, v.Value), ok && !v.Shown, err
 }
 

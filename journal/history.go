@@ -80,14 +80,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 
 // Author returns the author of a version; it is empty if the version is gone.
 func (h *History) Author(id ID, seq uint64) (string, error) {
-	if err := h.store.Acquire(); err != nil {
-		return "", err
-	}
-	defer h.store.Release()
-	v, _, err := readVersion(h.store.DB(), id, seq)
-	if store.IsDamage(err) {
-		err = nil
-	}
+	v, _, err := versionOf(h.store, id, seq)
 	return v.Author, err
 }
 

@@ -96,6 +96,19 @@ func (p *pendingSet) version(id ID, seq uint64) (record.Stored, error) {
 	return found, nil
 }
 
+// versionOf reads a version of an entry; ok is false if the store does not hold it, or not undamaged.
+func versionOf(s *store.Store, id ID, seq uint64) (record.Stored, bool, error) {
+	if err := s.Acquire(); err != nil {
+		return record.Stored{}, false, err
+	}
+	defer s.Release()
+	v, ok, err := readVersion(s.DB(), id, seq)
+	if store.IsDamage(err) {
+		return record.Stored{}, false, nil
+	}
+	return v, ok, err
+}
+
 // readVersion reads a version of an entry; ok is false if the store does not hold it.
 func readVersion(r pebble.Reader, id ID, seq uint64) (v record.Stored, ok bool, err error) {
 	ok, err = store.Get(r, record.VersionKey(id, seq), func(body []byte) (err error) {

@@ -85,7 +85,7 @@ func (e *examination) disk(c *config.Config, answers bool) Finding {
 	if !answers {
 		dir = nearestTo(dir)
 	}
-	if journal, err := filepath.EvalSymlinks(filepath.Join(dir, "journal")); err == nil {
+	if journal, err := filepath.EvalSymlinks(filepath.Join(c.DataDir, "journal")); err == nil {
 		dir = journal
 	}
 	v, err := e.look(dir)

@@ -202,9 +202,9 @@ func (q *Question) writtenAt() float64 {
 	return q.Write.UpdatedAt
 }
 
-// precedes reports whether the write may be older than its base: a copy of an older state is, unless its maker
-// has replaced the base's write by it; and another host's state may have become known while the write was
-// pending. If versions name their times, the base stays the version that the write was made on.
+// precedes reports whether the write may be older than its base. Another host's base may have become known while
+// the write was pending. A copy of an older state may be older than this host's own base, too, if its maker did not
+// know that, or has copied it. If versions name their times, any other write is later than its base.
 func (q *Question) precedes() bool {
 	if !q.Write.LosesTies {
 		return q.Exactly == nil && q.Base.Origin.Seq == 0

@@ -103,7 +103,7 @@ func (a *attempt) lost(s *sendAttempt, v upstream.Version) (e ending, err error)
 	a.f.fences.forget(w.ID)
 	text := "another host has written later than a pending write: the write is a dead letter now"
 	if w.LosesTies {
-		text = "another host has written later than an imported or restored value: that one gives way, and leaves no dead letter"
+		text = "another host has written later than an imported or restored value: that value is given up, and leaves no dead letter"
 	}
 	e, err = a.dead(ending{}, w, slog.LevelWarn, text, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 	if err == nil && inDoubt && e.task == dies { // guard 17.24

@@ -84,6 +84,16 @@ func (d *doubt) until() instant {
 	return at
 }
 
+// base returns the put that upstream has confirmed since, in place of a base that is older. A newer one may be
+// another host's.
+func (d *doubt) base(known journal.Base) journal.Base {
+	if d == nil || d.confirmed == nil || d.confirmed.content.Op != journal.Put || known.Origin.Known() >= d.confirmed.sentAfter { // guard 17.62
+		return known
+	}
+	c := d.confirmed
+	return journal.Base{Known: true, Present: true, Content: c.content, Origin: journal.Origin{Seq: c.seq, After: c.sentAfter}} // guard 17.61
+}
+
 // verifying reports whether the newest write only has to be read back.
 func (d *doubt) verifying(newest uint64) bool {
 	return d != nil && d.confirmed != nil && d.confirmed.seq >= newest

@@ -636,6 +636,43 @@ func TestAnOlderAnswerAmidADoubtIsNoConflict(t *testing.T) {
 	})
 }
 
+// contract 17: amid a doubt, another host's state that readers here have had is the one that the next write was made
+// on, although upstream has confirmed a write of this host's before it.
+func TestAStateThatReadersHaveHadAmidADoubt(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Minute)
+		r.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if c.value == "refused" {
+					return detail(422)
+				}
+				return reply{cut: c.value == "cut"}
+			}
+		})
+		r.put(key("k"), "cut")
+		time.Sleep(linger + 60*time.Millisecond)
+		for _, value := range []string{"confirmed", "refused"} {
+			r.put(key("k"), value)
+			time.Sleep(5 * time.Second)
+		}
+		refused := letter{Op: journal.Put, Value: "refused", Kind: "refused"}
+		r.wantLetters(refused)
+		r.foreign(key("k"), "theirs")
+		theirs, err := r.client.Get(t.Context(), key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state, err := r.journal.Fill(key("k"), theirs.Observation(), func() bool { return true }); err != nil || state.Value != "theirs" {
+			t.Errorf("readers have %q, %v", state.Value, err)
+		}
+		r.put(key("k"), "newest")
+		r.settleWithin(2 * lateWindow)
+		r.wantHeld(key("k"), "newest")
+		r.wantLetters(refused)
+	})
+}
+
 // contract 17: upstream failed over a write, kept it, and refuses a newer one for good. The write that came
 // meanwhile finds this host's own state.
 func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {

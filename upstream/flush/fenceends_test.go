@@ -228,7 +228,7 @@ func TestALosingImportIsLoggedAsWhatItIs(t *testing.T) {
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "theirs")
 		r.wantLetters()
-		if log := r.log.take(); !strings.Contains(log, "gives way") || strings.Contains(log, "is a dead letter now") {
+		if log := r.log.take(); !strings.Contains(log, "is given up") || strings.Contains(log, "is a dead letter now") {
 			t.Errorf("the log says: %s", log)
 		}
 	})

@@ -87,7 +87,7 @@ func (s *fences) applies(w journal.Write, trip time.Duration) bool {
 }
 
 // confirmed remembers a write that upstream holds. sent is zero if it is unknown which request upstream has
-// carried out last: then the write's time upstream says nothing about its clock.
+// carried out last. Such a write does not calibrate the offset.
 func (s *fences) confirmed(w journal.Write, sent, received time.Time) {
 	if s.journal == nil {
 		return

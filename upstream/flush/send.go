@@ -256,15 +256,15 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 // recognise adds what the journal says of a version with the number of an older write of this host. A copied
 // data directory may have used the number, too.
 func (s *sendAttempt) recognise(q *fence.Question, seq uint64) (err error) {
-	id, own := s.write.ID, s.f.fences.journal
+	id, kept := s.write.ID, s.f.fences.journal
 	if !q.Base.Known {
-		q.Exactly.Wrote, err = own.Wrote(id, seq)
+		q.Exactly.Wrote, err = kept.Wrote(id, seq)
 		return err
 	}
 	if q.IsBase() {
 		return nil
 	}
-	written, ok, err := own.Written(id, seq)
+	written, ok, err := kept.Written(id, seq)
 	if ok { // guard 17.59
 		q.Own = append(q.Own, written)
 	}
@@ -287,20 +287,22 @@ func madeAt(w journal.Write, base journal.Base) float64 {
 // that nobody has changed has the time of this host's last write.
 func (s *sendAttempt) time(q *fence.Question) error {
 	fences, d := s.f.fences, s.a.task.doubt()
-	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Evicted: !q.Base.Known, Unknown: d != nil && d.unknownUntil != 0}
+	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
+	if s.conditions == nil {
+		q.Base = d.base(q.Base)
+	}
 	switch {
-	case d != nil && d.confirmed != nil && d.confirmed.content.Op == journal.Put: // the copy is older
-		c := d.confirmed
-		q.Base = journal.Base{Known: true, Present: true, Content: c.content, Origin: journal.Origin{Seq: c.seq, After: c.sentAfter}} // guard 17.61
 	case q.Base.Known:
 	case ok: // the copy was evicted
+		q.ByTime.Evicted = true
 		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
 	case fences.journal != nil && q.Now.Present(): // an earlier process's write may have left it
 		base, left, err := fences.journal.Remembered(s.write.ID)
 		if err != nil {
 			return err
 		}
+		q.ByTime.Evicted = true
 		q.Base, q.Own = base, append(q.Own, left...) // guard 17.51
 	}
 	if origin := q.Base.Origin; ok && q.Now.Present() && last.seq == origin.Seq && origin.At == 0 {
