@@ -113,7 +113,7 @@ async function main() {
     await check("a namespace is brought back as it was at a time, in an outage", () => namespaceIsBroughtBack((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
     await check("a short quota is shown", () => shortQuotaIsShown(async (daemon, scenario) => {
       await inVisit(browser, daemon.url, {}, scenario);
-      await lookTwice(browser, daemon, { "short-quota": ["", ".quota.warn"] });
+      await lookTwice(browser, daemon, { "short-quota": ["", ".quota"] });
     }));
     await check("a crowd of 10,000 namespaces is served", () => crowdIsServed((crowd, scenario) => inVisit(browser, crowd.url, {}, scenario)));
     await check("views of a fresh daemon", () => freshIsShown(browser));
