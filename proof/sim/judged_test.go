@@ -110,7 +110,8 @@ func (w *world) lost(l journal.DeadLetter) string {
 		theirs = state{kept.Winner.Present, kept.Winner.Value}
 	}
 	b := w.beliefs[l.ID]
-	evicted := w.squeezed && (l.Theirs || w.setBack) // this host's own state may have neither a copy nor a history
+	// This host's own state may have no copy, and no history either.
+	evicted := w.squeezed && l.Theirs || w.setBack && (w.squeezed || b.burials > 0)
 	if slices.Contains(b.history, theirs) && (evicted || l.Theirs && len(b.theirs) > 0) {
 		if !l.Theirs {
 			b.bury()
