@@ -96,6 +96,20 @@ func (r *rig) wantFences(want map[string]int) {
 }
 
 // settledPut puts a value and waits until it settles.
+// read reads an entry upstream for callers, and returns what they get.
+func (r *rig) read(id journal.ID) journal.State {
+	r.t.Helper()
+	found, err := r.client.Get(r.t.Context(), id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	state, err := r.journal.Fill(id, found.Observation(), func() bool { return true })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return state
+}
+
 func (r *rig) settledPut(id journal.ID, value string) {
 	r.t.Helper()
 	r.put(id, value)
@@ -298,13 +312,8 @@ func TestTheTimeOfAWinnerDoesNotGoBack(t *testing.T) {
 		d.free.Store(diskReserve - 1)
 		r.settleWithin(2 * lateWindow)
 		r.wantKnown(key("k"), "", journal.Unknown)
-		found, err := r.client.Get(t.Context(), key("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, err := r.journal.Fill(key("k"), found.Observation(), func() bool { return true })
-		if err != nil || state.Value != "theirs" || state.UpdatedAt < shown.UpdatedAt {
-			t.Errorf("%q of %f, %v; readers have seen %f", state.Value, state.UpdatedAt, err, shown.UpdatedAt)
+		if state := r.read(key("k")); state.Value != "theirs" || state.UpdatedAt < shown.UpdatedAt {
+			t.Errorf("%q of %f; readers have seen %f", state.Value, state.UpdatedAt, shown.UpdatedAt)
 		}
 	})
 }
@@ -659,12 +668,8 @@ func TestAStateThatReadersHaveHadAmidADoubt(t *testing.T) {
 		refused := letter{Op: journal.Put, Value: "refused", Kind: "refused"}
 		r.wantLetters(refused)
 		r.foreign(key("k"), "theirs")
-		theirs, err := r.client.Get(t.Context(), key("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if state, err := r.journal.Fill(key("k"), theirs.Observation(), func() bool { return true }); err != nil || state.Value != "theirs" {
-			t.Errorf("readers have %q, %v", state.Value, err)
+		if state := r.read(key("k")); state.Value != "theirs" {
+			t.Errorf("readers have %q", state.Value)
 		}
 		r.put(key("k"), "newest")
 		r.settleWithin(2 * lateWindow)
