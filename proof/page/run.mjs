@@ -49,6 +49,7 @@ async function inVisit(browser, base, options, scenario) {
     assert.deepEqual(strangers, [], "the page asks somebody else");
     return note;
   } catch (error) {
+    error.stack += `\nThe page shows:\n${await visit.text("body").catch(String)}`;
     await visit.page.screenshot({ path: join(import.meta.dirname, "../../bin/page-failed.png"), fullPage: true }).catch(() => {});
     throw error;
   } finally {
