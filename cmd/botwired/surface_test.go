@@ -63,18 +63,23 @@ func TestStatus(t *testing.T) {
 // With quotas, the table shows how much of each is used, and how long writes wait because of it.
 func TestStatusOfQuotas(t *testing.T) {
 	body := statusWith(t, `"pending":3,"namespaces":[`+
+		`{"namespace":"all","quota":{"limit":40,"used":40,"left":0,"linger_seconds":7200,"runs_out_at":"2026-11-21T22:00:00Z"}},`+
 		`{"namespace":"busy","pending":3,"pending_bytes":30,"oldest_pending_seconds":90,"waits":null,`+
-		`"quota":{"limit":1000,"used":812,"left":188,"saved":9000,"resets_at":"2026-11-22T00:00:00Z","linger_seconds":321.5}},`+
+		`"quota":{"limit":1000,"used":812,"left":188,"saved":9000,"resets_at":"2026-11-22T00:00:00Z","linger_seconds":321.5,"runs_out_at":"2026-11-21T23:30:00Z"}},`+
 		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":3,"left":997,"saved":0,"linger_seconds":0.1}},`+
 		`{"namespace":"without","pending":0,"quota":null}]`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	got := at(t, d, nil, "status").stdout
 	if _, table, _ := strings.Cut(got, "/data\n\n"); table != ""+
 		"NAMESPACE  PENDING  SIZE  OLDEST  STATE  QUOTA\n"+
+		"all        0        0B    -       -      40 of 40, writes wait 2h, used up at 2026-11-21T22:00:00Z\n"+
 		"busy       3        30B   1m30s   -      812 of 1000, writes wait 5m22s\n"+
 		"quiet      0        0B    -       -      3 of 1000\n"+
 		"without    0        0B    -       -      -\n" {
 		t.Errorf("printed %q", got)
+	}
+	if got := at(t, d, atNine, "status").stdout; !strings.Contains(got, "40 of 40, writes wait 2h, used up 23 h…") {
+		t.Errorf("printed on a terminal %q", got)
 	}
 }
 

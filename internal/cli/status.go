@@ -247,7 +247,11 @@ func quotaUse(w io.Writer, q *api.Quota) string {
 	if q.LingerSeconds >= 1 {
 		text += ", writes wait " + term.Age(q.LingerSeconds)
 	}
-	if q.RunsOutAt != nil {
+	switch {
+	case q.RunsOutAt == nil:
+	case q.Left == 0:
+		text += ", used up " + term.Ago(w, *q.RunsOutAt)
+	case q.LingerSeconds < 1: // else botwired makes it last
 		text += ", used up " + term.Ahead(w, *q.RunsOutAt)
 	}
 	return text

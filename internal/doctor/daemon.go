@@ -130,6 +130,9 @@ func (e *examination) quotas(s *api.Status) Finding {
 		switch {
 		case q == nil:
 			continue
+		case q.Left == 0 && q.Used < q.Limit:
+			return warn(name, "botwired pending --namespace "+attach.ShellWord(n.Namespace),
+				"upstream says that the quota of %s is used up (HTTP 429), after %d of %d writes: until when its writes wait is in", n.Namespace, q.Used, q.Limit)
 		case q.Left == 0:
 			return warn(name, "botwired pending --namespace "+attach.ShellWord(n.Namespace),
 				"%s has used up its %d writes, and gets new ones %s: until then its writes wait; they are in", n.Namespace, q.Limit, term.Ahead(e.reader, q.ResetsAt))

@@ -171,7 +171,8 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"a disk quota":    {[]string{`"pending":0,`, `"pending":0,"disk":{"free_bytes":1048576},`}, "disk", Failed, "df -h <dir>", []string{"1.0MiB free, and botwired refuses writes below"}},
 		"conflicts":       {[]string{`"pending":0,`, `"pending":0,"dead_letters":2,"conflicts":2,`}, "dead letters", OK, "", []string{"2: 2 conflicts decided by time"}},
 		"an open letter":  {[]string{`"pending":0,`, `"pending":0,"dead_letters":1,"open_dead_letters":1,`}, "dead letters", Warning, "botwired dead-letters", []string{"1: 1 to decide on"}},
-		"quota used up":   {[]string{`"left":900`, `"left":0`}, "quota", Warning, "botwired pending --namespace chats", []string{"used up its 1000 writes", "2026-11-23T00:00:00Z"}},
+		"quota by a 429":  {[]string{`"left":900`, `"left":0,"used":100`}, "quota", Warning, "botwired pending --namespace chats", []string{"upstream says", "HTTP 429", "100 of 1000"}},
+		"quota used up":   {[]string{`"left":900`, `"left":0,"used":1000`}, "quota", Warning, "botwired pending --namespace chats", []string{"used up its 1000 writes", "2026-11-23T00:00:00Z"}},
 		"quota is short":  {[]string{`"pending":0,"quota":{"limit":1000,"left":900`, `"pending":22,"waits":{"why":"quota: spread"},"quota":{"limit":40,"left":2,"linger_seconds":6480`}, "quota", Warning, "botwired flush", []string{"2 of 40 writes left: the last of 22 pending writes goes out "}},
 		"quota runs out":  {[]string{`"left":900`, `"left":90,"runs_out_at":"2026-11-22T18:00:00Z"`}, "quota", Warning, "export BOTWIRED_QUOTA_WRITES_PER_DAY=N", []string{"90 of 1000", "18:00:00"}},
 	} {
@@ -188,7 +189,7 @@ func TestDoctorSaysTimesAsPeopleDo(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 3, 0, time.UTC)
 	e := &examination{now: func() time.Time { return now }, reader: &term.Screen{Writer: io.Discard, Columns: 80, Now: func() time.Time { return now }}}
 	var s api.Status
-	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0`, 1)), &s); err != nil {
+	if err := json.Unmarshal([]byte(strings.Replace(healthy, `"left":900`, `"left":0,"used":1000`, 1)), &s); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.callers(&s).Text; !strings.HasSuffix(got, "python-requests/2.31 3 seconds ago") {

@@ -34,7 +34,7 @@ func summarize(f *facts) api.Summary {
 		f.about(isPaused, f.paused), f.deadLetters,
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
 		f.stopping, f.rebuilding, f.upstreamIs("degraded", api.LevelNotice, ""), f.unwatched, f.about(isRestoring, f.restoring),
-		f.about(waitsFor("throttled"), f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
+		f.about(isThrottled, f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
 		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,
 	} {
 		if one := look(); one != nil {
@@ -253,6 +253,11 @@ func hasNoQuotaLeft(n *api.NamespaceStatus) bool {
 	return n.Quota != nil && n.Quota.Left == 0 && n.Pending > 0
 }
 
+// isThrottled leaves out what usedUp tells.
+func isThrottled(n *api.NamespaceStatus) bool {
+	return waitsFor("throttled")(n) && !hasNoQuotaLeft(n)
+}
+
 func isSpread(n *api.NamespaceStatus) bool {
 	return waitsFor("quota")(n) && (n.Quota == nil || n.Quota.Left > 0)
 }
@@ -357,8 +362,12 @@ func (f *facts) usedUp(g *group) *api.Finding {
 		since = *q.RunsOutAt
 	}
 	if q.Used < q.Limit {
-		return say(api.LevelWarning, since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows",
-			"Upstream says that the quota of %s is used up (HTTP 429): %s until %s", g.name(), waits(g.pending), clock(q.ResetsAt))
+		until := ""
+		if waitsFor("throttled")(g.first) && g.first.Waits.Until != nil {
+			until = " until " + clock(*g.first.Waits.Until)
+		}
+		return say(api.LevelWarning, since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows; botwired flush --now tries at once",
+			"Upstream says that the quota of %s is used up (HTTP 429): %s%s", g.name(), waits(g.pending), until)
 	}
 	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
 		"%s used up the quota of %s writes: %s until %s", has(g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))

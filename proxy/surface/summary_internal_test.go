@@ -112,8 +112,9 @@ var summaryRows = []summaryRow{
 		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 1000, Used: 1000, ResetsAt: until, RunsOutAt: &since},
 	})}, api.LevelWarning, "a has used up the quota of 1,000 writes: 2 writes wait until 12:30 UTC", true, "only the newest is sent", nil},
 	{"upstream says that a quota is used up", []func(*facts){space(api.NamespaceStatus{
-		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "quota: used up"}, Quota: &api.Quota{Limit: 50, Used: 1, ResetsAt: until, RunsOutAt: &since},
-	})}, api.LevelWarning, "Upstream says that the quota of a is used up (HTTP 429): 2 writes wait until 12:30 UTC", true, "somebody else writes to it", nil},
+		Namespace: "a", Pending: 2, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until},
+		Quota: &api.Quota{Limit: 50, Used: 1, ResetsAt: noon.Add(12 * time.Hour), RunsOutAt: &since},
+	})}, api.LevelWarning, "Upstream says that the quota of a is used up (HTTP 429): 2 writes wait until 12:30 UTC", true, "somebody else writes to it", []string{}},
 	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
 		"Everything is safe: upstream has every write", false, "", nil},
 	{"spread", []func(*facts){space(api.NamespaceStatus{

@@ -148,10 +148,13 @@ func (qs *Quotas) Reports() map[string]Report {
 			return
 		}
 		t := b.terms(b.linger, now)
-		turns := min(float64(t.Ends), float64(t.Gap)*float64(b.pending)) // may exceed a Duration
+		linger := max(t.Linger, time.Duration(min(float64(t.Ends), float64(t.Gap)*float64(b.pending)))) // may exceed a Duration
+		if b.left() == 0 {
+			linger = min(t.Ordinary, t.Ends)
+		}
 		reports[b.Key()] = Report{
 			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.Ends),
-			Linger: max(t.Linger, time.Duration(turns)), RunsOutAt: b.runsOut(now),
+			Linger: linger, RunsOutAt: b.runsOut(now),
 		}
 	})
 	return reports

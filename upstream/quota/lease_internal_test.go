@@ -78,6 +78,28 @@ func TestOneRecordForManyNamespaces(t *testing.T) {
 	}
 }
 
+// The status says how long the next write would wait: for the next window once all is used, and as long as upstream has
+// said after a 429.
+func TestReportOfNothingLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		qs := quotasOn(&memoryLedger{}, Limit{Writes: 2, Period: day, MaxAge: time.Minute})
+		qs.Spend("n", Ordinary)
+		qs.Terms("n", time.Second, 5)
+		qs.Throttled("n", time.Hour)
+		if got := qs.Reports()["n"].Linger; got != time.Hour {
+			t.Errorf("after a 429, a write waits for %v", got)
+		}
+		qs.Lift("n")
+		qs.Spend("n", Ordinary)
+		qs.Terms("n", time.Second, 0)
+		left := time.Until(time.Now().Truncate(day).Add(day))
+		if got := qs.Reports()["n"].Linger; got != left {
+			t.Errorf("once all is used, a write waits for %v, want %v", got, left)
+		}
+	})
+}
+
 // The status of a namespace with very much to send says that it waits for the next window.
 func TestReportOfMuchPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
