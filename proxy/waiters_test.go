@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -21,7 +22,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 			go func() { answered <- s.do(http.MethodGet, "/_botwired/receipts/1?wait=1m", "").Code }()
 		}
 		synctest.Wait()
-		for _, w := range []string{"POST /_botwired/flush", "POST /_botwired/restore?namespace=n", "GET /_botwired/receipts/1?wait=1m", "POST /_botwired/purge?namespace=n"} {
+		for _, w := range []string{"POST /_botwired/flush", "POST /_botwired/restore?namespace=n", "GET /_botwired/receipts/1?wait=1m", "POST /_botwired/purge?namespace=n", "GET /channels/n"} {
 			method, target, _ := strings.Cut(w, " ")
 			got := s.do(method, target, "")
 			wantStatus(t, got, http.StatusServiceUnavailable)
@@ -40,5 +41,26 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 			}
 		}
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+	})
+}
+
+// contract 16: so do streams that are passed on, which may never end.
+func TestStreamsThatArePassedOnAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
+			o.Waiters, o.Forward = 2, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })
+		})
+		var streams sync.WaitGroup
+		for range 2 {
+			streams.Go(func() { s.get("/channels/n") })
+		}
+		synctest.Wait()
+		wantHeader(t, s.get("/channels/n"), "Retry-After", "5")
+		wantStatus(t, s.get("/_botwired/livez"), http.StatusOK)
+		wantStatus(t, s.put(id("n", "k"), "v"), http.StatusOK)
+		close(end)
+		streams.Wait()
+		wantStatus(t, s.get("/channels/n"), http.StatusOK)
 	})
 }

@@ -85,16 +85,24 @@ func (n waiters) Begin() (end func()) {
 	}
 }
 
+// BeginWait begins a request that may wait for long, and refuses it if too many wait already.
+func (s *Surface) BeginWait(w http.ResponseWriter) (end func(), err error) {
+	if end = s.Waiters.Begin(); end == nil {
+		w.Header().Set("Retry-After", "5")
+		err = wire.Detail(http.StatusServiceUnavailable, "too many requests wait at this daemon: try again later")
+	}
+	return end, err
+}
+
 // within bounds how long a request waits for upstream, and extends its write deadline. It refuses the request
 // because of a wrong parameter, and if too many wait already.
 func (s *Surface) within(w http.ResponseWriter, r *http.Request, p *Parameters, d time.Duration) (context.Context, func(), error) {
 	if p.Err != nil {
 		return nil, nil, p.Err
 	}
-	end := s.Waiters.Begin()
-	if end == nil {
-		w.Header().Set("Retry-After", "5")
-		return nil, nil, wire.Detail(http.StatusServiceUnavailable, "too many requests wait at this daemon: try again later")
+	end, err := s.BeginWait(w)
+	if err != nil {
+		return nil, nil, err
 	}
 	Allow(w, d)
 	ctx, cancel := s.tasks.Patience(r.Context(), d)
