@@ -115,7 +115,9 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 	return s.answer(w, &q, c, func() (memory.Result, error) { return s.memory.Append(r.Context(), &q, separator) })
 }
 
-var errUndoOfAnother = wire.Detail(http.StatusBadRequest, "an undo takes If-Match, and no If-None-Match")
+// Made twice, an undo takes itself back: a name must not be ignored.
+var errUndoOfAnother = wire.Detail(http.StatusBadRequest,
+	"an undo takes If-Match, which makes it safe to repeat, and neither If-None-Match nor Idempotency-Key")
 
 // answerUndo undoes the newest write to an entry, or all writes since the revision in the parameter to.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
@@ -128,7 +130,7 @@ func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) err
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
 	}
-	if q.HasNoneMatch() {
+	if q.HasNoneMatch() || q.Name != "" { // guard 5.22
 		return errUndoOfAnother
 	}
 	s.enter(c, memory.PutEntry, id.Namespace)

@@ -216,6 +216,7 @@ func TestUndoRefuses(t *testing.T) {
 	wantDetail(t, s.undo(k, "&to=0"), http.StatusBadRequest, "expected a revision, or w and the number of a write")
 	wantDetail(t, s.undo(k, "&until=1"), http.StatusBadRequest, "unknown parameter")
 	wantDetail(t, s.undo(k, "", "If-None-Match", "*"), http.StatusBadRequest, "If-Match")
+	wantDetail(t, s.undo(k, "", "Idempotency-Key", "a"), http.StatusBadRequest, "If-Match")
 	wantDetail(t, s.undo(k, "", "If-Match", "one"), http.StatusBadRequest, "quotation marks")
 	seen := s.wantStates(k, "pending here put two", "settled here put one").Header().Get("Etag")
 	s.put(k, "three")
