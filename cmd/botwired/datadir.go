@@ -64,14 +64,32 @@ func isOurs(name string) bool {
 	return strings.HasPrefix(name, engines.DatabaseFile) || slices.ContainsFunc(ours, is)
 }
 
-// refusePlanted makes the journal's directory, and returns an error if anything under one of botwired's
-// names, links too, belongs to another user, or if everybody may write into the journal. Another user
-// could have put it into a shared data directory to read the values.
+// refusePlanted makes the journal's directory, and returns an error if it, or anything else of
+// botwired's, belongs to another user, or if everybody may write into it.
 func refusePlanted(dataDir string) error {
 	dir := filepath.Join(dataDir, journalDir)
 	if err := os.MkdirAll(dir, dirMode); err != nil && !diskfs.IsFull(err) { // the journal waits for room
 		return words.Unusable(err)
 	}
+	if err := refuseOwners(dataDir); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir) // behind a link, too
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // there is no room for it
+		return nil
+	case err != nil:
+		return words.Unusable(err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
+		return fmt.Errorf("everybody may write into %s: if you trust what is in it, run chmod 700 %s", journalDir, dir)
+	}
+	return refuseOwner(info)
+}
+
+// refuseOwners returns an error if anything under one of botwired's names, links too, belongs to another
+// user, who could have put it into a shared data directory to read the values.
+func refuseOwners(dataDir string) error {
 	entries, err := os.ReadDir(dataDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return words.Unusable(err)
@@ -91,17 +109,7 @@ func refusePlanted(dataDir string) error {
 			return err
 		}
 	}
-	info, err := os.Stat(dir) // behind a link, too
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // there is no room for it
-		return nil
-	case err != nil:
-		return words.Unusable(err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 { // guard 21.13
-		return fmt.Errorf("everybody may write into %s: if you trust what is in it, run chmod 700 %s", journalDir, dir)
-	}
-	return refuseOwner(info)
+	return nil
 }
 
 func refuseOwner(info fs.FileInfo) error {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/botwired/botwired/config"
 )
 
 // An existing data directory becomes private, unless other programs use it too: making /tmp private
@@ -101,5 +103,21 @@ func TestWhatAnotherUserHasPlanted(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Neither does the memory service write values into a database that another user has put into its data directory.
+func TestADatabaseThatAnotherUserHasPlanted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	c := &config.Config{DataDir: t.TempDir()}
+	database := filepath.Join(c.DataDir, "memory.db")
+	no(t, databaseDir(c, database))
+	no(t, os.WriteFile(database, nil, 0o666))
+	no(t, databaseDir(c, database))
+	no(t, os.Lchown(database, 4321, 4321))
+	if err := databaseDir(c, database); err == nil || !strings.Contains(err.Error(), "memory.db belongs to user 4321") {
+		t.Errorf("%v", err)
 	}
 }

@@ -130,8 +130,12 @@ func openService(ctx context.Context, c *config.Config, path string, logger *slo
 func databaseDir(c *config.Config, path string) error {
 	dir := filepath.Dir(path)
 	if dir == c.DataDir {
-		if err := os.MkdirAll(dir, dirMode); err != nil {
-			return fmt.Errorf("data_dir = %q: %w", dir, words.Unusable(err))
+		err := words.Unusable(os.MkdirAll(dir, dirMode))
+		if err == nil {
+			err = refuseOwners(dir) // guard 21.15
+		}
+		if err != nil {
+			return fmt.Errorf("data_dir = %q: %w", dir, err)
 		}
 		return nil
 	}
