@@ -85,10 +85,8 @@ func (s *Store) try(n int64) error {
 // findBallast checks if an earlier process has left a ballast. It removes a ballast of the wrong size.
 // It also removes the ballast if the free space is critical, because opening the store takes room.
 func (s *Store) findBallast() error {
-	for _, left := range []string{s.trialName(), s.opts.Dir + ".ballast", s.opts.Dir + ".ballast.new"} { // the ballast was beside the directory
-		if err := s.opts.FS.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := s.opts.FS.Remove(s.trialName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if s.opts.DiskReserve <= 0 {
 		return nil

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // The store keeps a ballast in case other programs fill the disk, and removes it in time: while the
@@ -77,9 +75,6 @@ func (d *separateDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.
 func TestBallastIsOnTheDiskOfTheLogs(t *testing.T) {
 	const reserve = 1 << 20
 	d := &separateDisk{slowDisk{FS: vfs.NewMem()}}
-	for _, left := range []string{"s.ballast", "s.ballast.new"} { // of an earlier version
-		no(t, diskfs.WriteFull(d.FS, left, 1))
-	}
 	d.free.Store(10 * reserve)
 	s := openStore(t, d, func(o *Options) {
 		o.DiskReserve, o.AwaitRoom = reserve, func(needed int64) error {
