@@ -270,6 +270,7 @@ func (r *rig) pending() int {
 func (r *rig) settleWithin(d time.Duration) {
 	r.t.Helper()
 	r.within(d, "nothing is pending", func() bool { return r.pending() == 0 })
+	synctest.Wait() // the flusher has logged and told what it has settled
 }
 
 // within lets virtual time pass until is returns true.
