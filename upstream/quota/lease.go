@@ -97,7 +97,6 @@ func (qs *Quotas) tell(namespace string) (spread, empty, short bool) {
 // Report describes a namespace's budget in the present window.
 type Report struct {
 	Limit, Used, Left int
-	Saved             int // writes that needed no request, because a newer one replaced them
 	ResetsAt          time.Time
 	Linger            time.Duration // about how long a write waits now
 	// RunsOutAt is the time when the quota runs out at the present pace, or when it was used up. It is
@@ -136,7 +135,7 @@ func (b *budget) noteEmpty(now time.Time) {
 	}
 }
 
-// Reports returns, by namespace, the budgets that have spent, saved or pending writes in this window.
+// Reports returns, by namespace, the budgets that have spent or pending writes in this window.
 func (qs *Quotas) Reports() map[string]Report {
 	reports := make(map[string]Report)
 	qs.each(func(b *budget, now time.Time) {
@@ -144,7 +143,7 @@ func (qs *Quotas) Reports() map[string]Report {
 		if quota.none() {
 			return
 		}
-		if b.update(quota, now); b.used == 0 && b.saved == 0 && b.pending == 0 {
+		if b.update(quota, now); b.used == 0 && b.pending == 0 {
 			return
 		}
 		t := b.terms(b.linger, now)
@@ -153,7 +152,7 @@ func (qs *Quotas) Reports() map[string]Report {
 			linger = min(t.Ordinary, t.Ends)
 		}
 		reports[b.Key()] = Report{
-			Limit: quota.Writes, Used: b.used, Left: b.left(), Saved: b.saved, ResetsAt: now.Add(t.Ends),
+			Limit: quota.Writes, Used: b.used, Left: b.left(), ResetsAt: now.Add(t.Ends),
 			Linger: linger, RunsOutAt: b.runsOut(now),
 		}
 	})

@@ -28,7 +28,6 @@ type Use struct {
 	Namespace string
 	Ends      time.Time // end of the window, to the millisecond
 	Used      int
-	Saved     int // local writes that needed no request upstream
 	Reserve   int // left of the quota's reserve
 }
 
@@ -216,7 +215,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // writeLine writes a line: the namespace, the end of the window in Unix milliseconds, the numbers, and
 // a checksum of all that.
 func writeLine(to *bytes.Buffer, u Use) {
-	text := fmt.Appendf(nil, "%s %d %d %d %d", u.Namespace, u.Ends.UnixMilli(), u.Used, u.Saved, u.Reserve)
+	text := fmt.Appendf(nil, "%s %d %d %d", u.Namespace, u.Ends.UnixMilli(), u.Used, u.Reserve)
 	fmt.Fprintf(to, "%s %08x\n", text, crc32.Checksum(text, castagnoli))
 }
 
@@ -226,7 +225,7 @@ func parseLine(line []byte) (u Use, ok bool) {
 		return u, false
 	}
 	var ends int64
-	n, _ := fmt.Sscanf(string(text), "%s %d %d %d %d", &u.Namespace, &ends, &u.Used, &u.Saved, &u.Reserve)
+	n, _ := fmt.Sscanf(string(text), "%s %d %d %d", &u.Namespace, &ends, &u.Used, &u.Reserve)
 	u.Ends = time.UnixMilli(ends)
-	return u, n == 5 && u.Used >= 0 && u.Saved >= 0 && u.Reserve >= 0
+	return u, n == 4 && u.Used >= 0 && u.Reserve >= 0
 }

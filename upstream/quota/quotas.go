@@ -71,7 +71,6 @@ type budget struct {
 	leased  int // the ledger's number for this window
 	lease   int // size of the last lease
 	reserve int // writes left of the reserve
-	saved   int // local writes in this window that needed no request
 
 	shutUntil time.Time // a 429 says that nothing is left until then; zero: no 429
 
@@ -91,7 +90,7 @@ func New(opts Options) *Quotas {
 	}
 	for _, sp := range opts.Ledger.Spent() {
 		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
-			b.used, b.saved = sp.Used, sp.Saved
+			b.used = sp.Used
 			b.reserve = min(b.reserve, sp.Reserve) // guard 18.25
 			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
 				b.leased = sp.Used
@@ -120,7 +119,7 @@ func (qs *Quotas) Close() error {
 	}
 	var exact []Use
 	qs.each(func(b *budget, now time.Time) {
-		if b.roll(now); b.used > 0 || b.saved > 0 {
+		if b.roll(now); b.used > 0 {
 			exact = append(exact, b.spending(b.used))
 		}
 	})
@@ -160,7 +159,7 @@ func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
-		if b.used == 0 && b.saved == 0 && b.pending == 0 && b.flying == 0 && b.shutUntil.IsZero() || qs.opts.Of(b.Key()).none() {
+		if b.used == 0 && b.pending == 0 && b.flying == 0 && b.shutUntil.IsZero() || qs.opts.Of(b.Key()).none() {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -180,7 +179,7 @@ func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quo
 
 // begin begins a window. Requests in flight count in it: upstream may count them there.
 func (b *budget) begin() {
-	b.used, b.leased, b.saved, b.reserve = b.flying, 0, 0, reserveOf(b.quota.Writes)
+	b.used, b.leased, b.reserve = b.flying, 0, reserveOf(b.quota.Writes)
 	b.toldSpread, b.toldEmpty = false, false
 	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
 }
@@ -243,7 +242,7 @@ func (b *budget) terms(linger time.Duration, now time.Time) Terms {
 }
 
 func (b *budget) spending(used int) Use {
-	return Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Saved: b.saved, Reserve: b.reserve}
+	return Use{Namespace: b.Key(), Ends: b.ends(), Used: used, Reserve: b.reserve}
 }
 
 // Kind says how urgent a write is.
@@ -303,10 +302,7 @@ func (qs *Quotas) GiveBack(namespace string) {
 
 // Save counts a local write that needs no request, because a newer one replaces it.
 func (qs *Quotas) Save(namespace string) {
-	qs.with(namespace, func(b *budget, _ time.Time) {
-		b.saved++
-		qs.saved.Add(1)
-	})
+	qs.with(namespace, func(*budget, time.Time) { qs.saved.Add(1) })
 }
 
 // Throttled records that upstream has answered a write with 429: others use the quota, too, or upstream
