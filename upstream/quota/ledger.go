@@ -144,7 +144,7 @@ func (l *Ledger) rewrite() error {
 	size := int64(lines.Len())
 	next := l.name + ".new"
 	if err == nil {
-		err = l.writeFile(next, lines.Bytes())
+		err = diskfs.WriteFile(l.fs, next, lines.Bytes())
 	}
 	if err == nil {
 		err = l.fs.Rename(next, l.name)
@@ -157,15 +157,6 @@ func (l *Ledger) rewrite() error {
 	}
 	l.size, l.lines, l.most = size, len(l.known), 2*len(l.known)+spareLines
 	return err
-}
-
-func (l *Ledger) writeFile(name string, text []byte) error {
-	f, err := l.fs.Create(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func (l *Ledger) closeFile() error {
