@@ -15,6 +15,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/internal/guard"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -62,12 +63,7 @@ func (o *opening) awaitRoom(ctx context.Context, needed int64) error {
 			"needed", fmt.Sprintf("%d MiB", (needed+1<<20-1)>>20), "journal", o.dir)
 		o.serve() // guard 3.27
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err() // guard 3.28
-	case <-time.After(roomPause):
-		return nil
-	}
+	return tasks.Sleep(ctx, roomPause) // guard 3.28
 }
 
 // openOrAnswer opens the daemon's parts. If the disk has no room or opening takes long, it calls serve,

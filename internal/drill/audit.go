@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // Audit is the result of a drill.
@@ -85,7 +86,7 @@ func (d *drill) receipt(ctx context.Context, seq uint64, wait time.Duration) (*a
 		case !api.IsRefused(err, http.StatusServiceUnavailable): // the daemon is still reading its journal
 			return nil, fmt.Errorf("receipt %d: %w", seq, err)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := tasks.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

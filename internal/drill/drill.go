@@ -24,6 +24,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/numbered"
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // Rig controls a daemon that nobody else uses, and its upstream.
@@ -186,7 +187,7 @@ func (d *drill) work(ctx context.Context, kills bool) error {
 	for _, c := range d.clients {
 		g.Go(func() error {
 			for i := range operations {
-				if err := pause(working, time.Until(began.Add(time.Duration(i)*d.opts.Gap))); err != nil {
+				if err := tasks.Sleep(working, time.Until(began.Add(time.Duration(i)*d.opts.Gap))); err != nil {
 					return err
 				}
 				if err := c.operate(working); err != nil {
@@ -199,19 +200,7 @@ func (d *drill) work(ctx context.Context, kills bool) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return pause(ctx, time.Until(began.Add(lasts)))
-}
-
-// pause waits, and returns ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(0, d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return tasks.Sleep(ctx, time.Until(began.Add(lasts)))
 }
 
 func (d *drill) restart(ctx context.Context) error {

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -23,7 +23,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.version != "" {
 		w.Header().Set("Server", "botwired-selfhost/"+s.version)
 	}
-	if err := pause(r.Context(), s.latency/2); err != nil {
+	if err := tasks.Sleep(r.Context(), s.latency/2); err != nil {
 		cancelled().Write(w)
 		return
 	}
@@ -33,7 +33,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := s.answer(w, r)
-	if pause(r.Context(), s.latency-s.latency/2) != nil {
+	if tasks.Sleep(r.Context(), s.latency-s.latency/2) != nil {
 		cancelled().Write(w)
 		return
 	}
@@ -44,20 +44,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // it fails only if the caller has gone
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // cancelled returns the answer to a request whose context has ended, in case its caller still listens.

@@ -110,6 +110,9 @@ func RecoverPanic(logger *slog.Logger, err *error) {
 
 // Sleep returns after d, or with ctx's error if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -41,7 +41,7 @@ var layers = []layer{
 	{"internal/mcp", []string{"api", "internal/tasks", "internal/wire"}},
 
 	// The drill asks a daemon by package api, and has its upstream fail by an interface of its own.
-	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered"}},
+	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered", "internal/tasks"}},
 
 	// The memory knows upstream by an interface of its own, and no HTTP.
 	{"proxy/memory", []string{"cache", "internal/identity", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},
@@ -71,7 +71,7 @@ var layers = []layer{
 	{"internal/telemetry", []string{"internal/trace"}},
 
 	// The memory service knows nothing of the daemon in front of it.
-	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/wire"}},
+	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/tasks", "internal/wire"}},
 
 	// The metrics read the parts whose state they show.
 	{"internal/metrics", []string{"cache", "internal/identity", "journal"}},

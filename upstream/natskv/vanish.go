@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -108,10 +109,7 @@ func (w *watch) deleteAgain(ctx context.Context, lost []tombstone) {
 				w.log.Warn("an entry cannot be deleted again now: botwired tries again every second", "entry", t.String(), "error", err)
 				said = true
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(checkEvery):
-			}
+			_ = tasks.Sleep(ctx, checkEvery)
 		}
 	}
 }
