@@ -95,6 +95,14 @@ type Concurrency struct {
 	Reason string `json:"reason,omitempty"` // why Now is below Limit
 }
 
+// Said returns the state as people read it: nobody knows it before the first answer.
+func (u *UpstreamState) Said() string {
+	if u.LastSuccessAt == nil && u.Reason == "" && (u.Watch == nil || !u.Watch.CaughtUp) {
+		return "not asked yet"
+	}
+	return u.State
+}
+
 // WatchState is the state of the watch through which upstream reports changes.
 type WatchState struct {
 	Bucket   string    `json:"bucket"`

@@ -49,7 +49,7 @@ func TestStatusOnATerminal(t *testing.T) {
 	wantOutput(t, got, `Everything is safe
 
 version       v1 at 127.0.0.1:1, up for 1 hour
-upstream      u is up
+upstream      u is not asked yet
 pending       2 writes, 10B, the oldest 3s
 dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream

@@ -271,7 +271,7 @@ func waitText(w io.Writer, wait *api.Wait) string {
 // upstreamText returns upstream's state. If upstream is not well, it adds when that began, why, and
 // when upstream last answered.
 func upstreamText(w io.Writer, u *api.UpstreamState) string {
-	text := u.URL + " is " + u.State
+	text := u.URL + " is " + u.Said()
 	if u.Reason == "" {
 		return text
 	}

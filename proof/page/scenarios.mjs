@@ -26,7 +26,7 @@ async function settlesLive({ daemon, visit }) {
   daemon.gate.set("held");
   await daemon.write("live/first", "1");
   await visit.page.locator(`${flow("first", "pending")}, ${flow("first", "sent")}`).first().waitFor();
-  await visit.shows(".tile", /On their way\s*1/);
+  await visit.shows(".tile", /Pending\s*1/);
   daemon.gate.set("open");
   await visit.page.locator(flow("first", "settled")).waitFor();
   await visit.shows(".sentence.ok h1", "");
@@ -38,11 +38,24 @@ async function forbiddenWaits({ daemon, visit }) {
   await daemon.write("forbidden/waits", "1");
   await visit.go(daemon.url);
   await visit.page.locator(flow("waits", "refused")).filter({ hasText: "refused by upstream, waits" }).waitFor();
-  await visit.shows(".tile", /Waiting\s*1\s*1 refused by upstream/);
+  await visit.shows(".tile", /Pending\s*1\s*1 refused by upstream/);
   daemon.gate.set("open");
   await daemon.flush();
   await visit.page.locator(flow("waits", "settled")).waitFor();
-  await visit.shows(".tile", /On their way\s*0/);
+  await visit.shows(".tile", /Pending\s*0/);
+}
+
+// Upstream says that the quota is used up, long before it is: the page says who says so, and until when.
+async function throttledWaits({ daemon, visit }) {
+  daemon.gate.set("throttling");
+  await daemon.write("throttled/waits", "1");
+  await visit.go(daemon.url);
+  await visit.page.locator(flow("waits", "waits")).waitFor();
+  await visit.shows(".sentence.warning h1", /^Upstream says that the quota of throttled is used up \(HTTP 429\): 1 write waits until \d\d:\d\d UTC$/);
+  await visit.shows(".quota.bad .note", /^used up, says upstream \(HTTP 429\): 1 write waits until /);
+  daemon.gate.set("open");
+  await daemon.flush();
+  await visit.page.locator(flow("waits", "settled")).waitFor();
 }
 
 // Writes from before the page was loaded are there, the newest first, with what has become of each.
@@ -90,6 +103,7 @@ async function outageIsShown({ daemon, visit }) {
     await visit.shows(".sentence.outage h1", /^BotWire is down: nothing is lost$/);
     shown = Date.now() - Date.parse((await daemon.status()).upstream.since);
     await visit.shows(".top .state", /^127\.0\.0\.1:\d+ ?down$/);
+    await visit.page.locator(flow(`entry-${attempt}`, "waits")).waitFor();
     await visit.page.setViewportSize({ width: 390, height: 844 });
     const { height } = await visit.page.locator(".sentence > div").boundingBox();
     assert.ok(height <= THREE_LINES, `on a phone the banner is ${height} pixels high`);
@@ -388,6 +402,7 @@ export const scenarios = [
   ["a browser's GET / is led to the page", leads],
   ["a pending write turns settled live", settlesLive],
   ["a write that upstream forbids waits", forbiddenWaits],
+  ["a write that upstream throttles waits", throttledWaits],
   ["the last writes are there when the page is loaded", lastWritesAreShown],
   ["an outage is shown within 2 s", outageIsShown],
   ["a dead letter is retried by a click", deadLetterIsRetried],

@@ -21,8 +21,10 @@ export async function freePort() {
   return port;
 }
 
+const REFUSALS = { refusing: [400], forbidding: [403], throttling: [429, { "Retry-After": "3600" }] };
+
 // Gate is a proxy in front of upstream. While it is shut, each connection ends without an answer;
-// while it holds, requests wait; while it refuses, each write is answered with 400.
+// while it holds, requests wait; in the states of REFUSALS, each write is answered with an error.
 export class Gate {
   #target;
   #server = http.createServer((request, answer) => this.#pass(request, answer));
@@ -54,8 +56,9 @@ export class Gate {
     });
     if (this.#state === "held") await new Promise((go) => this.#waiting.push(go));
     if (this.#state === "shut" || body === null) return request.socket.destroy();
-    if ((this.#state === "refusing" || this.#state === "forbidding") && request.method !== "GET") {
-      answer.writeHead(this.#state === "refusing" ? 400 : 403, { "Content-Type": "application/json" });
+    const [refusal, more] = REFUSALS[this.#state] ?? [];
+    if (refusal && request.method !== "GET") {
+      answer.writeHead(refusal, { "Content-Type": "application/json", ...more });
       return answer.end('{"detail":"refused by the test"}');
     }
     const { method, url, headers } = request;

@@ -26,7 +26,7 @@ export async function versionIsBroughtBack({ daemon, visit }) {
   daemon.gate.set("shut");
   await page.locator(".compared").first().getByRole("button", { name: "Undo to this version" }).press("Enter");
   await visit.shows("dialog [role=status]", "Done: the entry is as it was at");
-  await row(page, "the present one").filter({ hasText: "by dashboard on this host · on its way to upstream" }).waitFor();
+  await row(page, "the present one").filter({ hasText: "by dashboard on this host · pending" }).waitFor();
   assert.equal(JSON.parse(await daemon.read("undo/entry")).plan, "first");
   daemon.gate.set("open");
   await daemon.flush();

@@ -37,7 +37,7 @@ export const VIEWS = {
 
 // FRESH are those of a daemon that knows nothing yet.
 export const FRESH = {
-  "fresh-overview": ["", ".flow"],
+  "fresh-overview": ["", '.top .state:text("not asked yet")'],
   "fresh-memory": ["memory", ".namespaces .empty-title"],
   "fresh-dead-letters": ["dead-letters", ".empty-title"],
 };

@@ -171,7 +171,7 @@ func (f *facts) stopping() *api.Finding {
 		return nil
 	}
 	if f.status.Pending == 0 {
-		return say(api.LevelNotice, time.Time{}, "", "botwired is stopping: upstream has every write")
+		return say(api.LevelNotice, time.Time{}, "", "botwired is stopping: no write waits")
 	}
 	return say(api.LevelNotice, time.Time{}, "", "botwired is stopping: of %s it sends what it can now, and keeps the others for the next start",
 		words.Count(f.status.Pending, "write"))
@@ -188,7 +188,7 @@ func (f *facts) rebuilding() *api.Finding {
 func (f *facts) safe() api.Finding {
 	n := f.status.Pending
 	if n == 0 {
-		return *say(api.LevelOK, time.Time{}, "", "Everything is safe: upstream has every write")
+		return *say(api.LevelOK, time.Time{}, "", "Everything is safe: no write waits")
 	}
 	return *say(api.LevelOK, time.Time{}, "", "Everything is safe: %s on %s way, the oldest %s",
 		words.Count(n, "write"), map[bool]string{true: "its", false: "their"}[n == 1], ago(f.status.OldestPendingSeconds))

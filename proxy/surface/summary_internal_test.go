@@ -40,7 +40,7 @@ type summaryRow struct {
 }
 
 var summaryRows = []summaryRow{
-	{name: "nothing to do", level: api.LevelOK, text: "Everything is safe: upstream has every write"},
+	{name: "nothing to do", level: api.LevelOK, text: "Everything is safe: no write waits"},
 	{"one write", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 0.25 }}, api.LevelOK,
 		"Everything is safe: 1 write on its way, the oldest 250 ms", false, "", nil},
 	{"some writes", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 3, 1.2 }}, api.LevelOK,
@@ -116,7 +116,7 @@ var summaryRows = []summaryRow{
 		Quota: &api.Quota{Limit: 50, Used: 1, ResetsAt: noon.Add(12 * time.Hour), RunsOutAt: &since},
 	})}, api.LevelWarning, "Upstream says that the quota of a is used up (HTTP 429): 2 writes wait until 12:30 UTC", true, "somebody else writes to it", []string{}},
 	{"a quota is used up, and nothing waits", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Quota: &api.Quota{Limit: 9, Used: 9}})}, api.LevelOK,
-		"Everything is safe: upstream has every write", false, "", nil},
+		"Everything is safe: no write waits", false, "", nil},
 	{"spread", []func(*facts){space(api.NamespaceStatus{
 		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 300, LingerSeconds: 179.6},
 	})}, api.LevelNotice, "a has 300 of the quota's 1,000 writes left: 1 write waits until about 12:03 UTC", true, "botwired flush", nil},
@@ -140,12 +140,12 @@ var summaryRows = []summaryRow{
 	}}, api.LevelNotice, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
 	{"a doubt that is over", []func(*facts){func(f *facts) {
 		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", At: noon.Add(-doubtShown)}
-	}}, api.LevelOK, "Everything is safe: upstream has every write", false, "", nil},
+	}}, api.LevelOK, "Everything is safe: no write waits", false, "", nil},
 	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelNotice,
 		"The disk has damaged 2 copies or tables since the start: botwired asks upstream for them again, and no acknowledged write is lost", true, "check the disk", nil},
 	{"stopping", []func(*facts){func(f *facts) { f.stops, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
 		"botwired is stopping: of 2 writes it sends what it can now, and keeps the others for the next start", false, "", nil},
-	{"stopping with nothing to send", []func(*facts){func(f *facts) { f.stops = true }}, api.LevelNotice, "botwired is stopping: upstream has every write", false, "", nil},
+	{"stopping with nothing to send", []func(*facts){func(f *facts) { f.stops = true }}, api.LevelNotice, "botwired is stopping: no write waits", false, "", nil},
 	{"rebuilding", []func(*facts){func(f *facts) { f.status.Rebuilding, f.status.Pending = true, 3021 }}, api.LevelNotice,
 		"botwired is still reading its journal: it has found 3,021 writes so far that upstream does not have", true, "", nil},
 	{"all at once", []func(*facts){

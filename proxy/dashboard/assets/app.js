@@ -52,6 +52,9 @@ function findBySlash(event) {
 // hostOf is an upstream's name: its URL without what all have.
 const hostOf = (url) => url.replace(/^\w+:\/\//, "").replace(/\/$/, "");
 
+// stateOf is upstream's state: nobody knows it before the first answer.
+const stateOf = ({ state, reason, last_success_at: answered, watch }) => (answered || reason || watch?.caught_up ? state : "not asked yet");
+
 function Header({ view, status }) {
   const { open_dead_letters: open, conflicts, upstream } = status ?? {};
   return html`
@@ -66,8 +69,8 @@ function Header({ view, status }) {
       </nav>
       ${daemon.connected === false && html`<span class="state" title="No events: the page asks again"><i aria-hidden="true"></i>not live</span>`}
       ${upstream && !daemon.error && html`
-        <span class=${`state ${upstream.state}`} title=${upstream.url}>
-          <b>${hostOf(upstream.url)}</b><i aria-hidden="true"></i>${upstream.state}
+        <span class=${`state ${stateOf(upstream)}`} title=${upstream.url}>
+          <b>${hostOf(upstream.url)}</b><i aria-hidden="true"></i>${stateOf(upstream)}
         </span>`}
     </header>`;
 }

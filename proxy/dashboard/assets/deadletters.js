@@ -130,7 +130,7 @@ export function DeadLetters({ daemon }) {
       <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Writes that upstream has refused wait for your decision. Of two hosts' writes to one entry the later one stays, and the other is kept here.</p></header>
       ${all?.length > 0 && html`<${Tools} filter=${filter} setFilter=${setFilter} namespaces=${namespaces} changed=${changed} />`}
       <${Problem} error=${error} />
-      ${all?.length === 0 && html`<div class="panel"><${Empty} title="There are no dead letters."><p>Every write is settled or on its way.</p><//></div>`}
+      ${all?.length === 0 && html`<div class="panel"><${Empty} title="There are no dead letters."><p>Every write is settled or pending.</p><//></div>`}
       ${all?.length > 0 && letters.length === 0 && html`<div class="panel"><${Empty} title=${next ? "None of those read so far fits." : "None fits."} /></div>`}
       <ul class="letters">${letters?.map((l) => html`<${Letter} key=${l.id} letter=${l} changed=${changed} />`)}</ul>
       ${next && html`<button type="button" class="more" onClick=${more}>More</button>`}

@@ -12,6 +12,7 @@ const AGES_AFTER = 60_000;
 const STATES = {
   pending: "acknowledged",
   sent: "sent",
+  waits: "waits",
   refused: "refused by upstream, waits",
   settled: "settled",
   superseded: "superseded",
@@ -35,10 +36,11 @@ function account(write, now) {
   return took && `for ${took}`;
 }
 
-// refusedIn returns the write as it is in a namespace whose writes upstream refuses.
-function refusedIn(paused, write) {
+// held returns the write as it is in a namespace whose writes wait, or are refused by upstream.
+function held(namespaces, write) {
   const isWaiting = write.state === "pending" || write.state === "sent";
-  return isWaiting && paused.has(write.namespace) ? { ...write, state: "refused", reason: paused.get(write.namespace) } : write;
+  const { paused, waits } = (isWaiting && namespaces.get(write.namespace)) || {};
+  return paused ? { ...write, state: "refused", reason: paused } : waits ? { ...write, state: "waits" } : write;
 }
 
 function Write({ write, now }) {
@@ -65,16 +67,16 @@ const Nothing = () => html`
   <//>`;
 
 export function Flow({ daemon }) {
-  const [held, hold] = useState(null); // the writes while somebody reads them
-  const paused = new Map((daemon.status?.namespaces ?? []).filter((n) => n.paused).map((n) => [n.namespace, n.paused]));
-  const writes = held ?? daemon.writes.list().slice(0, SHOWN).map((w) => refusedIn(paused, w));
+  const [kept, keep] = useState(null); // the writes while somebody reads them
+  const namespaces = new Map(daemon.status?.namespaces.map((n) => [n.namespace, n]));
+  const writes = kept ?? daemon.writes.list().slice(0, SHOWN).map((w) => held(namespaces, w));
   const now = Date.now();
   return html`
     <section class="panel flow" aria-labelledby="flow">
       <header>
         <h2 id="flow">Writes, as they come</h2>
         <span class="legend" aria-hidden="true"><i class="dot pending"></i>acknowledged <i class="dot sent"></i>sent <i class="dot settled"></i>settled</span>
-        <button type="button" class="quiet" aria-pressed=${held != null} onClick=${() => hold(held ? null : writes)}>${held ? "Go on" : "Hold"}</button>
+        <button type="button" class="quiet" aria-pressed=${kept != null} onClick=${() => keep(kept ? null : writes)}>${kept ? "Go on" : "Hold"}</button>
       </header>
       ${writes.length === 0 ? html`<${Nothing} />` : html`<ol class="writes">${writes.map((w) => html`<${Write} key=${w.seq} write=${w} now=${now} />`)}</ol>`}
     </section>`;

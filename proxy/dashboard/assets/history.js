@@ -11,7 +11,7 @@ import { Dialog, Empty, Problem, useChanges, useLoaded, useTask } from "./ui.js"
 const BEGINNING = 120; // characters of a value that a row shows
 
 const STATES = {
-  pending: "on its way to upstream",
+  pending: "pending",
   settled: "settled",
   superseded: "overwritten",
   dead: "refused by upstream, or dropped by a person",

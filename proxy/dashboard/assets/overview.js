@@ -1,4 +1,4 @@
-// The overview: writes on their way, what the daemon saves, the last hour, and the quotas.
+// The overview: the last writes, what the daemon saves, the last hour, and the quotas.
 
 import { html } from "./vendor/htm-preact.js";
 import { Chart } from "./chart.js";
@@ -20,9 +20,9 @@ function Tiles({ status }) {
       <//>
       <${Tile} name="Waiting saved" value=${duration(status.time_saved_seconds)}>for agents, an estimate<//>
       <${Tile} name="Upstream writes saved" value=${number(writes?.saved)}>
-        ${writes ? `${count(writes.acknowledged, "write")}, ${number(writes.sent)} sent` : NONE}
+        ${writes ? `${count(writes.acknowledged, "write")}, ${number(writes.sent)} sent since the start` : NONE}
       <//>
-      <${Tile} name=${refused ? "Waiting" : "On their way"} value=${number(status.pending)}>
+      <${Tile} name="Pending" value=${number(status.pending)}>
         ${refused ? `${number(refused)} refused by upstream` : status.pending > 0 ? `${bytes(status.pending_bytes)}, the oldest ${duration(status.oldest_pending_seconds)}` : "nothing waits"}
       <//>
     </dl>`;
@@ -44,7 +44,7 @@ const trafficFor = (step) => [
 ];
 
 const WAITING = [
-  { name: "Writes on their way", field: "pending", ink: "writes", filled: true, show: number },
+  { name: "Pending writes", field: "pending", ink: "writes", filled: true, show: number },
 ];
 
 function Outages({ history }) {

@@ -11,8 +11,11 @@ const share = (n) => n.quota.used / Math.max(1, n.quota.limit);
 // isShort says that the quota keeps writes waiting.
 const isShort = ({ waits }) => waits?.why.startsWith("quota") ?? false;
 
+const waiting = (n) => `${count(n, "write")} wait${n === 1 ? "s" : ""} until`;
+
 function prospect({ quota, pending, ...n }) {
-  if (isShort(n) && quota.left > 0) return `${count(pending, "write")} wait${pending === 1 ? "s" : ""} until about ${clock(60 * Math.round((Date.now() / 1000 + quota.linger_seconds) / 60))}`;
+  if (quota.left === 0 && quota.used < quota.limit) return `used up, says upstream (HTTP 429)${n.waits?.until ? `: ${waiting(pending)} ${clock(n.waits.until)}` : ""}`;
+  if (isShort(n) && quota.left > 0) return `${waiting(pending)} about ${clock(60 * Math.round((Date.now() / 1000 + quota.linger_seconds) / 60))}`;
   const pause = quota.linger_seconds >= 1 ? `; a write waits about ${duration(quota.linger_seconds)}` : "";
   if (quota.left === 0) return `used up; a new window begins at ${clock(quota.resets_at)}`;
   if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace${pause}`;
