@@ -85,6 +85,7 @@ type Write struct {
 	ListBytes int     // the size that a listing gives for Value
 	UpdatedAt float64 // when it was journaled; never before the entry's previous write
 	WrittenAt float64 // when the caller wrote, by the wall clock at that time; it may go back
+	Since     float64 // when the entry began to wait, not later than its oldest unsettled write
 	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
 	Author    string  // see NewWrite.Author
@@ -109,7 +110,7 @@ type Write struct {
 func writeOf(id ID, v *record.Version, value, author string) Write {
 	return Write{
 		ID: id, Seq: v.Seq, Op: v.Op, Value: value, Author: author, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
-		WrittenAt: v.WrittenAt, LosesTies: v.LosesTies, Fenced: v.Fenced,
+		WrittenAt: v.WrittenAt, Since: v.Since, LosesTies: v.LosesTies, Fenced: v.Fenced,
 		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
 	}
 }

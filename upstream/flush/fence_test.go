@@ -484,6 +484,38 @@ func TestAWriteMeetsItsPredecessorAfterARestart(t *testing.T) {
 	}
 }
 
+// contract 17: a state from before the daemon's start is no loser of a conflict with a write since then. But it is
+// one if that write takes the place of one that was pending at the start: its maker knew that, and not the state.
+func TestAWriteMeetsWhatItsPredecessorWouldHave(t *testing.T) {
+	for name, row := range map[string]struct {
+		pending bool
+		letters []letter
+	}{
+		"nothing was pending": {false, nil},
+		"a write was pending": {true, []letter{{"superseded", true, journal.Put, "theirs", "newer"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.cutOff(true)
+				r.foreign(key("k"), "theirs")
+				time.Sleep(time.Minute)
+				if row.pending {
+					r.put(key("k"), "older")
+				}
+				time.Sleep(time.Minute)
+				again := r.reopen()
+				time.Sleep(time.Minute)
+				again.put(key("k"), "newer")
+				time.Sleep(time.Minute)
+				again.cutOff(false)
+				again.settleWithin(time.Minute)
+				again.wantHeld(key("k"), "newer")
+				again.wantLetters(row.letters...)
+			})
+		})
+	}
+}
+
 // contract 17: a write does not lose to this host's own write before it if upstream's clock was set back since.
 func TestUpstreamsClockIsSetBack(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {

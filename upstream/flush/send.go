@@ -229,7 +229,7 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 		}
 	}
 	began := upstream.Unix(s.f.epoch)
-	old := w.WrittenAt >= began
+	old := min(w.WrittenAt, w.Since) >= began // guard 17.63
 	if s.named() {
 		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact, ProposedAt: s.proposedAt}
 		if !s.f.exact { // versions name a time beside upstream's own

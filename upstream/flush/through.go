@@ -305,11 +305,11 @@ func (w *through) sendAttempt(a *attempt) (*sendAttempt, error) {
 	}
 	now := upstream.Unix(time.Now())
 	sending := journal.Write{
-		ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, ListBytes: w.write.ListBytes, WrittenAt: now, UpdatedAt: now,
+		ID: w.write.ID, Op: w.write.Op, Value: w.write.Value, ListBytes: w.write.ListBytes, WrittenAt: now, UpdatedAt: now, Since: now,
 		Author: w.write.Author,
 	}
 	if newest.Seq != 0 {
-		sending.UpdatedAt = max(now, newest.UpdatedAt+timeTick)
+		sending.UpdatedAt, sending.Since = max(now, newest.UpdatedAt+timeTick), newest.Since // guard 17.64
 	}
 	return &sendAttempt{f: a.f, a: a, write: sending, conditions: c, over: w.base, alone: newest.Seq == 0}, nil
 }

@@ -1,7 +1,9 @@
 package flush_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +54,48 @@ func TestWritesThroughAVersion(t *testing.T) {
 		v.settledPut(key("k"), "after") // the host's own version without a number is not another host's
 		v.wantLetters(letter{"superseded", true, journal.Put, "theirs", "through"}, letter{"superseded", true, journal.Delete, "", "through"})
 	})
+}
+
+// contract 17: a write through that takes the place of one from before the daemon's start keeps what that one would
+// have kept.
+func TestAWriteThroughMeetsWhatItsPredecessorWouldHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &seat{bucket: newBucket(t), host: "a"}
+		r := &reticent{Engine: s}
+		r.says.Store(true)
+		fs, engine := vfs.NewMem(), func(o *flush.Options) { o.Engine = r }
+		v := newVersioned(t, s, fs, engine)
+		time.Sleep(time.Minute)
+		s.foreign(key("k"), journal.Put, "theirs", time.Now())
+		time.Sleep(time.Minute)
+		r.says.Store(false)
+		v.put(key("k"), "older")
+		time.Sleep(time.Minute)
+		v.stop()
+		v = newVersioned(t, s, fs, engine)
+		time.Sleep(time.Minute)
+		r.says.Store(true)
+		if _, settled, err := v.throughPut("through", unconditional); err != nil || !settled {
+			t.Errorf("settled: %v, %v", settled, err)
+		}
+		v.wantNow(key("k"), "through", false)
+		v.wantLetters(letter{"superseded", true, journal.Put, "theirs", "through"})
+	})
+}
+
+// reticent is an engine that says what upstream holds only at times.
+type reticent struct {
+	upstream.Engine
+	says atomic.Bool
+}
+
+func (r *reticent) Known(journal.ID) (upstream.Version, bool) { return upstream.Version{}, false }
+
+func (r *reticent) Get(ctx context.Context, id journal.ID) (upstream.Version, error) {
+	if !r.says.Load() {
+		return upstream.Version{}, &upstream.Error{Verdict: upstream.Transient, Answered: true, Reason: "not now"}
+	}
+	return r.Engine.Get(ctx, id)
 }
 
 // A write with conditions only replaces the version that they were judged by: compare-and-swap between
