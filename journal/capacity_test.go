@@ -120,7 +120,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		}
 		d.free.Store(reserve - 1)
 		time.Sleep(time.Second)
-		if err := j.Err(); !errors.Is(err, journal.ErrFull) {
+		if err := j.Err(); !errors.Is(err, journal.ErrFull) || !strings.Contains(err.Error(), "df -i") {
 			t.Errorf("Err = %v", err)
 		}
 		settle(t, j, a)

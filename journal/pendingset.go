@@ -63,7 +63,7 @@ func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 			ErrFull, mebibytes(used), mebibytes(p.budget))
 	}
 	if p.store.Low(writes) {
-		return fmt.Errorf("%w: the disk, or this user's quota on it, has less than the %s free that journal.disk_reserve keeps; it takes writes again when there is room", ErrFull, mebibytes(p.reserve))
+		return fmt.Errorf("%w: the disk, or this user's quota on it, has less than the %s free that journal.disk_reserve keeps (a free inode counts as 1 MiB: df, df -i); it takes writes again when there is room", ErrFull, mebibytes(p.reserve))
 	}
 	return nil
 }
