@@ -80,7 +80,7 @@ export async function crowdIsServed(inVisit) {
       const write = () => daemon.write(`agent-00042/live-${++writes}`, "1");
       took.push(await within("a write", async () => {
         await write();
-        await page.locator(`.write.pending:has(.key:text-is("live-${writes}"))`).waitFor();
+        await page.locator(`.write:is(.pending, .waits):has(.key:text-is("live-${writes}"))`).waitFor();
       }));
       took.push(await within("the sentence", () => visit.shows(".sentence p", `100,00${writes} writes wait`), (attempt) => attempt > 1 && write()));
       const box = page.getByRole("searchbox", { name: "Find a namespace" });
