@@ -104,9 +104,6 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 // upstream.url accepts any daemon.
 func (l *look) checkUpstream(has string) error {
 	want, source := l.Loaded.Config.Upstream.URL, l.Loaded.Source("upstream.url")
-	if canonical, err := config.ParseUpstream(has); err == nil { // an older daemon spells it as its user did
-		has = canonical
-	}
 	if source.Layer == config.FromDefault || has == want {
 		return nil
 	}

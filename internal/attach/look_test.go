@@ -19,7 +19,6 @@ func TestUpstreamOfADaemon(t *testing.T) {
 	l := look{Options: Options{Loaded: loaded}, client: &Client{}}
 	for has, isOther := range map[string]bool{
 		"https://memory.example/base":     false,
-		"https://Memory.Example:443/base": false,
 		"https://memory.example":          true,
 		"https://memory.example:444/base": true,
 		"embedded":                        true,
