@@ -127,9 +127,6 @@ type Pending struct {
 	Since     float64 // Unix seconds: when the entry began to wait, not later than its oldest unsettled write
 }
 
-// Age returns how long the write's entry has been waiting, at least 0.
-func (p Pending) Age() time.Duration { return age(p.Since) }
-
 // Kind says how an entry's state is known.
 type Kind uint8
 
