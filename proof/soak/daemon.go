@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/internal/child"
@@ -42,22 +40,6 @@ func startDaemon(ctx context.Context, binary, dir, address, upstreamAddress stri
 		"--upstream-late-window", lateWindow.String(), "--flush-linger", "20ms", "--flush-drain-timeout", "1s",
 	}, settings...)...)
 	return &daemon{process}, err
-}
-
-// terminate ends the process as a supervisor does: it stops by itself, with 0.
-func (d *daemon) terminate() error {
-	if err := d.Signal(syscall.SIGTERM); err != nil {
-		return errors.Join(err, d.Alive())
-	}
-	select {
-	case <-d.Exited():
-	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("the daemon has not stopped %s after SIGTERM:\n%s", stopLimit, d.Tail()), d.Kill())
-	}
-	if code := d.Code(); code != 0 {
-		return fmt.Errorf("after SIGTERM, the daemon ended with %d:\n%s", code, d.Tail())
-	}
-	return nil
 }
 
 // figures are those of a process that must not grow.

@@ -143,7 +143,7 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 		case (n == 3 || n == 4) && kill:
 			end := s.daemon.Load().Kill
 			if n == 4 {
-				end = s.daemon.Load().terminate
+				end = func() error { return s.daemon.Load().Stop(stopLimit) }
 			}
 			if err := end(); err != nil {
 				return err

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/api"
@@ -98,18 +96,7 @@ func MakeBucket(ctx context.Context, url, name string) error {
 // Stop ends the daemon as a supervisor does: by itself, with 0.
 func (d *Daemon) Stop() error {
 	defer d.transport.CloseIdleConnections()
-	if err := d.Signal(syscall.SIGTERM); err != nil {
-		return errors.Join(err, d.Alive())
-	}
-	select {
-	case <-d.Exited():
-	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("the daemon has not stopped %s after SIGTERM:\n%s", stopLimit, d.Tail()), d.Kill())
-	}
-	if code := d.Code(); code != 0 {
-		return fmt.Errorf("after SIGTERM, the daemon ended with %d:\n%s", code, d.Tail())
-	}
-	return nil
+	return d.Process.Stop(stopLimit)
 }
 
 // Resident is how many bytes of the process are in memory; 0 where the system does not say.
