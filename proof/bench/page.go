@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // The page asks for as much, and as often (proxy/dashboard/assets/daemon.js).
@@ -111,7 +113,7 @@ func (p *openedPage) read(ctx context.Context, path string) time.Duration {
 
 // repeat makes a request again and again until the page is closed.
 func (p *openedPage) repeat(ctx context.Context, path string, first, every time.Duration) {
-	for wait := first; sleep(ctx, wait) == nil; {
+	for wait := first; tasks.Sleep(ctx, wait) == nil; {
 		wait = max(every, pageRest*p.read(ctx, path))
 	}
 }
@@ -124,7 +126,7 @@ func (p *openedPage) readAnew(ctx context.Context) {
 			return
 		case <-p.reset:
 		}
-		if sleep(ctx, pageRest*p.read(ctx, pagePending)) != nil {
+		if tasks.Sleep(ctx, pageRest*p.read(ctx, pagePending)) != nil {
 			return
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // settleDown is how long a daemon may take to come to rest after its start.
@@ -35,14 +37,14 @@ func measureIdle(ctx context.Context, l *lab, watched time.Duration) (_ *idle, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, daemon.remove()) }()
-	if err := sleep(ctx, settleDown); err != nil {
+	if err := tasks.Sleep(ctx, settleDown); err != nil {
 		return nil, err
 	}
 	before, err := daemon.cpuTime()
 	if err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, watched); err != nil {
+	if err := tasks.Sleep(ctx, watched); err != nil {
 		return nil, err
 	}
 	after, err := daemon.cpuTime()
@@ -51,15 +53,6 @@ func measureIdle(ctx context.Context, l *lab, watched time.Duration) (_ *idle, e
 	}
 	rss, err := daemon.memory("VmRSS")
 	return &idle{RSS: rss, CPU: (after - before).Seconds() / watched.Seconds()}, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // cpuTime returns the time that a server's processes have used, to the nanosecond: the usual

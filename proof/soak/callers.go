@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/numbered"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/proof/ask"
 )
 
@@ -65,7 +66,7 @@ func (c *caller) named(ctx context.Context, method, path string, body []byte, na
 			headers = append(headers, "Idempotency-Key", name)
 		}
 		a, err = ask.Once(ctx, c.http, method, c.base()+path, body, headers...)
-		if err != nil || a.Status != http.StatusUnauthorized || !pause(ctx, 20*time.Millisecond) {
+		if err != nil || a.Status != http.StatusUnauthorized || tasks.Sleep(ctx, 20*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -98,10 +99,10 @@ func (l *load) run(ctx context.Context) {
 			for ctx.Err() == nil {
 				// A writer waits for its last request even when ctx ends: it has to know the outcome.
 				if !task(context.WithoutCancel(ctx), rng) {
-					pause(ctx, 50*time.Millisecond) // no daemon listens just now
+					_ = tasks.Sleep(ctx, 50*time.Millisecond) // no daemon listens just now
 				}
 				if l.think > 0 {
-					pause(ctx, time.Duration(rng.Int64N(int64(2*l.think))))
+					_ = tasks.Sleep(ctx, time.Duration(rng.Int64N(int64(2*l.think))))
 				}
 			}
 		})
@@ -204,7 +205,7 @@ func (l *load) untilAnswered(ctx context.Context, method, path string, body []by
 		if l.unanswered.Add(1); n > 0 {
 			l.repeated.Add(1)
 		}
-		pause(ctx, 50*time.Millisecond)
+		_ = tasks.Sleep(ctx, 50*time.Millisecond)
 	}
 	return a, err
 }
@@ -323,14 +324,4 @@ func (l *load) ask(ctx context.Context, method, path string, body []byte) (int, 
 		l.unanswered.Add(1)
 	}
 	return status, answer, err
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // One process may grow by so much between the ends of its first round and of its last.
@@ -114,7 +116,7 @@ func (s *soak) live(ctx context.Context, out io.Writer, lasts time.Duration) err
 
 // level is an error if the process takes more than at first, and goes on to do so at rest.
 func (s *soak) level(ctx context.Context, first, last figures) (err error) {
-	for end := time.Now().Add(restLimit); grown(first, last) != nil && time.Now().Before(end) && pause(ctx, time.Second); {
+	for end := time.Now().Add(restLimit); grown(first, last) != nil && time.Now().Before(end) && tasks.Sleep(ctx, time.Second) == nil; {
 		if last, err = s.daemon.Load().measure(ctx, s.load.caller); err != nil {
 			return err
 		}

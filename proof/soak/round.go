@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/faulty"
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 const (
@@ -100,13 +101,13 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 		return figures{}, err
 	}
 	s.load.caller.http.CloseIdleConnections()
-	pause(ctx, upstreamTimeout+time.Second) // the last requests that hang end
+	_ = tasks.Sleep(ctx, upstreamTimeout+time.Second) // the last requests that hang end
 	return s.daemon.Load().measure(ctx, s.load.caller)
 }
 
 // disturb changes the daemon's surroundings until ctx ends.
 func (s *soak) disturb(ctx context.Context, kill bool) error {
-	for pause(ctx, time.Duration(500+s.rng.IntN(1500))*time.Millisecond) {
+	for tasks.Sleep(ctx, time.Duration(500+s.rng.IntN(1500))*time.Millisecond) == nil {
 		if err := s.daemon.Load().Alive(); err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (s *soak) drained(ctx context.Context) error {
 		if err == nil && now.Pending == 0 && !now.Rebuilding {
 			return nil
 		}
-		if dead := s.daemon.Load().Alive(); dead != nil || !pause(ctx, 100*time.Millisecond) {
+		if dead := s.daemon.Load().Alive(); dead != nil || tasks.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("%d writes are pending %s after everything was healthy again: %w\n%s",
 				now.Pending, time.Since(began).Round(time.Second), errors.Join(err, dead, ctx.Err()), s.daemon.Load().Tail())
 		}

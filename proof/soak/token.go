@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/botwired/botwired/internal/tasks"
 )
 
 // endsWithin bounds how long a stream may go on whose token is gone. A busy machine is slow.
@@ -75,7 +77,7 @@ func (s *soak) follow(ctx context.Context) {
 		}()
 		select {
 		case <-ended:
-			pause(ctx, 100*time.Millisecond)
+			_ = tasks.Sleep(ctx, 100*time.Millisecond)
 			continue
 		case <-changed:
 		}

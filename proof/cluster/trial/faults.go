@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/proof/cluster/check"
 )
 
@@ -18,18 +19,9 @@ const (
 	killEvery = time.Minute
 )
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // faults makes those of the trial, and returns when the load may end.
 func (t *trial) faults(ctx context.Context) error {
-	if err := sleep(ctx, between); err != nil {
+	if err := tasks.Sleep(ctx, between); err != nil {
 		return err
 	}
 	switch {
@@ -57,7 +49,7 @@ func (t *trial) recovered(ctx context.Context) error {
 	if err := t.servers.Healthy(within); err != nil {
 		return err
 	}
-	return sleep(ctx, between)
+	return tasks.Sleep(ctx, between)
 }
 
 // killLeaders kills the leader again and again.
@@ -68,7 +60,7 @@ func (t *trial) killLeaders(ctx context.Context) error {
 			return err
 		}
 		next = next.Add(killEvery)
-		if err := sleep(ctx, min(time.Until(next), time.Until(end))); err != nil {
+		if err := tasks.Sleep(ctx, min(time.Until(next), time.Until(end))); err != nil {
 			return err
 		}
 	}
@@ -93,7 +85,7 @@ func (t *trial) down(ctx context.Context, numbers ...int) error {
 			return err
 		}
 	}
-	if err := sleep(ctx, away); err != nil {
+	if err := tasks.Sleep(ctx, away); err != nil {
 		return err
 	}
 	for _, i := range numbers {
@@ -117,7 +109,7 @@ func (t *trial) partServer(ctx context.Context) error {
 			network.Part(i)
 		}
 	}
-	if err := sleep(ctx, 2*away); err != nil {
+	if err := tasks.Sleep(ctx, 2*away); err != nil {
 		return err
 	}
 	t.heal()
@@ -135,7 +127,7 @@ func (t *trial) loseDisk(ctx context.Context) error {
 	if err := errors.Join(one.Kill(), one.Wipe()); err != nil {
 		return err
 	}
-	if err := sleep(ctx, away); err != nil {
+	if err := tasks.Sleep(ctx, away); err != nil {
 		return err
 	}
 	return one.Start(ctx)
@@ -157,7 +149,7 @@ func (t *trial) killAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(sleep(ctx, away), t.servers.Restart(ctx))
+	return errors.Join(tasks.Sleep(ctx, away), t.servers.Restart(ctx))
 }
 
 // partDaemon cuts the last daemon off from all servers.
@@ -195,7 +187,7 @@ func (t *trial) part(ctx context.Context) error {
 // on the way when the network was cut may still have arrived.
 func (t *trial) cutFor(ctx context.Context, sides map[int]int, lasts time.Duration) error {
 	from := time.Now().Add(time.Second).UnixMicro()
-	if err := sleep(ctx, lasts); err != nil {
+	if err := tasks.Sleep(ctx, lasts); err != nil {
 		return err
 	}
 	t.cuts = append(t.cuts, check.Cut{From: from, To: time.Now().UnixMicro(), Side: sides})

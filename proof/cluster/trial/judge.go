@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/proof/cluster/check"
 	"github.com/botwired/botwired/proof/cluster/fleet"
 )
@@ -41,7 +42,7 @@ func (t *trial) judge(ctx context.Context) (*check.History, []check.Fault, error
 		if !disagree || time.Now().After(until) {
 			return h, faults, nil
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := tasks.Sleep(ctx, time.Second); err != nil {
 			return nil, nil, err
 		}
 	}

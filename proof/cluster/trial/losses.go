@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/proof/cluster/check"
 	"github.com/botwired/botwired/proof/cluster/fleet"
 )
@@ -121,7 +122,7 @@ func (t *trial) hold(ctx context.Context, held *check.History) error {
 		if err == nil || time.Now().After(until) {
 			return err
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := tasks.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ func (t *trial) awaitStatus(ctx context.Context, d *fleet.Daemon, what string, w
 		if time.Now().After(until) {
 			return errors.Join(fmt.Errorf("waited for: %s; its status is %+v", what, s), err)
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := tasks.Sleep(ctx, pollEvery); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/proof/cluster"
 	"github.com/botwired/botwired/proof/cluster/check"
 	"github.com/botwired/botwired/proof/cluster/fleet"
@@ -135,7 +136,7 @@ const tellEvery = 10 * time.Second
 
 // tell shows on a terminal how the run does.
 func (t *trial) tell(ctx context.Context) {
-	for sleep(ctx, tellEvery) == nil {
+	for tasks.Sleep(ctx, tellEvery) == nil {
 		writes, reads, pending := 0, 0, 0
 		for host, b := range t.books {
 			b.mu.Lock()
