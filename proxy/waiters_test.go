@@ -22,7 +22,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 			go func() { answered <- s.do(http.MethodGet, "/_botwired/receipts/1?wait=1m", "").Code }()
 		}
 		synctest.Wait()
-		for _, w := range []string{"POST /_botwired/flush", "POST /_botwired/restore?namespace=n", "GET /_botwired/receipts/1?wait=1m", "POST /_botwired/purge?namespace=n", "GET /channels/n"} {
+		for _, w := range []string{"POST /_botwired/flush", "POST /_botwired/restore?namespace=n", "GET /_botwired/receipts/1?wait=1m", "POST /_botwired/purge?namespace=n", "GET /channels/n", "GET /_botwired/export?namespace=n"} {
 			method, target, _ := strings.Cut(w, " ")
 			got := s.do(method, target, "")
 			wantStatus(t, got, http.StatusServiceUnavailable)

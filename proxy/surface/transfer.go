@@ -26,6 +26,11 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	if p.Err != nil {
 		return p.Err
 	}
+	end, err := s.BeginWait(w) // for a reader that is slow
+	if err != nil {
+		return err // guard 16.50
+	}
+	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.tasks.Detached(), cancel)()
