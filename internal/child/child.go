@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -116,23 +115,6 @@ func (p *Process) Tail() string {
 
 // Signal sends a signal to the process. It fails if the process has ended.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
-
-// Stop asks the daemon to end, as a supervisor does, and waits for its end. It fails if the daemon ends with
-// another code than 0, or not within limit: then Stop kills it.
-func (p *Process) Stop(limit time.Duration) error {
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		return errors.Join(err, p.Alive())
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(limit):
-		return errors.Join(fmt.Errorf("the daemon has not stopped %s after SIGTERM:\n%s", limit, p.Tail()), p.Kill())
-	}
-	if code := p.Code(); code != 0 {
-		return fmt.Errorf("after SIGTERM, the daemon ended with %d:\n%s", code, p.Tail())
-	}
-	return nil
-}
 
 // Alive returns an error, with the end of the log, if the process has ended.
 func (p *Process) Alive() error {

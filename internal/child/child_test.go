@@ -2,7 +2,6 @@ package child_test
 
 import (
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,36 +55,6 @@ func TestALongLine(t *testing.T) {
 	}
 	if lines := p.Lines(); len(lines) != 4 || len(lines[1]) != 3_000_000 || lines[2] != "and goes on" || lines[3] != "to the end" {
 		t.Errorf("%d lines", len(lines))
-	}
-}
-
-// A process that a supervisor stops ends by itself, with 0.
-func TestStop(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no SIGTERM")
-	}
-	for name, row := range map[string]struct {
-		trap  string
-		limit time.Duration
-		fails string
-	}{
-		"it ends":                   {`trap 'exit 0' TERM`, time.Minute, ""},
-		"it ends with another code": {`trap 'exit 3' TERM`, time.Minute, "ended with 3"},
-		"it does not end":           {`trap '' TERM`, 100 * time.Millisecond, "has not stopped"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, err := script(t, row.trap+"; "+listens+"while :; do sleep 0.01; done")
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = p.Stop(row.limit)
-			if (err == nil) != (row.fails == "") || err != nil && !strings.Contains(err.Error(), row.fails) {
-				t.Errorf("stopped, it said %v", err)
-			}
-			if err := p.Stop(row.limit); err == nil {
-				t.Error("a process that has ended can be stopped")
-			}
-		})
 	}
 }
 

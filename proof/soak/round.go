@@ -13,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/internal/faulty"
 	"github.com/botwired/botwired/internal/tasks"
+	"github.com/botwired/botwired/proof/supervisor"
 )
 
 const (
@@ -144,7 +145,7 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 		case (n == 3 || n == 4) && kill:
 			end := s.daemon.Load().Kill
 			if n == 4 {
-				end = func() error { return s.daemon.Load().Stop(stopLimit) }
+				end = func() error { return supervisor.Stop(s.daemon.Load().Process, stopLimit) }
 			}
 			if err := end(); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/child"
+	"github.com/botwired/botwired/proof/supervisor"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -96,7 +97,7 @@ func MakeBucket(ctx context.Context, url, name string) error {
 // Stop ends the daemon as a supervisor does: by itself, with 0.
 func (d *Daemon) Stop() error {
 	defer d.transport.CloseIdleConnections()
-	return d.Process.Stop(stopLimit)
+	return supervisor.Stop(d.Process, stopLimit)
 }
 
 // Resident is how many bytes of the process are in memory; 0 where the system does not say.
