@@ -151,15 +151,19 @@ func (s *Server) answer(w http.ResponseWriter, q *memory.Request, c *call, carry
 	q.Trace = c.trace
 	var extended bool
 	var end func()
+	defer func() {
+		if end != nil {
+			end()
+		}
+	}()
 	q.Extend = func(most time.Duration) bool {
 		surface.Allow(w, most)
-		extended, end = true, s.surface.Waiters.Begin()
+		if extended = true; end == nil { // guard 16.51
+			end = s.surface.Waiters.Begin()
+		}
 		return end != nil
 	}
 	result, err := carryOut()
-	if end != nil {
-		end()
-	}
 	if extended {
 		surface.Allow(w, 0)
 	}

@@ -65,8 +65,8 @@ func TestStatusOfQuotas(t *testing.T) {
 	body := statusWith(t, `"pending":3,"namespaces":[`+
 		`{"namespace":"all","quota":{"limit":40,"used":40,"left":0,"linger_seconds":7200,"runs_out_at":"2026-11-21T22:00:00Z"}},`+
 		`{"namespace":"busy","pending":3,"pending_bytes":30,"oldest_pending_seconds":90,"waits":null,`+
-		`"quota":{"limit":1000,"used":812,"left":188,"saved":9000,"resets_at":"2026-11-22T00:00:00Z","linger_seconds":321.5,"runs_out_at":"2026-11-21T23:30:00Z"}},`+
-		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":3,"left":997,"saved":0,"linger_seconds":0.1}},`+
+		`"quota":{"limit":1000,"used":812,"left":188,"resets_at":"2026-11-22T00:00:00Z","linger_seconds":321.5,"runs_out_at":"2026-11-21T23:30:00Z"}},`+
+		`{"namespace":"quiet","pending":0,"quota":{"limit":1000,"used":3,"left":997,"linger_seconds":0.1}},`+
 		`{"namespace":"without","pending":0,"quota":null}]`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})
 	got := at(t, d, nil, "status").stdout

@@ -16,9 +16,9 @@ const waiting = (n) => `${count(n, "write")} wait${n === 1 ? "s" : ""} until`;
 function prospect({ quota, pending, ...n }) {
   if (quota.left === 0 && quota.used < quota.limit) return `used up, says upstream (HTTP 429)${n.waits?.until ? `: ${waiting(pending)} ${clock(n.waits.until)}` : ""}`;
   if (isShort(n) && quota.left > 0) return `${waiting(pending)} about ${clock(60 * Math.round((Date.now() / 1000 + quota.linger_seconds) / 60))}`;
-  const pause = quota.linger_seconds >= 1 ? `; a write waits about ${duration(quota.linger_seconds)}` : "";
   if (quota.left === 0) return `used up; a new window begins at ${clock(quota.resets_at)}`;
-  if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace${pause}`;
+  if (quota.runs_out_at && quota.linger_seconds >= 1) return `a write waits about ${duration(quota.linger_seconds)}`; // so it lasts
+  if (quota.runs_out_at) return `runs out at ${clock(quota.runs_out_at)} at this pace`;
   return `lasts until the next window, at ${clock(quota.resets_at)}`;
 }
 
