@@ -40,8 +40,9 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			"Of a namespace without data loss, nothing is restored.\n\n" +
 			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
 			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket as it is now, and gives it\n" +
-			"every entry of which it has a copy. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false\n" +
-			"waits for it: put a backup back first.",
+			"every entry of which it has a copy. Only a daemon that has run since it saw a delete deletes again what an older\n" +
+			"bucket still holds. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false waits for it:\n" +
+			"put a backup back first.",
 		Example: "  botwired restore my-agent\n" +
 			"  botwired restore my-agent --stop\n" +
 			"  botwired restore --all",
