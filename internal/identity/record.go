@@ -101,6 +101,17 @@ func (r *record) write(dir string) error {
 	})
 }
 
+// remove removes the file durably.
+func remove(dir string) error {
+	if err := os.Remove(filepath.Join(dir, FileName)); err != nil {
+		if isMissing(err) {
+			return nil
+		}
+		return err
+	}
+	return syncDirectory(dir)
+}
+
 // WriteLine replaces a file with one line, durably.
 func WriteLine(name, line string) error {
 	return replace(name, time.Time{}, func(f *os.File) error { _, err := fmt.Fprintln(f, line); return err })

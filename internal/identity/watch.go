@@ -25,6 +25,7 @@ package identity
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -326,8 +327,8 @@ func (w *Watch) comparePlaces() {
 	}
 }
 
-// save writes the file. A failure is logged once, and the next doubt tries again: a start without the
-// file, or with an old one, is careful. If another program has put a file there, save leaves it: the
+// save writes the file, or else removes it: a start without the file is careful, and an old one knows no
+// doubt. A failure is logged once, and the next doubt tries again. If another program has put a file there, save leaves it: the
 // next start must see it.
 func (w *Watch) save() {
 	w.saving.Lock()
@@ -342,6 +343,9 @@ func (w *Watch) save() {
 		return
 	}
 	err := r.write(w.opts.Dir)
+	if err != nil {
+		err = errors.Join(err, remove(w.opts.Dir)) // guard 19.33
+	}
 	if err != nil && !w.unsaved {
 		w.opts.Logger.Warn("the data directory's identity cannot be recorded: the next start compares all pending writes with upstream",
 			"file", filepath.Join(w.opts.Dir, FileName), "error", err)

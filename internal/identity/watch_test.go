@@ -191,6 +191,25 @@ func TestADoubtIsDurableBeforeAWriteIsSent(t *testing.T) {
 	}
 }
 
+// A crash forgets no doubt that could not be recorded either: the record of before does not stay.
+func TestADoubtThatCannotBeRecorded(t *testing.T) {
+	d, l := opened(t)
+	d.used = true
+	before := l.clocks.Wall
+	inTheWay := filepath.Join(d.path, identity.FileName+".new", "full")
+	no(t, os.MkdirAll(inTheWay, 0o700))
+	l.clocks.Pass(20 * time.Second)
+	l.CheckDurably()
+	if next := d.open(); next.fenced == 0 || next.Stands(before) {
+		t.Errorf("the next life: %+v, fenced %d times", next.State(), next.fenced)
+	}
+	no(t, os.RemoveAll(filepath.Dir(inTheWay)))
+	l.Close(true)
+	if next := d.open(); next.State().Start != identity.Same || next.fenced != 0 {
+		t.Errorf("once there is room: %+v, fenced %d times", next.State(), next.fenced)
+	}
+}
+
 // While the daemon runs, it notices once that the machine or the directory is another one. It keeps a
 // file that somebody else wrote, for the next start.
 func TestThePlaceChanges(t *testing.T) {
