@@ -92,3 +92,25 @@ func TestPurge(t *testing.T) {
 	s.flusher.refuses = true
 	wantDetail(t, s.do(http.MethodPost, "/_botwired/purge?namespace=locked", ""), http.StatusBadGateway, "dead-letters")
 }
+
+// contract 13: a purge that goes on leaves what was written since it began, of one entry too: also in a namespace that
+// writes through, and with pending writes that it drops.
+func TestPurgeLeavesWhatIsWrittenSince(t *testing.T) {
+	for _, of := range []string{"namespace=through", "namespace=through&key=k", "namespace=n&local=true", "namespace=n&key=k&local=true"} {
+		t.Run(of, func(t *testing.T) {
+			s := newSidecar(t, writesThrough)
+			for _, value := range []string{"old", "written since"} {
+				for _, namespace := range []string{"n", "through"} {
+					s.put(id(namespace, "k"), value)
+				}
+			}
+			var doc api.Purged
+			w := s.do(http.MethodPost, "/_botwired/purge?as_of=2&"+of, "")
+			wantStatus(t, w, http.StatusOK)
+			if decode(t, w, &doc); doc.Deleted != 0 || doc.Dropped != 0 {
+				t.Errorf("it takes in a later write: %+v", doc)
+			}
+			wantValue(t, s.get("/memory/"+doc.Namespace+"/k"), "written since")
+		})
+	}
+}

@@ -57,11 +57,12 @@ func (ps *throughWrites) wait(ctx context.Context, id journal.ID) error {
 const longestWait = time.Hour
 
 type throughWrite struct {
-	m     *Memory
-	write journal.NewWrite
-	c     Conditions
-	lease *cache.Lease // taken in the entry's turn
-	over  chan struct{}
+	m      *Memory
+	write  journal.NewWrite
+	c      Conditions
+	before uint64       // see Request.Before
+	lease  *cache.Lease // taken in the entry's turn
+	over   chan struct{}
 }
 
 // writeThrough lets upstream carry a write out, and waits for that. applied is the caller's preferred wait,
@@ -92,7 +93,7 @@ func (m *Memory) sendThrough(
 	q.extend(longestWait)
 	ctx, cancel := m.tasks.Patience(ctx, longestWait)
 	defer cancel()
-	p := &throughWrite{m: m, write: write, c: wanted, over: make(chan struct{})}
+	p := &throughWrite{m: m, write: write, c: wanted, before: q.Before, over: make(chan struct{})}
 	defer p.end()
 	m.traces.Note(write.String(), 0, q.Trace)
 	defer m.traces.Forget(write.String(), q.Trace)
@@ -138,6 +139,15 @@ func (p *throughWrite) look() (unchanged func(newest uint64) bool, err error) {
 			return nil, errOvertaken
 		}
 		return func(newest uint64) bool { return newest == seq }, nil
+	}
+	if p.before != 0 {
+		state, err := p.m.journal.Lookup(p.write.ID)
+		if err != nil {
+			return nil, err
+		}
+		if state.WrittenAs >= p.before { // guard 13.73
+			return nil, ErrLater
+		}
 	}
 	if p.write.Op == journal.Delete {
 		found, err := p.m.findEntry(p.write.ID, AnyAge)

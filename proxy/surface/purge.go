@@ -187,7 +187,11 @@ func (s *Surface) dropAllPending(ctx context.Context, _ http.ResponseWriter, of 
 		return err
 	}
 	if of.Key != "" {
-		return drop(of, 0)
+		w, pending, err := s.journal.Newest(of)
+		if err != nil || !pending || w.Seq > doc.AsOf { // guard 13.74
+			return err
+		}
+		return drop(of, w.Seq)
 	}
 	for before := -1; before != doc.Dropped; {
 		before = doc.Dropped
