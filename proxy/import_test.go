@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 )
@@ -415,4 +416,21 @@ func TestImportBesideAStalledOne(t *testing.T) {
 		synctest.Wait()
 		s.wantImported("", importLine("k", "v", 1), api.Imported{Lines: 1, Written: 1})
 	})
+}
+
+// What a sealed namespace does not take is no entry to import: its line is named, and nothing of the request is done.
+func TestImportIntoASealedNamespace(t *testing.T) {
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
+		o.Check = func(id journal.ID, value string) *wire.Refusal {
+			if id.Namespace == "sealed" && value == "large" {
+				return wire.Detail(http.StatusRequestEntityTooLarge, "the value is too large for a sealed namespace")
+			}
+			return nil
+		}
+	})
+	lines := importLine("a", "v", 5) + importLine("b", "large", 5)
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/import?namespace=sealed", lines), http.StatusBadRequest,
+		"line 2 cannot be imported, and nothing of the request is: the value is too large for a sealed namespace")
+	wantStatus(t, s.get("/memory/sealed/a"), http.StatusNotFound)
+	s.wantImported("", lines, api.Imported{Lines: 2, Written: 2})
 }

@@ -62,8 +62,8 @@ type importing struct {
 	done Imported
 }
 
-// Import imports the entries in order until ctx ends. It asks upstream about some of them ahead of time. The
-// caller must have called Begin.
+// Import imports the entries, which Options.Check takes, in order until ctx ends. It asks upstream about some of them
+// ahead of time. The caller must have called Begin.
 func (im *Importer) Import(ctx context.Context, entries []ImportedEntry) (Imported, error) {
 	run := &importing{Importer: im}
 	err := inOrder(im.m.fetches.logger, entries, ctx.Err, run.ask, func(s askedEntry) error {
@@ -98,9 +98,6 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	return unlessOvertaken(ctx, func() error {
 		id := s.entry.ID
-		if err := run.m.accepts(id, s.entry.Value); err != nil {
-			return err
-		}
 		lease := run.m.cache.Lease(entryKey(id))
 		defer lease.Release()
 		there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))

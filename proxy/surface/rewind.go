@@ -282,12 +282,16 @@ func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asO
 		return do, nil
 	}
 	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
-		var said struct{ Detail string }
-		_ = json.Unmarshal(refusal.Body, &said)
-		return outcome{left: said.Detail}, nil
+		return outcome{left: detailOf(refusal)}, nil
 	}
 	if _, unavailable := memory.RetryAfter(err); unavailable || memory.IsNamespaceFull(err) {
 		return outcome{left: err.Error()}, nil
 	}
 	return do, err
+}
+
+func detailOf(refusal *wire.Refusal) string {
+	var said struct{ Detail string }
+	_ = json.Unmarshal(refusal.Body, &said)
+	return said.Detail
 }

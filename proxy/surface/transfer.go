@@ -95,7 +95,7 @@ func (s *Surface) takeImport(w http.ResponseWriter, r *http.Request, p *Paramete
 		return refusal
 	}
 	defer room.Release()
-	entries, numbers, lines, err := parseImport(body, namespace)
+	entries, numbers, lines, err := s.parseImport(body, namespace)
 	if err != nil {
 		return err
 	}
@@ -145,13 +145,22 @@ func finishImport(ctx context.Context, w http.ResponseWriter, doc api.Imported, 
 
 // parseImport parses the entries in a body. A given namespace replaces those in the lines. One invalid line
 // refuses the whole body. numbers holds the line number of each entry, from 1 on.
-func parseImport(body []byte, namespace string) (entries []memory.ImportedEntry, numbers []int, lines int, err error) {
+func (s *Surface) parseImport(body []byte, namespace string) (entries []memory.ImportedEntry, numbers []int, lines int, err error) {
 	for raw := range bytes.Lines(body) {
 		lines++
 		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 			continue
 		}
 		line, err := api.ParseImportLine(raw)
+		if namespace != "" {
+			line.Namespace = namespace
+		}
+		entry := memory.ImportedEntry{ID: journal.ID{Namespace: line.Namespace, Key: line.Key}, Value: line.Value, UpdatedAt: line.UpdatedAt}
+		if err == nil && line.End == nil && s.opts.Check != nil {
+			if refusal := s.opts.Check(entry.ID, entry.Value); refusal != nil { // guard 23.33
+				err = errors.New(detailOf(refusal))
+			}
+		}
 		if err != nil {
 			return nil, nil, 0, wire.Detail(http.StatusBadRequest,
 				fmt.Sprintf("line %d cannot be imported, and nothing of the request is: %v", lines, err))
@@ -159,10 +168,7 @@ func parseImport(body []byte, namespace string) (entries []memory.ImportedEntry,
 		if line.End != nil {
 			continue
 		}
-		if namespace != "" {
-			line.Namespace = namespace
-		}
-		entries = append(entries, memory.ImportedEntry{ID: journal.ID{Namespace: line.Namespace, Key: line.Key}, Value: line.Value, UpdatedAt: line.UpdatedAt})
+		entries = append(entries, entry)
 		numbers = append(numbers, lines)
 	}
 	return entries, numbers, lines, nil
