@@ -86,8 +86,8 @@ func (s *Server) later(method, path string, c call, q memory.Request, result mem
 	return func(ctx context.Context, w http.ResponseWriter) {
 		s.serve(ctx, w, method, path, &c, func(w http.ResponseWriter) error {
 			if errors.Is(err, memory.ErrWaits) {
-				q.AtOnce, q.Trace = false, c.trace
-				result, err = s.memory.Do(ctx, &q)
+				q.AtOnce = false
+				return s.answer(w, &q, &c, func() (memory.Result, error) { return s.memory.Do(ctx, &q) }) // guard 16.53
 			}
 			return s.write(w, &c, &result, err)
 		})

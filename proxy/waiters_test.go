@@ -2,11 +2,13 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 )
@@ -84,5 +86,51 @@ func TestAWriteGivesItsPlaceBack(t *testing.T) {
 		s.flusher.become(func(journal.NewWrite) (bool, error) { panic("a fault") })
 		wantStatus(t, s.do(http.MethodPut, "/memory/through/k", putBody("v")), http.StatusInternalServerError)
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+	})
+}
+
+// contract 16: so are writes that upstream carries out before they are acknowledged, however they come. One that is
+// refused was not sent. Writes that wait for nobody go on.
+func TestWritesThroughAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, writesThrough, func(_ *journal.Options, o *proxy.Options) { o.Waiters = 1 })
+		answered := make(chan struct{})
+		s.flusher.become(func(w journal.NewWrite) (bool, error) {
+			<-answered
+			s.upstream.set(w.ID, w.Value)
+			return true, nil
+		})
+		simply := func(key string) seen {
+			return s.simple(fastpath.Request{Method: http.MethodPut, Path: "/memory/through/" + key, JSON: true, Body: []byte(putBody("v"))})
+		}
+		first := make(chan seen, 1)
+		go func() { first <- simply("first") }()
+		synctest.Wait()
+		for what, got := range map[string]*httptest.ResponseRecorder{
+			"a flush":              s.do(http.MethodPost, "/_botwired/flush", ""),
+			"an undo":              s.do(http.MethodPost, "/_botwired/undo/namespace?namespace=through&before=1&as_of=1", ""),
+			"a write through":      s.do(http.MethodPut, "/memory/through/other", putBody("v")),
+			"one that may wait":    s.do(http.MethodPut, "/memory/through/other", putBody("v"), "Prefer", "wait=1"),
+			"one that is appended": s.add(id("through", "other"), "", "v"),
+		} {
+			if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" {
+				t.Errorf("%s beside a write through: %d %s", what, got.Code, got.Body)
+			}
+		}
+		if got := simply("other"); got.Status != http.StatusServiceUnavailable {
+			t.Errorf("another simple one: %d", got.Status)
+		}
+		wantStatus(t, s.put(id("n", "k"), "v"), http.StatusOK)
+		close(answered)
+		if got := <-first; got.Status != http.StatusOK {
+			t.Errorf("the first: %d", got.Status)
+		}
+		if value, held := s.upstream.holds(id("through", "other")); held {
+			t.Errorf("what was refused was sent: %s", value)
+		}
+		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
+		if got := simply("other"); got.Status != http.StatusOK {
+			t.Errorf("once there is a place: %d", got.Status)
+		}
 	})
 }

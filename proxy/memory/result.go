@@ -52,7 +52,7 @@ type Request struct {
 	// and a write that upstream carries out first.
 	AtOnce bool
 	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait. If it
-	// returns false, a write that is durable does not wait.
+	// returns false, a write that is durable does not wait, and any other is refused.
 	// Release, if not nil, is called once the value's room is no longer needed, at the latest before that
 	// wait.
 	Extend  func(most time.Duration) bool
@@ -77,6 +77,7 @@ const (
 	statusTooLarge           = 413
 	statusUnprocessable      = 422
 	statusTooManyRequests    = 429
+	statusUnavailable        = 503
 	statusGatewayTimeout     = 504
 )
 

@@ -90,7 +90,9 @@ func (m *Memory) writeThrough(ctx context.Context, q *Request, write journal.New
 func (m *Memory) sendThrough(
 	ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions,
 ) (written journal.Write, settled bool, err error) {
-	q.extend(longestWait)
+	if !q.extend(longestWait) { // guard 16.52
+		return written, false, crowded{}
+	}
 	ctx, cancel := m.tasks.Patience(ctx, longestWait)
 	defer cancel()
 	p := &throughWrite{m: m, write: write, c: wanted, before: q.Before, over: make(chan struct{})}
@@ -203,3 +205,12 @@ func (m *Memory) carriesThrough(namespace string, q *Request, wanted Conditions)
 
 // errOtherWriter refuses a write whose condition held here and not upstream.
 var errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
+
+// crowded refuses a write-through, of which nothing was sent, because too many requests wait already.
+type crowded struct{}
+
+func (crowded) Error() string { return "too many requests wait at this daemon: try again later" }
+
+func (crowded) RetryAfter() time.Duration { return 5 * time.Second }
+
+func (crowded) WriteStatus() int { return statusUnavailable }

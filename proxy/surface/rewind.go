@@ -67,6 +67,13 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 	if p.Err != nil {
 		return p.Err
 	}
+	if r.Method == http.MethodPost {
+		end, err := s.BeginWait(w)
+		if err != nil {
+			return err // guard 16.54
+		}
+		defer end()
+	}
 	s.memory.Use(u.namespace)
 	Allow(w, flushTimeout)
 	if r.Method != http.MethodPost || u.only == nil && !u.all {
