@@ -297,6 +297,48 @@ func TestUnreadableBlock(t *testing.T) {
 	check(t, j)
 }
 
+// A repair that finds no room for its table waits for room: the journal goes on, and leaves nothing of it.
+func TestRepairWithoutRoom(t *testing.T) {
+	for name, kind := range map[string]errorfs.OpKind{"creating": errorfs.OpCreate, "writing": errorfs.OpFileWrite, "syncing": errorfs.OpFileSync} {
+		t.Run(name, func(t *testing.T) {
+			mem := diskWith(t, flawless(t))
+			var full atomic.Bool
+			j := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if full.Load() && op.Kind == kind && strings.HasSuffix(op.Path, "repair.new") {
+					return syscall.ENOSPC
+				}
+				return nil
+			})))
+			damageCopies(t, mem)
+			for i := range 40 {
+				lookup(t, j, key("copy%02d", i))
+			}
+			full.Store(true)
+			no(t, j.MaintainOnce())
+			if _, left := readAll(t, mem)["repair.new"]; left {
+				t.Error("a part of the table is left")
+			}
+			expect(t, j, key("pending0"), journal.Value, "0"+noise(8<<10))
+			full.Store(false)
+			no(t, j.MaintainOnce())
+			expect(t, j, key("copy00"), journal.Unknown, "")
+			no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+			check(t, j)
+		})
+	}
+}
+
+// A repair that was cut off leaves its table beside the journal's own. The next start removes it, and the
+// values in it: a purge would not look there.
+func TestStartRemovesTheTableOfARepairCutOff(t *testing.T) {
+	mem := diskWith(t, flawless(t))
+	overwrite(t, mem, "repair.new", "a secret")
+	open(t, mem)
+	if _, left := readAll(t, mem)["repair.new"]; left {
+		t.Error("the table is left")
+	}
+}
+
 // If a repair is cut off anywhere, the journal starts with all acknowledged writes.
 func TestRepairCutOff(t *testing.T) {
 	mem := vfs.NewCrashableMem()

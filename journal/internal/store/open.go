@@ -54,6 +54,9 @@ func (s *Store) open() (err error) {
 	if s.marker.last, err = Check(s.opts); err != nil {
 		return err
 	}
+	if err := s.removeRepair(); err != nil { // guard 13.79
+		return err
+	}
 	if err := s.awaitRoom(); err != nil { // guard 3.25
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 )
 
@@ -136,6 +137,8 @@ func (s *Store) isDamaged(t table) (bool, error) {
 // all other records in one atomic change. Nothing else uses the store meanwhile, and the caller must not
 // have acquired it. Repair calls replaced before others use the store again.
 //
+// Without room on the disk, Repair returns nil, and the next call tries again.
+//
 // Errors: [record.ErrCorrupt] if Repair cannot read a record that it would keep, [ErrClosed], those of
 // ctx, and those of the file system. Unless the last step fails, an error leaves all but copies unchanged.
 func (s *Store) Repair(ctx context.Context, replaced func()) error {
@@ -167,7 +170,12 @@ func (s *Store) Repair(ctx context.Context, replaced func()) error {
 		return ctx.Err()
 	}
 	if err := s.replace(ctx, damaged); err != nil {
-		return err
+		left := s.removeRepair()
+		if left == nil && diskfs.IsFull(err) { // guard 3.59
+			s.noRoom(false)
+			return nil
+		}
+		return errors.Join(err, left)
 	}
 	replaced()
 	s.damage.clear()
@@ -276,18 +284,22 @@ func needsVersionIn(all span, key, sealed []byte) bool {
 	return err == nil && all.contains(span{name, name})
 }
 
+func (s *Store) repairName() string { return s.opts.FS.PathJoin(s.opts.Dir, repairFile) }
+
+// removeRepair removes what a repair that has failed, or was cut off, has written.
+func (s *Store) removeRepair() error { return s.opts.FS.RemoveAll(s.repairName()) }
+
 // replace drops all copies and receipts in a key range, and rewrites the other records.
 func (s *Store) replace(ctx context.Context, all span) error {
-	fsys := s.opts.FS
-	path := fsys.PathJoin(s.opts.Dir, repairFile)
+	path := s.repairName()
 	kept, err := s.writeKept(path, all)
 	if err != nil {
-		return Classify(errors.Join(err, fsys.Remove(path)))
+		return Classify(err)
 	}
 	keys := pebble.KeyRange{Start: all.from, End: append(bytes.Clone(all.to), 0)}
 	return s.failOnPanic(func() error {
 		if kept == 0 {
-			return errors.Join(s.db.Excise(ctx, keys), fsys.Remove(path))
+			return errors.Join(s.db.Excise(ctx, keys), s.removeRepair())
 		}
 		_, err := s.db.IngestAndExcise(ctx, []string{path}, nil, nil, keys)
 		return err
