@@ -236,6 +236,7 @@ type fakeFlusher struct {
 	mu      sync.Mutex
 	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream accepts the write
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
+	twice   bool // a write through is decided twice: what was known has changed
 	stuck   bool // nothing can be flushed
 	refuses bool // upstream refuses what is flushed
 	flushed []string
@@ -341,6 +342,11 @@ func (f *fakeFlusher) WriteThrough(
 ) (written journal.Write, settled bool, err error) {
 	if w.If, err = ready(); err != nil {
 		return written, false, err
+	}
+	if f.twice {
+		if w.If, err = ready(); err != nil {
+			return written, false, err
+		}
 	}
 	f.mu.Lock()
 	through := f.through

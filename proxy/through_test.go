@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -244,5 +245,20 @@ func TestNoAbsenceIsRememberedInDoubt(t *testing.T) {
 		wantValue(t, s.get("/memory/through/k"), "v")
 		s.upstream.set(k, "newer")
 		wantValue(t, s.get("/memory/through/k"), "v") // fresh again
+	})
+}
+
+// contract 14: a write through that is decided again, as upstream has shown another state, does not wait for itself
+// while it asks upstream.
+func TestAWriteThroughIsDecidedAgain(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		k := id("through", "k")
+		s.policy, s.flusher.twice = cache.Policy{}, true
+		s.upstream.set(k, "another host's")
+		began := time.Now()
+		s.put(k, "v", "If-Match", "*")
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("it has waited for %v", waited)
+		}
 	})
 }

@@ -120,7 +120,6 @@ func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
 			if !isOvertaken(err) {
 				return err
 			}
-			p.m.through.end(p)
 		}
 	})
 	return unchanged, err
@@ -130,6 +129,7 @@ func (p *throughWrite) ready() (unchanged func(newest uint64) bool, err error) {
 // the write-through, the error is errOvertaken: look again.
 func (p *throughWrite) look() (unchanged func(newest uint64) bool, err error) {
 	p.release()
+	p.m.through.end(p) // guard 14.20
 	p.lease = p.m.cache.Lease(entryKey(p.write.ID))
 	if p.c.given() {
 		seq, changes, err := p.m.meets(p.write, p.c)
