@@ -101,16 +101,19 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 		if err != nil {
 			return sent{}, err
 		}
-		switch {
-		case end == fence.Own, end == fence.Held, end == fence.Lost:
+		switch end {
+		case fence.Own, fence.Held, fence.Lost:
 			s.ends(end)
 			return sent{end: end, now: seen.Version}, nil
-		case end == fence.Undecided:
+		case fence.Undecided:
 			if failed := s.askAgain(ctx, &seen); failed != nil {
 				return s.unasked(ctx, failed), nil
 			}
 			continue
-		case s.outdated(time.Now()): // guard 17.23
+		}
+		// guard 18.14b
+		s.f.opts.Quotas.Cover(s.write.Namespace) // again: the previous steps may have lasted into the next window
+		if s.outdated(time.Now()) {              // guard 17.23
 			seen = sighting{}
 			continue
 		}
@@ -335,8 +338,6 @@ func apart(now, then time.Time) time.Duration {
 // propose asks upstream to replace a version with the write.
 func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
 	w := s.write
-	// guard 18.14b
-	s.f.opts.Quotas.Cover(w.Namespace) // again: the previous steps may have lasted into the next window
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}

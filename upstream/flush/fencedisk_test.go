@@ -1,0 +1,48 @@
+package flush_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/flush"
+	"github.com/botwired/botwired/upstream/quota"
+)
+
+// stalling is a ledger whose disk stalls.
+type stalling struct {
+	quota.Records
+	stall time.Duration
+}
+
+func (s *stalling) Record(uses ...quota.Use) error {
+	time.Sleep(s.stall)
+	return s.Records.Record(uses...)
+}
+
+// contract 17: the quota's count is recorded anew between the fence and the write, as a window has begun, and the
+// disk stalls. The fence's answer is then too old, and upstream is asked again.
+func TestAFenceBeforeADiskThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		allowed := quota.Limit{Writes: 1000, Period: time.Hour, MaxAge: time.Minute}
+		fs, logger := vfs.NewMem(), slog.New(slog.DiscardHandler)
+		ledger := &stalling{Records: quota.OpenLedger("journal.quota", fs, logger)}
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test", adjust: func(o *flush.Options) {
+			o.Quotas = quota.New(quota.Options{Of: func(string) quota.Limit { return allowed }, Ledger: ledger, Logger: logger})
+		}})
+		r.settledPut(key("k"), "base")
+		time.Sleep(time.Until(time.Now().Truncate(allowed.Period).Add(allowed.Period - linger - r.latency/2)))
+		r.put(key("k"), "mine")
+		time.Sleep(linger + r.latency/4)
+		ledger.stall = 5 * time.Second
+		time.Sleep(time.Second)
+		r.foreign(key("k"), "theirs")
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "theirs")
+		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+	})
+}
