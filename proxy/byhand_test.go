@@ -43,3 +43,15 @@ func TestDropOfOneWrite(t *testing.T) {
 	wantStatus(t, s.do(http.MethodPost, "/_botwired/dead-letters/2/retry", ""), http.StatusOK)
 	wantValue(t, s.get("/memory/n/other"), "v")
 }
+
+// A request of the entry that hangs for longer than the drop may wait is no fault of the daemon.
+func TestDropThatTakesTooLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.put(id("n", "k"), "v")
+		s.flusher.stuck = true
+		got := s.do(http.MethodPost, "/_botwired/pending/drop?namespace=n&key=k", "")
+		wantDetail(t, got, http.StatusServiceUnavailable, "try again")
+		wantHeader(t, got, "Retry-After", "1")
+		wantValue(t, s.get("/memory/n/k"), "v")
+	})
+}

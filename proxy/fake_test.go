@@ -325,7 +325,11 @@ func (f *fakeFlusher) Await(ctx context.Context, id journal.ID, seq uint64) bool
 	return await(ctx, id, seq)
 }
 
-func (f *fakeFlusher) Drop(_ context.Context, id journal.ID, seq uint64) (journal.Write, error) {
+func (f *fakeFlusher) Drop(ctx context.Context, id journal.ID, seq uint64) (journal.Write, error) {
+	if f.stuck {
+		<-ctx.Done()
+		return journal.Write{}, ctx.Err()
+	}
 	w, ok, err := f.journal.Newest(id)
 	if err == nil && (!ok || seq != 0 && seq != w.Seq) {
 		err = journal.ErrNotPending

@@ -80,6 +80,10 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 		c.outcome = memory.WasUnavailable
 		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
 		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
+	case errors.Is(err, context.DeadlineExceeded):
+		c.outcome = memory.WasUnavailable
+		w.Header().Set("Retry-After", "1")
+		refusal = wire.Detail(http.StatusServiceUnavailable, "it takes longer than a request may wait, and is not all done: try again")
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		c.outcome = memory.WasEnded
 		refusal = shuttingDown(w) // or the caller has gone and reads nothing
