@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -118,7 +117,7 @@ func (a *answer) own() bool {
 func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
 		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
-		RetryAfter: retryAfter(a.header, time.Now()), Answer: a.forCallers(),
+		RetryAfter: retryAfter(a.header), Answer: a.forCallers(),
 		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(), Overloaded: a.status == http.StatusServiceUnavailable,
 	}
 }

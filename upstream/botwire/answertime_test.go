@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
 )
 
@@ -73,4 +74,23 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	time.Sleep(c.wait)
 	c.wait = 0
 	return c.Conn.Read(p)
+}
+
+// contract 15: a date until which upstream asks to wait is one of upstream's clock, however wrong the clock of either is.
+func TestADateToWaitForIsOfUpstreamsClock(t *testing.T) {
+	const ahead, behind = "Sat, 06 Nov 2094 ", "Sun, 06 Nov 1994 "
+	for header, want := range map[string]time.Duration{
+		"Date: " + ahead + "08:49:37 GMT\r\nRetry-After: " + ahead + "08:50:37 GMT\r\n":   time.Minute,
+		"Date: " + behind + "08:49:37 GMT\r\nRetry-After: " + behind + "08:50:37 GMT\r\n": time.Minute,
+		"Date: " + ahead + "08:49:37 GMT\r\nRetry-After: " + ahead + "08:49:30 GMT\r\n":   0,
+		"Date: " + ahead + "08:49:37 GMT\r\nRetry-After: 10\r\n":                          10 * time.Second,
+		"Retry-After: " + ahead + "08:50:37 GMT\r\n":                                      24 * time.Hour,
+		"Retry-After: " + behind + "08:50:37 GMT\r\n":                                     0,
+	} {
+		c := answering(t, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\nConnection: close\r\n"+header+"\r\n")
+		_, err := c.Get(t.Context(), key("k"))
+		if failed := upstream.ErrorOf(err); failed == nil || failed.Verdict != upstream.Throttled || failed.RetryAfter != want {
+			t.Errorf("%s: %+v, want a wait of %v", header, failed, want)
+		}
+	}
 }

@@ -46,9 +46,9 @@ const statusOriginTimeout = 524
 // farther away is a mistake, and the write would look forgotten.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter parses the Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It returns 0
-// if the header is missing or makes no sense.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+// retryAfter parses the Retry-After header (RFC 9110, section 10.2.3): seconds or a date, by the clock that has
+// made the answer's Date. It returns 0 if the header is missing or makes no sense.
+func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {
 		return 0
@@ -58,6 +58,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return min(max(0, time.Duration(min(seconds, int64(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)
 	}
 	if at, err := http.ParseTime(value); err == nil {
+		now := dateOf(h) // guard 15.18
+		if now.IsZero() {
+			now = time.Now()
+		}
 		return min(max(0, at.Sub(now)), maxRetryAfter)
 	}
 	return 0
