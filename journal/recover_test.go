@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/diskfs"
@@ -180,6 +183,7 @@ func TestRecoveryCutOff(t *testing.T) {
 		}
 	}
 	first := synced()
+	before := readAll(t, first)
 	use(first)
 	want := held(t, open(t, first))
 	refusals := 0
@@ -199,6 +203,9 @@ func TestRecoveryCutOff(t *testing.T) {
 			t.Errorf("moment %d: %v", i, err)
 			return
 		}
+		if _, err := fs.Stat(copyDir); err == nil && !maps.Equal(before, filesIn(t, fs, copyDir)) {
+			t.Errorf("moment %d: the copy is not whole", i)
+		}
 		if _, err := fs.Stat(copyDir + ".json"); r.Healthy && err != nil {
 			t.Errorf("moment %d: the report is lost: %v", i, err)
 		}
@@ -210,6 +217,50 @@ func TestRecoveryCutOff(t *testing.T) {
 		t.Error("it always started")
 	}
 }
+
+// A recovery that finds no room says so, and leaves nothing behind: the next attempt has the same room.
+func TestRecoveryWithoutRoom(t *testing.T) {
+	v, d := cutVictim(t)
+	for name, meets := range map[string]func(op errorfs.Op) bool{
+		"for the copy": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileWrite && (strings.Contains(op.Path, ".damaged-") || strings.Contains(op.Path, ".copying"))
+		},
+		"for the journal": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, ".recovering") && strings.HasSuffix(op.Path, ".log")
+		},
+		"for the report": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".json") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := v.onDisk(t, d)
+			before := readAll(t, mem)
+			_, err := recoverAll(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if meets(op) {
+					return syscall.ENOSPC
+				}
+				return nil
+			})))
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("it says %v", err)
+			}
+			names, err := mem.List(mem.PathDir(dir))
+			if no(t, err); !slices.Equal(names, []string{mem.PathBase(dir)}) || !maps.Equal(before, readAll(t, mem)) {
+				t.Errorf("it leaves %v", names)
+			}
+			r, err := recoverAll(mem)
+			if err != nil || r.Copy != copyDir {
+				t.Errorf("the next attempt: %+v, %v", r, err)
+			}
+		})
+	}
+	if _, err := recoverAll(fullDisk{v.onDisk(t, d)}); !errors.Is(err, syscall.ENOSPC) { // Pebble would wait for room without end
+		t.Errorf("on a disk without room, it says %v", err)
+	}
+}
+
+// fullDisk says that it has no room.
+type fullDisk struct{ vfs.FS }
+
+func (fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, nil }
 
 func TestRecoveryNeverOverwritesACopy(t *testing.T) {
 	v, d := cutVictim(t)

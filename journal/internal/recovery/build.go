@@ -3,8 +3,10 @@ package recovery
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -36,6 +38,12 @@ func build(fsys vfs.FS, dir string, c *content) (err error) {
 		return err
 	}
 	opts := storeOptions(fsys, dir)
+	opts.AwaitRoom = func(needed int64) error { // guard 4.39
+		if needed > 0 {
+			return fmt.Errorf("it needs %d bytes: %w", needed, syscall.ENOSPC)
+		}
+		return nil
+	}
 	var failure error
 	opts.Fatal = func(err error) { failure = err }
 	if opts.Lock, err = store.LockDir(fsys, dir); err != nil {

@@ -15,8 +15,8 @@
 //     become old, and a receipt of a write that is back is ignored. A version never changes.
 //  3. One pass over the records counts the intact ones, and so shows how many are missing. A
 //     pending write without its version is not intact.
-//  4. The damaged directory is copied aside: dir.damaged-TIME. Before the last step the
-//     report is written next to it: dir.damaged-TIME.json.
+//  4. The damaged directory is copied aside: dir.copying. The last step names the copy
+//     dir.damaged-TIME; before, the report is written: dir.damaged-TIME.json.
 //  5. A second pass writes the intact records to a new journal: dir.recovering. Each
 //     entry with a pending write gets a sent mark, because upstream may hold the write.
 //  6. Two renames replace the old directory, which is dir.replaced meanwhile, with the new

@@ -95,7 +95,7 @@ func salvaged(stored store.Options, opts Options, damage error) (_ *Recovery, er
 	if err := RemoveWork(fsys, dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, fsys.RemoveAll(sortingName(dir))) }()
+	defer func() { err = errors.Join(err, RemoveWork(fsys, dir)) }()
 	t := &task{opts: opts, report: Recovery{Found: store.OneLine(damage).Error()}}
 	if t.found, err = readStore(fsys, dir, opts.Progress); err != nil {
 		return nil, fmt.Errorf("reading the directory: %w", err)
@@ -116,7 +116,7 @@ func salvaged(stored store.Options, opts Options, damage error) (_ *Recovery, er
 	if err != nil {
 		return nil, err
 	}
-	return &t.report, swap(fsys, dir, madeName(dir))
+	return &t.report, swap(fsys, dir, t.report.Copy)
 }
 
 // choose decides where the records come from, and sifts them. If Pebble's view of the store shows all
@@ -146,7 +146,10 @@ func (t *task) choose(v *view) (*sifter, error) {
 // replacement copies the directory aside and builds the journal that will replace it.
 func (t *task) replacement(kept *sifter) (err error) {
 	fsys, dir := t.opts.FS, t.opts.Dir
-	if t.report.Copy, err = copyDamaged(fsys, dir, t.opts.Now); err != nil {
+	if t.report.Copy, err = unusedName(fsys, dir, t.opts.Now); err == nil {
+		err = copyDamaged(fsys, dir)
+	}
+	if err != nil {
 		return fmt.Errorf("copying the directory aside: %w", err)
 	}
 	m, err := store.ReadMark(fsys, dir)
@@ -155,14 +158,13 @@ func (t *task) replacement(kept *sifter) (err error) {
 	}
 	t.whole = t.whole && err == nil
 	t.account(kept, m)
-	made := madeName(dir)
-	err = build(fsys, made, &content{
+	err = build(fsys, madeName(dir), &content{
 		records: t.source, valueless: kept.valueless, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
 		damagedVersions: kept.damagedVersions,
 		batches:         t.found.newest.Batches, lastSeq: t.report.NextSeq - 1,
 	})
 	if err != nil {
-		return fmt.Errorf("making the new journal: %w", errors.Join(err, fsys.RemoveAll(made)))
+		return fmt.Errorf("making the new journal: %w", err)
 	}
 	return nil
 }

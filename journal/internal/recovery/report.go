@@ -64,7 +64,11 @@ func keepReport(fsys vfs.FS, r *Recovery) error {
 	if err != nil {
 		return err
 	}
-	return diskfs.WriteFile(fsys, r.Copy+reportSuffix, append(text, '\n'))
+	name := r.Copy + reportSuffix
+	if err := diskfs.WriteFile(fsys, name, append(text, '\n')); err != nil {
+		return errors.Join(err, fsys.RemoveAll(name))
+	}
+	return nil
 }
 
 func lastReport(fsys vfs.FS, dir string) (*Recovery, error) {

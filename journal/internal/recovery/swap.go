@@ -19,8 +19,10 @@ import (
 // [CheckSwap].
 func replacedName(dir string) string { return dir + ".replaced" }
 
-// sortingName returns the directory for sorting the records, and madeName the one for the new journal.
+// sortingName returns the directory for sorting the records, copyingName the one for the copy until it is
+// whole, and madeName the one for the new journal.
 func sortingName(dir string) string { return dir + ".sorting" }
+func copyingName(dir string) string { return dir + ".copying" }
 func madeName(dir string) string    { return dir + ".recovering" }
 
 // damagedName returns the name prefix of all copies of damaged directories.
@@ -38,9 +40,9 @@ func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 	return copies, err
 }
 
-// RemoveWork removes the files of a recovery that was cut off.
+// RemoveWork removes the files of a recovery that has failed or was cut off.
 func RemoveWork(fsys vfs.FS, dir string) error {
-	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(madeName(dir)))
+	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(copyingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
 // undoSwap undoes a replacement that was cut off between its two renames, and cleans up after one that
@@ -72,39 +74,47 @@ func CheckSwap(fsys vfs.FS, dir string) error {
 	return fmt.Errorf("%w: a recovery was cut off, and is to be begun again", record.ErrCorrupt)
 }
 
-// copyDamaged copies a directory, durably, to an unused name.
-func copyDamaged(fsys vfs.FS, dir string, now time.Time) (string, error) {
+// unusedName returns a name for the copy of a damaged directory.
+func unusedName(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	base := damagedName(dir) + now.UTC().Format("20060102T150405Z")
 	to := base
 	for i := 2; ; i++ {
 		if _, err := fsys.Stat(to); errors.Is(err, fs.ErrNotExist) {
-			break
+			return to, nil
 		} else if err != nil {
 			return "", err
 		}
 		to = fmt.Sprint(base, "-", i)
 	}
+}
+
+// copyDamaged copies a directory, durably, to copyingName.
+func copyDamaged(fsys vfs.FS, dir string) error {
 	holdsNothing := func(path string) bool {
 		name := fsys.PathBase(path)
 		return name == "LOCK" || strings.HasPrefix(name, store.BallastFile) // guard 3.58
 	}
-	if _, err := vfs.Clone(fsys, fsys, dir, to, vfs.CloneSync, vfs.CloneSkip(holdsNothing)); err != nil {
-		return "", err
+	_, err := vfs.Clone(fsys, fsys, dir, copyingName(dir), vfs.CloneSync, vfs.CloneSkip(holdsNothing))
+	if err != nil {
+		return err
 	}
-	return to, errors.Join(diskfs.SyncDir(fsys, to), diskfs.SyncDir(fsys, fsys.PathDir(to)))
+	return diskfs.SyncDir(fsys, copyingName(dir))
 }
 
-// swap replaces dir with made. If it is cut off, one of the two is in place, or [CheckSwap] refuses a
-// start and [Recover] begins again.
-func swap(fsys vfs.FS, dir, made string) error {
+// swap gives the copy of dir its name, and replaces dir with the new journal. If it is cut off, one of the
+// two is in place, or [CheckSwap] refuses a start and [Recover] begins again.
+func swap(fsys vfs.FS, dir, copied string) error {
 	parent := fsys.PathDir(dir)
+	if err := fsys.Rename(copyingName(dir), copied); err != nil { // guard 4.38
+		return err
+	}
 	if err := fsys.Rename(dir, replacedName(dir)); err != nil {
 		return err
 	}
 	if err := diskfs.SyncDir(fsys, parent); err != nil {
 		return err
 	}
-	if err := fsys.Rename(made, dir); err != nil {
+	if err := fsys.Rename(madeName(dir), dir); err != nil {
 		return err
 	}
 	if err := diskfs.SyncDir(fsys, parent); err != nil {
