@@ -119,6 +119,9 @@ func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) e
 var errUndoOfAnother = wire.Detail(http.StatusBadRequest,
 	"an undo takes If-Match, which makes it safe to repeat, and neither If-None-Match nor Idempotency-Key")
 
+var errUndoOfMany = wire.Detail(http.StatusBadRequest,
+	"an undo of a namespace takes as_of, which makes it safe to repeat, and neither a condition nor Idempotency-Key")
+
 // answerUndo undoes the newest write to an entry, or all writes since the revision in the parameter to.
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "to")
@@ -142,6 +145,9 @@ func (s *Server) answerRewind(w http.ResponseWriter, r *http.Request) error {
 	q := memory.Request{Verb: memory.PutEntry}
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
+	}
+	if h := r.Header; r.Method == http.MethodPost && (q.Name != "" || h["If-Match"] != nil || h["If-None-Match"] != nil) { // guard 5.23
+		return errUndoOfMany
 	}
 	return s.surface.Rewind(w, r, q.Author)
 }

@@ -224,3 +224,12 @@ func TestRewindRefuses(t *testing.T) {
 	}
 	wantDetail(t, s.do(http.MethodPost, "/_botwired/undo/namespace?namespace=n&before=1", ""), http.StatusBadRequest, "as_of")
 }
+
+// contract 5: a condition or a name, which an undo of a namespace cannot keep to, is not ignored.
+func TestRewindTakesNoConditions(t *testing.T) {
+	s := newSidecar(t)
+	for name, value := range map[string]string{"If-Match": "*", "If-None-Match": `"1-a"`, "Idempotency-Key": "a"} {
+		wantDetail(t, s.do(http.MethodPost, "/_botwired/undo/namespace?namespace=n&before=1&as_of=1", "", name, value),
+			http.StatusBadRequest, "as_of, which makes it safe to repeat")
+	}
+}
