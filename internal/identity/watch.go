@@ -328,8 +328,8 @@ func (w *Watch) comparePlaces() {
 }
 
 // save writes the file, or else removes it: a start without the file is careful, and an old one knows no
-// doubt. A failure is logged once, and the next doubt tries again. If another program has put a file there, save leaves it: the
-// next start must see it.
+// doubt. A failure is logged once, and the next doubt tries again. If another program has put a file there,
+// save leaves it: the next start must see it.
 func (w *Watch) save() {
 	w.saving.Lock()
 	defer w.saving.Unlock()
