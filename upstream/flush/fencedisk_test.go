@@ -2,6 +2,7 @@ package flush_test
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,11 @@ import (
 // stalling is a ledger whose disk stalls.
 type stalling struct {
 	quota.Records
-	stall time.Duration
+	stall atomic.Int64 // nanoseconds
 }
 
 func (s *stalling) Record(uses ...quota.Use) error {
-	time.Sleep(s.stall)
+	time.Sleep(time.Duration(s.stall.Load()))
 	return s.Records.Record(uses...)
 }
 
@@ -38,7 +39,7 @@ func TestAFenceBeforeADiskThatStalls(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(allowed.Period).Add(allowed.Period - linger - r.latency/2)))
 		r.put(key("k"), "mine")
 		time.Sleep(linger + r.latency/4)
-		ledger.stall = 5 * time.Second
+		ledger.stall.Store(int64(5 * time.Second))
 		time.Sleep(time.Second)
 		r.foreign(key("k"), "theirs")
 		r.settleWithin(time.Minute)
