@@ -86,7 +86,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 	case mayLeadToMemory(r.URL.Path): // guard 1.4
 		return errUncertainPath
 	}
-	end, err := s.surface.BeginWait(w) // upstream may hang, and its answer may be a stream without an end
+	end, err := s.surface.BeginWait() // upstream may hang, and its answer may be a stream without an end
 	if err != nil {
 		return err // guard 16.49
 	}

@@ -89,8 +89,8 @@ func TestAWriteGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// contract 16: so are writes that upstream carries out before they are acknowledged, however they come. One that is
-// refused was not sent. Writes that wait for nobody go on.
+// contract 16: writes through are bounded as well, on every way into the daemon. A refused one was not sent. Writes
+// that wait for nobody go on.
 func TestWritesThroughAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, writesThrough, func(_ *journal.Options, o *proxy.Options) { o.Waiters = 1 })

@@ -91,7 +91,7 @@ func (m *Memory) sendThrough(
 	ctx context.Context, q *Request, write journal.NewWrite, wanted Conditions,
 ) (written journal.Write, settled bool, err error) {
 	if !q.extend(longestWait) { // guard 16.52
-		return written, false, crowded{}
+		return written, false, ErrCrowded
 	}
 	ctx, cancel := m.tasks.Patience(ctx, longestWait)
 	defer cancel()
@@ -206,7 +206,9 @@ func (m *Memory) carriesThrough(namespace string, q *Request, wanted Conditions)
 // errOtherWriter refuses a write whose condition held here and not upstream.
 var errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
 
-// crowded refuses a write-through, of which nothing was sent, because too many requests wait already.
+// ErrCrowded refuses a request that may wait for long: too many wait already, and nothing of this one was sent.
+var ErrCrowded error = crowded{}
+
 type crowded struct{}
 
 func (crowded) Error() string { return "too many requests wait at this daemon: try again later" }

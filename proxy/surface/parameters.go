@@ -15,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // anyParameters allows any parameters: probes and scrapers add some.
@@ -86,12 +87,11 @@ func (n waiters) Begin() (end func()) {
 }
 
 // BeginWait begins a request that may wait for long, and refuses it if too many wait already.
-func (s *Surface) BeginWait(w http.ResponseWriter) (end func(), err error) {
+func (s *Surface) BeginWait() (end func(), err error) {
 	if end = s.Waiters.Begin(); end == nil {
-		w.Header().Set("Retry-After", "5")
-		err = wire.Detail(http.StatusServiceUnavailable, "too many requests wait at this daemon: try again later")
+		return nil, memory.ErrCrowded
 	}
-	return end, err
+	return end, nil
 }
 
 // within bounds how long a request waits for upstream, and extends its write deadline. It refuses the request
@@ -100,7 +100,7 @@ func (s *Surface) within(w http.ResponseWriter, r *http.Request, p *Parameters, 
 	if p.Err != nil {
 		return nil, nil, p.Err
 	}
-	end, err := s.BeginWait(w)
+	end, err := s.BeginWait()
 	if err != nil {
 		return nil, nil, err
 	}

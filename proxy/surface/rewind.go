@@ -68,7 +68,7 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 		return p.Err
 	}
 	if r.Method == http.MethodPost {
-		end, err := s.BeginWait(w)
+		end, err := s.BeginWait()
 		if err != nil {
 			return err // guard 16.54
 		}

@@ -26,7 +26,7 @@ func (s *Surface) export(w http.ResponseWriter, r *http.Request, p *Parameters) 
 	if p.Err != nil {
 		return p.Err
 	}
-	end, err := s.BeginWait(w) // for a reader that is slow
+	end, err := s.BeginWait() // for a reader that is slow
 	if err != nil {
 		return err // guard 16.50
 	}

@@ -78,38 +78,41 @@ func TestOneRecordForManyNamespaces(t *testing.T) {
 	}
 }
 
+const day = 24 * time.Hour
+
+// wantLinger checks how long the status says that a write waits.
+func wantLinger(t *testing.T, qs *Quotas, want time.Duration) {
+	t.Helper()
+	if got := qs.Reports()["n"].Linger; got != want {
+		t.Errorf("a write waits for %v, want %v", got, want)
+	}
+}
+
+// untilTomorrow is how long a window of a day still lasts.
+func untilTomorrow() time.Duration { return time.Until(time.Now().Truncate(day).Add(day)) }
+
 // The status says how long the next write would wait: for the next window once all is used, and as long as upstream has
 // said after a 429.
 func TestReportOfNothingLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const day = 24 * time.Hour
 		qs := quotasOn(&memoryLedger{}, Limit{Writes: 2, Period: day, MaxAge: time.Minute})
 		qs.Spend("n", Ordinary)
 		qs.Terms("n", time.Second, 5)
 		qs.Throttled("n", time.Hour)
-		if got := qs.Reports()["n"].Linger; got != time.Hour {
-			t.Errorf("after a 429, a write waits for %v", got)
-		}
+		wantLinger(t, qs, time.Hour)
 		qs.Lift("n")
 		qs.Spend("n", Ordinary)
 		qs.Terms("n", time.Second, 0)
-		left := time.Until(time.Now().Truncate(day).Add(day))
-		if got := qs.Reports()["n"].Linger; got != left {
-			t.Errorf("once all is used, a write waits for %v, want %v", got, left)
-		}
+		wantLinger(t, qs, untilTomorrow())
 	})
 }
 
 // The status of a namespace with very much to send says that it waits for the next window.
 func TestReportOfMuchPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const day = 24 * time.Hour
 		qs := quotasOn(&memoryLedger{}, Limit{Writes: 1, Period: day, MaxAge: time.Minute})
 		qs.Spend("n", Ordinary)
 		qs.Terms("n", time.Second, 200_000)
-		left := time.Until(time.Now().Truncate(day).Add(day))
-		if got := qs.Reports()["n"].Linger; got != left {
-			t.Errorf("a write waits for %v, want %v", got, left)
-		}
+		wantLinger(t, qs, untilTomorrow())
 	})
 }

@@ -302,7 +302,9 @@ func (qs *Quotas) GiveBack(namespace string) {
 
 // Save counts a local write that needs no request, because a newer one replaces it.
 func (qs *Quotas) Save(namespace string) {
-	qs.with(namespace, func(*budget, time.Time) { qs.saved.Add(1) })
+	if qs != nil && !qs.opts.Of(namespace).none() {
+		qs.saved.Add(1)
+	}
 }
 
 // Throttled records that upstream has answered a write with 429: others use the quota, too, or upstream

@@ -7,7 +7,6 @@ import (
 
 // A quota runs out at the pace of the window so far, or lasts.
 func TestWhenAQuotaRunsOut(t *testing.T) {
-	const day = 24 * time.Hour
 	begins := time.Unix(0, 0).Add(20_000 * day)
 	for name, row := range map[string]struct {
 		used   int

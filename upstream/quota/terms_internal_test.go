@@ -6,7 +6,6 @@ import (
 )
 
 func TestTermsOf(t *testing.T) {
-	const day = 24 * time.Hour
 	daily := Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}
 	for name, row := range map[string]struct {
 		supply
