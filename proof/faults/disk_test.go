@@ -420,13 +420,14 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 // until it has the rest.
 func fillExactly(t *testing.T, l *ledger, d *daemon, budget int) {
 	t.Helper()
-	const small = 1000                              // bytes, and less than the first entry gives up
+	const small = 1000 // bytes, and less than the large entry gives up
+	large := l.keys()[0]
 	for _, key := range []string{"half", "half2"} { // the rest is less than any later write then
 		if status, answer := l.put(d.client, key, 5000); status != http.StatusOK && status != http.StatusInsufficientStorage {
 			t.Fatalf("a write of half the size: %d %.200s", status, answer)
 		}
 	}
-	if status, answer := l.put(d.client, l.keys()[0], 5000); status != http.StatusOK {
+	if status, answer := l.put(d.client, large, 5000); status != http.StatusOK {
 		t.Fatalf("a smaller write in place of a larger one: %d %.200s", status, answer)
 	}
 	if status, answer := l.put(d.client, "exactly", small); status != http.StatusOK {
