@@ -181,11 +181,17 @@ func killDaemon(t *testing.T, dir string) {
 	}
 }
 
-// The clients' daemon is killed during their writes: one client starts it again.
+// The clients' daemon is killed during their writes: one client starts it again. Each client has found
+// it ready before: the one that has started it ends if it dies before that, and says so.
 func testMCPDaemonDies(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	b.service.up()
-	appendAll(t, b.mcpClients(), func() { killDaemon(t, b.dir) })
+	sessions := b.mcpClients()
+	for _, session := range sessions {
+		_, err := readMCP(session)
+		no(t, err)
+	}
+	appendAll(t, sessions, func() { killDaemon(t, b.dir) })
 }
 
 // The clients do not restart a daemon that somebody else started, and their calls wait until it is

@@ -115,8 +115,7 @@ func notReached(err error) error {
 		text = "the name " + dns.Name + " has no address: check the setting listen"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		text = "no answer came in time: botwired's log may say why"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		strings.Contains(err.Error(), "server closed idle connection"): // net/http has no type for it
+	case isCut(err):
 		text = "the connection was closed before the answer came: the daemon has ended, or another program than botwired listens there"
 	case isForeignProtocol(err):
 		text = "another program than botwired listens there: its answer is not HTTP"
@@ -124,6 +123,12 @@ func notReached(err error) error {
 		text = words.Reason(err)
 	}
 	return words.Plain(text, err)
+}
+
+// isCut reports whether the other side closed the connection before it answered.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed idle connection") // net/http has no type for it
 }
 
 // isForeignProtocol reports whether net/http could not parse an answer. It has no error type for this.

@@ -20,6 +20,7 @@ type linkTest struct {
 	asked  atomic.Int32 // requests except the link's own
 	fail   atomic.Int32 // how many of them fail
 	cut    bool         // a failure is a cut connection, otherwise a daemon that is not ready
+	cuts   atomic.Int32 // how many of the link's own requests are cut
 	first  func()       // called at the first request, if not nil
 	client *http.Client
 }
@@ -44,6 +45,10 @@ func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
 func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/_botwired/readyz", "/_botwired/status":
+		if l.cuts.Add(-1) >= 0 {
+			l.hangUp(w)
+			return
+		}
 		fmt.Fprint(w, `{"version":"1","pending":0,"upstream":{"url":"x","state":"up"}}`)
 		return
 	}
@@ -57,16 +62,20 @@ func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case l.fail.Add(-1) < 0:
 	case l.cut:
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err == nil {
-			err = conn.Close()
-		}
-		if err != nil {
-			l.t.Error(err)
-		}
+		l.hangUp(w)
 	default:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"detail":"`+api.NotReady+`botwired is opening its journal"}`)
+	}
+}
+
+func (l *linkTest) hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		err = conn.Close()
+	}
+	if err != nil {
+		l.t.Error(err)
 	}
 }
 
@@ -93,6 +102,21 @@ func TestLinkWritesOnce(t *testing.T) {
 	l := newLinkTest(t, true, 2)
 	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.asked.Load() != 3 {
 		t.Errorf("a read: status %d, asked %d times, %v", status, l.asked.Load(), err)
+	}
+}
+
+// A daemon that dies while the link asks whether it is ready may be back soon: the link asks again. A
+// program that hangs up each time is no daemon.
+func TestLinkOutlivesADaemonThatDies(t *testing.T) {
+	l := newLinkTest(t, false, 0)
+	l.cuts.Store(2)
+	if status, err := l.ask(http.MethodPut); status != http.StatusOK || l.asked.Load() != 1 {
+		t.Errorf("status %d, asked %d times, %v", status, l.asked.Load(), err)
+	}
+	l = newLinkTest(t, false, 0)
+	l.cuts.Store(1 << 30)
+	if _, err := l.ask(http.MethodPut); err == nil || l.asked.Load() != 0 || !strings.Contains(err.Error(), "or another program than botwired listens there") {
+		t.Errorf("asked %d times, %v", l.asked.Load(), err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/botwired/botwired/api"
@@ -91,7 +90,7 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 	case isNotReady(err):
 		l.waitFor(detailOf(err))
 		return daemonNotReady, nil
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case isCut(err):
 		if l.cuts++; l.cuts <= cutsAllowed {
 			return daemonNotReady, nil
 		}
