@@ -24,18 +24,22 @@ var given sync.Map
 // FreeAddress is a loopback address where nobody listens: host and port. Nobody gets the
 // port by chance later, and no other call of this process, nor on Linux of another one while this
 // process runs, so a server may be started, ended and started again on it.
-func FreeAddress(ctx context.Context) (address string, err error) {
+func FreeAddress(ctx context.Context) (string, error) {
 	for range portsTried {
-		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort))
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endOfPorts-firstPort))
 		if _, again := given.LoadOrStore(address, true); again || !claim(ctx, address) {
 			continue
 		}
-		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err == nil {
-			return address, l.Close()
+		// A trial by listening could hold the port for a while longer: a program that is just being started
+		// has its parent's sockets until it runs.
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close() // somebody listens there
+			continue
 		}
+		return address, ctx.Err()
 	}
-	return "", fmt.Errorf("no free address after %d tries: %w", portsTried, err)
+	return "", fmt.Errorf("no free address after %d tries", portsTried)
 }
 
 // claim reports whether no other process has claimed an address. The claim is the name of a socket that
