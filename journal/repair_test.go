@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -297,33 +299,44 @@ func TestUnreadableBlock(t *testing.T) {
 	check(t, j)
 }
 
-// A repair that finds no room for its table waits for room: the journal goes on, and leaves nothing of it.
+// A repair that finds no room for its table waits for room, and does not try all the time. The journal goes on, takes
+// writes for which there is room, and leaves nothing of the table.
 func TestRepairWithoutRoom(t *testing.T) {
 	for name, kind := range map[string]errorfs.OpKind{"creating": errorfs.OpCreate, "writing": errorfs.OpFileWrite, "syncing": errorfs.OpFileSync} {
 		t.Run(name, func(t *testing.T) {
-			mem := diskWith(t, flawless(t))
-			var full atomic.Bool
-			j := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if full.Load() && op.Kind == kind && strings.HasSuffix(op.Path, "repair.new") {
-					return syscall.ENOSPC
+			synctest.Test(t, func(t *testing.T) {
+				mem := diskWith(t, flawless(t))
+				var full atomic.Bool
+				var refusals atomic.Int64
+				d := &disk{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if full.Load() && op.Kind == kind && strings.HasSuffix(op.Path, "repair.new") {
+						refusals.Add(1)
+						return syscall.ENOSPC
+					}
+					return nil
+				}))}
+				d.free.Store(1 << 30)
+				j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+				damageCopies(t, mem)
+				for i := range 40 {
+					lookup(t, j, key("copy%02d", i))
 				}
-				return nil
-			})))
-			damageCopies(t, mem)
-			for i := range 40 {
-				lookup(t, j, key("copy%02d", i))
-			}
-			full.Store(true)
-			no(t, j.MaintainOnce())
-			if _, left := readAll(t, mem)["repair.new"]; left {
-				t.Error("a part of the table is left")
-			}
-			expect(t, j, key("pending0"), journal.Value, "0"+noise(8<<10))
-			full.Store(false)
-			no(t, j.MaintainOnce())
-			expect(t, j, key("copy00"), journal.Unknown, "")
-			no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
-			check(t, j)
+				full.Store(true)
+				maintain(t, j, 10*time.Second)
+				if n := refusals.Load(); n != 1 {
+					t.Errorf("the repair was tried %d times in ten seconds", n)
+				}
+				if _, left := readAll(t, mem)["repair.new"]; left {
+					t.Error("a part of the table is left")
+				}
+				expect(t, j, key("pending0"), journal.Value, "0"+noise(8<<10))
+				put(t, j, key("new"), "1")
+				full.Store(false)
+				maintain(t, j, time.Minute)
+				expect(t, j, key("copy00"), journal.Unknown, "")
+				no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+				check(t, j)
+			})
 		})
 	}
 }

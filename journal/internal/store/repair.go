@@ -26,6 +26,9 @@ const (
 	// repairPatience bounds how long all callers wait for memory to be flushed to tables. On a disk
 	// that is full or very slow, the repair is postponed.
 	repairPatience = 5 * time.Second
+	// repairPause is the time between a repair that found no room and the next one. All callers wait while
+	// a repair writes what it keeps.
+	repairPause = 30 * time.Second
 	// damageShare is the part of the full-disk pause, 1 in damageShare, for which another read of a
 	// damaged table waits. Pebble retries merging tables without a pause, even if it cannot read them.
 	damageShare = 10
@@ -137,7 +140,7 @@ func (s *Store) isDamaged(t table) (bool, error) {
 // all other records in one atomic change. Nothing else uses the store meanwhile, and the caller must not
 // have acquired it. Repair calls replaced before others use the store again.
 //
-// Without room on the disk, Repair returns nil, and the next call tries again.
+// Without room on the disk, Repair returns nil, and a call after repairPause tries again.
 //
 // Errors: [record.ErrCorrupt] if Repair cannot read a record that it would keep, [ErrClosed], those of
 // ctx, and those of the file system. Unless the last step fails, an error leaves all but copies unchanged.
@@ -172,7 +175,7 @@ func (s *Store) Repair(ctx context.Context, replaced func()) error {
 	if err := s.replace(ctx, damaged); err != nil {
 		left := s.removeRepair()
 		if left == nil && diskfs.IsFull(err) { // guard 3.59
-			s.noRoom(false)
+			s.repairAfter = time.Now().Add(repairPause) // guard 3.60
 			return nil
 		}
 		return errors.Join(err, left)
@@ -184,14 +187,15 @@ func (s *Store) Repair(ctx context.Context, replaced func()) error {
 }
 
 // readyToRepair flushes most of the memory to tables first, so that callers wait less for the flush
-// under the lock. A nearly full disk postpones the repair, because it needs room.
+// under the lock. A nearly full disk postpones the repair, because it needs room, and so does a repair that
+// found none.
 func (s *Store) readyToRepair(ctx context.Context) (bool, error) {
 	if err := s.Acquire(); err != nil {
 		return false, err
 	}
 	defer s.Release()
 	s.Look()
-	if s.Pressure() || s.flushSoon(ctx) != nil {
+	if s.Pressure() || time.Now().Before(s.repairAfter) || s.flushSoon(ctx) != nil {
 		return false, ctx.Err()
 	}
 	return true, nil

@@ -64,6 +64,8 @@ type Store struct {
 	// other locks, and never twice.
 	life   sync.RWMutex
 	closed bool // guarded by life
+
+	repairAfter time.Time // the next repair waits until then; guarded by life
 }
 
 func newStore(opts Options) *Store {
