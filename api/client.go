@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/sse"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 const (
@@ -202,6 +203,12 @@ func (r *Refused) Detail() string {
 func IsRefused(err error, status int) bool {
 	refused, ok := errors.AsType[*Refused](err)
 	return ok && refused.Status == status
+}
+
+// IsAbsent reports whether an error says that there is no such entry. A 404 of another program says nothing of it.
+func IsAbsent(err error, namespace, key string) bool {
+	refused, ok := errors.AsType[*Refused](err)
+	return ok && refused.Status == http.StatusNotFound && refused.Detail() == wire.NotFoundDetail(namespace, key) // guard 9.77
 }
 
 // Do makes a request and returns the answer.

@@ -27,12 +27,16 @@ func stdin(s string) func(*cli.Program) {
 func TestGet(t *testing.T) {
 	body := `{"namespace":"ns","key":"k","value":"a\nb","created_at":1.5,"updated_at":2.5}`
 	d := newDaemon(t, map[string]answer{
-		"GET /memory/ns/k":    {200, body},
-		"GET /memory/ns/evil": {200, `{"value":"a\tü\u200d\u00a0\u001b[2J\u009b\r\u202e"}`},
-		"GET /memory/ns/gone": {404, `{"detail":"Key not found: ns/gone"}`},
-		"GET /memory/ns/none": {200, `{"namespace":"ns"}`},
-		"GET /memory/ns/html": {200, `<html>`},
-		"GET /memory/ns/down": {503, `{"detail":"upstream is down"}`},
+		"GET /memory/ns/k":       {200, body},
+		"GET /memory/ns/evil":    {200, `{"value":"a\tü\u200d\u00a0\u001b[2J\u009b\r\u202e"}`},
+		"GET /memory/ns/gone":    {404, `{"detail":"Key not found: ns/gone"}`},
+		"GET /memory/ns/page":    {404, "<html>"},
+		"GET /memory/ns/path":    {404, `{"detail":"Not Found"}`},
+		"DELETE /memory/ns/page": {404, "<html>"},
+		"DELETE /memory/ns/path": {404, `{"detail":"Not Found"}`},
+		"GET /memory/ns/none":    {200, `{"namespace":"ns"}`},
+		"GET /memory/ns/html":    {200, `<html>`},
+		"GET /memory/ns/down":    {503, `{"detail":"upstream is down"}`},
 	})
 	wantOutput(t, at(t, d, nil, "get", "ns", "k"), "a\nb")
 	wantOutput(t, at(t, d, onTerminal, "get", "ns", "k"), "a\nb\n")
@@ -40,6 +44,10 @@ func TestGet(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "get", "ns", "evil"), "a\tü\u200d\u00a0\x1b[2J\u009b\r\u202e")
 	wantOutput(t, at(t, d, onTerminal, "get", "ns", "evil"), "a\tü\u200d\u00a0\\x1b[2J\\u009b\\r\\u202e\n")
 	wantFailure(t, at(t, d, nil, "get", "ns", "gone"), cli.ExitError, "botwired: key not found: ns/gone\n")
+	for _, command := range []string{"get", "delete"} { // another program knows nothing of entries
+		wantFailure(t, at(t, d, nil, command, "ns", "page"), cli.ExitError, "HTTP 404 from "+d.address, "another program than botwired")
+		wantFailure(t, at(t, d, nil, command, "ns", "path"), cli.ExitError, "botwired: Not Found (HTTP 404)\n")
+	}
 	wantFailure(t, at(t, d, nil, "get", "ns", "none"), cli.ExitError, "no value")
 	wantFailure(t, at(t, d, nil, "get", "ns", "html"), cli.ExitError, "another program than botwired listens", d.address)
 	wantFailure(t, at(t, d, nil, "get", "ns", "down"), cli.ExitError, "botwired: upstream is down (HTTP 503)\n")

@@ -179,7 +179,7 @@ func entry(ctx context.Context, c *attach.Client, namespace, key string, r api.R
 	if invalid := wire.CheckEntry(namespace, key); invalid != nil {
 		return nil, &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
-	if r.Method == http.MethodPut {
+	if r.Method == http.MethodPut || !api.IsAbsent(err, namespace, key) {
 		return nil, err
 	}
 	return nil, fmt.Errorf("key not found: %s", joined(namespace, key))

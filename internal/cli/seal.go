@@ -197,7 +197,7 @@ func (s *sealing) write(ctx context.Context, key string, plain api.Value) error 
 	var now api.Value
 	r := api.Request{Path: api.Memory(s.namespace, key)}
 	answer, err := s.client.Read(ctx, r, &now)
-	switch absent := api.IsRefused(err, http.StatusNotFound); {
+	switch absent := api.IsAbsent(err, s.namespace, key); {
 	case absent && plain == (api.Value{}): // it was deleted
 		return nil
 	case absent:

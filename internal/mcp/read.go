@@ -14,7 +14,7 @@ import (
 // read returns an entry and its version; found is false if there is none.
 func (d *daemon) read(ctx context.Context, namespace, key string) (entry api.Value, version string, found bool, err error) {
 	answer, err := d.Read(ctx, api.Request{Path: api.Memory(namespace, key)}, &entry)
-	if api.IsRefused(err, http.StatusNotFound) {
+	if api.IsAbsent(err, namespace, key) {
 		return api.Value{}, "", false, nil
 	}
 	if err != nil {

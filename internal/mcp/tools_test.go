@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -490,5 +491,20 @@ func TestNoDaemon(t *testing.T) {
 	for tool, with := range map[string]args{"memory_read": {}, "memory_write": {"value": "v"}, "memory_append": {"value": "v"}} {
 		with["namespace"], with["key"] = "n", "k"
 		c.refused(tool, with, "cannot reach the botwired daemon", "check that it runs")
+	}
+}
+
+// A 404 of another program at the daemon's address is no word of the entry.
+func TestAnAbsenceOfAnotherProgramIsNotBelieved(t *testing.T) {
+	d := newDaemon(t)
+	for _, body := range []string{"404 page not found\n", `{"detail":"Not Found"}`, `{"detail":"Key not found: n/other"}`} {
+		c := d.overStdio(d.serve(func(o *mcp.Options) {
+			o.Daemon.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusNotFound, Body: io.NopCloser(strings.NewReader(body))}, nil
+			})
+		}))
+		for _, tool := range []string{"memory_read", "memory_delete", "memory_history"} {
+			c.refused(tool, args{"namespace": "n", "key": "k"})
+		}
 	}
 }

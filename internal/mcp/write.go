@@ -152,7 +152,7 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: headerOf(ctx, in.text("if_version")),
 	})
 	switch {
-	case api.IsRefused(err, http.StatusNotFound):
+	case api.IsAbsent(err, out.Namespace, out.Key):
 		out.State = absent
 		return out, nil
 	case err != nil:
