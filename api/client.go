@@ -315,6 +315,9 @@ func (c *Client) Lines(ctx context.Context, r Request, visit func(line []byte) e
 	scanner.Buffer(nil, MaxLine)
 	for scanner.Scan() {
 		if !json.Valid(scanner.Bytes()) {
+			if scanner.Err() != nil {
+				break // the answer was cut off amid this line
+			}
 			return c.explain(r, ErrForeign)
 		}
 		if err := visit(scanner.Bytes()); err != nil {
