@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/internal/pipe"
 )
 
 // A request sent just as the server begins to close is answered, on a connection in use and on a new one.
@@ -142,5 +144,69 @@ func TestLastAnswerIsWhole(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// hooked is a listener whose connections call around when their reads are to end at once.
+type hooked struct {
+	net.Listener
+	around func(interrupt func() error) error
+}
+
+func (l hooked) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return hookedConn{c, l.around}, err
+}
+
+type hookedConn struct {
+	net.Conn
+	around func(interrupt func() error) error
+}
+
+func (c hookedConn) SetReadDeadline(at time.Time) error {
+	set := func() error { return c.Conn.SetReadDeadline(at) }
+	if at.Equal(time.Unix(1, 0)) {
+		return c.around(set)
+	}
+	return set()
+}
+
+// A request that comes just as Shutdown interrupts the wait for one keeps its body, also if net/http reads it.
+func TestShutdownInterruptsNoBody(t *testing.T) {
+	const text = "POST /other HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+	listener, handling, interrupted := pipe.Listen(), make(chan struct{}), make(chan struct{})
+	c := make(chan net.Conn, 1)
+	around := func(interrupt func() error) error {
+		select {
+		case c := <-c:
+			defer close(interrupted)
+			_, _ = io.WriteString(c, text[:len(text)-2]) // the answer shows whether it arrived
+		default:
+			return interrupt()
+		}
+		for range 10_000 { // turns for net/http to begin, if it can
+			select {
+			case <-handling:
+				return interrupt()
+			default:
+				runtime.Gosched()
+			}
+		}
+		return interrupt()
+	}
+	w := startOn(t, hooked{listener, around}, func(w http.ResponseWriter, r *http.Request) {
+		close(handling)
+		<-interrupted
+		echo(w, r)
+	}, func(*fastpath.Options) {})
+	caller := dial(t, listener)
+	exchange(t, caller, request("GET", "/memory/quick/k", ""), 1)
+	c <- caller
+	down := make(chan error, 1)
+	go func() { down <- w.server.Shutdown(context.Background()) }()
+	<-interrupted
+	wantLastAnswer(t, caller, text[len(text)-2:])
+	if err := <-down; err != nil {
+		t.Error(err)
 	}
 }

@@ -141,8 +141,8 @@ func (c *conn) lend(size int) next {
 // net/http is closed.
 func (c *conn) give(b *borrowed) bool {
 	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})
-	c.away.Store(true)
-	defer c.away.Store(false)
+	c.server.lend(c, true)
+	defer c.server.lend(c, false)
 	if c.net.SetDeadline(time.Time{}) != nil || !c.server.handoff.give(b) {
 		return false
 	}

@@ -200,7 +200,7 @@ func (s *Server) closeGone() {
 // firstLook if it has had no request yet.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop(func(c *conn) error {
-		if c.away.Load() {
+		if c.away {
 			return nil // net/http closes it, or gives it back and it ends then
 		}
 		return c.net.SetReadDeadline(longAgo)
@@ -230,6 +230,13 @@ func (s *Server) awaitOwn(ctx context.Context) {
 	for ctx.Err() == nil && !s.closed && (s.accepts || s.given < len(s.conns)) {
 		s.room.Wait()
 	}
+}
+
+// lend notes whether net/http has a connection. Shutdown sets no deadline on it meanwhile.
+func (s *Server) lend(c *conn, away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.away = away
 }
 
 // giveAway counts a connection that net/http has for good, once it has read a request from it.
