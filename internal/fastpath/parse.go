@@ -43,7 +43,7 @@ type Request struct {
 }
 
 // headerSet is a set of headers that change how a request is handled, and may come only once.
-type headerSet uint8
+type headerSet uint16
 
 const (
 	host headerSet = 1 << iota
@@ -53,6 +53,8 @@ const (
 	contentType
 	transferEncoding
 	author
+	agent
+	traceParent
 )
 
 // part says how much of a simple request the input begins with.
@@ -193,6 +195,7 @@ func (r *Request) readHeader(line []byte) bool {
 		return false
 	case is(name, "user-agent"):
 		r.Agent = value
+		r.odd = r.odd || !r.once(agent)
 	case is(name, "botwired-author"):
 		r.Author = string(value)
 		r.odd = r.odd || !r.once(author) || len(value) == 0
@@ -203,8 +206,8 @@ func (r *Request) readHeader(line []byte) bool {
 		r.authorization = value
 		r.odd = r.odd || !r.once(authorization)
 	case is(name, "traceparent"):
-		r.odd = r.odd || r.TraceParent != nil
 		r.TraceParent = value
+		r.odd = r.odd || !r.once(traceParent)
 	case is(name, "tracestate"):
 		if r.TraceState != nil { // its parts may come in several headers
 			value = bytes.Join([][]byte{r.TraceState, value}, []byte{','})

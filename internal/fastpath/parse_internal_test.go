@@ -82,6 +82,8 @@ func TestWhatIsForeign(t *testing.T) {
 		"cache directives":          getWith(hostLine + "Cache-Control: no-cache\r\n"),
 		"a preference":              putWith(hostLine+"Prefer: wait=1\r\nContent-Length: 1\r\n", "1"),
 		"two places in a trace":     getWith(hostLine + "traceparent: a\r\nTraceparent: b\r\n"),
+		"two, one empty":            getWith(hostLine + "traceparent:\r\nTraceparent: b\r\n"),
+		"two agents":                getWith(hostLine + "User-Agent: a\r\nUser-Agent: b\r\n"),
 		"two authorizations":        getWith(hostLine + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
 		"a GET with a body":         getWith(hostLine+"Content-Length: 1\r\n") + "x",
 		"a PUT without length":      putWith(hostLine, ""),
