@@ -113,7 +113,9 @@ func New(opts Options) *Memory {
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
-	m.restorer = &Restorer{m: m, logger: opts.Logger, running: make(map[string]*Restoration), looked: make(map[string]time.Time)}
+	m.restorer = &Restorer{
+		m: m, logger: opts.Logger, changing: make(chan struct{}, 1), running: make(map[string]*Restoration), looked: make(map[string]time.Time),
+	}
 	m.repairs = &repairs{last: make(map[journal.ID]repaired)}
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)
 	m.lister = newListKeeper(m, opts.Prefetch)

@@ -29,6 +29,10 @@ type Restorer struct {
 	m      *Memory
 	logger *slog.Logger
 
+	// changing is held while a restoration begins or ends together with its mark in the journal. Its holder
+	// may wait until a canceled restoration is over.
+	changing chan struct{}
+
 	mu      sync.Mutex // guards the fields below, and those of each restoration
 	running map[string]*Restoration
 	looked  map[string]time.Time // when the list of a namespace with data loss was last requested
@@ -53,7 +57,7 @@ type RestoreCounts struct {
 func (r *Restorer) Resume() {
 	for namespace, s := range r.m.journal.Trust.Suspects() {
 		if s.Restoring { // guard 9.63
-			r.Begin(namespace)
+			_, _ = r.start(namespace) // it fails only if the server is stopping
 		}
 	}
 }
@@ -79,15 +83,25 @@ func (r *Restorer) lookAgain(namespace string) {
 	r.m.fetches.begin(&listing{r.m, namespace, maxListLimit}, false) // guard 9.60
 }
 
-// Begin starts or joins the restoration of a namespace; nil if the server is stopping.
-func (r *Restorer) Begin(namespace string) *Restoration {
+// Begin starts or joins the restoration of a namespace, and records that a person wants it. Its errors are
+// the journal's, and context.Canceled if the server is stopping.
+func (r *Restorer) Begin(namespace string) (*Restoration, error) {
+	r.changing <- struct{}{}
+	defer func() { <-r.changing }()
+	if err := r.m.journal.Trust.SetRestoring(namespace, true); err != nil {
+		return nil, err
+	}
+	return r.start(namespace)
+}
+
+func (r *Restorer) start(namespace string) (*Restoration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.running[namespace]; now != nil {
-		return now
+		return now, nil
 	}
 	if !r.m.tasks.Start() {
-		return nil
+		return nil, context.Canceled
 	}
 	ctx, cancel := context.WithCancel(r.m.tasks.Detached())
 	now := &Restoration{cancel: cancel, Over: make(chan struct{})}
@@ -100,16 +114,25 @@ func (r *Restorer) Begin(namespace string) *Restoration {
 		if now.Err != nil && ctx.Err() == nil {
 			r.logger.Error("the restoration of a namespace has ended", "namespace", namespace, "error", now.Err)
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.running, namespace)
+		r.leave(namespace, now)
 	}()
-	return now
+	return now, nil
+}
+
+// leave lets the next Begin start another restoration.
+func (r *Restorer) leave(namespace string, now *Restoration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[namespace] == now {
+		delete(r.running, namespace)
+	}
 }
 
 // End stops the restoration of a namespace, if there is one, and waits until it is over. Writes that it
 // has journaled still go upstream.
 func (r *Restorer) End(namespace string) error {
+	r.changing <- struct{}{}
+	defer func() { <-r.changing }()
 	r.mu.Lock()
 	now := r.running[namespace]
 	r.mu.Unlock()
@@ -140,14 +163,14 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 			return err
 		}
 		if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect && !r.m.exact {
-			return nil
+			return r.conclude(ctx, namespace, of)
 		}
 		lacking, err := r.lacking(ctx, namespace, rows, complete, done)
 		if err != nil {
 			return err
 		}
 		if len(lacking) == 0 {
-			return r.finish(ctx, namespace)
+			return r.finish(ctx, namespace, of)
 		}
 		written, err := r.write(lacking, done)
 		if err == nil {
@@ -164,13 +187,25 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 
 // finish ends the restoration, and the journal judges by upstream's list again. On an exact upstream, an
 // entry that is still missing was deleted later.
-func (r *Restorer) finish(ctx context.Context, namespace string) error {
+func (r *Restorer) finish(ctx context.Context, namespace string, of *Restoration) error {
 	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
-	if err := r.m.journal.Trust.SetRestoring(namespace, false); err != nil {
+	if err := r.conclude(ctx, namespace, of); err != nil {
 		return err
 	}
 	_, _, err := r.lookUntilAnswered(ctx, namespace, r.m.exact)
 	return err
+}
+
+// conclude records that the restoration has no more to write. Nobody joins it any more.
+func (r *Restorer) conclude(ctx context.Context, namespace string, of *Restoration) error {
+	select {
+	case r.changing <- struct{}{}:
+		defer func() { <-r.changing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.leave(namespace, of) // guard 9.78
+	return r.m.journal.Trust.SetRestoring(namespace, false)
 }
 
 func (r *Restorer) lookUntilAnswered(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, err error) {

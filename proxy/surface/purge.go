@@ -30,8 +30,7 @@ const (
 func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	of, local := journal.ID{Namespace: p.givenNamespace()}, p.truth("local")
 	timeout := p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
-	newest := s.journal.Stats().LastSeq
-	last := p.asOf(newest)
+	last := p.asOf(s.journal.Stats().LastSeq)
 	if p.values.Has("key") {
 		of = p.Entry()
 	}
@@ -40,10 +39,13 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 		return err
 	}
 	defer end()
-	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, newest)}
-	if err := s.restorer.End(of.Namespace); err != nil { // it would write entries back
+	// The restoration would write entries back. AsOf comes after the last of its writes.
+	// guard 13.80
+	if err := s.restorer.End(of.Namespace); err != nil {
 		return err
 	}
+	// guard 13.80b
+	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, s.journal.Stats().LastSeq)}
 	step := s.deleteUpstream
 	if local {
 		step = s.dropAllPending

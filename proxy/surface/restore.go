@@ -41,13 +41,10 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 		if _, suspect := s.journal.Trust.Suspect(namespace); !suspect {
 			return s.reportRestore(w, http.StatusOK, doc)
 		}
-		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
-			return err
-		}
 	}
-	now := s.restorer.Begin(namespace)
-	if now == nil {
-		return context.Canceled // the daemon is stopping
+	now, err := s.restorer.Begin(namespace)
+	if err != nil {
+		return err
 	}
 	status := http.StatusOK
 	select {
@@ -174,11 +171,8 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 		doc.Namespaces = []string{}
 	}
 	for _, namespace := range doc.Namespaces {
-		if err := s.journal.Trust.SetRestoring(namespace, true); err != nil {
+		if _, err := s.restorer.Begin(namespace); err != nil {
 			return err
-		}
-		if s.restorer.Begin(namespace) == nil {
-			return context.Canceled // the daemon is stopping
 		}
 	}
 	return writeDocument(w, http.StatusOK, doc)
