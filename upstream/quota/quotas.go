@@ -159,7 +159,8 @@ func (qs *Quotas) sweep(now time.Time) {
 	var idle []string
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
-		if b.used == 0 && b.pending == 0 && b.flying == 0 && b.shutUntil.IsZero() || qs.opts.Of(b.Key()).none() {
+		// guard 18.30
+		if b.used == 0 && b.flying == 0 && b.shutUntil.IsZero() && (b.pending == 0 || qs.opts.Of(b.Key()).none()) {
 			idle = append(idle, b.Key())
 		}
 	})
