@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from botwired._entries import Entry
@@ -127,8 +128,10 @@ class Threads:
         return fields
 
     async def _drop(self, thread_id: str, names: Iterable[str]) -> None:
-        for name in names:
-            await self._port.delete(_part_key(thread_id, name))
+        """Delete parts that nothing names any more. What cannot be deleted now goes with the thread."""
+        with suppress(Error):
+            for name in names:
+                await self._port.delete(_part_key(thread_id, name))
 
 
 def _key(thread_id: str, namespace: str) -> str:

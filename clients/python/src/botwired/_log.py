@@ -227,7 +227,7 @@ class LogRules:
             raise
         after = await self._sweep(after)
         if not items and not after.drop:
-            with suppress(Conflict):  # somebody has appended since
+            with suppress(Error):  # somebody has appended since, or an empty head stays
                 await self._port.delete(self._name, after.version)
 
     async def pop(self) -> Any:
@@ -278,19 +278,18 @@ class LogRules:
         return _Item(None, list(parts), len(to_json(list(parts))) + 8)
 
     async def _sweep(self, head: _Head) -> _Head:
-        """Delete the segments and parts of items that are gone."""
+        """Delete the segments and parts of items that are gone, now or with a later change: this one is made."""
         if not head.drop:
             return head
-        await self._delete(head.drop)
-        if head.version is ANY:  # of a server that tells no version in its answer to a write
-            now = await self._load()
-            if now.write != head.write:
-                return now
-            head = now
-        try:
+        with suppress(Error):  # then the head of now still has the list, and the next one to sweep deletes the rest
+            await self._delete(head.drop)
+            if head.version is ANY:  # of a server that tells no version in its answer to a write
+                now = await self._load()
+                if now.write != head.write:
+                    return now
+                head = now
             return await self._store(head, head.segment, ())
-        except Conflict:
-            return head  # the head of now still has the list: the next one to sweep deletes nothing anew
+        return head
 
     async def _delete(self, names: Iterable[str]) -> None:
         for name in names:

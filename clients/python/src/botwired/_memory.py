@@ -94,8 +94,7 @@ class Memory:
         """Write a value. When it returns, the daemon has it on its disk.
 
         if_version: an `Entry.version`, or ABSENT: write only if the entry is still that, and else raise `Conflict`. It
-            holds between all callers of one daemon. If the answer is lost, and the entry then has this very value, the
-            write counts as made. None, an entry's version on plain BotWire, raises `Unsupported`.
+            holds between all callers of one daemon. None, an entry's version on plain BotWire, raises `Unsupported`.
         wait: wait up to so many seconds for upstream; `Written.state` says how far the write has come.
         """
         refuse(unknown)

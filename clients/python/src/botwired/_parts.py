@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,9 +119,10 @@ class Documents:
         return was_there
 
     async def drop(self, names: Iterable[str]) -> None:
-        """Delete parts that nothing names any more."""
-        for name in names:
-            await self._port.delete(self._part_key(name))
+        """Delete parts that nothing names any more. What cannot be deleted now stays: the change itself is made."""
+        with suppress(Error):
+            for name in names:
+                await self._port.delete(self._part_key(name))
 
 
 def _names(value: Any) -> tuple[str, ...]:

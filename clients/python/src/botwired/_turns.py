@@ -1,8 +1,7 @@
 """Updates of one entry take turns within a process.
 
 It makes no promise to other processes: versions do that. Without turns, 50 tasks that update one entry would conflict
-with each other 1,225 times. And when the answer to an update is lost, nobody else in this process has written since, so
-the value tells whether the write was made.
+with each other 1,225 times.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -206,10 +207,12 @@ class _Conversations:
         return [json.loads(texts[name]) for name in segments]
 
     async def _drop(self, segments: Iterable[str]) -> None:
+        """Delete segments that nothing names any more. What cannot be deleted now stays: the change itself is made."""
         keys = [_segment_key(name) for name in segments]
-        for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
-            if document is not None:
-                await self._documents.delete(key, document)
+        with suppress(Error):
+            for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
+                if document is not None:
+                    await self._documents.delete(key, document)
 
     def _remember(self, stored: _Stored) -> _Stored:
         """Save read_history, which gets no more than the last entry, a search, and write_record a read."""

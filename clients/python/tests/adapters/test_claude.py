@@ -16,7 +16,7 @@ from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 from conftest import Server
 
-from botwired import AsyncMemory, Memory
+from botwired import AsyncMemory, Memory, Refused
 from botwired.claude import AsyncMemoryTool, MemoryTool
 
 PATHS = [
@@ -162,6 +162,21 @@ def test_a_file_longer_than_a_value(memory: Memory) -> None:
     assert f"{size / 1024:.1f}K\t/memories/moved" in answer(tool, {"command": "view", "path": "/memories"})
     answer(tool, {"command": "delete", "path": "/memories/moved"})
     assert memory.list_keys() == []
+
+
+def test_an_edit_that_is_made_is_no_error(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full journal may refuse to delete the parts of before."""
+
+    def refuse(*_: Any, **__: Any) -> bool:
+        raise Refused(507, "the disk is full")
+
+    tool = MemoryTool(memory)
+    long = "x" * 200_000
+    answer(tool, {"command": "create", "path": "/memories/long", "file_text": "short" + long})
+    monkeypatch.setattr(Memory, "delete", refuse)
+    edited = answer(tool, {"command": "str_replace", "path": "/memories/long", "old_str": long, "new_str": "er"})
+    assert edited.startswith("The memory file has been edited")
+    assert memory.get("/memories/long") == "shorter"
 
 
 def test_any_name_and_any_text(memory: Memory) -> None:

@@ -24,7 +24,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-from botwired import AsyncMemory, Error, Memory
+from botwired import AsyncMemory, Error, Memory, Refused
 from botwired._langgraph_threads import _all_texts
 from botwired.langgraph import CheckpointSaver
 
@@ -232,6 +232,19 @@ def test_a_checkpoint_longer_than_a_value(memory: Memory) -> None:
     ), "parts are left that nothing names"
     CheckpointSaver(memory).delete_thread("long")
     assert memory.list_keys() == []
+
+
+def test_a_checkpoint_that_is_written_is_no_error(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full journal may refuse to delete the parts of the checkpoint before."""
+
+    def refuse(*_: Any, **__: Any) -> bool:
+        raise Refused(507, "the disk is full")
+
+    config, text = thread("long"), os.urandom(150_000).hex()
+    monkeypatch.setattr(Memory, "delete", refuse)
+    build(CheckpointSaver(memory), text=text).invoke({"texts": []}, config)
+    done = build(CheckpointSaver(memory), text=text).invoke(Command(resume="yes"), config)
+    assert len(done["texts"]) == 5
 
 
 def test_a_lost_part_is_said(memory: Memory) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Server
 
-from botwired import AsyncMemory, Error, Memory
+from botwired import AsyncMemory, Error, Memory, Refused
 from botwired._log import AsyncLog, Log
 
 
@@ -179,6 +179,29 @@ def test_a_killed_clear_is_finished_by_the_next(memory: Memory, monkeypatch: pyt
 
 def kill(*_: Any, **__: Any) -> bool:
     raise KeyboardInterrupt
+
+
+def test_a_change_that_is_made_is_no_error(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full journal may refuse to delete what the change has left: the next change deletes it."""
+    log = Log(memory, "full", segment_chars=40)
+    log.append([*range(30), "x" * 80_000])
+    with monkeypatch.context() as patched:
+        patched.setattr(Memory, "delete", refuse)
+        assert [log.pop() for _ in range(20)] == ["x" * 80_000, *range(29, 10, -1)]
+        log.replace(["only"])
+        assert log.read() == ["only"]
+        log.append(["y" * 80_000])
+        assert log.update(lambda items: items.pop()) == ["only", "y" * 80_000]
+        log.clear()
+        assert log.read() == []
+    log.append(["new"])
+    assert Log(memory, "full").read() == ["new"]
+    log.clear()
+    assert memory.list_keys() == []
+
+
+def refuse(*_: Any, **__: Any) -> bool:
+    raise Refused(507, "the disk is full")
 
 
 def test_a_lost_segment_is_said_and_can_be_cleared(memory: Memory) -> None:
