@@ -58,18 +58,18 @@ func OpenDirect(ctx context.Context, c *config.Config) (*Direct, error) {
 }
 
 const (
-	// mostRepeats is how often a request is repeated that upstream throttles or that finds no connection yet,
-	// each time after leastPause at least.
+	// mostRepeats is how often a request is repeated, each time after leastPause at least.
 	mostRepeats = 5
 	leastPause  = time.Second
 )
 
-// patiently repeats a request that upstream throttles.
-func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// patiently repeats a request that upstream throttles or that has not reached it, and a read that has failed.
+func patiently[T any](ctx context.Context, reads bool, ask func() (T, error)) (T, error) {
 	for repeat := 0; ; repeat++ {
 		answer, err := ask()
 		failed, ok := errors.AsType[*upstream.Error](err)
-		if !ok || failed.Verdict == upstream.Paused || failed.Verdict == upstream.Permanent || repeat == mostRepeats {
+		again := ok && (failed.Verdict == upstream.Throttled || failed.Verdict == upstream.Unsent || reads && failed.Verdict.BlamesUpstream()) // guard 23.34
+		if !again || repeat == mostRepeats {
 			return answer, err
 		}
 		if err := tasks.Sleep(ctx, max(leastPause, failed.RetryAfter)); err != nil {
@@ -80,7 +80,7 @@ func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 
 // List lists a namespace as it is upstream, the newest entry first. complete is false if there may be more keys.
 func (d *Direct) List(ctx context.Context, namespace string) (rows []journal.Row, complete bool, err error) {
-	rows, err = patiently(ctx, func() (list []journal.Row, err error) {
+	rows, err = patiently(ctx, true, func() (list []journal.Row, err error) {
 		list, complete, err = d.engine.List(ctx, namespace)
 		return list, err
 	})
@@ -89,12 +89,13 @@ func (d *Direct) List(ctx context.Context, namespace string) (rows []journal.Row
 
 // Get asks for an entry as it is upstream.
 func (d *Direct) Get(ctx context.Context, namespace, key string) (upstream.Version, error) {
-	return patiently(ctx, func() (upstream.Version, error) { return d.engine.Get(ctx, journal.ID{Namespace: namespace, Key: key}) })
+	return patiently(ctx, true, func() (upstream.Version, error) { return d.engine.Get(ctx, journal.ID{Namespace: namespace, Key: key}) })
 }
 
-// Delete deletes a version of an entry. In front of NATS it fails if another version has replaced it.
+// Delete deletes a version of an entry. In front of NATS it fails if another version has replaced it. A delete that
+// upstream may have carried out is not repeated: it would take what others have written since.
 func (d *Direct) Delete(ctx context.Context, namespace, key string, over upstream.Version) error {
-	_, err := patiently(ctx, func() (upstream.Version, error) {
+	_, err := patiently(ctx, false, func() (upstream.Version, error) {
 		return d.engine.Swap(ctx, upstream.Proposal{
 			ID: journal.ID{Namespace: namespace, Key: key}, Op: journal.Delete, WrittenAt: upstream.Unix(time.Now()), Over: over,
 		})

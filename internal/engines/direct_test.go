@@ -2,6 +2,7 @@ package engines
 
 import (
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -92,5 +93,43 @@ func TestDirectExamines(t *testing.T) {
 	}
 	if _, err := OpenDirect(t.Context(), &config.Config{Upstream: config.Upstream{URL: config.Embedded}}); err == nil {
 		t.Error("an embedded upstream is opened beside its daemon")
+	}
+}
+
+// A delete whose answer is lost is not made again: another program may have written the entry since.
+func TestDirectDeletesOnce(t *testing.T) {
+	service, err := selfhost.Open(t.Context(), selfhost.Options{Path: filepath.Join(t.TempDir(), "upstream.db")})
+	noError(t, err)
+	defer service.Close()
+	deletes := 0
+	put := func() {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/memory/ns/k", strings.NewReader(`{"value":"v"}`))
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		service.Handler().ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("HTTP %d: %s", w.Code, w.Body)
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodDelete {
+			service.Handler().ServeHTTP(w, r)
+			return
+		}
+		deletes++
+		service.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		put()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	d, err := OpenDirect(t.Context(), &config.Config{Upstream: config.Upstream{URL: server.URL, Timeout: time.Minute, Concurrency: 1}})
+	noError(t, err)
+	defer d.Close()
+	put()
+	plain, err := d.Get(t.Context(), "ns", "k")
+	noError(t, err)
+	err = d.Delete(t.Context(), "ns", "k", plain)
+	if now, readErr := d.Get(t.Context(), "ns", "k"); err == nil || readErr != nil || deletes != 1 || !now.Present() {
+		t.Errorf("%d deletes end with %v, and the entry is %+v, %v", deletes, err, now, readErr)
 	}
 }
