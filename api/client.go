@@ -364,8 +364,10 @@ func (c *Client) Events(ctx context.Context, r Request, opened func(), visit fun
 		case err != nil:
 			return c.explain(r, unanswered(ctx, err))
 		}
+		silent.Stop() // visit may wait for its own reader
 		if err := visit(Event{event.Name, event.Data}); err != nil {
 			return err
 		}
+		silent.Reset(streamSilence)
 	}
 }

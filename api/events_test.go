@@ -63,12 +63,13 @@ func TestEventsOfAStream(t *testing.T) {
 		said        string // in the error
 		visited     []string
 	}{
-		"ended":    {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, api.ErrStreamEnded, "", []string{"pending {}", "message 1"}},
-		"enough":   {sse.ContentType, []string{"data: enough\n\n", "data: 1\n\n"}, enough, "", []string{"message enough"}},
-		"lives":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 10), "|"), api.ErrStreamEnded, "", nil},
-		"silent":   {sse.ContentType, []string{": alive\n\n", "", "", "", ""}, api.ErrSilent, "", nil},
-		"stranger": {"text/html", []string{"data: 1\n\n"}, nil, "not one of botwired's", nil},
-		"waits":    {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 100), "|"), context.DeadlineExceeded, "", nil},
+		"ended":     {sse.ContentType, []string{"event: pending\ndata: {}\n\n", ": alive\n\n", "data: 1\n\ndata: cut"}, api.ErrStreamEnded, "", []string{"pending {}", "message 1"}},
+		"enough":    {sse.ContentType, []string{"data: enough\n\n", "data: 1\n\n"}, enough, "", []string{"message enough"}},
+		"lives":     {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 10), "|"), api.ErrStreamEnded, "", nil},
+		"silent":    {sse.ContentType, []string{": alive\n\n", "", "", "", ""}, api.ErrSilent, "", nil},
+		"read late": {sse.ContentType, []string{"data: late\n\n", ": alive\n\n", "data: 1\n\n"}, api.ErrStreamEnded, "", []string{"message late", "message 1"}},
+		"stranger":  {"text/html", []string{"data: 1\n\n"}, nil, "not one of botwired's", nil},
+		"waits":     {sse.ContentType, strings.Split(strings.Repeat(": alive\n\n|", 100), "|"), context.DeadlineExceeded, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,8 +78,11 @@ func TestEventsOfAStream(t *testing.T) {
 				var visited []string
 				err := streamed(ctx, t, func(e api.Event) error {
 					visited = append(visited, e.Name+" "+string(e.Data))
-					if string(e.Data) == "enough" {
+					switch string(e.Data) {
+					case "enough":
 						return enough
+					case "late": // its own reader waits, not the daemon
+						time.Sleep(time.Minute)
 					}
 					return nil
 				}, test.contentType, test.parts...)
