@@ -3,9 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,24 +67,21 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 		refusal = wire.Detail(http.StatusNotFound, err.Error())
 	case errors.As(err, &said):
 		c.outcome = memory.WasRefused
-		refusal = passedOn(w, said)
+		status, body := said.Answer()
+		refusal = &wire.Refusal{Status: status, RetryAfter: said.RetryAfter(), Body: body}
 	case errors.As(err, &unwritten):
 		c.outcome = memory.WasUnavailable
-		if wait := unwritten.RetryAfter(); wait > 0 {
-			w.Header().Set("Retry-After", retryAfter(wait))
-		}
 		refusal = wire.Detail(unwritten.WriteStatus(), err.Error())
+		refusal.RetryAfter = unwritten.RetryAfter()
 	case errors.As(err, &later):
 		c.outcome = memory.WasUnavailable
-		w.Header().Set("Retry-After", retryAfter(later.RetryAfter()))
-		refusal = wire.Detail(http.StatusServiceUnavailable, notAnswered(err))
+		refusal = wire.Unavailable(later.RetryAfter(), notAnswered(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		c.outcome = memory.WasUnavailable
-		w.Header().Set("Retry-After", "1")
-		refusal = wire.Detail(http.StatusServiceUnavailable, "it takes longer than a request may wait, and is not all done: try again")
+		refusal = wire.Unavailable(time.Second, "it takes longer than a request may wait, and is not all done: try again")
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		c.outcome = memory.WasEnded
-		refusal = shuttingDown(w) // or the caller has gone and reads nothing
+		refusal = errShuttingDown // or the caller has gone and reads nothing
 	default:
 		c.outcome = memory.WasFailed
 		s.metrics.Failed.Inc()
@@ -108,20 +103,4 @@ func notAnswered(err error) string {
 	return said
 }
 
-func passedOn(w http.ResponseWriter, said memory.Answered) *wire.Refusal {
-	if wait := said.RetryAfter(); wait > 0 {
-		w.Header().Set("Retry-After", retryAfter(wait))
-	}
-	status, body := said.Answer()
-	return &wire.Refusal{Status: status, Body: body}
-}
-
-func shuttingDown(w http.ResponseWriter) *wire.Refusal {
-	w.Header().Set("Retry-After", "1")
-	return wire.Detail(http.StatusServiceUnavailable, "shutting down")
-}
-
-// retryAfter returns a wait in whole seconds, at least one.
-func retryAfter(d time.Duration) string {
-	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
-}
+var errShuttingDown = wire.Unavailable(time.Second, "shutting down")

@@ -26,7 +26,7 @@ func (s *Server) serve(
 	ctx context.Context, w http.ResponseWriter, method, path string, c *call, handle func(http.ResponseWriter) error,
 ) {
 	if !s.tasks.Start() {
-		c.refuse(w, shuttingDown(w))
+		c.refuse(w, errShuttingDown)
 		return
 	}
 	defer s.tasks.Done()

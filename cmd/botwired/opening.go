@@ -44,8 +44,7 @@ func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if why := o.full.Load(); why != nil {
 		detail = api.NotReady + *why + "; botwired goes on by itself when there is room, and has kept every acknowledged write"
 	}
-	w.Header().Set("Retry-After", "1")
-	wire.Detail(http.StatusServiceUnavailable, detail).Write(w)
+	wire.Unavailable(time.Second, detail).Write(w)
 }
 
 // awaitRoom waits a moment for room on the disk, or until ctx ends. The journal calls it repeatedly

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -166,11 +167,13 @@ func appendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-// Refusal is the complete answer to a refused request. Body is the JSON document. Allow is sent if not empty.
+// Refusal is the complete answer to a refused request. Body is the JSON document. Allow is sent if not empty, and
+// RetryAfter, in whole seconds, if it is above zero.
 type Refusal struct {
-	Status int
-	Allow  string
-	Body   []byte
+	Status     int
+	Allow      string
+	RetryAfter time.Duration
+	Body       []byte
 }
 
 // Error names only the status: the body may echo the caller's value, which must not reach a log.
@@ -185,6 +188,9 @@ func (r *Refusal) Write(w http.ResponseWriter) {
 	if r.Allow != "" {
 		h.Set("Allow", r.Allow)
 	}
+	if r.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
+	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(r.Body)))
 	w.WriteHeader(r.Status)
@@ -195,6 +201,13 @@ func (r *Refusal) Write(w http.ResponseWriter) {
 func Detail(status int, detail string) *Refusal {
 	body := appendString([]byte(`{"detail":`), detail)
 	return &Refusal{Status: status, Body: append(body, '}')}
+}
+
+// Unavailable returns a 503 that asks the caller to try again after a time, at least a second.
+func Unavailable(after time.Duration, detail string) *Refusal {
+	refusal := Detail(http.StatusServiceUnavailable, detail)
+	refusal.RetryAfter = max(after, time.Second)
+	return refusal
 }
 
 // NotFound returns BotWire's 404 for an entry that does not exist.

@@ -30,7 +30,7 @@ const (
 var (
 	errTooLarge = Detail(http.StatusRequestEntityTooLarge, "Request body too large. Max "+strconv.Itoa(MaxBodyBytes)+" bytes.")
 	errTooSlow  = Detail(http.StatusRequestTimeout, "The body took too long to come.")
-	errNoRoom   = Detail(http.StatusServiceUnavailable, "Too many large bodies are being read: try again.")
+	errNoRoom   = Unavailable(time.Second, "Too many large bodies are being read: try again.")
 )
 
 // Bodies reads the bodies of a server's requests, and bounds the memory that they take: each by
@@ -76,9 +76,6 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request) (body []byte, room
 		refusal = errTooSlow
 	default:
 		refusal = errUnreadable // it was cut short
-	}
-	if refusal == errNoRoom {
-		w.Header().Set("Retry-After", "1")
 	}
 	return nil, Room{}, refusal
 }

@@ -142,7 +142,7 @@ func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parame
 	}
 	from, reset, err := s.Events.resume(lastEvent(r))
 	if err != nil {
-		return tooManyReaders(w, err)
+		return tooManyReaders(err)
 	}
 	defer from.Close()
 	f := &eventFollower{events: s.Events, reader: from, namespace: namespace, look: s.opts.UpstreamState}

@@ -147,7 +147,7 @@ func (s *Surface) followRequests(w http.ResponseWriter, r *http.Request, p *Para
 	}
 	from, err := s.Monitor.feed.Follow()
 	if err != nil {
-		return tooManyReaders(w, err)
+		return tooManyReaders(err)
 	}
 	defer from.Close()
 	tell := func(dst []byte, records []feed.Record[api.AnsweredRequest], missed uint64) ([]byte, time.Duration) {

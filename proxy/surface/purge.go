@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -50,7 +49,7 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if local {
 		step = s.dropAllPending
 	}
-	if err = step(ctx, w, of, &doc); err == nil {
+	if err = step(ctx, of, &doc); err == nil {
 		doc.Removed, err = s.purgeHere(ctx, of, &doc)
 	}
 	refusal, refused := errors.AsType[*wire.Refusal](err)
@@ -89,13 +88,13 @@ func (s *Surface) notReached(local bool) []string {
 // deleteUpstream deletes the entries that upstream holds by ordinary writes, and waits until it has
 // confirmed them. It asks upstream first, so that nothing is half done while it is down. Entries written
 // after doc.AsOf stay.
-func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of journal.ID, doc *api.Purged) error {
+func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Purged) error {
 	for {
 		if _, _, _, err := s.restorer.Look(ctx, of.Namespace, false); err != nil {
 			if ctx.Err() != nil {
 				return errNoList
 			}
-			return needsUpstream(w, doc, err)
+			return needsUpstream(doc, err)
 		}
 		deleted, full, err := s.deleteKnown(ctx, of, doc.AsOf)
 		doc.Deleted += deleted
@@ -112,22 +111,21 @@ func (s *Surface) deleteUpstream(ctx context.Context, w http.ResponseWriter, of 
 			if s.opts.PurgeVersions == nil {
 				return nil
 			}
-			return needsUpstream(w, doc, s.opts.PurgeVersions(ctx, of))
+			return needsUpstream(doc, s.opts.PurgeVersions(ctx, of))
 		}
 	}
 }
 
-func needsUpstream(w http.ResponseWriter, doc *api.Purged, err error) error {
+func needsUpstream(doc *api.Purged, err error) error {
 	wait, unavailable := memory.RetryAfter(err)
 	if !unavailable {
 		return err
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(wait.Seconds()))))
 	sofar := "nothing is deleted or purged"
 	if doc.Deleted > 0 {
 		sofar = fmt.Sprintf("nothing is purged here, and deletes are pending or sent (%d)", doc.Deleted)
 	}
-	return wire.Detail(http.StatusServiceUnavailable, fmt.Sprintf(
+	return wire.Unavailable(wait, fmt.Sprintf(
 		"a purge deletes upstream first, and %v: %s. Repeat it when upstream answers, or purge only what is here, with local=true", err, sofar))
 }
 
@@ -177,7 +175,7 @@ func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (
 }
 
 // dropAllPending makes the pending writes of a purge dead letters, which the purge then removes.
-func (s *Surface) dropAllPending(ctx context.Context, _ http.ResponseWriter, of journal.ID, doc *api.Purged) error {
+func (s *Surface) dropAllPending(ctx context.Context, of journal.ID, doc *api.Purged) error {
 	drop := func(id journal.ID, seq uint64) error {
 		_, err := s.flusher.Drop(ctx, id, seq)
 		if errors.Is(err, journal.ErrNotPending) { // it has just been sent, or replaced

@@ -53,7 +53,7 @@ func (s *Surface) receipt(w http.ResponseWriter, r *http.Request, number string)
 		}
 	}
 	if err != nil {
-		return noReceipt(w, err)
+		return noReceipt(err)
 	}
 	author, err := s.journal.History.Author(receipt.ID, seq)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Surface) receipts(w http.ResponseWriter, r *http.Request, p *Parameters
 	return writeDocument(w, http.StatusOK, api.Receipts{Receipts: docs})
 }
 
-func noReceipt(w http.ResponseWriter, err error) error {
+func noReceipt(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrNoWrite):
 		return wire.Detail(http.StatusNotFound, err.Error())
@@ -91,8 +91,7 @@ func noReceipt(w http.ResponseWriter, err error) error {
 		return wire.Detail(http.StatusNotFound, fmt.Sprintf("%v: botwired keeps one for at least %d hours after its write has ended, "+
 			"but no more than the last %d; a purge, and a disk that is nearly full or damaged, take them earlier", err, journal.ReceiptsFor/time.Hour, journal.ReceiptsKept))
 	case errors.Is(err, journal.ErrRebuilding):
-		w.Header().Set("Retry-After", "1")
-		return wire.Detail(http.StatusServiceUnavailable, "not known yet: "+err.Error())
+		return wire.Unavailable(time.Second, "not known yet: "+err.Error())
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
@@ -163,8 +164,7 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 	doc.Namespaces = slices.Sorted(maps.Keys(s.journal.Trust.Suspects()))
 	if len(doc.Namespaces) == 0 && doc.Lost == "" && s.opts.Watch != nil {
 		if watch := s.opts.Watch.State(); !watch.CaughtUp {
-			w.Header().Set("Retry-After", "1")
-			return wire.Detail(http.StatusServiceUnavailable, "what upstream has lost is not known yet, as its changes are not watched ("+watch.Reason+"): try again once they are")
+			return wire.Unavailable(time.Second, "what upstream has lost is not known yet, as its changes are not watched ("+watch.Reason+"): try again once they are")
 		}
 	}
 	if doc.Namespaces == nil {

@@ -101,11 +101,10 @@ func (p patientWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func tooManyReaders(w http.ResponseWriter, err error) error {
+func tooManyReaders(err error) error {
 	if !errors.Is(err, feed.ErrTooMany) {
 		return err
 	}
-	w.Header().Set("Retry-After", "5")
-	return wire.Detail(http.StatusServiceUnavailable,
+	return wire.Unavailable(5*time.Second,
 		"too many readers follow this stream: close a page or a command that does, and try again")
 }

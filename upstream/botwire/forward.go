@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/botwired/botwired/internal/httplog"
 	"github.com/botwired/botwired/internal/via"
@@ -46,16 +47,14 @@ func NewForwarder(c *Client, dropAuthorization func() bool, logger *slog.Logger)
 			c.opts.Chain.Sign(r.Out.Header)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
+			if errors.As(err, new(*http.MaxBytesError)) {
 				wire.Detail(http.StatusRequestEntityTooLarge, "request body too large").Write(w)
 				return
 			}
 			if r.Context().Err() == nil {
 				logger.Warn("a request could not be passed on", "method", r.Method, "error", httplog.Unquoted(err.Error()))
 			}
-			w.Header().Set("Retry-After", "1")
-			wire.Detail(http.StatusServiceUnavailable, "upstream is unavailable").Write(w)
+			wire.Unavailable(time.Second, "upstream is unavailable").Write(w)
 		},
 	}}
 }
