@@ -289,7 +289,7 @@ func (a *attachment) kept(last *api.Status) string {
 	text := ""
 	if n := result.Pending; n > 0 {
 		text = fmt.Sprintf("botwired: %s on this disk and %s to %s with the next start of botwired%s\n",
-			areWrites(n), oneOrMore(n, "goes", "go"), upstream, why)
+			areWrites(n), words.ByNumber(n, "goes", "go"), upstream, why)
 	}
 	if result.Dead > 0 {
 		text += fmt.Sprintf("botwired: upstream has refused %s for good: once botwired runs, \"botwired dead-letters\" says why\n", words.Plural(result.Dead, "write"))
@@ -316,19 +316,12 @@ func (a *attachment) flushShared(ctx context.Context) string {
 	case result.Pending > 0:
 		n := result.Pending
 		return fmt.Sprintf("botwired: %s still pending: the daemon at %s keeps %s and goes on\n",
-			areWrites(n), a.client.Listen, oneOrMore(n, "it", "them"))
+			areWrites(n), a.client.Listen, words.ByNumber(n, "it", "them"))
 	}
 	return ""
 }
 
-func areWrites(n int) string { return words.Plural(n, "write") + oneOrMore(n, " is", " are") }
-
-func oneOrMore(n int, one, more string) string {
-	if n == 1 {
-		return one
-	}
-	return more
-}
+func areWrites(n int) string { return words.Plural(n, "write") + words.ByNumber(n, " is", " are") }
 
 // status returns the daemon's status, or nil if it does not answer.
 func (a *attachment) status(ctx context.Context) *api.Status {

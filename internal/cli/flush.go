@@ -60,11 +60,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 }
 
 func stillPending(result *api.Flushed, took time.Duration) error {
-	are, them := "are", "them"
-	if result.Pending == 1 {
-		are, them = "is", "it"
-	}
-	waits := ""
+	are, them, waits := words.ByNumber(result.Pending, "is", "are"), words.ByNumber(result.Pending, "it", "them"), ""
 	for _, w := range result.Waits[:min(len(result.Waits), flushWaits)] {
 		waits += fmt.Sprintf("; namespace %s: %s", w.Namespace, waitText(io.Discard, &w.Wait))
 	}

@@ -20,13 +20,18 @@ func Plural(n int, what string) string { return strconv.Itoa(n) + " " + noun(n, 
 
 // noun returns what for one, and else its plural: with an s, or with ies in place of a y after an r.
 func noun(n int, what string) string {
-	if n == 1 {
-		return what
-	}
 	if stem, ok := strings.CutSuffix(what, "ry"); ok {
-		return stem + "ries"
+		return ByNumber(n, what, stem+"ries")
 	}
-	return what + "s"
+	return ByNumber(n, what, what+"s")
+}
+
+// ByNumber returns one if n is 1, and else more.
+func ByNumber(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
 }
 
 // Number writes a number with commas between thousands.

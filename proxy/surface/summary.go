@@ -69,15 +69,13 @@ func (f *facts) writesRefused() *api.Finding {
 	if !j.RefusesWrites || f.failed {
 		return nil
 	}
-	since := time.Time{}
-	if j.Since != nil {
-		since = *j.Since
-	}
 	remedy := "have upstream catch up, decide on dead letters, or raise journal.max_bytes"
 	if strings.Contains(j.Reason, "journal.disk_reserve") {
 		remedy = "free some room on the disk that holds " + f.status.DataDir + ", or raise its user's quota"
 	}
-	return say(api.LevelCritical, since, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
+	found := say(api.LevelCritical, time.Time{}, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
+	found.Since = j.Since
+	return found
 }
 
 func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() *api.Finding {
@@ -109,12 +107,7 @@ func service(url string) string {
 	return "BotWire"
 }
 
-func waits(n int) string {
-	if n == 1 {
-		return "1 write waits"
-	}
-	return words.Count(n, "write") + " wait"
-}
+func waits(n int) string { return words.Count(n, "write") + words.ByNumber(n, " waits", " wait") }
 
 func ago(seconds float64) string {
 	return words.Duration(time.Duration(seconds * float64(time.Second)))
@@ -125,28 +118,18 @@ func (f *facts) deadLetters() *api.Finding {
 	if n == 0 {
 		return nil
 	}
-	verb := "wait"
-	if n == 1 {
-		verb = "waits"
-	}
 	return say(api.LevelWarning, f.openSince, "botwired dead-letters says why: retry or delete each of them",
-		"Upstream has refused %s for good, which %s for your decision", words.Count(n, "write"), verb)
+		"Upstream has refused %s for good, which %s for your decision", words.Count(n, "write"), words.ByNumber(n, "waits", "wait"))
 }
 
 func (f *facts) damaged() *api.Finding {
-	n := f.status.DamagedCopies + f.status.DamagedTables
+	n := int(f.status.DamagedCopies + f.status.DamagedTables)
 	if n == 0 {
 		return nil
 	}
 	return say(api.LevelNotice, f.status.StartedAt, "check the disk: it has changed what it held",
-		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost", plainly(n))
-}
-
-func plainly(n int64) string {
-	if n == 1 {
-		return "1 copy or table"
-	}
-	return words.Number(n) + " copies or tables"
+		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost",
+		words.Number(int64(n))+words.ByNumber(n, " copy or table", " copies or tables"))
 }
 
 // doubtShown is how long the summary has a doubt: by then, older answers are replaced or show their
@@ -191,7 +174,7 @@ func (f *facts) safe() api.Finding {
 		return *say(api.LevelOK, time.Time{}, "", "Everything is safe: no write waits")
 	}
 	return *say(api.LevelOK, time.Time{}, "", "Everything is safe: %s on %s way, the oldest %s",
-		words.Count(n, "write"), map[bool]string{true: "its", false: "their"}[n == 1], ago(f.status.OldestPendingSeconds))
+		words.Count(n, "write"), words.ByNumber(n, "its", "their"), ago(f.status.OldestPendingSeconds))
 }
 
 type group struct {
@@ -341,19 +324,16 @@ func (f *facts) notOpened(g *group) *api.Finding {
 
 func (f *facts) full(g *group) *api.Finding {
 	return say(api.LevelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
-		"%s: writes that make it larger are refused", g.fill("is full"))
+		"%s: writes that make it larger are refused", g.fill("full"))
 }
 
 func (f *facts) nearlyFull(g *group) *api.Finding {
 	return say(api.LevelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
-		"%s: at its limit, writes that make it larger are refused", g.fill("is nearly full"))
+		"%s: at its limit, writes that make it larger are refused", g.fill("nearly full"))
 }
 
 func (g *group) fill(how string) string {
-	if g.count > 1 {
-		how = strings.Replace(how, "is", "are", 1)
-	}
-	return fmt.Sprintf("%s %s (about %s of %s bytes)", g.name(), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
+	return fmt.Sprintf("%s %s %s (about %s of %s bytes)", g.name(), words.ByNumber(g.count, "is", "are"), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
 func (f *facts) usedUp(g *group) *api.Finding {
@@ -373,12 +353,7 @@ func (f *facts) usedUp(g *group) *api.Finding {
 		"%s used up the quota of %s writes: %s until %s", has(g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
 }
 
-func has(g *group) string {
-	if g.count == 1 {
-		return g.name() + " has"
-	}
-	return g.name() + " have"
-}
+func has(g *group) string { return g.name() + words.ByNumber(g.count, " has", " have") }
 
 func (f *facts) spread(g *group) *api.Finding {
 	level, left, until := api.LevelNotice, "few", ""
