@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
 )
@@ -126,9 +127,7 @@ func printOverrides(all []Override) string {
 	out := make([]map[string]string, len(all))
 	for i, o := range all {
 		out[i] = map[string]string{"match": o.Match}
-		for name, value := range o.Set {
-			out[i][name] = value
-		}
+		maps.Copy(out[i], o.Set)
 	}
 	return marshal(out)
 }

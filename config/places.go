@@ -189,9 +189,8 @@ func readFile(name string) ([]byte, error) {
 }
 
 func bare(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return pathErr.Err
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return at.Err
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -129,9 +130,7 @@ func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence)
 		}
 	}
 	if l.trust.suspicious(l.fill.namespace, len(recent), found.of-len(stays)) {
-		for name, a := range recent {
-			stays[name] = a
-		}
+		maps.Copy(stays, recent)
 	}
 	return stays
 }

@@ -165,8 +165,7 @@ func ErrorOf(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var failed *Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*Error](err); ok {
 		return failed
 	}
 	return &Error{Verdict: Unanswered, Reason: err.Error()}

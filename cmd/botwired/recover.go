@@ -88,9 +88,8 @@ directory holds of it stays, and its pending writes go to the new address.`,
 }
 
 func notRecovered(dir string, err error) error {
-	var usage *cli.UsageError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, new(*cli.UsageError)):
 		return err
 	case errors.Is(err, journal.ErrInUse):
 		return fmt.Errorf("data_dir = %q: a running botwired uses it: stop it first", dir)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 )
@@ -43,10 +42,7 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 // endAlone does nothing: this command did not start the daemon.
 func (a *attachment) endAlone(context.Context) (said string, ended bool) { return "", false }
 
-func isAbsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
+func isAbsent(err error) bool { return isUnsent(err) }
 
 // errNoRun says what to do on a platform without "botwired run".
 var errNoRun = errors.New("this platform lacks the file locks and signals that botwired run needs: " +

@@ -139,8 +139,8 @@ func copyOf(req *http.Request) (*http.Request, error) {
 
 // isUnsent reports whether a request failed before there was a connection.
 func isUnsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // unsent returns the error for a request that the daemon has not received.

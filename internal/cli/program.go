@@ -51,8 +51,7 @@ func (p *Program) Run(ctx context.Context) int {
 	if err == nil {
 		return ExitOK
 	}
-	var status *term.Exit
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*term.Exit](err); ok {
 		if status.Err != nil {
 			p.say("botwired: " + term.Printable(status.Error()) + "\n")
 		}
@@ -62,8 +61,7 @@ func (p *Program) Run(ctx context.Context) int {
 		err = errors.New("interrupted")
 	}
 	p.say("botwired: " + term.Printable(err.Error()) + "\n")
-	var usage *UsageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*UsageError](err); ok {
 		return ExitUsage
 	}
 	return ExitError

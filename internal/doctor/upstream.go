@@ -90,11 +90,11 @@ func probe(ctx context.Context, c *config.Config, u *url.URL) (answers []answere
 func reachFinding(u *url.URL, err error, stranger bool, trips []time.Duration) Finding {
 	const name = "upstream"
 	look := "curl -i " + attach.ShellWord(u.JoinPath("memory", probeID.Namespace, probeID.Key).String())
-	var failed *upstream.Error
+	failed, ok := errors.AsType[*upstream.Error](err)
 	switch {
 	case err == nil:
 		return good(name, "%s answers as BotWire does, and lets this machine in%s", u.Host, medianOf(trips))
-	case !errors.As(err, &failed) || failed.Status == 0:
+	case !ok || failed.Status == 0:
 		return fail(name, look, "%s", err)
 	}
 	switch status := failed.Status; {

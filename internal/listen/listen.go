@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -45,7 +46,7 @@ func listenOn(ctx context.Context, c *config.Config) (net.Listener, error) {
 	}
 	listener, err := takeSocket(ctx, path)
 	if err != nil {
-		return nil, errors.Join(err, unlock(lock))
+		return nil, errors.Join(err, lock.Close())
 	}
 	return &lockedListener{listener, lock}, nil
 }
@@ -76,19 +77,12 @@ func takeSocket(ctx context.Context, path string) (net.Listener, error) {
 // lockedListener is a listener on a socket whose name is locked.
 type lockedListener struct {
 	net.Listener
-	lock *os.File
+	lock io.Closer
 }
 
 // Close removes the socket before it unlocks the name.
 func (l *lockedListener) Close() error {
-	return errors.Join(l.Listener.Close(), unlock(l.lock))
-}
-
-func unlock(lock *os.File) error {
-	if lock == nil {
-		return nil // the platform has no locks
-	}
-	return lock.Close()
+	return errors.Join(l.Listener.Close(), l.lock.Close())
 }
 
 // listenOnSocket creates the socket with its final mode: another user could connect before a later

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/botwired/botwired/config"
@@ -60,15 +61,7 @@ func Reaches(address, listener netip.Addr, interfaces []netip.Addr) bool {
 	if listener.Is4() && !address.Is4() {
 		return false // 0.0.0.0 means every IPv4 address, and :: every address
 	}
-	if address.IsLoopback() {
-		return true
-	}
-	for _, i := range interfaces {
-		if Plain(i) == address {
-			return true
-		}
-	}
-	return false
+	return address.IsLoopback() || slices.ContainsFunc(interfaces, func(i netip.Addr) bool { return Plain(i) == address })
 }
 
 // loopbackLike returns the loopback address of the same family.

@@ -2,10 +2,10 @@
 
 package listen
 
-import "os"
+import "io"
 
 // lockSocket does nothing: this platform lacks such locks.
-func lockSocket(string) (*os.File, error) { return nil, nil }
+func lockSocket(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // withUmask only runs f: this platform has no umask.
 func withUmask(_ int, f func()) { f() }

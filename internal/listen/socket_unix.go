@@ -4,6 +4,7 @@ package listen
 
 import (
 	"errors"
+	"io"
 	"os"
 	"syscall"
 )
@@ -11,7 +12,7 @@ import (
 // lockSocket locks a socket's name until the returned file is closed or the process ends. If two
 // processes find the same stale socket, only the one with the lock may remove it. The lock file itself
 // stays. If another process holds the lock, the error is EADDRINUSE.
-func lockSocket(path string) (*os.File, error) {
+func lockSocket(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,9 +84,7 @@ func (c *Client) Entry(s Server) string {
 
 func (c *Client) members(s Server) map[string]any {
 	out := map[string]any{"command": s.Program, "args": s.Args}
-	for name, value := range c.fields {
-		out[name] = value
-	}
+	maps.Copy(out, c.fields)
 	return out
 }
 

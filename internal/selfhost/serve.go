@@ -144,8 +144,7 @@ func (s *Server) list(r *http.Request, ns string) ([]byte, error) {
 // refusal converts an error to an answer. It logs a failure of the database, and gives the caller no
 // details of it.
 func (s *Server) refusal(err error) *wire.Refusal {
-	var refusal *wire.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		return refusal
 	}
 	interrupted := code(err) == sqlite3.SQLITE_INTERRUPT
@@ -167,8 +166,7 @@ func (s *Server) refusal(err error) *wire.Refusal {
 
 // code returns SQLite's primary result code, or 0.
 func code(err error) int {
-	var failure *sqlite.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*sqlite.Error](err); ok {
 		return failure.Code() & 0xFF
 	}
 	return 0

@@ -90,7 +90,7 @@ func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, er
 	}))
 	closing, abort := context.WithCancel(context.Background())
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(&abortable{exporter, closing.Done()}), sdk.WithResource(about),
+		sdk.WithBatcher(&abortable{exporter, func(f func()) func() bool { return context.AfterFunc(closing, f) }}), sdk.WithResource(about),
 		sdk.WithSampler(sdk.AlwaysSample())) // the tracer's own sampler has already decided
 	return &Tracer{
 		provider: provider, tracer: provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)),
@@ -105,24 +105,16 @@ func (t *Tracer) Close(within time.Duration) {
 	_ = t.provider.Shutdown(context.Background()) // it ends as soon as the exports do
 }
 
-// abortable ends its exports when aborted is closed.
+// abortable ends its exports when the tracer aborts: onAbort calls a function then, unless stop was called before.
 type abortable struct {
 	sdk.SpanExporter
-	aborted <-chan struct{}
+	onAbort func(func()) (stop func() bool)
 }
 
 func (e *abortable) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-e.aborted:
-			cancel()
-		case <-done:
-		}
-	}()
+	defer e.onAbort(cancel)()
 	return e.SpanExporter.ExportSpans(ctx, spans)
 }
 

@@ -19,8 +19,7 @@ import (
 // explain says, for people, why a request got no answer. An error of net/http may quote bytes that
 // upstream sent in place of an HTTP answer. They may contain a value, so explain leaves them out.
 func explain(err error, connected bool, timeout time.Duration) string {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL is upstream's and known
 	}
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
@@ -39,8 +38,7 @@ func explain(err error, connected bool, timeout time.Duration) string {
 
 func isTimeout(err error) bool {
 	var timed net.Error
-	var dns *net.DNSError
-	return errors.As(err, &timed) && timed.Timeout() && !errors.As(err, &dns)
+	return errors.As(err, &timed) && timed.Timeout() && !errors.As(err, new(*net.DNSError))
 }
 
 func explainDNS(err error) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -110,9 +111,7 @@ func (c *Client) request(ctx context.Context, method, target string, body []byte
 		return nil, err
 	}
 	trace.From(ctx).Set(req.Header)
-	for name, values := range *c.headers.Load() { // guard 22.23
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, *c.headers.Load()) // guard 22.23
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -90,8 +90,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 
 // unswapped returns the error of a failed swap.
 func (e *Engine) unswapped(ctx context.Context, one *call, id journal.ID, err error) error {
-	var answer *jetstream.APIError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch answer.ErrorCode {
 		case codeOtherUnderWay:
 			return &upstream.Conflict{}

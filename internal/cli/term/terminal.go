@@ -55,19 +55,10 @@ func (e *Exit) Unwrap() error { return e.Err }
 // Say writes a line for the user.
 func (t *Terminal) Say(line string) { fmt.Fprint(t.Stderr, line) }
 
-// IsTerminal reports whether a stream is a character device other than the null device: in practice a
-// terminal.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // EverySecond ticks each second.
@@ -133,17 +124,12 @@ func (p Palette) paint(code, s string) string {
 func WrapParagraphs(text string, width int) string {
 	var out []string
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		if !isIndented(paragraph) {
+		if !strings.Contains("\n"+paragraph, "\n ") { // it is running text
 			paragraph = Wrap(paragraph, width)
 		}
 		out = append(out, paragraph)
 	}
 	return strings.Join(out, "\n\n") + "\n"
-}
-
-// isIndented reports whether a paragraph has an indented line, and so is not running text.
-func isIndented(paragraph string) bool {
-	return strings.HasPrefix(paragraph, " ") || strings.Contains(paragraph, "\n ")
 }
 
 // Wrap breaks a text into lines of at most width characters, between words.

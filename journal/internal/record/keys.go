@@ -133,12 +133,11 @@ func ParseVersionKey(key []byte) (ID, uint64, error) {
 
 // ParseEntryKey parses a key made by [EntryKey]. Errors: [ErrCorrupt].
 func ParseEntryKey(prefix string, key []byte) (ID, error) {
-	rest := key[len(prefix):]
-	slash := bytes.IndexByte(rest, '/')
-	if slash < 0 {
+	namespace, name, ok := bytes.Cut(key[len(prefix):], []byte("/"))
+	if !ok {
 		return ID{}, fmt.Errorf("%w: key %q does not parse", ErrCorrupt, key)
 	}
-	return ID{Namespace: string(rest[:slash]), Key: string(rest[slash+1:])}, nil
+	return ID{Namespace: string(namespace), Key: string(name)}, nil
 }
 
 // ParseDeadKey parses a key made by [DeadKey]. Errors: [ErrCorrupt].
