@@ -21,28 +21,20 @@ func connectionBound(limit uint64, concurrency int, logger *slog.Logger) int {
 	if limit == 0 { // guard 2.11
 		return maxConnections
 	}
-	reserved := reservedDescriptors(concurrency)
+	// Upstream gets one for each connection that may be open, including idle ones. At enough, the journal never
+	// has to wait for a descriptor.
+	reserved := uint64(journalDescriptors + 2*concurrency)
+	enough := reserved + 2*minConnections
 	if limit >= reserved+2*maxConnections {
 		return maxConnections
 	}
 	bound := minConnections
-	if limit > enoughDescriptors(concurrency) {
+	if limit > enough {
 		bound = int(limit-reserved) / 2
 	} else {
 		logger.Warn("the limit of open files is low: raise it (ulimit -n, LimitNOFILE), or botwired may have to wait for a free descriptor",
-			"limit", limit, "enough", enoughDescriptors(concurrency))
+			"limit", limit, "enough", enough)
 	}
 	logger.Info("the limit of open files bounds the connections of callers", "limit", limit, "connections", bound)
 	return bound
-}
-
-// reservedDescriptors returns how many descriptors are not for callers. Upstream gets one for each
-// connection that may be open, including idle ones.
-func reservedDescriptors(concurrency int) uint64 {
-	return uint64(journalDescriptors + 2*concurrency)
-}
-
-// enoughDescriptors returns the smallest limit at which the journal never has to wait for a descriptor.
-func enoughDescriptors(concurrency int) uint64 {
-	return reservedDescriptors(concurrency) + 2*minConnections
 }

@@ -101,11 +101,6 @@ func outcomeOf(err error) string {
 	return upstream.Unanswered.String()
 }
 
-func (m *measured) traced(ctx context.Context, p *upstream.Proposal) (_ context.Context, waited bool) {
-	c, waited := m.traces.Of(p.String(), p.Writer.Seq)
-	return trace.With(ctx, c), waited
-}
-
 // Get implements [upstream.Engine].
 func (m *measured) Get(ctx context.Context, id journal.ID) (v upstream.Version, err error) {
 	err = m.do(ctx, "get", id.Namespace, false, func(ctx context.Context) error {
@@ -126,12 +121,12 @@ func (m *measured) List(ctx context.Context, namespace string) (rows []journal.R
 
 // Swap implements [upstream.Engine]. It is measured as a put or a delete.
 func (m *measured) Swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, err error) {
-	ctx, waited := m.traced(ctx, &p)
+	caller, waited := m.traces.Of(p.String(), p.Writer.Seq)
 	operation := "put"
 	if p.Op == journal.Delete {
 		operation = "delete"
 	}
-	err = m.do(ctx, operation, p.Namespace, waited, func(ctx context.Context) error {
+	err = m.do(trace.With(ctx, caller), operation, p.Namespace, waited, func(ctx context.Context) error {
 		v, err = m.Engine.Swap(ctx, p)
 		return err
 	})

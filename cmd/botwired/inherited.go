@@ -63,16 +63,6 @@ func (in *inherited) close() error {
 	return in.passed.Close()
 }
 
-// load loads the configuration and checks it with admits. The manager's socket, if any, sets the listen
-// address.
-func (in *inherited) load(load func(config.Socket) (*config.Loaded, error)) (*config.Loaded, error) {
-	loaded, err := load(in.socket)
-	if err == nil {
-		err = in.admits(loaded)
-	}
-	return loaded, err
-}
-
 // othersMayWrite is the mode bit that lets every user connect to a Unix socket.
 const othersMayWrite = 0o002
 

@@ -147,12 +147,8 @@ func databaseDir(c *config.Config, path string) error {
 
 // useSelfhostDefaults shows selfhost's defaults in the help of its flags.
 func useSelfhostDefaults(flags *pflag.FlagSet) {
-	if f := flags.Lookup("data-dir"); f != nil {
-		f.Usage = "directory of the database; --db names a file elsewhere"
-	}
+	flags.Lookup("data-dir").Usage = "directory of the database; --db names a file elsewhere"
 	for name, value := range selfhostDefaults() {
-		if f := flags.Lookup(config.FlagName(name)); f != nil {
-			f.DefValue = value
-		}
+		flags.Lookup(config.FlagName(name)).DefValue = value
 	}
 }

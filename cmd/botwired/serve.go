@@ -87,7 +87,13 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	if err != nil {
 		return err
 	}
-	loadHere := func() (*config.Loaded, error) { return in.load(load) }
+	loadHere := func() (*config.Loaded, error) {
+		loaded, err := load(in.socket) // which sets the listen address, if there is one
+		if err == nil {
+			err = in.admits(loaded)
+		}
+		return loaded, err
+	}
 	loaded, err := loadHere()
 	if err != nil {
 		return errors.Join(err, in.close())

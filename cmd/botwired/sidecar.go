@@ -179,7 +179,8 @@ func (d *sidecar) notBefore(id journal.ID) float64 {
 }
 
 func (d *sidecar) openProxy(c *config.Config) (err error) {
-	d.metrics = newMetrics()
+	b := build.This()
+	d.metrics = metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
 	traces, tracer := trace.NewWrites(), d.openTracer()
 	d.engine.Backend = measure(d.engine.Backend, traces, tracer, d.metrics.UpstreamRequests)
 	engine := d.engine.Backend

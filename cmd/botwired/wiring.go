@@ -104,11 +104,6 @@ func (d *sidecar) openIdentity(c *config.Config) {
 	})
 }
 
-func newMetrics() *metrics.Metrics {
-	b := build.This()
-	return metrics.New(metrics.Build{Version: b.Version, Go: b.Go, Platform: b.Platform, Revision: b.Revision})
-}
-
 func (d *sidecar) readMetrics(quotas *quota.Quotas) {
 	from := metrics.Sources{
 		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,

@@ -57,11 +57,7 @@ func (f *Settings) complete(places []string) cobra.CompletionFunc {
 		if at >= len(places) {
 			return nil, cobra.ShellCompDirectiveDefault // files, for example
 		}
-		ctx := cmd.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		names, err := f.names(ctx, places[at], args, begun)
+		names, err := f.names(cmd.Context(), places[at], args, begun)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -58,7 +58,10 @@ func newExportEntriesCommand(p *Program, settings *Settings) *cobra.Command {
 				return err
 			}
 		}
-		return x.verdict()
+		if len(x.lacking) > 0 {
+			return &term.Exit{Code: ExitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
+		}
+		return nil
 	})
 	return cmd
 }
@@ -106,13 +109,6 @@ func (x *exporting) export(ctx context.Context, namespace string) error {
 		x.lacking = append(x.lacking, text)
 	}
 	return nil
-}
-
-func (x *exporting) verdict() error {
-	if len(x.lacking) == 0 {
-		return nil
-	}
-	return &term.Exit{Code: ExitMissing, Err: fmt.Errorf("the export may not be all: %s", strings.Join(x.lacking, "; "))}
 }
 
 const shownEvery = 100

@@ -246,14 +246,14 @@ func compared(states *api.Revisions, names []string) (from, to *api.Revision, er
 
 func named(states *api.Revisions, name string) (*api.Revision, error) {
 	at := slices.IndexFunc(states.Revisions, func(r api.Revision) bool { return isNamed(&r, name) })
-	if at < 0 && states.Why != "" {
-		return nil, fmt.Errorf("revision %s of %s/%s is not here: %s", term.Printable(strconv.Quote(name)), states.Namespace, states.Key, term.Printable(states.Why))
+	if at >= 0 {
+		return &states.Revisions[at], nil
 	}
-	if at < 0 {
-		return nil, fmt.Errorf("revision %s of %s/%s is not kept, or never was: botwired history shows the others",
-			term.Printable(strconv.Quote(name)), states.Namespace, states.Key)
+	why := "not kept, or never was: botwired history shows the others"
+	if states.Why != "" {
+		why = "not here: " + term.Printable(states.Why)
 	}
-	return &states.Revisions[at], nil
+	return nil, fmt.Errorf("revision %s of %s/%s is %s", term.Printable(strconv.Quote(name)), states.Namespace, states.Key, why)
 }
 
 func printDiff(w io.Writer, colours term.Palette, from, to *api.Revision) error {

@@ -40,10 +40,7 @@ func newMCPOptions(cmd *cobra.Command) mcpOptions {
 }
 
 func (o mcpOptions) check() error {
-	if *o.namespace == "" {
-		return nil
-	}
-	if invalid := wire.CheckNamespace(*o.namespace); invalid != nil {
+	if *o.namespace != "" && wire.CheckNamespace(*o.namespace) != nil {
 		return Usagef("--namespace = %q: expected 1 to 64 characters of a-z, A-Z, 0-9, _ and -", *o.namespace)
 	}
 	return nil
