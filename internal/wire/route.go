@@ -87,15 +87,11 @@ func match(rest string) Route {
 	return Route{Kind: EntryRoute, Namespace: ns, Key: key}
 }
 
-// RedirectLocation returns the absolute Location that BotWire gives a [Redirect]: the request's scheme and
+// RedirectLocation returns the absolute Location that BotWire gives a [Redirect]: http, the request's
 // Host, the decoded path without its trailing slashes, and the query.
 func RedirectLocation(r *http.Request) string {
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	path := strings.ToValidUTF8(strings.TrimRight(r.URL.Path, "/"), "\uFFFD")
-	location := appendQuoted(nil, scheme+"://"+r.Host+path)
+	location := appendQuoted(nil, "http://"+r.Host+path)
 	if r.URL.RawQuery != "" {
 		location = appendQuoted(append(location, '?'), r.URL.RawQuery)
 	}

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -97,10 +96,6 @@ func TestRedirectLocation(t *testing.T) {
 		if got := wire.RedirectLocation(&http.Request{Host: c.host, URL: u}); got != c.want {
 			t.Errorf("%s%s: got %s, want %s", c.host, c.target, got, c.want)
 		}
-	}
-	secure := &http.Request{Host: "h", URL: &url.URL{Path: "/memory/ns/"}, TLS: &tls.ConnectionState{}}
-	if got, want := wire.RedirectLocation(secure), "https://h/memory/ns"; got != want {
-		t.Errorf("over TLS: got %s, want %s", got, want)
 	}
 }
 

@@ -127,12 +127,8 @@ func (f *Forwarder) localize(location string, r *http.Request) (here string, ok 
 		path != "" && path[0] != '/' {
 		return "", false
 	}
-	scheme := "http://"
-	if r.TLS != nil {
-		scheme = "https://"
-	}
 	to.Scheme, to.Host, to.User, to.Path, to.RawPath = "", "", nil, "", ""
-	return scheme + r.Host + path + to.String(), true
+	return "http://" + r.Host + path + to.String(), true
 }
 
 func withoutCORS(h http.Header) {
