@@ -116,6 +116,14 @@ type WatchState struct {
 	Bytes    int64     `json:"bytes"` // memory in use, approximately
 }
 
+// unwatchedFor is how long a watch may be broken: an election of another leader breaks it for seconds.
+const unwatchedFor = 10 * time.Second
+
+// IsBroken reports whether the watch has seen no changes for so long that a user should know.
+func (w *WatchState) IsBroken(now time.Time) bool {
+	return w != nil && !w.CaughtUp && w.Lost == "" && now.Sub(w.Since) >= unwatchedFor
+}
+
 // Identity says whether the daemon still runs on the same host with the same data, and if not, why.
 type Identity struct {
 	Start  string `json:"start"` // "same", "new", "rebooted", "copied", "restored" or "unknown"

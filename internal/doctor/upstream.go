@@ -174,19 +174,13 @@ func examineCluster(ctx context.Context, c *config.Config, stranger bool) []Find
 	return found
 }
 
-// unwatchedFor is how long a watch may be broken: an election of another leader breaks it for seconds.
-const unwatchedFor = 10 * time.Second
-
 // brokenWatch returns a finding if the daemon's watch of the bucket is broken.
 func (e *examination) brokenWatch(ctx context.Context) []Finding {
 	s, err := e.ask(ctx)
-	if err != nil || s.Upstream.Watch == nil {
+	if err != nil || !s.Upstream.Watch.IsBroken(e.now()) {
 		return nil
 	}
 	w := s.Upstream.Watch
-	if w.CaughtUp || w.Lost != "" || e.now().Sub(w.Since) < unwatchedFor {
-		return nil
-	}
 	return []Finding{warn("watch", "nats consumer report KV_"+w.Bucket,
 		"the daemon sees no changes of other hosts (%s): copies are fresh for cache.fresh_for, and the daemon tries again by itself", w.Reason)}
 }

@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -158,10 +159,7 @@ func (s *Surface) followEvents(w http.ResponseWriter, r *http.Request, p *Parame
 // lastEvent returns the ID of the last event that the caller has seen; empty if there is none. A browser
 // that reconnects sends it in the Last-Event-ID header, which takes precedence over the parameter after.
 func lastEvent(r *http.Request) string {
-	if last := r.Header.Get("Last-Event-Id"); last != "" {
-		return last
-	}
-	return r.URL.Query().Get("after")
+	return cmp.Or(r.Header.Get("Last-Event-Id"), r.URL.Query().Get("after"))
 }
 
 // resume returns a reader of the events after last. reset says why the reader misses some.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
@@ -50,14 +49,10 @@ func (m *Monitor) Begin(method, path string, route wire.Route) *Observation {
 // cut returns the shown part of a path or a name. It copies, because a part of a long string would keep all
 // of it in memory.
 func cut(text string) string {
-	most := monitorName
-	if len(text) <= most {
+	if len(text) <= monitorName {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) { // a path need not be valid UTF-8
-		most--
-	}
-	return strings.Clone(text[:most])
+	return strings.Clone(strings.ToValidUTF8(text[:monitorName], ""))
 }
 
 // BeginHTTP returns an observation of a request from net/http. It returns nil if nobody reads the

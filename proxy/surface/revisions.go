@@ -16,11 +16,8 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-const (
-	revisionsPath = "revisions"
-	// deadState is the state of a version that upstream has refused.
-	deadState = "dead"
-)
+// deadState is the state of a version that upstream has refused.
+const deadState = "dead"
 
 // revisionTag returns the entity tag of the write that made a state. It stays the same when the write
 // settles.
@@ -66,10 +63,14 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 	if s.opts.Revisions == nil {
 		missing = nil
 	} else if missing == nil {
-		there, missing = s.statesUpstream(caller, id)
+		missing = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
+			there, err = s.opts.Revisions(ctx, id)
+			return err
+		})
 	}
 	doc = &api.Revisions{Namespace: id.Namespace, Key: id.Key, Complete: missing == nil}
 	if missing != nil {
+		there = nil // an error may come with some
 		_, unavailable := memory.RetryAfter(missing)
 		if !unavailable || len(here) == 0 { // guard 9.66
 			return nil, nil, missing
@@ -95,17 +96,6 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 	}
 	doc.Revisions = all
 	return doc, missing, nil
-}
-
-func (s *Surface) statesUpstream(caller context.Context, id journal.ID) (states []api.Revision, err error) {
-	err = s.memory.Ask(caller, id, func(ctx context.Context) (err error) {
-		states, err = s.opts.Revisions(ctx, id)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return states, nil
 }
 
 func (s *Surface) noStates(id journal.ID) error {

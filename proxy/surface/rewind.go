@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,19 +131,14 @@ func (u *rewind) decide(c *journal.Changed) outcome {
 	if u.only != nil {
 		for _, author := range c.Authors {
 			if author != *u.only { // guard 13.64
-				return outcome{left: authorName(author) + " has written it since"}
+				return outcome{left: cmp.Or(author, unnamed) + " has written it since"}
 			}
 		}
 	}
 	return outcome{write: c.Then}
 }
 
-func authorName(author string) string {
-	if author == "" {
-		return "a program without a name"
-	}
-	return author
-}
+const unnamed = "a program without a name"
 
 // previewRewind says what an undo would do. Without an author, it takes the one whose writes have changed
 // entries since.
@@ -179,7 +175,7 @@ func (s *Surface) previewRewind(ctx context.Context, u *rewind) (*api.Rewind, er
 	names := slices.Sorted(maps.Keys(doc.Authors))
 	if len(names) > 1 { // guard 13.65
 		for i, name := range names {
-			names[i] = fmt.Sprintf("%s (%d)", authorName(name), doc.Authors[name])
+			names[i] = fmt.Sprintf("%s (%d)", cmp.Or(name, unnamed), doc.Authors[name])
 		}
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf(
 			"several programs have written entries of %s since: %s. Name one (author, --author), or take the writes of all (all_authors=true, --all-authors)",

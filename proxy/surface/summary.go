@@ -258,13 +258,9 @@ func (f *facts) lost() *api.Finding {
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
-// unwatchedFor is how long a watch may be broken before the summary says so: an election of another
-// leader breaks the watch for seconds.
-const unwatchedFor = 10 * time.Second
-
 func (f *facts) unwatched() *api.Finding {
 	w := f.status.Upstream.Watch
-	if w == nil || w.CaughtUp || w.Lost != "" || f.now.Sub(w.Since) < unwatchedFor {
+	if !w.IsBroken(f.now) {
 		return nil
 	}
 	return say(api.LevelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",

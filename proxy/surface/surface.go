@@ -164,7 +164,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		"export":       {http.MethodGet, s.export, []string{"namespace"}},
 		"import":       {http.MethodPost, s.takeImport, []string{"namespace"}},
 		"restore":      {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
-		revisionsPath:  {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
+		"revisions":    {http.MethodGet, s.listRevisions, []string{"namespace", "key"}},
 		"forget":       {http.MethodPost, s.forget, []string{"namespace", "key"}},
 		"purge":        {http.MethodPost, s.purge, []string{"namespace", "key", "local", "as_of", "timeout"}},
 		MetricsPath:    {http.MethodGet, s.exposeMetrics, []string{anyParameters}},
