@@ -80,5 +80,5 @@ func (s *Server) ServeInProcess() (dial func(context.Context) (net.Conn, error),
 	})
 }
 
-// Close waits for the operations in progress and closes the database. Later requests are answered 503.
+// Close waits for the requests in progress and closes the database. Later requests are answered 503.
 func (s *Server) Close() error { return s.store.Close() }

@@ -67,6 +67,11 @@ func isExtra(path string) bool { return path == "/health" || path == "/stats/mem
 
 // answer returns the body of a 200; its error is a [*wire.Refusal], or an error of the store.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	done, err := s.store.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	switch route := wire.ParseRoute(r.URL.Path); route.Kind {
 	case wire.EntryRoute:
 		return s.entry(w, r, route.Namespace, route.Key)

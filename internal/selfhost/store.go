@@ -21,15 +21,15 @@ type store struct {
 	mu   sync.Mutex
 	last int64 // the last updated_at issued, in microseconds
 
-	// Every operation read-locks open; Close locks it.
+	// A request holds open for reading, from begin on; Close locks it.
 	open   sync.RWMutex
 	closed bool
 }
 
-// errClosed is the error of an operation after Close.
+// errClosed is the error of a request after Close.
 var errClosed = errors.New("the database has been closed")
 
-// begin admits an operation; the caller must call done when the operation ends.
+// begin admits a request; the caller must call done when it ends.
 func (s *store) begin() (done func(), err error) {
 	s.open.RLock()
 	if s.closed {
@@ -39,7 +39,7 @@ func (s *store) begin() (done func(), err error) {
 	return s.open.RUnlock, nil
 }
 
-// Close waits for the operations in progress. Later ones fail with errClosed.
+// Close waits for the requests in progress. Later ones fail with errClosed.
 func (s *store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -63,14 +63,9 @@ func (s *store) now() float64 {
 // Set stores a value, and returns once it is durable. An overwrite keeps created_at, and updated_at
 // grows even if an earlier run's clock was ahead.
 func (s *store) Set(ctx context.Context, ns, key, value string) error {
-	done, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err = s.db.ExecContext(ctx, `
+	_, err := s.db.ExecContext(ctx, `
 		INSERT INTO kv (namespace, key, value, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)
 		ON CONFLICT (namespace, key) DO UPDATE
 		SET value = excluded.value, updated_at = max(excluded.updated_at, kv.updated_at + 0.000001)`,
@@ -80,11 +75,6 @@ func (s *store) Set(ctx context.Context, ns, key, value string) error {
 
 // Get returns an entry, or found false.
 func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bool, err error) {
-	done, err := s.begin()
-	if err != nil {
-		return wire.Entry{}, false, err
-	}
-	defer done()
 	e = wire.Entry{Namespace: ns, Key: key}
 	row := s.db.QueryRowContext(ctx, `SELECT value, created_at, updated_at FROM kv WHERE namespace = ? AND key = ?`, ns, key)
 	err = row.Scan(&e.Value, &e.CreatedAt, &e.UpdatedAt)
@@ -97,11 +87,6 @@ func (s *store) Get(ctx context.Context, ns, key string) (e wire.Entry, found bo
 // Remove deletes an entry, and returns once the delete is durable. existed reports whether there was
 // one.
 func (s *store) Remove(ctx context.Context, ns, key string) (existed bool, err error) {
-	done, err := s.begin()
-	if err != nil {
-		return false, err
-	}
-	defer done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	result, err := s.db.ExecContext(ctx, `DELETE FROM kv WHERE namespace = ? AND key = ?`, ns, key)
@@ -134,11 +119,6 @@ func (s *store) Scrub(ctx context.Context) error {
 
 // List returns at most limit items of a namespace, newest first.
 func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing, err error) {
-	done, err := s.begin()
-	if err != nil {
-		return wire.Listing{}, err
-	}
-	defer done()
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT key, length(value), updated_at FROM kv WHERE namespace = ? ORDER BY updated_at DESC LIMIT ?`, ns, limit)
 	if err != nil {
@@ -158,11 +138,6 @@ func (s *store) List(ctx context.Context, ns string, limit int) (l wire.Listing,
 
 // Stats returns the totals over all namespaces; it counts bytes as a list does.
 func (s *store) Stats(ctx context.Context) (entries, namespaces, bytes int64, err error) {
-	done, err := s.begin()
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer done()
 	row := s.db.QueryRowContext(ctx, `SELECT count(*), count(DISTINCT namespace), coalesce(sum(length(value)), 0) FROM kv`)
 	err = row.Scan(&entries, &namespaces, &bytes)
 	return entries, namespaces, bytes, err

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -117,37 +118,20 @@ func runeSize[S ~string | ~[]byte](s S, i int) int {
 // appendEscaped appends the escape of the character at s[i:], and returns where that character ends.
 func appendEscaped[S ~string | ~[]byte](dst []byte, s S, i int) ([]byte, int) {
 	c := s[i]
-	if short := shortEscape(c); short != 0 {
-		return append(dst, '\\', short), i + 1
+	if at := strings.IndexByte(escaped, c); at >= 0 {
+		return append(dst, '\\', escapes[at]), i + 1
 	}
 	if c < ' ' {
-		return appendUnicodeEscape(dst, rune(c)), i + 1
+		return fmt.Appendf(dst, `\u%04x`, c), i + 1
 	}
 	return append(dst, "\uFFFD"...), i + 1
 }
 
-func shortEscape(c byte) byte {
-	switch c {
-	case '"', '\\':
-		return c
-	case '\n':
-		return 'n'
-	case '\r':
-		return 'r'
-	case '\t':
-		return 't'
-	case '\b':
-		return 'b'
-	case '\f':
-		return 'f'
-	}
-	return 0
-}
-
-func appendUnicodeEscape(dst []byte, r rune) []byte {
-	const hex = "0123456789abcdef"
-	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
-}
+// A backslash and a letter of escapes stand for the character at its place in escaped.
+const (
+	escapes = `"\bfnrt/`
+	escaped = "\"\\\b\f\n\r\t/"
+)
 
 // appendFloat appends f as Python's repr prints it: the shortest digits that read back the same, with an
 // exponent below 1e-4 and from 1e16 on, and always with a point or an exponent. NaN and the infinities, which

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -252,11 +254,11 @@ func (s *scanner) string() error {
 			return s.fail("Unterminated string starting at", begin)
 		case s.text[i+1] == 'u':
 			// Four digits must follow, and something after them.
-			if i+6 >= len(s.text) || !isHex(s.text[i+2:i+6]) {
+			if i+6 >= len(s.text) || hexRune(s.text[i+2:i+6]) < 0 {
 				return s.fail(`Invalid \uXXXX escape`, i+1)
 			}
 			i += 6
-		case unescaped(s.text[i+1]) == 0:
+		case strings.IndexByte(escapes, s.text[i+1]) < 0:
 			return s.fail(`Invalid \escape`, i)
 		default:
 			i += 2
@@ -290,7 +292,7 @@ func unquote(quoted []byte) []byte {
 // unescape decodes the escape at the start of raw, or the two that form a surrogate pair.
 func unescape(raw []byte) (r rune, size int) {
 	if raw[1] != 'u' {
-		return rune(unescaped(raw[1])), 2
+		return rune(escaped[strings.IndexByte(escapes, raw[1])]), 2
 	}
 	r = hexRune(raw[2:6])
 	if len(raw) >= 12 && raw[6] == '\\' && raw[7] == 'u' {
@@ -301,51 +303,11 @@ func unescape(raw []byte) (r rune, size int) {
 	return r, 6
 }
 
-// unescaped returns the character that a backslash and c stand for; 0 if none.
-func unescaped(c byte) byte {
-	switch c {
-	case '"', '\\', '/':
-		return c
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return 0
-}
-
-func isHex(digits []byte) bool {
-	for _, c := range digits {
-		if _, ok := hexDigit(c); !ok {
-			return false
-		}
-	}
-	return true
-}
-
+// hexRune decodes four hexadecimal digits. It returns -1 for anything else.
 func hexRune(digits []byte) rune {
-	var r rune
-	for _, c := range digits {
-		d, _ := hexDigit(c)
-		r = r<<4 | d
+	n, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil {
+		return -1
 	}
-	return r
-}
-
-func hexDigit(c byte) (rune, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return rune(c - '0'), true
-	case 'a' <= c && c <= 'f':
-		return rune(c-'a') + 10, true
-	case 'A' <= c && c <= 'F':
-		return rune(c-'A') + 10, true
-	}
-	return 0, false
+	return rune(n)
 }
