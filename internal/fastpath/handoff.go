@@ -17,44 +17,6 @@ const (
 	restTime = 2 * time.Second
 )
 
-// handoff is the listener from which net/http accepts its connections.
-type handoff struct {
-	addr   net.Addr
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newHandoff(addr net.Addr) *handoff {
-	return &handoff{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (h *handoff) Accept() (net.Conn, error) {
-	select {
-	case c := <-h.conns:
-		return c, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (h *handoff) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	return nil
-}
-
-func (h *handoff) Addr() net.Addr { return h.addr }
-
-// give hands a connection to net/http. It returns false once the listener is closed.
-func (h *handoff) give(c net.Conn) bool {
-	select {
-	case h.conns <- c:
-		return true
-	case <-h.closed:
-		return false
-	}
-}
-
 // borrowed is a connection while net/http has it: for one request, or for good. net/http first gets the bytes
 // that were already read.
 //

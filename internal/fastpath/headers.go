@@ -1,6 +1,9 @@
 package fastpath
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // harmless lists, in lower case, headers that neither the handler nor the guard looks at. SDKs and browsers' fetch
 // add the first two rows by themselves, tracers the others.
@@ -16,17 +19,8 @@ var harmless = []string{ // guard 5.12
 var harmlessPrefixes = []string{"x-stainless-", "x-b3-", "x-datadog-", "x-ot-span-", "uberctx-", "ot-baggage-"}
 
 func isHarmless(name []byte) bool {
-	for _, known := range harmless {
-		if is(name, known) {
-			return true
-		}
-	}
-	for _, known := range harmlessPrefixes {
-		if len(name) > len(known) && is(name[:len(known)], known) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(harmless, func(known string) bool { return is(name, known) }) ||
+		slices.ContainsFunc(harmlessPrefixes, func(known string) bool { return len(name) > len(known) && is(name[:len(known)], known) })
 }
 
 // endsElsewhere reports whether a header may change where the request ends, or what follows it on the

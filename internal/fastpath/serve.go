@@ -143,7 +143,7 @@ func (c *conn) give(b *borrowed) bool {
 	b.Conn, b.owner, b.over = c.net, c, make(chan struct{})
 	c.server.lend(c, true)
 	defer c.server.lend(c, false)
-	if c.net.SetDeadline(time.Time{}) != nil || !c.server.handoff.give(b) {
+	if c.net.SetDeadline(time.Time{}) != nil || c.server.handoff.Hand(c.server.base(), b) != nil {
 		return false
 	}
 	<-b.over

@@ -20,10 +20,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/botwired/botwired/internal/pipe"
 )
 
 // Options configures a server.
@@ -57,8 +60,8 @@ type Later func(ctx context.Context, w http.ResponseWriter)
 type Server struct {
 	opts    Options
 	http    *http.Server
-	handler http.Handler // net/http calls it too, through handleBorrowed
-	handoff *handoff
+	handler http.Handler   // net/http calls it too, through handleBorrowed
+	handoff *pipe.Listener // from which net/http accepts its connections
 	closing atomic.Bool
 	ending  atomic.Bool   // every answer from now on is the last one on its connection
 	admits  atomic.Uint64 // the number of calls of Readmit
@@ -84,7 +87,7 @@ type Server struct {
 func New(listener net.Listener, opts Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		opts: opts, http: opts.HTTP, handler: opts.HTTP.Handler, handoff: newHandoff(listener.Addr()), listener: listener,
+		opts: opts, http: opts.HTTP, handler: opts.HTTP.Handler, handoff: pipe.Listen(), listener: listener,
 		base: func() context.Context { return ctx }, cancel: cancel,
 		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
 	}
@@ -139,14 +142,9 @@ func (s *Server) accept() error {
 }
 
 func isPassing(err error) bool {
-	for _, passing := range []error{
+	return slices.ContainsFunc([]error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.ECONNRESET,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	return false
+	}, func(passing error) bool { return errors.Is(err, passing) })
 }
 
 // start serves a connection, also during Shutdown, because its caller may already have sent a request. After

@@ -1,4 +1,5 @@
-// Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it. So do
+// Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it, and fastpath
+// hands connections to net/http by it. So do
 // tests in virtual time, which can wait for pipes but not for sockets. It imports nothing of the project.
 package pipe
 
@@ -10,7 +11,7 @@ import (
 	"sync"
 )
 
-// Listener accepts the connections that Dial makes. Its methods may be called concurrently.
+// Listener accepts the connections that Dial makes, or Hand gets. Its methods may be called concurrently.
 type Listener struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -25,13 +26,21 @@ func Listen() *Listener {
 // Dial connects to the listener: it waits for Accept. Its errors are [net.ErrClosed] and ctx's.
 func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
+	if err := l.Hand(ctx, far); err != nil {
+		return nil, errors.Join(err, near.Close(), far.Close())
+	}
+	return near, nil
+}
+
+// Hand hands a connection to the listener: it waits for Accept. Its errors are those of Dial.
+func (l *Listener) Hand(ctx context.Context, conn net.Conn) error {
 	select {
-	case l.conns <- far:
-		return near, nil
+	case l.conns <- conn:
+		return nil
 	case <-l.closed:
-		return nil, errors.Join(net.ErrClosed, near.Close(), far.Close())
+		return net.ErrClosed
 	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), near.Close(), far.Close())
+		return ctx.Err()
 	}
 }
 

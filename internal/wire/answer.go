@@ -93,7 +93,7 @@ func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 			continue
 		}
 		if c >= utf8.RuneSelf {
-			if size := runeSize(s, i); size > 0 {
+			if _, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))])); size > 1 { // 1: invalid
 				i += size
 				continue
 			}
@@ -104,15 +104,6 @@ func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	}
 	dst = append(dst, s[done:]...)
 	return append(dst, '"')
-}
-
-// runeSize returns the length of the valid UTF-8 sequence at s[i:]; 0 if there is none.
-func runeSize[S ~string | ~[]byte](s S, i int) int {
-	r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-	if r == utf8.RuneError && size <= 1 {
-		return 0
-	}
-	return size
 }
 
 // appendEscaped appends the escape of the character at s[i:], and returns where that character ends.

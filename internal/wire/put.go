@@ -19,7 +19,7 @@ const MaxBodyBytes = 5 << 20
 // a 400 if it is unreadable. The value is valid UTF-8. [CheckSize] checks its size.
 func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal) {
 	if len(body) == 0 {
-		return "", fieldMissing(`"body"`, nil)
+		return "", fieldMissing(`"body"`, []byte("null"))
 	}
 	if !isJSON(header) {
 		return "", notAnObject(appendString(nil, body))
@@ -32,7 +32,7 @@ func DecodePut(header http.Header, body []byte) (value string, refusal *Refusal)
 	if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
 		return "", invalidJSON(text, syntax)
 	}
-	if err != nil {
+	if err != nil { // BotWire's parser gives up on it
 		return "", errUnreadable
 	}
 	return doc.decodeValue()
@@ -60,7 +60,7 @@ func (b *Bodies) ReadPut(w http.ResponseWriter, r *http.Request, ns, key string)
 func (d document) decodeValue() (string, *Refusal) {
 	if first := d.text[d.root.start]; first != '{' {
 		if first == 'n' {
-			return "", fieldMissing(`"body"`, nil)
+			return "", fieldMissing(`"body"`, []byte("null"))
 		}
 		return "", notAnObject(d.echo(d.root))
 	}
@@ -117,9 +117,6 @@ func invalid(kind, loc, msg string, input []byte, ctx string) *Refusal {
 }
 
 func fieldMissing(loc string, input []byte) *Refusal {
-	if input == nil {
-		input = []byte("null")
-	}
 	return invalid("missing", loc, "Field required", input, "")
 }
 

@@ -24,12 +24,6 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.msg }
 
-// unreadable is JSON that BotWire's parser gives up on: it nests too deep, or has an integer that is too
-// long.
-type unreadable struct{}
-
-func (unreadable) Error() string { return "there was an error parsing the body" }
-
 type span struct{ start, end int }
 
 // document is a JSON text whose syntax has been checked. If found, value is the last member called "value" of
@@ -112,7 +106,7 @@ func (s *scanner) word() bool {
 
 func (s *scanner) nested(closing byte) error {
 	if s.depth++; s.depth > maxDepth {
-		return unreadable{}
+		return errUnreadable
 	}
 	s.pos++
 	s.space()
@@ -169,17 +163,10 @@ func (s *scanner) pair() error {
 	if err := s.value(); err != nil {
 		return err
 	}
-	if s.depth == 1 && isValueName(s.text[name.start:name.end]) {
+	if s.depth == 1 && string(unquote(s.text[name.start:name.end])) == "value" {
 		s.member, s.found = span{start, s.pos}, true
 	}
 	return nil
-}
-
-func isValueName(quoted []byte) bool {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted) == `"value"`
-	}
-	return string(unquote(quoted)) == "value"
 }
 
 // number takes the longest number that starts here. The caller checks what follows.
@@ -198,7 +185,7 @@ func (s *scanner) number() error {
 	length := s.pos - whole
 	fraction, exponent := s.fraction(), s.exponent()
 	if !fraction && !exponent && length > maxDigits {
-		return unreadable{}
+		return errUnreadable
 	}
 	return nil
 }

@@ -71,6 +71,7 @@ var layers = []layer{
 	{"internal/telemetry", []string{"internal/trace"}},
 
 	// The memory service knows nothing of the daemon in front of it.
+	{"internal/fastpath", []string{"internal/pipe"}},
 	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/tasks", "internal/wire"}},
 
 	// The metrics read the parts whose state they show.
