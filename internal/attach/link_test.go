@@ -22,6 +22,8 @@ type linkTest struct {
 	cut    bool         // a failure is a cut connection, otherwise a daemon that is not ready
 	cuts   atomic.Int32 // how many of the link's own requests are cut
 	first  func()       // called at the first request, if not nil
+	full   atomic.Bool  // its journal takes no writes
+	stops  atomic.Int32 // how many of the link's own requests find it stopping
 	client *http.Client
 }
 
@@ -44,12 +46,14 @@ func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
 
 func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/_botwired/readyz", "/_botwired/status":
+	case "/_botwired/status":
 		if l.cuts.Add(-1) >= 0 {
 			l.hangUp(w)
 			return
 		}
-		fmt.Fprint(w, `{"version":"1","pending":0,"upstream":{"url":"x","state":"up"}}`)
+		stops := l.stops.Add(-1) >= 0
+		fmt.Fprintf(w, `{"version":"1","ready":%t,"journal":{"refuses_writes":%t},"pending":0,"upstream":{"url":"x","state":"up"}}`,
+			!stops && !l.full.Load(), l.full.Load())
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -127,6 +131,20 @@ func TestLinkWaitsForTheJournal(t *testing.T) {
 		if status, err := l.ask(method); status != http.StatusOK || l.asked.Load() != 3 {
 			t.Errorf("%s: status %d, asked %d times, %v", method, status, l.asked.Load(), err)
 		}
+	}
+}
+
+// A daemon whose journal is full answers, and so does the link: reads go on. One that stops soon is not used.
+func TestLinkReadsWhileTheJournalIsFull(t *testing.T) {
+	l := newLinkTest(t, false, 0)
+	l.full.Store(true)
+	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.asked.Load() != 1 {
+		t.Errorf("status %d, asked %d times, %v", status, l.asked.Load(), err)
+	}
+	l = newLinkTest(t, false, 0)
+	l.stops.Store(3)
+	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.stops.Load() >= 0 {
+		t.Errorf("status %d, while it stops: %d, %v", status, l.stops.Load(), err)
 	}
 }
 

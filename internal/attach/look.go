@@ -74,15 +74,14 @@ const (
 	daemonNotReady
 )
 
-// probe asks the program at the address for its state. It fails if that program is not botwired,
-// rejects the command's token, or has another upstream.
+// probe asks the program at the address for its state. A daemon whose journal is full is ready: reads go on. It
+// fails if that program is not botwired, rejects the command's token, or has another upstream.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
-	_, err := l.client.Do(ctx, api.Request{Path: api.Surface("readyz")})
-	var status *api.Status
-	if err == nil {
-		status, err = l.client.Status(ctx)
-	}
+	status, err := l.client.Status(ctx)
 	switch {
+	case err == nil && !status.Ready && !status.Journal.RefusesWrites:
+		l.waitFor("the daemon is stopping")
+		return daemonNotReady, nil
 	case err == nil:
 		return daemonReady, l.checkUpstream(status.Upstream.URL)
 	case isAbsent(err):
