@@ -21,10 +21,7 @@ const ExitCodesName = "exit-codes"
 func setHelpCommand(root *cobra.Command, settings *Settings) {
 	root.SetHelpCommandGroupID(groupOther)
 	root.InitDefaultHelpCmd()
-	cmd, _, err := root.Find([]string{"help"})
-	if err != nil {
-		return
-	}
+	cmd, _, _ := root.Find([]string{"help"}) // it is there now
 	cmd.Use = "help [COMMAND] [--all]"
 	cmd.Short, cmd.Long = "Show the help of a command, or the exit codes", ""
 	cmd.Example = "  botwired help dead-letters retry\n" +
@@ -105,10 +102,7 @@ var completionPlaces = map[string]string{
 func setCompletion(root *cobra.Command, settings *Settings) {
 	root.SetCompletionCommandGroupID(groupOther)
 	root.InitDefaultCompletionCmd()
-	cmd, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
+	cmd, _, _ := root.Find([]string{"completion"}) // it is there now
 	cmd.Short = "Print the script that completes commands in a shell"
 	cmd.Long = "Print the script by which a shell completes botwired's commands, flags, namespaces and keys. The help of\n" +
 		"each shell says where the script goes."

@@ -47,8 +47,8 @@ type places struct {
 func (p places) now() Place {
 	place := Place{Machine: machine(), Boot: bootID(), Files: make(map[string]File)}
 	for _, name := range p.names {
-		if f, err := lookAt(filepath.Join(p.dir, name)); err == nil {
-			place.Files[name] = f
+		if info, err := os.Stat(filepath.Join(p.dir, name)); err == nil {
+			place.Files[name] = fileOf(info)
 		}
 	}
 	return place
@@ -61,15 +61,6 @@ func machine() string {
 	}
 	sum := sha256.Sum256([]byte("botwired " + id))
 	return hex.EncodeToString(sum[:16])
-}
-
-// lookAt identifies the file that currently has a name.
-func lookAt(name string) (File, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return File{}, err
-	}
-	return fileOf(info), nil
 }
 
 // stampSlack is how much a file's modification time may differ from the one that was set: file systems

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -20,12 +21,12 @@ const (
 // list returns the newest keys of a namespace. The daemon asks upstream unless its own list is fresh.
 // Afterwards it knows all keys that upstream lists.
 func (d *daemon) list(ctx context.Context, namespace string, limit int) (list api.Listing, err error) {
-	_, err = d.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {itoa(limit)}}}, &list)
+	_, err = d.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {strconv.Itoa(limit)}}}, &list)
 	return list, err
 }
 
 func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page api.Namespaces, err error) {
-	query := url.Values{"after": {after}, "limit": {itoa(limit)}}
+	query := url.Values{"after": {after}, "limit": {strconv.Itoa(limit)}}
 	_, err = d.Read(ctx, api.Request{Path: api.Surface("namespaces"), Query: query}, &page)
 	return page, err
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -110,5 +109,3 @@ func cut(text string, from, most int) (part string, characters int) {
 	}
 	return text[start:end], characters
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -3,7 +3,6 @@ package throwaway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -124,11 +123,7 @@ func (r *rig) Restart(ctx context.Context) error {
 
 // Plant implements [drill.Rig].
 func (r *rig) Plant(ctx context.Context, namespace, key, value string) error {
-	body, err := json.Marshal(map[string]string{"value": value})
-	if err != nil {
-		return err
-	}
-	_, err = r.direct.Do(ctx, api.Request{Method: http.MethodPut, Path: api.Memory(namespace, key), Body: body})
+	_, err := r.direct.Do(ctx, api.Request{Method: http.MethodPut, Path: api.Memory(namespace, key), Body: api.ValueBody(value)})
 	return err
 }
 
