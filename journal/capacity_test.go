@@ -129,7 +129,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		if state.Value != "1" {
 			t.Errorf("state is %+v", state)
 		}
-		expect(t, j, a, journal.Unknown, "") // no copy is kept
+		expect(t, j, a, journal.Settled, strings.Repeat("x", 100)) // the value is on the disk
 		expect(t, j, b, journal.Unknown, "")
 		d.free.Store(10 * reserve)
 		time.Sleep(time.Second)

@@ -22,6 +22,9 @@ const (
 	// evictSamples bounds how many copies are sampled to find the age limit. With fewer copies, the
 	// result is exact.
 	evictSamples = 1 << 16
+	// keptWhenFull bounds, in bytes, the copies that stay on a nearly full disk: those used last. Without its
+	// copy, a write that waits over a kill would take this host's own state upstream for another's (contract 17).
+	keptWhenFull = worthCompacting / 2
 )
 
 // evictor removes settled copies and listings. Upstream can be asked for them again.
@@ -78,10 +81,7 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 	limit, kept := sample.usedSince(budget * evictTo / 100)
 	c.measured.Store(kept)
 	c.unnamed.Add(sample.size - kept)
-	old := &rangeRemoval{copies: c, prefix: []byte(record.SettledPrefix), old: func(key, value []byte) bool {
-		_, _, used := e.lastUse(key, value)
-		return used < limit
-	}}
+	old := e.notUsedSince(limit)
 	if err := old.run(ctx); err != nil {
 		return old.records > 0, err
 	}
@@ -100,6 +100,14 @@ func (e *evictor) evict(ctx context.Context, budget int64) (removed bool, err er
 		c.logger.Info("settled copies that were not used lately are removed", "copies", count, "bytes", sample.size-kept)
 	}
 	return count > 0, err
+}
+
+// notUsedSince removes the settled copies that were last used before a time.
+func (e *evictor) notUsedSince(limit float64) *rangeRemoval {
+	return &rangeRemoval{copies: e.copies, prefix: []byte(record.SettledPrefix), old: func(key, value []byte) bool {
+		_, _, used := e.lastUse(key, value)
+		return used < limit
+	}}
 }
 
 // lastUse returns when a settled copy was last written, confirmed or read, and its version. A damaged copy
@@ -185,13 +193,17 @@ type earlyChange struct {
 // Applied calls applied.
 func (c *earlyChange) Applied() { c.applied() }
 
-// dropAll removes the settled copies, except those of suspect namespaces and of entries with a pending
-// write, and then the versions that neither a copy nor a pending write needs. It returns the number of
-// bytes that it has removed.
-func (e *evictor) dropAll(ctx context.Context) (removed int64, err error) {
-	copied := &rangeRemoval{copies: e.copies, prefix: []byte(record.SettledPrefix)}
-	err = copied.run(ctx)
-	if err != nil {
+// dropOld removes the settled copies, except those used last, those of suspect namespaces and those of entries
+// with a pending write, and then the versions that neither a copy nor a pending write needs. It returns the
+// number of bytes that it has removed.
+func (e *evictor) dropOld(ctx context.Context) (removed int64, err error) {
+	var sample sampler
+	if err := e.visitSettled(ctx, sample.add); err != nil {
+		return 0, err
+	}
+	limit, _ := sample.usedSince(keptWhenFull) // guard 17.5
+	copied := e.notUsedSince(limit)
+	if err := copied.run(ctx); err != nil {
 		return copied.bytes, err
 	}
 	versions := &rangeRemoval{copies: e.copies, prefix: []byte(record.VersionPrefix)}
@@ -367,6 +379,9 @@ func (s *sampler) usedSince(budget int64) (since float64, size int64) {
 	for _, r := range s.kept {
 		next := r.size * int64(s.every)
 		if size+next > budget {
+			if r.used == since { // guard 3.61
+				since = math.Nextafter(since, math.Inf(1)) // not all of that moment fit
+			}
 			return since, size
 		}
 		since, size = r.used, size+next

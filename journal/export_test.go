@@ -193,11 +193,8 @@ func (j *Journal) RotateLog() error {
 // MarkNow writes the mark, as the timer does within a second.
 func (j *Journal) MarkNow() { j.store.MarkNow() }
 
-// DropCopies drops the settled copies, as under disk pressure.
-func (j *Journal) DropCopies() error {
-	_, err := j.evictor.dropAll(context.Background())
-	return err
-}
+// DropCopies drops the settled copies and the history, as under disk pressure.
+func (j *Journal) DropCopies() error { return j.DropCopiesWhile(func() {}) }
 
 // DropCopiesWhile drops the settled copies, as under disk pressure, and calls during between the copies
 // and their versions.

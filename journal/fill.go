@@ -22,7 +22,7 @@ import (
 // is pending. The copy is the version that the write was based on, and stays until the write leaves the
 // pending set (contract 17).
 //
-// While the disk is nearly full, Fill keeps no copy.
+// While the disk is nearly full, Fill keeps no copy of a value that is not on the disk yet.
 func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...FillOption) (State, error) {
 	if err := j.store.Acquire(); err != nil {
 		return State{}, err
@@ -142,7 +142,8 @@ func (f *filling) prepare(o *Observation) error {
 	}
 	f.confirmedAt = unixNow()
 	f.state = settledState(now, f.confirmedAt)
-	keep := !f.store.Low(int64(len(now.Value))) && (past.kept || !f.noNewCopy) // guard 7.21
+	stored := past.intact && past.Value == now.Value                                       // guard 17.65
+	keep := (stored || !f.store.Low(int64(len(now.Value)))) && (past.kept || !f.noNewCopy) // guard 7.21
 	switch {
 	// guard 3.21, 19.13
 	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // unchanged, and the clock was not set back

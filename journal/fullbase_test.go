@@ -6,41 +6,69 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
 )
 
-// On a disk without room for copies, a confirmed write is still copied if a newer write to the entry is
-// pending. After a restart the newer write is compared with upstream's state, and the journal must know
-// that no other host wrote that.
-func TestBaseOfANewerWriteOutlivesAFullDisk(t *testing.T) {
+// A copy of a confirmed write takes hardly any room, as its value is on the disk: a full disk keeps it, also when a
+// reader or the end of a doubt changes it. After a restart, only the copy says that no other host has written what
+// upstream holds.
+func TestBaseOutlivesAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const reserve = 1 << 20
 		fs := vfs.NewCrashableMem()
 		d := &disk{FS: fs}
 		d.free.Store(1 << 30)
 		j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
-		first := put(t, j, key("a"), "1")
-		put(t, j, key("a"), "2")
-		alone := put(t, j, key("b"), "1")
+		settled := []journal.Write{put(t, j, key("alone"), "1"), put(t, j, key("beneath"), "1"), put(t, j, key("read"), "1"), put(t, j, key("doubted"), "1")}
+		put(t, j, key("beneath"), "2")
 		d.free.Store(reserve - 1)
 		time.Sleep(time.Second)
-		no(t, j.Settle(first))
-		no(t, j.Settle(alone))
+		for _, w := range settled {
+			no(t, j.Settle(w))
+		}
+		no(t, second(j.Fill(key("read"), observed("1"), always)))
+		no(t, j.WriteThrough.EndDoubt(key("doubted")))
 		j = open(t, crash(fs))
-		for id, want := range map[journal.ID]journal.Base{
-			key("a"): {
-				Known: true, Present: true, Content: journal.ContentOf(journal.Put, "1"), Origin: journal.Origin{Seq: first.Seq},
-				UpdatedAt: first.UpdatedAt,
-			},
-			key("b"): {},
-		} {
-			got, err := j.Fence.Base(id)
+		for _, w := range settled {
+			got, err := j.Fence.Base(w.ID)
 			no(t, err)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s", id, diff)
+			if got.Content != journal.ContentOf(journal.Put, "1") || got.Origin.Seq != w.Seq {
+				t.Errorf("%s: %+v", w.ID, got)
 			}
 		}
+	})
+}
+
+// On a nearly full disk, copies give way to writes, but the ones used last stay: a write that waits over a kill does
+// not take this host's own state upstream for another's.
+func TestFullDiskKeepsTheCopiesUsedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, j, writes := manyWrites(t, 200)
+		for _, w := range writes {
+			time.Sleep(time.Second)
+			no(t, j.Settle(w))
+		}
+		lookup(t, j, key("0"))
+		d.free.Store(reserve - 1)
+		maintain(t, j, time.Minute)
+		kept := 0
+		for i := range writes {
+			base, err := j.Fence.Base(key("%d", i))
+			no(t, err)
+			if base.Known {
+				kept++
+			}
+			if last := i == 0 || i >= 190; last && !base.Known {
+				t.Errorf("copy %d was used last and is gone", i)
+			}
+		}
+		if kept > 21 {
+			t.Errorf("%d copies of 100 KiB are kept", kept)
+		}
+		d.free.Store(1 << 30)
+		time.Sleep(time.Second)
+		put(t, j, key("0"), "another")
+		check(t, j)
 	})
 }

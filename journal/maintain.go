@@ -25,7 +25,7 @@ const (
 
 // Maintain keeps the store small until ctx ends. It keeps the settled copies and the history within
 // their budgets, removes old receipts, and frees the space of writes that have left the journal. Under
-// disk pressure it first removes the history and the settled copies, because upstream can be asked
+// disk pressure it first removes the history and most settled copies, because upstream can be asked
 // again, then the receipts, and then the disk space reserved for this. It replaces damaged tables, and
 // records when the journal refuses writes. The caller runs it after [Journal.Run].
 //
@@ -146,9 +146,9 @@ func (m *maintainer) bound(ctx context.Context, remove func(context.Context) (bo
 	return nil
 }
 
-// makeRoom removes the settled copies and the history, except those of suspect namespaces, and those of
-// entries with a pending write, which takes its created_at from the copy. No answer changes, because a
-// read asks upstream again. When too few of them are left, makeRoom removes the receipts.
+// makeRoom removes the settled copies and the history, except the copies used last, those of suspect
+// namespaces, and those of entries with a pending write, which takes its created_at from the copy. No answer
+// changes, because a read asks upstream again. When too few of them are left, makeRoom removes the receipts.
 func (m *maintainer) makeRoom(ctx context.Context) error {
 	given, err := m.giveUpCopies(ctx)
 	if err == nil && !given {
@@ -174,7 +174,7 @@ func (m *maintainer) giveUpCopies(ctx context.Context) (given bool, err error) {
 	if err != nil || copied+versions <= worthCompacting || time.Now().Before(m.dropAfter) {
 		return false, err
 	}
-	bytes, err := m.evictor.dropAll(ctx)
+	bytes, err := m.evictor.dropOld(ctx)
 	if err != nil {
 		return false, err
 	}

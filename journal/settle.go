@@ -47,9 +47,8 @@ func (j *Journal) Settle(w Write) error {
 // own times are unknown, so the copy has the write's times until upstream is asked. The caller holds
 // the copies lock.
 //
-// On a disk without room for copies, settled still makes one while a newer write to the entry is
-// pending. After a restart, only the copy shows that upstream's state is this host's, so that the newer
-// write does not lose to it (contract 17).
+// The copy names the version of the write, which is on the disk: also a full disk has room for it. After a
+// restart, only the copy shows that upstream's state is this host's (contract 17).
 func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool, absentAt float64), origin Origin) {
 	key := record.EntryKey(record.SettledPrefix, w.ID)
 	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
@@ -59,7 +58,6 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 			c.unname(&past)
 		}, origin
 	}
-	low := c.store.Low(int64(len(w.Value)))
 	o := Observation{
 		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.createdAt, UpdatedAt: w.UpdatedAt,
 		Origin: origin, MadeAt: w.MadeAt,
@@ -81,11 +79,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 			o.AbsentAt = absentAt
 		}
 		c.unname(&past)
-		if low && !newerWaits { // guard 17.5
-			tx.Delete(key)
-			return
-		}
-		if w.removals != c.removals.Load() { // guard 3.40
+		if newerWaits && w.removals != c.removals.Load() { // guard 3.40
 			if w.at == 0 { // it may have replaced a write
 				w.at, w.follows = w.WrittenAt, w.Seq-1
 			}

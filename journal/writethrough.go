@@ -68,7 +68,7 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 		switch {
 		case !past.kept:
 			return t.doubtAbsence(id) // guard 9.19
-		case !past.intact, t.store.Low(int64(len(past.Value))):
+		case !past.intact:
 			return func(tx *store.Tx) {
 				tx.Delete(record.EntryKey(record.SettledPrefix, id))
 			}, nil

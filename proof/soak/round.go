@@ -39,9 +39,7 @@ type soak struct {
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
-	letter    string    // ID of the last dead letter that letters has seen
-	killed    time.Time // when the daemon was killed last
-	scarce    time.Time // the end of the last round with a full disk
+	letter    string // ID of the last dead letter that letters has seen
 }
 
 func (s *soak) base() string { return s.daemon.Load().URL() }
@@ -76,7 +74,6 @@ func (s *soak) restart(ctx context.Context) error {
 
 // round works, heals and compares. It returns the daemon's figures at its end.
 func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
-	shortage := s.load.shortage.Load()
 	working, done := context.WithTimeout(ctx, loadFor)
 	defer done()
 	var callers sync.WaitGroup
@@ -94,9 +91,6 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	}
 	if err := s.drained(ctx); err != nil {
 		return figures{}, err
-	}
-	if !s.load.plenty(shortage) {
-		s.scarce = time.Now()
 	}
 	if err := errors.Join(s.letters(ctx), s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
 		return figures{}, err
@@ -151,7 +145,6 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 				return err
 			}
 			s.kills++
-			s.killed = time.Now()
 			if err := s.restart(context.WithoutCancel(ctx)); err != nil {
 				return err
 			}
@@ -194,9 +187,7 @@ func (s *soak) drained(ctx context.Context) error {
 	}
 }
 
-// letters expects no further dead letter: upstream refuses no write for good, and no other host writes. A full disk
-// takes the daemon's copy of an entry, and a kill what it remembers of it. Its next write, also in a later round, may
-// find the daemon's own older state, and keep it as another host's (contract 17).
+// letters expects no further dead letter: upstream refuses no write for good, and no other host writes.
 func (s *soak) letters(ctx context.Context) error {
 	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/dead-letters?limit=10000&after="+s.letter, nil)
 	if err == nil && code != http.StatusOK {
@@ -207,18 +198,15 @@ func (s *soak) letters(ctx context.Context) error {
 	}
 	var doc struct {
 		Letters []struct {
-			ID, Kind, Host, Namespace, Key, Error string
-			WrittenAt                             float64 `json:"written_at"`
+			ID, Kind, Namespace, Key, Error string
 		} `json:"dead_letters"`
 	}
 	if err := json.Unmarshal(answer, &doc); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	for _, l := range doc.Letters {
-		written := time.UnixMicro(int64(l.WrittenAt * 1e6))
-		if s.letter = l.ID; l.Host == "this" || written.After(s.killed) || written.After(s.scarce) {
-			s.load.wrong("a dead letter of %s/%s: %s: %s", l.Namespace, l.Key, l.Kind, l.Error)
-		}
+		s.letter = l.ID
+		s.load.wrong("a dead letter of %s/%s: %s: %s", l.Namespace, l.Key, l.Kind, l.Error)
 	}
 	return nil
 }
