@@ -3,7 +3,6 @@ package wire
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // AuthorHeader names the program that writes, in a request to botwired and in front of NATS.
@@ -20,9 +19,12 @@ func Author(text string) string {
 		}
 		return r
 	}, text))
-	for utf8.RuneCountInString(text) > maxAuthor {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
+	characters := 0
+	for end := range text {
+		if characters == maxAuthor {
+			return text[:end]
+		}
+		characters++
 	}
 	return text
 }

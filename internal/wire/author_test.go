@@ -13,6 +13,7 @@ func TestAuthor(t *testing.T) {
 		"nightly job":            "nightly job",
 		" Müller\t\n":            "Müller",
 		"\x1b[31mred":            "[31mred",
+		strings.Repeat("ü", 64):  strings.Repeat("ü", 64),
 		strings.Repeat("ü", 65):  strings.Repeat("ü", 64),
 		"half a character: \xc3": "half a character: \uFFFD",
 	} {
@@ -35,5 +36,12 @@ func TestAuthor(t *testing.T) {
 		if got := wire.Product(agent); got != want {
 			t.Errorf("the product of %q is %q, want %q", agent, got, want)
 		}
+	}
+}
+
+// A name of megabytes, as an MCP client or another host may give one, costs no more than to read it once.
+func TestAuthorOfALongText(t *testing.T) {
+	if got := wire.Author(strings.Repeat("ü", 4<<20)); got != strings.Repeat("ü", 64) {
+		t.Errorf("the author is %q", got)
 	}
 }
