@@ -177,6 +177,7 @@ func TestAcceptFails(t *testing.T) {
 		go func() { served <- server.Serve() }()
 		c := dial(t, l.Listener)
 		exchange(t, c, request("GET", "/other", ""), 1)
+		synctest.Wait() // for the server to accept again: the connection comes before the error
 		l.errs <- io.ErrUnexpectedEOF
 		other := dial(t, l.Listener)
 		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {

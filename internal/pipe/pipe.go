@@ -1,6 +1,6 @@
 // Package pipe is a network inside the process. The embedded upstream and the daemon's MCP use it, and fastpath
-// hands connections to net/http by it. So do
-// tests in virtual time, which can wait for pipes but not for sockets. It imports nothing of the project.
+// hands connections to net/http by it. Tests in virtual time use it because they can wait for pipes but not for
+// sockets. It imports nothing of the project.
 package pipe
 
 import (
