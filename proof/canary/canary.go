@@ -20,8 +20,8 @@ import (
 )
 
 // Word must never come, in any case of letters, neither as it is nor inside base64url. Proofs put it into the
-// names and values that they are free to choose.
-const Word = "canary"
+// names and values that they are free to choose. By chance it comes once in some 60 GB of base64url.
+const Word = "canary-"
 
 // Watch reads what connections of a listener receive. It is safe for concurrent use.
 type Watch struct {

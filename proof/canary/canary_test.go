@@ -63,9 +63,9 @@ func TestWatch(t *testing.T) {
 		"a header":                {get(hidden+"/"+key, "Botwired-Author: a\r\n"), true},
 		"a query":                 {get(hidden + "/" + key + "?key=k"), true},
 		"a body":                  {"DELETE " + hidden + "/" + key + " HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nv", true},
-		"the word elsewhere":      {get("/health?q=Canary"), true},
-		"the word cut off":        {"GET /health?q=canary", true},
-		"the word where plain":    {put("/memory/plain/k", "a canary"), true},
+		"the word elsewhere":      {get("/health?q=Canary-"), true},
+		"the word cut off":        {"GET /health?q=canary-", true},
+		"the word where plain":    {put("/memory/plain/k", "a canary-"), true},
 		"no HTTP":                 {"hello\r\n\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func newHost(up *service, with settings, n int) (*host, error) {
 	h := &host{up: up, with: with, fs: vfs.NewCrashableMem(), last: make(map[journal.ID]string)}
 	h.with.name = strconv.Itoa(n)
 	for i := range 2 {
-		h.entries = append(h.entries, journal.ID{Namespace: namespaces[0], Key: fmt.Sprintf("canary%d-%d", n, i)})
+		h.entries = append(h.entries, journal.ID{Namespace: namespaces[0], Key: fmt.Sprintf("canary-%d-%d", n, i)})
 	}
 	return h, h.start()
 }
@@ -155,7 +155,7 @@ func (h *host) act(d deed, n int) error {
 	switch d.Action {
 	case put:
 		for i := range d.Writes {
-			if err := h.put(h.entries[d.Entry], fmt.Sprintf("canary%d.%d", n, i)); err != nil {
+			if err := h.put(h.entries[d.Entry], fmt.Sprintf("canary-%d.%d", n, i)); err != nil {
 				return err
 			}
 			time.Sleep(2 * linger)

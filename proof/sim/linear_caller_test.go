@@ -50,7 +50,7 @@ func (c *crowd) call(number int) {
 			c.turn(a.rng)
 		}
 		// In a listing, values mostly differ by their sizes.
-		value := fmt.Sprintf("canary%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
+		value := fmt.Sprintf("canary-%d-%d%s", number, n, strings.Repeat(".", (number*c.plan.calls+n)%61))
 		if !a.do(deck[a.rng.IntN(len(deck))], ids[a.rng.IntN(len(ids))], value) {
 			return
 		}

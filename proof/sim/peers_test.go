@@ -98,7 +98,7 @@ func (h *host) cut(cut bool) {
 // put has a host write a value that nobody has written before.
 func (r *realm) put(n int, id journal.ID) error {
 	r.count++
-	d := deedDone{n, time.Now(), fmt.Sprintf("canary%d", r.count)}
+	d := deedDone{n, time.Now(), fmt.Sprintf("canary-%d", r.count)}
 	if err := r.hosts[n].put(id, d.value); err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func busy(i int, s *step) {
 	case s.action == wait:
 		s.duration = min(s.duration+60*time.Millisecond, 300*time.Millisecond)
 	case s.action != remove && s.action != crash && s.action != restart && s.action != flushAll && s.action != crashIn:
-		s.action, s.value = put, fmt.Sprintf("canary%d", i)
+		s.action, s.value = put, fmt.Sprintf("canary-%d", i)
 	}
 	if s.action != become {
 		s.id = entries[0]
@@ -182,7 +182,7 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 	switch s.action {
 	case put, remove, get, insist, list, crashIn, foreign:
 		s.id = rapid.SampledFrom(entries).Draw(t, "entry")
-		s.value = fmt.Sprintf("canary%d", i)
+		s.value = fmt.Sprintf("canary-%d", i)
 	case wait:
 		s.duration = rapid.SampledFrom([]time.Duration{
 			0, time.Millisecond, 60 * time.Millisecond, linger, time.Second, 5 * time.Second, 11 * time.Second, 40 * time.Second, 5 * time.Minute,

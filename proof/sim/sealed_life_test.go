@@ -22,7 +22,7 @@ const (
 )
 
 // enduring are the entries that nobody deletes.
-var enduring = []journal.ID{{Namespace: "canary", Key: "canary-k"}, {Namespace: "canary", Key: "canary-l"}, {Namespace: "canary-m", Key: "canary-k"}}
+var enduring = []journal.ID{{Namespace: "canary-n", Key: "canary-k"}, {Namespace: "canary-n", Key: "canary-l"}, {Namespace: "canary-m", Key: "canary-k"}}
 
 func deletables(n int) journal.ID {
 	return journal.ID{Namespace: deletable, Key: "canary-" + string(rune('a'+n))}
@@ -93,7 +93,7 @@ func (l *sealedLife) step(n int) {
 	case 11:
 		l.liar.lose(l.hidden(deletable), 0.3)
 	case 12, 13:
-		l.list(h, []string{"canary", "canary-m", deletable, hoard}[l.rand.IntN(4)])
+		l.list(h, []string{"canary-n", "canary-m", deletable, hoard}[l.rand.IntN(4)])
 	case 14, 15:
 		l.rotate()
 	case 16:

@@ -57,7 +57,7 @@ func TestSealedConflictsConverge(t *testing.T) {
 			p := newSealedHosts(t, batch, keys, keys)
 			p.liar.be(0, 0.4)
 			for n := range together {
-				id := journal.ID{Namespace: "canary", Key: fmt.Sprint("canary", n)}
+				id := journal.ID{Namespace: "canary-ns", Key: fmt.Sprint("canary-", n)}
 				for range 1 + p.rand.IntN(3) {
 					p.put(p.hosts[p.rand.IntN(2)], id)
 					time.Sleep(time.Duration(p.rand.Int64N(int64(400 * time.Millisecond))))
@@ -75,7 +75,7 @@ func TestAHostWithAnotherKey(t *testing.T) {
 	newer, older := s.stage(t, 2), s.stage(t, 0)
 	synctest.Test(t, func(t *testing.T) {
 		p := newSealedHosts(t, 1, newer, older)
-		id := journal.ID{Namespace: "canary", Key: "canary-k"}
+		id := journal.ID{Namespace: "canary-ns", Key: "canary-k"}
 		p.put(p.hosts[0], id)
 		p.settle()
 		r := p.hosts[1].node.do(http.MethodGet, path(id), "")
@@ -83,7 +83,7 @@ func TestAHostWithAnotherKey(t *testing.T) {
 			t.Errorf("a GET is answered %d %s", r.Code, r.Body)
 		}
 		p.put(p.hosts[1], id)
-		p.put(p.hosts[1], journal.ID{Namespace: "canary", Key: "canary-l"})
+		p.put(p.hosts[1], journal.ID{Namespace: "canary-ns", Key: "canary-l"})
 		for range 2 {
 			time.Sleep(5 * time.Minute)
 			if n := p.hosts[1].node.journal.Stats().Pending; n != 1 {
@@ -104,7 +104,7 @@ func TestASteadyWriterWithAnotherKey(t *testing.T) {
 	newer, older := s.stage(t, 2), s.stage(t, 0)
 	synctest.Test(t, func(t *testing.T) {
 		p := newSealedHosts(t, 1, newer, older)
-		id := journal.ID{Namespace: "canary", Key: "canary-k"}
+		id := journal.ID{Namespace: "canary-ns", Key: "canary-k"}
 		for _, h := range []int{1, 0, 1} { // one right after the other
 			p.put(p.hosts[h], id)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -127,9 +127,9 @@ func TestARepairIsNotForEver(t *testing.T) {
 	keys := s.stage(t, 0)
 	synctest.Test(t, func(t *testing.T) {
 		p := newSealedHosts(t, 1, keys, keys)
-		id := journal.ID{Namespace: "canary", Key: "canary-k"}
-		hidden := journal.ID{Namespace: keys.For("canary").Name()}
-		hidden.Key, _ = keys.For("canary").Key("canary-k")
+		id := journal.ID{Namespace: "canary-ns", Key: "canary-k"}
+		hidden := journal.ID{Namespace: keys.For("canary-ns").Name()}
+		hidden.Key, _ = keys.For("canary-ns").Key("canary-k")
 		p.put(p.hosts[0], id)
 		p.settle()
 		p.put(p.hosts[1], id)
@@ -171,9 +171,9 @@ func TestAReplayIsNoConflict(t *testing.T) {
 	keys := s.stage(t, 0)
 	synctest.Test(t, func(t *testing.T) {
 		p := newSealedHosts(t, 1, keys)
-		id := journal.ID{Namespace: "canary", Key: "canary-k"}
-		hidden := journal.ID{Namespace: keys.For("canary").Name()}
-		hidden.Key, _ = keys.For("canary").Key("canary-k")
+		id := journal.ID{Namespace: "canary-ns", Key: "canary-k"}
+		hidden := journal.ID{Namespace: keys.For("canary-ns").Name()}
+		hidden.Key, _ = keys.For("canary-ns").Key("canary-k")
 		for range 3 {
 			p.put(p.hosts[0], id)
 			p.settle()
@@ -197,7 +197,7 @@ func TestAnUpstreamThatOmits(t *testing.T) {
 	for entries, believed := range map[int]bool{9: true, 10: false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newSealedHosts(t, 1, keys)
-			h, id := p.hosts[0], func(n int) journal.ID { return journal.ID{Namespace: "canary", Key: fmt.Sprint("canary-", n)} }
+			h, id := p.hosts[0], func(n int) journal.ID { return journal.ID{Namespace: "canary-ns", Key: fmt.Sprint("canary-", n)} }
 			for n := range entries {
 				p.put(h, id(n))
 			}
@@ -212,11 +212,11 @@ func TestAnUpstreamThatOmits(t *testing.T) {
 			}
 			list := func() {
 				time.Sleep(time.Minute)
-				p.list(h, "canary", "Cache-Control", "no-cache")
+				p.list(h, "canary-ns", "Cache-Control", "no-cache")
 			}
-			p.liar.omit(keys.For("canary").Name(), 1)
+			p.liar.omit(keys.For("canary-ns").Name(), 1)
 			list()
-			if lost := slices.Contains(h.lacking(), "canary"); lost == believed {
+			if lost := slices.Contains(h.lacking(), "canary-ns"); lost == believed {
 				t.Errorf("%d entries: it is data loss: %t", entries, lost)
 			}
 			if !believed {
@@ -224,12 +224,12 @@ func TestAnUpstreamThatOmits(t *testing.T) {
 				return
 			}
 			wants("left out", http.StatusNotFound)
-			r := h.node.do(http.MethodGet, "/_botwired/revisions?namespace=canary&key=canary-0", "")
+			r := h.node.do(http.MethodGet, "/_botwired/revisions?namespace=canary-ns&key=canary-0", "")
 			if !strings.Contains(r.Body.String(), p.last[id(0)]) {
 				t.Errorf("the history is %d %s", r.Code, r.Body)
 			}
 			wants("asked for", http.StatusOK, "Cache-Control", "no-cache")
-			p.liar.omit(keys.For("canary").Name(), 0)
+			p.liar.omit(keys.For("canary-ns").Name(), 0)
 			list()
 			wants("listed again", http.StatusOK)
 		})

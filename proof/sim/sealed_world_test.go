@@ -131,7 +131,7 @@ func (p *sealedHosts) clone(h *host, keys *seal.Keys) {
 
 func (p *sealedHosts) put(h *host, id journal.ID) {
 	p.ops++
-	value := fmt.Sprintf("canary %s %d", h.with.name, p.ops)
+	value := fmt.Sprintf("canary-%s %d", h.with.name, p.ops)
 	if err := h.put(id, value); err != nil {
 		p.t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (p *sealedHosts) list(h *host, namespace string, header ...string) {
 		p.t.Errorf("LIST of %s by %s: %d %s", namespace, h.with.name, r.Code, r.Body)
 	}
 	for _, row := range doc.Keys {
-		if !strings.HasPrefix(row.Key, "canary") {
+		if !strings.HasPrefix(row.Key, "canary-") {
 			p.t.Errorf("%s lists %q", h.with.name, row.Key)
 		}
 	}
