@@ -136,6 +136,75 @@ func TestWhatIsRestoredIsAsLateAsItWas(t *testing.T) {
 	})
 }
 
+// An upstream that loses all once more, while it gets back what it had lost, gets back all of it again.
+func TestRestoreOfWhatIsLostTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{why: "the bucket was made anew"}
+		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *proxy.Options) { o.Exact = true })
+		s.learnMany("ns", restoredAtOnce+20)
+		s.upstream.wipe()
+		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
+		synctest.Wait()
+		s.settleAll("ns")
+		synctest.Wait() // the restoration writes the rest
+		s.upstream.wipe()
+		f.why = "the bucket was made anew once more"
+		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
+		for range 4 {
+			synctest.Wait()
+			s.settleAll("ns")
+		}
+		for i := range restoredAtOnce + 20 {
+			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
+				t.Fatalf("upstream holds %q of %d", value, i)
+			}
+		}
+		if doc := s.dataLoss("ns"); doc != nil {
+			t.Errorf("%+v", doc)
+		}
+	})
+}
+
+// A restoration that ends while upstream loses all once more takes no absence for a delete.
+func TestUpstreamLosesAllWhileARestorationEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forgetful{why: "the bucket was made anew"}
+		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *proxy.Options) { o.Exact = true })
+		s.learnMany("ns", 20)
+		s.upstream.wipe()
+		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
+		synctest.Wait()
+		lists := s.upstream.hold()
+		s.settleAll("ns")
+		close((<-lists).answer) // upstream lacks nothing, and the restoration ends
+		last := <-lists         // what this list lacks was deleted
+		s.upstream.wipe()
+		f.why = "the bucket was made anew once more"
+		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
+		next := <-lists
+		w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
+		if err == nil {
+			err = s.journal.DeadLetter(w, journal.Failure{InDoubt: true}) // it overtakes both lists
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(last.answer)
+		close((<-lists).answer)
+		synctest.Wait()
+		s.upstream.release()
+		close(next.answer)
+		synctest.Wait()
+		s.settleAll("ns")
+		synctest.Wait()
+		for i := range 20 {
+			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
+				t.Fatalf("upstream holds %q of %d", value, i)
+			}
+		}
+	})
+}
+
 // A person may accept upstream's state.
 func TestAcceptUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/botwired/botwired/internal/tasks"
@@ -32,6 +33,8 @@ type Restorer struct {
 	// changing is held while a restoration begins or ends together with its mark in the journal. Its holder
 	// may wait until a canceled restoration is over.
 	changing chan struct{}
+
+	losses atomic.Uint64 // the number of calls of DistrustAll
 
 	mu      sync.Mutex // guards the fields below, and those of each restoration
 	running map[string]*Restoration
@@ -156,11 +159,15 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 	if err := r.await(ctx, &Restoration{}, r.pending(namespace)); err != nil { // of an earlier process
 		return err
 	}
-	done := make(map[string]bool)
+	done, losses := make(map[string]bool), r.losses.Load()
 	for {
-		rows, complete, err := r.lookUntilAnswered(ctx, namespace, false)
+		rows, complete, err := r.lookUntilAnswered(ctx, namespace, func() bool { return false })
 		if err != nil {
 			return err
+		}
+		if now := r.losses.Load(); now != losses { // guard 9.79
+			losses = now
+			clear(done) // upstream may have lost it again
 		}
 		if _, suspect := r.m.journal.Trust.Suspect(namespace); !suspect && !r.m.exact {
 			return r.conclude(ctx, namespace, of)
@@ -170,7 +177,7 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 			return err
 		}
 		if len(lacking) == 0 {
-			return r.finish(ctx, namespace, of)
+			return r.finish(ctx, namespace, of, losses)
 		}
 		written, err := r.write(lacking, done)
 		if err == nil {
@@ -186,13 +193,13 @@ func (r *Restorer) run(ctx context.Context, namespace string, of *Restoration) e
 }
 
 // finish ends the restoration, and the journal judges by upstream's list again. On an exact upstream, an
-// entry that is still missing was deleted later.
-func (r *Restorer) finish(ctx context.Context, namespace string, of *Restoration) error {
+// entry that is still missing was deleted later, unless upstream has lost more since losses was counted.
+func (r *Restorer) finish(ctx context.Context, namespace string, of *Restoration, losses uint64) error {
 	r.logger.Info("upstream has got back all that it lacked and of which there is a copy", "namespace", namespace)
 	if err := r.conclude(ctx, namespace, of); err != nil {
 		return err
 	}
-	_, _, err := r.lookUntilAnswered(ctx, namespace, r.m.exact)
+	_, _, err := r.lookUntilAnswered(ctx, namespace, func() bool { return r.m.exact && r.losses.Load() == losses }) // guard 9.80
 	return err
 }
 
@@ -208,9 +215,9 @@ func (r *Restorer) conclude(ctx context.Context, namespace string, of *Restorati
 	return r.m.journal.Trust.SetRestoring(namespace, false)
 }
 
-func (r *Restorer) lookUntilAnswered(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, err error) {
+func (r *Restorer) lookUntilAnswered(ctx context.Context, namespace string, believes func() bool) (rows []journal.Row, complete bool, err error) {
 	err = untilAnswered(ctx, func() error {
-		rows, complete, _, err = r.Look(ctx, namespace, believe)
+		rows, complete, _, err = r.look(ctx, namespace, believes)
 		return err
 	})
 	return rows, complete, err
@@ -349,14 +356,19 @@ func (r *Restorer) await(ctx context.Context, of *Restoration, written []journal
 // Look asks upstream for a namespace's list and stores it. With believe, it accepts that all missing entries
 // are deleted. forgotten counts the entries that are no longer known.
 func (r *Restorer) Look(ctx context.Context, namespace string, believe bool) (rows []journal.Row, complete bool, forgotten int, err error) {
+	return r.look(ctx, namespace, func() bool { return believe })
+}
+
+// look is Look. It calls believes when upstream has answered.
+func (r *Restorer) look(ctx context.Context, namespace string, believes func() bool) (rows []journal.Row, complete bool, forgotten int, err error) {
 	for {
 		fill := r.m.journal.BeginListing(namespace)
-		if believe {
-			fill.Believe()
-		}
 		if rows, complete, err = r.m.upstream.List(ctx, namespace, false); err != nil {
 			fill.Cancel()
 			return nil, false, 0, r.inTime(ctx, err)
+		}
+		if believes() {
+			fill.Believe()
 		}
 		err = fill.Commit(rows, complete)
 		if !errors.Is(err, journal.ErrChanged) { // guard 9.76
@@ -378,8 +390,9 @@ func (r *Restorer) inTime(ctx context.Context, err error) error {
 // namespacesAtOnce bounds the names that are read at a time.
 const namespacesAtOnce = 1000
 
-// DistrustAll records data loss for every known namespace.
+// DistrustAll records data loss for every known namespace. The caller lets upstream answer only afterwards.
 func (r *Restorer) DistrustAll() error {
+	r.losses.Add(1)
 	for after := ""; ; {
 		names, err := r.m.journal.Keys.Namespaces(after, namespacesAtOnce, func(string) bool { return true })
 		if err != nil || len(names) == 0 {
