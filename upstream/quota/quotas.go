@@ -54,6 +54,7 @@ type Quotas struct {
 	mu      sync.Mutex // guards the fields below; while held, no other lock is taken and nothing is logged
 	budgets hashtable.Table[budget, *budget]
 	cursor  int                 // for sweep
+	past    map[string]Use      // an earlier process's, of namespaces that have had no quota since
 	short   map[string]struct{} // namespaces that have used more than the ledger knows
 
 	recording sync.Mutex // held during a record of the ledger
@@ -84,18 +85,13 @@ type budget struct {
 
 // New returns the quotas, with the records of an earlier process.
 func New(opts Options) *Quotas {
-	qs := &Quotas{opts: opts, short: make(map[string]struct{}), changed: make(chan struct{}, 1)}
+	qs := &Quotas{opts: opts, past: make(map[string]Use), short: make(map[string]struct{}), changed: make(chan struct{}, 1)}
 	if opts.Ledger == nil {
 		return qs
 	}
-	for _, sp := range opts.Ledger.Spent() {
-		qs.with(sp.Namespace, func(b *budget, _ time.Time) {
-			b.used = sp.Used
-			b.reserve = min(b.reserve, sp.Reserve) // guard 18.25
-			if sp.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
-				b.leased = sp.Used
-			}
-		})
+	for _, use := range opts.Ledger.Spent() {
+		qs.past[use.Namespace] = use
+		qs.with(use.Namespace, func(*budget, time.Time) {})
 	}
 	return qs
 }
@@ -148,6 +144,10 @@ func (qs *Quotas) with(namespace string, do func(b *budget, now time.Time)) {
 		b = &budget{quota: quota}
 		b.window = b.number(now)
 		b.begin()
+		if use, ok := qs.past[namespace]; ok && use.Ends.After(now) { // guard 18.31
+			b.resume(use)
+		}
+		delete(qs.past, namespace)
 		qs.budgets.Insert(namespace, b)
 	}
 	b.update(quota, now)
@@ -183,6 +183,15 @@ func (b *budget) begin() {
 	b.used, b.leased, b.reserve = b.flying, 0, reserveOf(b.quota.Writes)
 	b.toldSpread, b.toldEmpty = false, false
 	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
+}
+
+// resume goes on with what an earlier process has used in a window that has not ended.
+func (b *budget) resume(use Use) {
+	b.used = use.Used
+	b.reserve = min(b.reserve, use.Reserve) // guard 18.25
+	if use.Ends.Equal(b.ends().Truncate(time.Millisecond)) {
+		b.leased = use.Used
+	}
 }
 
 // update applies a quota, which may be a new one, and the present window. Requests that the namespace
