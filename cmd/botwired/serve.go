@@ -88,7 +88,7 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 		return err
 	}
 	loadHere := func() (*config.Loaded, error) {
-		loaded, err := load(in.socket) // which sets the listen address, if there is one
+		loaded, err := load(in.socket) // the manager's socket, if any, sets the listen address
 		if err == nil {
 			err = in.admits(loaded)
 		}
