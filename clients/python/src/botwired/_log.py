@@ -177,7 +177,7 @@ class LogRules:
         except Conflict:
             await self._delete(sealed)
             raise
-        return await self._sweep(after) if sealed else after
+        return await self._try_to_sweep(after) if sealed else after
 
     async def replace(self, values: Iterable[Any]) -> None:
         """Have the log hold these values and no others, at once for every reader."""
@@ -225,8 +225,11 @@ class LogRules:
         except Conflict:
             await self._delete(sealed)
             raise
-        after = await self._sweep(after)
-        if not items and not after.drop:
+        if items:
+            await self._try_to_sweep(after)
+            return
+        after = await self._sweep(after)  # who empties a log wants nothing of it to stay
+        if not after.drop:
             with suppress(Error):  # somebody has appended since, or an empty head stays
                 await self._port.delete(self._name, after.version)
 
@@ -249,7 +252,7 @@ class LogRules:
         [value] = await self._values(head, segment, len(segment.items) - 1)
         parts = segment.split.get(len(segment.items) - 1, [])
         after = await self._store(head, segment.without_last(), (*drop, *parts))
-        self._remember(await self._sweep(after))
+        self._remember(await self._try_to_sweep(after))
         return value
 
     def _pack(self, segment: _Segment, items: Sequence[_Item]) -> tuple[dict[str, _Segment], _Segment]:
@@ -278,17 +281,24 @@ class LogRules:
         return _Item(None, list(parts), len(to_json(list(parts))) + 8)
 
     async def _sweep(self, head: _Head) -> _Head:
-        """Delete the segments and parts of items that are gone, now or with a later change: this one is made."""
+        """Delete the segments and parts of items that are gone."""
         if not head.drop:
             return head
-        with suppress(Error):  # then the head of now still has the list, and the next one to sweep deletes the rest
-            await self._delete(head.drop)
-            if head.version is ANY:  # of a server that tells no version in its answer to a write
-                now = await self._load()
-                if now.write != head.write:
-                    return now
-                head = now
+        await self._delete(head.drop)
+        if head.version is ANY:  # of a server that tells no version in its answer to a write
+            now = await self._load()
+            if now.write != head.write:
+                return now
+            head = now
+        try:
             return await self._store(head, head.segment, ())
+        except Conflict:
+            return head  # the head of now still has the list: the next one to sweep deletes nothing anew
+
+    async def _try_to_sweep(self, head: _Head) -> _Head:
+        """Sweep now or with a later change: this one is made."""
+        with suppress(Error):  # the head of now still has the list
+            return await self._sweep(head)
         return head
 
     async def _delete(self, names: Iterable[str]) -> None:

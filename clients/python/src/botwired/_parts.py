@@ -107,22 +107,26 @@ class Documents:
             stored = {"botwired": "parts", "parts": list(names)} if names else value
             version = await self._port.swap(key, stored, before.version if before else ABSENT)
         except Conflict:
-            await self.drop(names)
+            with suppress(Error):
+                await self.drop(names)
             raise
-        await self.drop(before.parts if before else ())
+        with suppress(Error):  # what cannot be deleted now stays: the change itself is made
+            await self.drop(before.parts if before else ())
         return Document(value, version, names)
 
     async def delete(self, key: str, before: Document) -> bool:
-        """Delete if the entry is as it was seen, else raise Conflict. The result is whether there was one."""
+        """Delete if the entry is as it was seen, else raise Conflict. The result is whether there was one.
+
+        Any other error may have left parts of the value.
+        """
         was_there = await self._port.delete(key, before.version)
         await self.drop(before.parts)
         return was_there
 
     async def drop(self, names: Iterable[str]) -> None:
-        """Delete parts that nothing names any more. What cannot be deleted now stays: the change itself is made."""
-        with suppress(Error):
-            for name in names:
-                await self._port.delete(self._part_key(name))
+        """Delete parts that nothing names any more."""
+        for name in names:
+            await self._port.delete(self._part_key(name))
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -125,7 +125,8 @@ class _Conversations:
             key = _key(record.conversation_id)
             document = await self._documents.store(key, stored.value(), before.document if before else None)
         except Conflict as e:
-            await self._drop(sealed)
+            with suppress(Error):
+                await self._drop(sealed)
             raise ConversationConflict(record.conversation_id) from e
         self._remember(replace(stored, document=document))
 
@@ -207,12 +208,11 @@ class _Conversations:
         return [json.loads(texts[name]) for name in segments]
 
     async def _drop(self, segments: Iterable[str]) -> None:
-        """Delete segments that nothing names any more. What cannot be deleted now stays: the change itself is made."""
+        """Delete segments that nothing names any more."""
         keys = [_segment_key(name) for name in segments]
-        with suppress(Error):
-            for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
-                if document is not None:
-                    await self._documents.delete(key, document)
+        for key, document in zip(keys, await self._documents.load_all(keys), strict=True):
+            if document is not None:
+                await self._documents.delete(key, document)
 
     def _remember(self, stored: _Stored) -> _Stored:
         """Save read_history, which gets no more than the last entry, a search, and write_record a read."""

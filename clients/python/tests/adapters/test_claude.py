@@ -179,6 +179,21 @@ def test_an_edit_that_is_made_is_no_error(memory: Memory, monkeypatch: pytest.Mo
     assert memory.get("/memories/long") == "shorter"
 
 
+def test_a_delete_that_leaves_something_is_an_error(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    delete = Memory.delete
+
+    def refuse(self: Memory, key: str, *rest: Any, **named: Any) -> bool:
+        if key != "/memories/long":
+            raise Refused(507, "the disk is full")
+        return delete(self, key, *rest, **named)
+
+    tool = MemoryTool(memory)
+    answer(tool, {"command": "create", "path": "/memories/long", "file_text": "x" * 200_000})
+    monkeypatch.setattr(Memory, "delete", refuse)
+    with pytest.raises((ToolError, Refused), match="the disk is full"):
+        tool.call({"command": "delete", "path": "/memories/long"})
+
+
 def test_any_name_and_any_text(memory: Memory) -> None:
     tool = MemoryTool(memory)
     path = "/memories/" + "/".join(["a long name: é " * 10] * 3)

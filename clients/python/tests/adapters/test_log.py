@@ -192,10 +192,20 @@ def test_a_change_that_is_made_is_no_error(memory: Memory, monkeypatch: pytest.M
         assert log.read() == ["only"]
         log.append(["y" * 80_000])
         assert log.update(lambda items: items.pop()) == ["only", "y" * 80_000]
-        log.clear()
-        assert log.read() == []
     log.append(["new"])
-    assert Log(memory, "full").read() == ["new"]
+    assert Log(memory, "full").read() == ["only", "new"]
+    log.clear()
+    assert memory.list_keys() == []
+
+
+def test_a_log_is_cleared_when_nothing_of_it_is_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(memory, "full", segment_chars=40)
+    log.append([*range(30), "x" * 80_000])
+    with monkeypatch.context() as patched:
+        patched.setattr(Memory, "delete", refuse)
+        with pytest.raises(Refused):
+            log.clear()
+        assert log.read() == []
     log.clear()
     assert memory.list_keys() == []
 
