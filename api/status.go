@@ -16,6 +16,7 @@ type Status struct {
 	DataDir              string        `json:"data_dir"`
 	Listen               string        `json:"listen"`
 	Ready                bool          `json:"ready"` // as in GET /_botwired/readyz
+	Stopping             bool          `json:"stopping"`
 	Journal              JournalState  `json:"journal"`
 	Upstream             UpstreamState `json:"upstream"`
 	Identity             Identity      `json:"identity"`

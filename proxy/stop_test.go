@@ -22,7 +22,7 @@ func TestCallersOfADaemonThatStops(t *testing.T) {
 		s.server.BeginStop()
 		wantDetail(t, s.get("/_botwired/readyz"), http.StatusServiceUnavailable, "stopping")
 		var status api.Status
-		if decode(t, s.get("/_botwired/status"), &status); status.Ready || status.Journal.RefusesWrites {
+		if decode(t, s.get("/_botwired/status"), &status); status.Ready || !status.Stopping || status.Journal.RefusesWrites {
 			t.Errorf("the status of a daemon that stops: %+v", status)
 		}
 		wantStatus(t, s.get("/_botwired/livez"), http.StatusOK)

@@ -52,8 +52,8 @@ func (l *linkTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		stops := l.stops.Add(-1) >= 0
-		fmt.Fprintf(w, `{"version":"1","ready":%t,"journal":{"refuses_writes":%t},"pending":0,"upstream":{"url":"x","state":"up"}}`,
-			!stops && !l.full.Load(), l.full.Load())
+		fmt.Fprintf(w, `{"version":"1","ready":%t,"stopping":%t,"journal":{"refuses_writes":%t},"pending":0,"upstream":{"url":"x","state":"up"}}`,
+			!stops && !l.full.Load(), stops, l.full.Load())
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -134,17 +134,20 @@ func TestLinkWaitsForTheJournal(t *testing.T) {
 	}
 }
 
-// A daemon whose journal is full answers, and so does the link: reads go on. One that stops soon is not used.
+// A daemon whose journal is full answers, and so does the link: reads go on. One that stops soon is not used, full or not.
 func TestLinkReadsWhileTheJournalIsFull(t *testing.T) {
 	l := newLinkTest(t, false, 0)
 	l.full.Store(true)
 	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.asked.Load() != 1 {
 		t.Errorf("status %d, asked %d times, %v", status, l.asked.Load(), err)
 	}
-	l = newLinkTest(t, false, 0)
-	l.stops.Store(3)
-	if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.stops.Load() >= 0 {
-		t.Errorf("status %d, while it stops: %d, %v", status, l.stops.Load(), err)
+	for _, full := range []bool{false, true} {
+		l = newLinkTest(t, false, 0)
+		l.full.Store(full)
+		l.stops.Store(3)
+		if status, err := l.ask(http.MethodGet); status != http.StatusOK || l.stops.Load() >= 0 {
+			t.Errorf("full %t: status %d, while it stops: %d, %v", full, status, l.stops.Load(), err)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ const (
 func (l *look) probe(ctx context.Context) (daemonState, error) {
 	status, err := l.client.Status(ctx)
 	switch {
-	case err == nil && !status.Ready && !status.Journal.RefusesWrites:
+	case err == nil && status.Stopping:
 		l.waitFor("the daemon is stopping")
 		return daemonNotReady, nil
 	case err == nil:

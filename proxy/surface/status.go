@@ -94,7 +94,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 	doc := &api.Status{
 		Version: s.opts.Version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
 		DataDir: s.opts.DataDir, Listen: s.opts.Listen,
-		Ready: ready && !stopping, Journal: refusing,
+		Ready: ready && !stopping, Stopping: stopping, Journal: refusing,
 		Upstream: s.upstream(), Identity: newIdentityDocument(s.memory.Doubts()),
 		Pending: st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
@@ -112,7 +112,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 		return nil, err
 	}
 	doc.TimeSaved = s.history.timeSaved(&doc.Figures)
-	known := facts{now: now, status: doc, stops: stopping, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
+	known := facts{now: now, status: doc, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
 	if st.OldestOpen > 0 {
 		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)
 		if err != nil {

@@ -18,7 +18,6 @@ type facts struct {
 	now       time.Time
 	status    *api.Status // without its summary, with all namespaces
 	failed    bool        // the journal has failed
-	stops     bool        // the daemon is stopping
 	openSince time.Time   // when the oldest open dead letter was refused; zero if there is none
 }
 
@@ -150,7 +149,7 @@ func (f *facts) doubted() *api.Finding {
 }
 
 func (f *facts) stopping() *api.Finding {
-	if !f.stops {
+	if !f.status.Stopping {
 		return nil
 	}
 	if f.status.Pending == 0 {

@@ -143,13 +143,13 @@ var summaryRows = []summaryRow{
 	}}, api.LevelOK, "Everything is safe: no write waits", false, "", nil},
 	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelNotice,
 		"The disk has damaged 2 copies or tables since the start: botwired asks upstream for them again, and no acknowledged write is lost", true, "check the disk", nil},
-	{"stopping", []func(*facts){func(f *facts) { f.stops, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
+	{"stopping", []func(*facts){func(f *facts) { f.status.Stopping, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
 		"botwired is stopping: of 2 writes it sends what it can now, and keeps the others for the next start", false, "", nil},
-	{"stopping with nothing to send", []func(*facts){func(f *facts) { f.stops = true }}, api.LevelNotice, "botwired is stopping: no write waits", false, "", nil},
+	{"stopping with nothing to send", []func(*facts){func(f *facts) { f.status.Stopping = true }}, api.LevelNotice, "botwired is stopping: no write waits", false, "", nil},
 	{"rebuilding", []func(*facts){func(f *facts) { f.status.Rebuilding, f.status.Pending = true, 3021 }}, api.LevelNotice,
 		"botwired is still reading its journal: it has found 3,021 writes so far that upstream does not have", true, "", nil},
 	{"all at once", []func(*facts){
-		func(f *facts) { f.stops, f.status.OpenDeadLetters = true, 1 }, locked, isDown, lossOfOne, isFull,
+		func(f *facts) { f.status.Stopping, f.status.OpenDeadLetters = true, 1 }, locked, isDown, lossOfOne, isFull,
 	}, api.LevelCritical, "Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on", true, "",
 		[]string{"no longer holds", "is down", "does not let", "for good", "is stopping"}},
 }
