@@ -251,7 +251,7 @@ func TestJournalOnAnotherDisk(t *testing.T) {
 	d = start(t, data, up, flags...)
 	eventually(t, time.Minute, "ready with room", func() error { d.lives(t); return d.ready(http.StatusOK) })
 	d.keepsRoom(t, data)
-	fill(t, l, d, "fill", 60_000)
+	fillForGood(t, l, d, "fill", 60_000)
 	foreign := fillUp(t, disk)
 	refuses(t, l, d, 60_000)
 	up.up(t)
