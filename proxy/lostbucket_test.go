@@ -76,9 +76,7 @@ func TestRestoreAll(t *testing.T) {
 		for range 4 {
 			synctest.Wait()
 			for _, namespace := range []string{"large", "small"} {
-				for _, p := range s.journal.PendingList(namespace, 1000) {
-					s.settle(p.ID)
-				}
+				s.settleAll(namespace)
 			}
 		}
 		for namespace, n := range map[string]int{"large": 120, "small": 1} {

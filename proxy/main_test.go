@@ -237,6 +237,14 @@ func (s *sidecar) settle(id journal.ID) {
 	}
 }
 
+// settleAll settles what is pending in a namespace.
+func (s *sidecar) settleAll(namespace string) {
+	s.t.Helper()
+	for _, p := range s.journal.PendingList(namespace, 1000) {
+		s.settle(p.ID)
+	}
+}
+
 // learn makes upstream hold a value that the daemon knows as settled.
 func (s *sidecar) learn(id journal.ID, value string) {
 	s.t.Helper()

@@ -71,9 +71,7 @@ func TestRestoreWaits(t *testing.T) {
 		if doc := s.dataLoss("ns"); doc == nil || doc.Restoring {
 			t.Fatalf("%+v", doc)
 		}
-		for _, p := range s.journal.PendingList("ns", 1000) {
-			s.settle(p.ID)
-		}
+		s.settleAll("ns")
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns", ""), http.StatusOK)
 		if doc := s.dataLoss("ns"); doc != nil {
 			t.Fatalf("%+v", doc)

@@ -20,6 +20,16 @@ func (s *sidecar) lose() {
 	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
 }
 
+// refuse has upstream refuse the newest write to an entry.
+func (s *sidecar) refuse(id journal.ID) {
+	s.t.Helper()
+	w, _, err := s.journal.Newest(id)
+	if err == nil {
+		err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"})
+	}
+	noError(s.t, err)
+}
+
 // If upstream cannot list all its entries, it is asked for an entry before that is given back.
 func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
@@ -34,9 +44,7 @@ func TestRestoreAsksForWhatTheListMayLack(t *testing.T) {
 		}
 		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns", "")
 		synctest.Wait()
-		for _, p := range s.journal.PendingList("ns", 100) {
-			s.settle(p.ID)
-		}
+		s.settleAll("ns")
 		var doc api.Restoration
 		decode(t, <-restoring, &doc)
 		if doc.State != "over" || doc.Restored != 19 {
@@ -59,13 +67,7 @@ func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 				s.settle(p.ID)
 				continue
 			}
-			w, _, err := s.journal.Newest(p.ID)
-			if err == nil {
-				err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			s.refuse(p.ID)
 		}
 		var doc api.Restoration
 		decode(t, <-restoring, &doc)
@@ -83,9 +85,7 @@ func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
 		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
 		synctest.Wait()
 		lists := s.upstream.hold()
-		for _, p := range s.journal.PendingList("ns", 100) {
-			s.settle(p.ID)
-		}
+		s.settleAll("ns")
 		for range 3 {
 			var list *question
 			select {

@@ -70,13 +70,7 @@ func TestARestorationIsAskedForWhileAnotherEnds(t *testing.T) {
 		first := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
 		synctest.Wait()
 		lists := s.upstream.hold()
-		w, _, err := s.journal.Newest(id("ns", "key-3"))
-		if err == nil {
-			err = s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.refuse(id("ns", "key-3"))
 		s.settleAll("ns")
 		close((<-lists).answer) // upstream lacks what it has refused, and the restoration ends
 		last := <-lists         // the journal judges by this list
@@ -98,12 +92,4 @@ func TestARestorationIsAskedForWhileAnotherEnds(t *testing.T) {
 			t.Errorf("%+v", suspect)
 		}
 	})
-}
-
-// settleAll settles what is pending in a namespace.
-func (s *sidecar) settleAll(namespace string) {
-	s.t.Helper()
-	for _, p := range s.journal.PendingList(namespace, 100) {
-		s.settle(p.ID)
-	}
 }

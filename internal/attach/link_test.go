@@ -134,7 +134,7 @@ func TestLinkWaitsForTheJournal(t *testing.T) {
 	}
 }
 
-// A daemon whose journal is full answers, and so does the link: reads go on. One that stops soon is not used, full or not.
+// The link uses a daemon whose journal is full, because reads go on. It waits while a daemon is stopping, full or not.
 func TestLinkReadsWhileTheJournalIsFull(t *testing.T) {
 	l := newLinkTest(t, false, 0)
 	l.full.Store(true)

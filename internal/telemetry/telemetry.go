@@ -90,7 +90,7 @@ func Open(ctx context.Context, version string, logger *slog.Logger) (*Tracer, er
 	}))
 	closing, abort := context.WithCancel(context.Background())
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(&abortable{exporter, func(f func()) func() bool { return context.AfterFunc(closing, f) }}), sdk.WithResource(about),
+		sdk.WithBatcher(&abortable{exporter, closing}), sdk.WithResource(about),
 		sdk.WithSampler(sdk.AlwaysSample())) // the tracer's own sampler has already decided
 	return &Tracer{
 		provider: provider, tracer: provider.Tracer("github.com/botwired/botwired", otrace.WithInstrumentationVersion(version)),
@@ -105,16 +105,16 @@ func (t *Tracer) Close(within time.Duration) {
 	_ = t.provider.Shutdown(context.Background()) // it ends as soon as the exports do
 }
 
-// abortable ends its exports when the tracer aborts: onAbort calls a function then, unless stop was called before.
+// abortable ends its exports when the tracer aborts.
 type abortable struct {
 	sdk.SpanExporter
-	onAbort func(func()) (stop func() bool)
+	closing context.Context // ends then
 }
 
 func (e *abortable) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer e.onAbort(cancel)()
+	defer context.AfterFunc(e.closing, cancel)()
 	return e.SpanExporter.ExportSpans(ctx, spans)
 }
 
