@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -69,6 +70,14 @@ CALLS: list[Callable[[Memory], Any]] = [
 each_call = pytest.mark.parametrize("call", CALLS)
 
 
+@pytest.fixture
+def own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes only while a call sleeps: a machine that stalls takes nothing of the patience."""
+    slept: list[float] = []
+    monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=lambda: sum(slept)))
+    monkeypatch.setattr("botwired._sync.time", SimpleNamespace(sleep=slept.append))
+
+
 @each_call
 @pytest.mark.parametrize("status", [400, 403, 405, 413, 422, 500, 507, 508, 307])
 def test_a_refusal(call: Callable[[Memory], Any], status: int) -> None:
@@ -95,6 +104,7 @@ def test_a_server_that_asks_to_wait(call: Callable[[Memory], Any], status: int) 
 
 
 @each_call
+@pytest.mark.usefixtures("own_time")
 def test_a_server_that_is_busy_for_longer_than_the_patience(call: Callable[[Memory], Any]) -> None:
     script = Script(refusal(503, "upstream is down", retry_after="1"))
     with pytest.raises(Unavailable, match=r"upstream is down \(HTTP 503, and no other answer for 0.1 s\)"):
