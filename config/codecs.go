@@ -108,10 +108,16 @@ func size(least lowest, most int64, at func(*Config) *int64) codec {
 
 func truth(at func(*Config) *bool) codec {
 	return codecOf(at, "boolean", "true or false", strconv.FormatBool, func(v node, _ places) (bool, error) {
-		if !v.isScalarOf(isText, isBool) || v.text != "true" && v.text != "false" {
+		if !v.isScalarOf(isText, isBool, isNumber) {
 			return false, errUnexpected
 		}
-		return v.text == "true", nil
+		switch strings.ToLower(v.text) {
+		case "true", "yes", "on", "1":
+			return true, nil
+		case "false", "no", "off", "0":
+			return false, nil
+		}
+		return false, errUnexpected
 	})
 }
 

@@ -10,10 +10,7 @@
 // the first unknown or malformed value as an *Error, which is one line and holds no secret.
 package config
 
-import (
-	"path"
-	"time"
-)
+import "time"
 
 // NoLimit is the value of StaleIfError for no limit: a settled copy of any age may answer.
 const NoLimit time.Duration = -1
@@ -44,7 +41,7 @@ type Config struct {
 	Seal       Seal
 	Log        Log
 	Policy                // for the namespaces that match no override
-	Namespaces []Override // in file order; the first match wins
+	Namespaces []Override // in file order: see For
 }
 
 // Upstream says which memory service the daemon uses, and how long it waits for it.
@@ -110,9 +107,10 @@ type Log struct {
 
 // Override overrides some settings for the namespaces that match a pattern.
 type Override struct {
-	Match  string            // a pattern of path.Match
-	Set    map[string]string // the overridden settings by name, with their printed values
-	Policy Policy            // complete: settings missing from Set have their general values
+	Match  string   // a pattern of path.Match
+	Set    []string // the names of the overridden settings, in the order of the documentation
+	Policy Policy   // their values; the other settings have none here
+	Line   int      // in the file, from 1; 0 for other sources
 }
 
 // Policy holds the settings of one namespace.
@@ -125,20 +123,22 @@ type Policy struct {
 	Fence                bool // compare with upstream before overwriting (contract 17)
 	Quota                Quota
 
+	Offline string // AssumeAbsent or "refuse"
+
 	// In the general policy, these have their defaults: only an entry of Namespaces can set them.
-	WriteThrough bool   // an acknowledgement means that upstream has the write
-	Prefetch     bool   // values are fetched before anybody reads them
-	Offline      string // AssumeAbsent or "refuse"
-	Sealed       bool   // upstream gets sealed names and values only
+	WriteThrough bool // an acknowledgement means that upstream has the write
+	Prefetch     bool // values are fetched before anybody reads them
+	Sealed       bool // upstream gets sealed names and values only
 }
 
-// For returns the settings of a namespace: those of the first matching override, or else the general
-// ones. It does not allocate.
+// For returns the settings of a namespace. Each comes from the first override that matches the namespace
+// and sets it, or else from the general settings. For does not allocate.
 func (c *Config) For(namespace string) Policy {
-	for i := range c.Namespaces {
-		if ok, _ := path.Match(c.Namespaces[i].Match, namespace); ok {
-			return c.Namespaces[i].Policy
+	p := c.Policy
+	for i := len(c.Namespaces) - 1; i >= 0; i-- { // an earlier override replaces what a later one has set
+		if o := &c.Namespaces[i]; o.matches(namespace) {
+			p.take(o)
 		}
 	}
-	return c.Policy
+	return p
 }

@@ -142,7 +142,7 @@ func TestPathsInTheFile(t *testing.T) {
 			t.Errorf("%s: %+v", named, c)
 		}
 	}
-	c := load(t, config.Sources{File: file, Flags: map[string]string{"data_dir": "mine"}, Environ: home(t, "BOTWIRED_AUTH_TOKEN_FILE=")}).Config
+	c := load(t, config.Sources{File: file, Flags: map[string]string{"data_dir": "mine"}, Environ: home(t, "BOTWIRED_AUTH_TOKEN_FILE=none")}).Config
 	if c.DataDir != filepath.Join(here, "mine") || c.Auth.TokenFile != "" {
 		t.Errorf("%+v", c)
 	}

@@ -50,6 +50,7 @@ type Source struct {
 	Layer Layer
 	Name  string // the path of the file, or the name of the socket, variable or flag
 	Line  int    // in the file, from 1
+	Match string // the pattern of the entry of namespaces, for a value of one; or ""
 }
 
 // Layer is a kind of source.
@@ -65,8 +66,13 @@ const (
 )
 
 // String returns "default", "socket botwired.socket", "file /path:3", "environment
-// BOTWIRED_LISTEN" or "flag --listen".
+// BOTWIRED_LISTEN" or "flag --listen", and ", match: prod-*" behind it for an entry of namespaces.
 func (o Source) String() string {
+	if o.Match != "" {
+		match := o.Match
+		o.Match = ""
+		return o.String() + ", match: " + match
+	}
 	switch {
 	case o.Name == "":
 		return string(o.Layer)
@@ -114,7 +120,6 @@ func Check(src Sources) (*Loaded, []*Error) {
 	l.readFlags()
 	l.derive()
 	l.validate()
-	resolveOverrides(&l.config, l.places)
 	return l.loaded(), l.faults
 }
 
@@ -167,6 +172,10 @@ func (l *loader) readFile() {
 	name, named := l.src.File, Source{Layer: FromFlag, Name: "--config"}
 	if name == "" {
 		name, named = l.env.get(EnvFile), Source{Layer: FromEnvironment, Name: EnvFile}
+		if _, set := l.env.values[EnvFile]; name == "" && set {
+			l.report(&Error{Setting: EnvFile, Value: `""`, Source: named, Expected: "the path of a file, or no such variable"})
+			return
+		}
 	}
 	if name == "" {
 		name, named = l.places.configFile(), Source{Layer: FromDefault}
@@ -339,7 +348,6 @@ func Reload(running, next *Loaded) (*Reloaded, error) {
 	if l.validate(); len(l.faults) > 0 { // guard 22.22
 		return nil, l.faults[0]
 	}
-	resolveOverrides(&l.config, l.places)
 	out.Loaded = l.loaded()
 	out.Loaded.File, out.Loaded.Warnings = next.File, next.Warnings
 	for i := range out.Loaded.Values {

@@ -11,7 +11,7 @@ import (
 func malformed() map[string][]string {
 	durations := []string{"", "10", "soon", "1x", "-1s", "1h2d", "1d-1h", "9999999999d", "no limits"}
 	positive := append([]string{"0", "0s"}, durations...)
-	sizes := []string{"", "-1", "1.5GiB", "64M", "64 MiB B", "9999999TiB", "MiB"}
+	sizes := []string{"", "-1", "1.5GiB", "64Mo", "64 MiB B", "9999999TiB", "MiB"}
 	counts := []string{"", "-1", "1.5", "many", "99999999999", "0x10"}
 	lists := []string{"", "botwired", `"botwired"`, `{"a":1}`, `["a"`, `[1]`, `[null]`, `[["a"]]`, `[""]`, `["a"] ["b"]`}
 	return map[string][]string{
@@ -20,6 +20,7 @@ func malformed() map[string][]string {
 		"allowed_hosts":   append([]string{`["a:1"]`, `["*"]`, `["http://a"]`, `["a..b"]`, `["a/b"]`}, lists...),
 		"allowed_origins": append([]string{`["*"]`, `["null"]`, `["https://a/"]`, `["https://a/b"]`, `["https://u@a"]`, `["a.b"]`}, lists...),
 		"data_dir":        {"", "a\x00b"},
+		"offline":         {"", "yes", "Refuse"},
 		"upstream.url": {"", "botwire.dev", "ftp://a", "https://", "https:a", "https://a?b", "https://a#", "https://u:p@a", "http://botwire.dev", "http://10.0.0.1", "https://a:99999", "https://a:", "https://a b", "Embedded",
 			"nats://", "nats:botwire", "nats://a,", "nats://a,,b", "nats://u:p@a", "nats://a,u@b", "nats://a/b", "nats://a?b", "nats://a:", "nats://a:x", "nats://a,tls://b", "nats://a b"},
 		"upstream.timeout":             positive,
@@ -27,8 +28,8 @@ func malformed() map[string][]string {
 		"upstream.concurrency":         append([]string{"0", "1025"}, counts...),
 		"upstream.headers":             {"", "Authorization: x", `["a"]`, `{"a":1}`, `{"a":null}`, `{"a":{}}`, `{"a":{"file":"x","b":"y"}}`, `{"a":{"path":"x"}}`, `{"a":""}`, `{"a":" b"}`, `{"a":"b\nc"}`, `{"a b":"c"}`, `{"":"c"}`, `{"host":"c"}`, `{"Transfer-Encoding":"c"}`, `{"content-length":"1"}`, `{"a":"1","A":"2"}`, `{"a":"1","a":"2"}`, `{"a":{"file":"/nonexistent"}}`, `{"a":{"file":""}}`},
 		"upstream.nats.bucket":         {"", "a b", "a.b", "a/b", "a*", "a>", "b\u00fccket", strings.Repeat("b", 65)},
-		"upstream.nats.context":        {"a\x00b"},
-		"upstream.nats.create":         {"", "yes", "1", "True"},
+		"upstream.nats.context":        {"", "a\x00b"},
+		"upstream.nats.create":         {"", "maybe", "2", "truth"},
 		"upstream.nats.replicas":       append([]string{"0", "6"}, counts...),
 		"embedded.latency":             durations,
 		"cache.memory":                 append([]string{"0"}, sizes...),
@@ -41,14 +42,14 @@ func malformed() map[string][]string {
 		"journal.max_bytes":            append([]string{"0"}, sizes...),
 		"journal.disk_reserve":         sizes,
 		"flush.linger":                 durations,
-		"flush.fence":                  {"", "yes", "1", "True", "off", "[true]"},
+		"flush.fence":                  {"", "maybe", "2", "-1", "01", "[true]"},
 		"flush.drain_timeout":          durations,
 		"quota.writes_per_day":         counts,
 		"quota.period":                 append([]string{"999ms"}, positive...),
 		"quota.max_age":                durations,
 		"quota.namespace_bytes":        sizes,
-		"auth.token_file":              {"/nonexistent", "a\x00b"},
-		"seal.key_file":                {"a\x00b"},
+		"auth.token_file":              {"", "/nonexistent", "a\x00b"},
+		"seal.key_file":                {"", "a\x00b"},
 		"log.level":                    {"", "loud", "INFO"},
 		"namespaces": {"", `{}`, `[1]`, `["a"]`, `[{}]`, `[{"match":""}]`, `[{"match":"["}]`, `[{"match":"a.*"}]`, `[{"match":1}]`,
 			`[{"match":"a","match":"b"}]`, `[{"match":"a","cache.memory":"1MiB"}]`, `[{"match":"a","flush":{"drain_timeout":"1s"}}]`,
@@ -117,7 +118,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"drain_timeout":"1s"}}]`}},
 			`namespaces: entry 2, flush.drain_timeout = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, offline, sealed`},
+				`offline, cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, sealed`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

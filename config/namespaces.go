@@ -1,15 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
-// overrides parses the setting "namespaces". resolveOverrides completes the policies later, when all
-// general settings are known.
+// overrides parses the setting "namespaces".
 func overrides(at func(*Config) *[]Override) codec {
 	const expected = "a list of {match: PATTERN, SETTING: VALUE, ...} (JSON in a flag or the environment)"
 	return codecOf(at, "json", expected, printOverrides, func(v node, p places) ([]Override, error) {
@@ -28,7 +28,6 @@ func overrides(at func(*Config) *[]Override) codec {
 }
 
 func readOverride(item node, label string, p places) (o Override, faults []error) {
-	o.Set = map[string]string{}
 	if item.kind != isMapping {
 		return o, []error{wrong(label, item.line, item, "")}
 	}
@@ -36,20 +35,24 @@ func readOverride(item node, label string, p places) (o Override, faults []error
 	if twice, found := repeated(leaves); found {
 		return o, []error{wrong(label+", "+shorten(twice.key), twice.line, twice.value, "each setting once")}
 	}
-	matches := false
+	o.Line = item.line
+	set := map[string]bool{}
+	scratch := Config{}
 	for _, leaf := range leaves {
-		matches = matches || leaf.key == "match"
-		if err := o.read(leaf, p); err != nil {
+		set[leaf.key] = true
+		if err := o.read(leaf, &scratch, p); err != nil {
 			faults = append(faults, wrong(label+", "+shorten(leaf.key), leaf.line, leaf.value, err.Error()))
 		}
 	}
-	if !matches {
+	if !set["match"] {
 		faults = append(faults, wrong(label, item.line, item, "match: PATTERN in it"))
 	}
+	o.Set = slices.DeleteFunc(names(overridable()), func(name string) bool { return !set[name] })
+	o.Policy = scratch.Policy
 	return o, faults
 }
 
-func (o *Override) read(leaf pair, p places) error {
+func (o *Override) read(leaf pair, to *Config, p places) error {
 	if leaf.key == "match" {
 		if leaf.value.kind != isText || !isPattern(leaf.value.text) {
 			return expect("a pattern of namespaces, such as prod-* or test-[0-9]")
@@ -63,11 +66,9 @@ func (o *Override) read(leaf pair, p places) error {
 		expected := "match or one of the settings a namespace may have of its own: " + strings.Join(may[1:], ", ")
 		return errors.New(hint(expected, "", leaf.key, may))
 	}
-	var scratch Config
-	if err := row.codec.parse(&scratch, leaf.value, p); err != nil {
+	if err := row.codec.parse(to, leaf.value, p); err != nil {
 		return errors.New(row.codec.expected)
 	}
-	o.Set[row.Name] = row.codec.print(&scratch)
 	return nil
 }
 
@@ -79,35 +80,107 @@ func isPattern(s string) bool {
 
 const namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-func resolveOverrides(c *Config, p places) {
-	for i := range c.Namespaces {
-		o := &c.Namespaces[i]
-		merged := *c
-		for _, row := range overridable() {
-			if value, ok := o.Set[row.Name]; ok {
-				// A codec accepts every value that it prints: see TestPrintedValuesCanBeRead.
-				_ = row.codec.parse(&merged, node{text: value}, p)
-			}
+func (o *Override) matches(namespace string) bool {
+	ok, _ := path.Match(o.Match, namespace)
+	return ok
+}
+
+// take replaces the settings that an override sets. A loop over the table of settings would allocate:
+// each request asks for its namespace's policy.
+func (p *Policy) take(o *Override) {
+	for _, name := range o.Set {
+		switch name {
+		case "cache.fresh_for":
+			p.FreshFor = o.Policy.FreshFor
+		case "cache.stale_while_revalidate":
+			p.StaleWhileRevalidate = o.Policy.StaleWhileRevalidate
+		case "cache.stale_if_error":
+			p.StaleIfError = o.Policy.StaleIfError
+		case "cache.absent_for":
+			p.AbsentFor = o.Policy.AbsentFor
+		case "flush.linger":
+			p.Linger = o.Policy.Linger
+		case "flush.fence":
+			p.Fence = o.Policy.Fence
+		case "quota.writes_per_day":
+			p.Quota.WritesPerDay = o.Policy.Quota.WritesPerDay
+		case "quota.period":
+			p.Quota.Period = o.Policy.Quota.Period
+		case "quota.max_age":
+			p.Quota.MaxAge = o.Policy.Quota.MaxAge
+		case "quota.namespace_bytes":
+			p.Quota.NamespaceBytes = o.Policy.Quota.NamespaceBytes
+		case "offline":
+			p.Offline = o.Policy.Offline
+		case "write_through":
+			p.WriteThrough = o.Policy.WriteThrough
+		case "prefetch":
+			p.Prefetch = o.Policy.Prefetch
+		case "sealed":
+			p.Sealed = o.Policy.Sealed
 		}
-		o.Policy = merged.Policy
 	}
 }
 
-func (o Override) sealed() bool { return o.Set["sealed"] == "true" }
+func (o Override) sets(name string) bool { return slices.Contains(o.Set, name) }
 
-// Sealing returns what decides which namespaces are sealed, for [IsSealed]: the patterns up to the last that
-// seals.
+func (o Override) seals() bool { return o.sets("sealed") && o.Policy.Sealed }
+
+// For returns the settings that a namespace may have of its own.
+func (l *Loaded) For(namespace string) (values []Value) {
+	c := &Config{Policy: l.Config.For(namespace)}
+	for _, row := range overridable() {
+		v := Value{Name: row.Name, Value: row.codec.print(c), Source: l.Source(row.Name)}
+		for i := range l.Config.Namespaces {
+			if o := &l.Config.Namespaces[i]; o.sets(row.Name) && o.matches(namespace) {
+				v.Source = l.Source("namespaces")
+				v.Source.Match = o.Match
+				if v.Source.Layer == FromFile {
+					v.Source.Line = o.Line
+				}
+				break
+			}
+		}
+		v.Source.Layer = cmp.Or(v.Source.Layer, FromDefault) // no general setting has its name
+		values = append(values, v)
+	}
+	return values
+}
+
+// IsNamespace reports whether a namespace may have this name.
+func IsNamespace(name string) bool {
+	return name != "" && len(name) <= maxNamespace && strings.Trim(name, namespaceChars) == ""
+}
+
+// Sealing returns what decides which namespaces are sealed, for [IsSealed]: the patterns of the entries
+// that set it, up to the last that seals.
 func (c *Config) Sealing() (rules []string) {
 	var all []string
 	for _, o := range c.Namespaces {
-		if o.sealed() {
+		switch {
+		case o.seals():
 			all = append(all, sealedRule+o.Match)
 			rules = all
-		} else {
+		case o.sets("sealed"):
 			all = append(all, "plain "+o.Match)
 		}
 	}
 	return rules
+}
+
+// shadowed returns the first override that seals and can never apply: for each namespace that it matches, an
+// earlier one says sealed: false. It returns -1 if there is none.
+func (c *Config) shadowed() int {
+	var plain []string
+	for i, o := range c.Namespaces {
+		switch {
+		case o.seals() && !matchesMore(o.Match, plain):
+			return i
+		case o.sets("sealed") && !o.Policy.Sealed:
+			plain = append(plain, o.Match)
+		}
+	}
+	return -1
 }
 
 const sealedRule = "sealed "
@@ -127,7 +200,10 @@ func printOverrides(all []Override) string {
 	out := make([]map[string]string, len(all))
 	for i, o := range all {
 		out[i] = map[string]string{"match": o.Match}
-		maps.Copy(out[i], o.Set)
+		for _, name := range o.Set {
+			row, _ := find(overridable(), name)
+			out[i][name] = row.codec.print(&Config{Policy: o.Policy})
+		}
 	}
 	return marshal(out)
 }

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,8 @@ cache.fresh_for: 20s
 	}
 	first := general
 	first.FreshFor, first.StaleIfError = time.Minute, 48*time.Hour
-	first.Quota.WritesPerDay, first.Quota.Period, first.Quota.NamespaceBytes = 50, time.Hour, 50<<20
+	first.Quota = config.Quota{WritesPerDay: 50, Period: time.Hour, MaxAge: time.Minute, NamespaceBytes: 50 << 20}
+	first.Linger, first.AbsentFor, first.StaleWhileRevalidate = 0, 9*time.Second, 0
 	second := general
 	second.Linger, second.Quota.MaxAge = 0, time.Minute
 	third := general
@@ -73,5 +75,79 @@ func TestSealedNeedsKeys(t *testing.T) {
 	loaded := loadYAML(t, namespaces+"seal.key_file: keys\n")
 	if c := loaded.Config; !filepath.IsAbs(c.Seal.KeyFile) || !c.For("private-a").Sealed || c.For("public").Sealed {
 		t.Errorf("in force: %+v", c)
+	}
+}
+
+// An entry overrides what it sets, and nothing else: an entry in front of it for all namespaces, which sets
+// something else, leaves it in force.
+func TestOverridesAreMerged(t *testing.T) {
+	file := write(t, "config.yaml", `
+seal.key_file: keys
+cache.absent_for: 7s
+namespaces:
+  - {match: "*", offline: assume-absent, cache.fresh_for: 1m}
+  - match: private-*
+    sealed: true
+    cache.fresh_for: 2m
+    flush.linger: 1s
+  - {match: private-a, flush.linger: 3s, write_through: true}
+`)
+	loaded, err := config.Load(config.Sources{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := loaded.Config.For("private-a")
+	if !got.Sealed || got.Offline != config.AssumeAbsent || got.FreshFor != time.Minute || got.Linger != time.Second ||
+		!got.WriteThrough || got.AbsentFor != 7*time.Second || !got.Fence {
+		t.Errorf("For(private-a) = %+v", got)
+	}
+	if rules := loaded.Config.Sealing(); !config.IsSealed(rules, "private-a") || config.IsSealed(rules, "public") {
+		t.Errorf("sealing goes by %q", rules)
+	}
+	want := map[string]string{
+		"sealed": "true file " + file + ":6, match: private-*", "offline": "assume-absent file " + file + ":5, match: *",
+		"cache.fresh_for": "1m file " + file + ":5, match: *", "write_through": "true file " + file + ":10, match: private-a",
+		"cache.absent_for": "7s file " + file + ":3", "prefetch": "false default", "flush.fence": "true default",
+	}
+	for _, v := range loaded.For("private-a") {
+		if got := v.Value + " " + v.Source.String(); want[v.Name] != "" && got != want[v.Name] {
+			t.Errorf("%s: %s, want %s", v.Name, got, want[v.Name])
+		}
+		delete(want, v.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+// A sealed: true that no namespace would follow is refused, and one that some namespace follows is not.
+func TestSealThatNeverApplies(t *testing.T) {
+	for namespaces, never := range map[string]bool{
+		`{match: "*", sealed: false}, {match: private-*, sealed: true}`:                                  true,
+		`{match: "private-*", sealed: false}, {match: private-*, sealed: true}`:                          true,
+		`{match: "private-a*", sealed: false}, {match: private-*, sealed: true}`:                         false,
+		`{match: "?*", sealed: false}, {match: "[a-c]", sealed: true}`:                                   true,
+		`{match: "[a-m]*", sealed: false}, {match: "[^a-m]*", sealed: false}, {match: x, sealed: true}`:  true,
+		`{match: "[a-m]*", sealed: false}, {match: "[n-z]*", sealed: false}, {match: "*", sealed: true}`: false,
+		`{match: "*-a", sealed: false}, {match: "b-*", sealed: true}`:                                    false,
+		`{match: "b*a", sealed: false}, {match: "b-*-a", sealed: true}`:                                  true,
+		`{match: "*", sealed: true}, {match: "private-*", sealed: true}`:                                 false,
+		`{match: "*", offline: refuse}, {match: private-*, sealed: true}`:                                false,
+		`{match: x, sealed: true}, {match: "*", sealed: false}`:                                          false,
+		`{match: "` + strings.Repeat("x", 65) + `", sealed: true}`:                                       true,
+		`{match: "*a????????????????", sealed: false}, {match: "*b???????????????????a*", sealed: true}`: false,
+		`{match: "private-x", sealed: false}, {match: "private-?", sealed: true}, {match: "*"}`:          false,
+		`{match: "a", sealed: false}, {match: "b", sealed: false}, {match: "[ab]", sealed: true}`:        true,
+		`{match: "a", sealed: false}, {match: "b", sealed: false}, {match: "[abc]", sealed: true}`:       false,
+		`{match: "a-*", sealed: false}, {match: "a-*b", sealed: true}, {match: "a*", sealed: true}`:      true,
+	} {
+		file := write(t, "config.yaml", "seal.key_file: keys\nnamespaces: ["+namespaces+"]\n")
+		_, err := config.Load(config.Sources{File: file})
+		if never != (err != nil) {
+			t.Errorf("%s: %v", namespaces, err)
+		}
+		if never {
+			wantAll(t, err.Error(), "namespaces", "sealed: true", "sealed: false")
+		}
 	}
 }

@@ -194,8 +194,8 @@ func isContextName(value string) bool {
 
 // natsContext accepts the name of a context, or the path of its file. The value is the path.
 func natsContext(at func(*Config) *string) codec {
-	return codecOf(at, "path", "the name of a NATS context, or the path of its file", itself, func(v node, p places) (string, error) {
-		if v.kind == isText && v.text != "" && isContextName(v.text) {
+	return codecOf(at, "path", `the name of a NATS context, the path of its file, or "none"`, printFile, func(v node, p places) (string, error) {
+		if v.kind == isText && v.text != "" && v.text != noFile && isContextName(v.text) {
 			dir := p.xdg("XDG_CONFIG_HOME", ".config") // on all systems, as in NATS' command line
 			if dir == "" {
 				return "", expect("the path of a context's file, as there is no home directory to have contexts in")

@@ -119,7 +119,7 @@ func TestNATSContext(t *testing.T) {
 	folder := t.TempDir()
 	environ := home(t, "XDG_CONFIG_HOME="+folder)
 	path := filepath.Join(folder, "nats", "context", "memory.json")
-	for text, want := range map[string]string{"memory": path, path: path, "": ""} {
+	for text, want := range map[string]string{"memory": path, path: path, "none": ""} {
 		c := load(t, config.Sources{Environ: environ, Flags: map[string]string{"upstream.nats.context": text}}).Config
 		if got := c.Upstream.NATS.Context; got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -149,21 +150,27 @@ func (p places) path(v node) (string, error) {
 	return p.absolute(v.text)
 }
 
+// noFile is the value of a setting of a file that names none. An empty value is refused: a variable that was
+// meant to hold a path must not take the guard away.
+const noFile = "none"
+
 func (p places) pathOrNone(v node) (string, error) {
-	if v.kind == isText && v.text == "" {
+	if v.kind == isText && v.text == noFile {
 		return "", nil
 	}
 	return p.path(v)
 }
 
+func printFile(name string) string { return cmp.Or(name, noFile) }
+
 func directory(at func(*Config) *string) codec {
 	return codecOf(at, "path", "the path of a directory", itself, func(v node, p places) (string, error) { return p.path(v) })
 }
 
-// file accepts an empty text as "no file", so that a flag can unset the configuration file's value.
-// Whether the file exists is checked when it is read.
+// file accepts "none", so that a flag can unset the configuration file's value. Whether the file exists is
+// checked when it is read.
 func file(at func(*Config) *string) codec {
-	return codecOf(at, "path", "the path of a file", itself, func(v node, p places) (string, error) { return p.pathOrNone(v) })
+	return codecOf(at, "path", `the path of a file, or "none"`, printFile, func(v node, p places) (string, error) { return p.pathOrNone(v) })
 }
 
 // readFile reads a small file. The file may be a pipe, such as a shell's <(command). A reload must

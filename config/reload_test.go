@@ -103,12 +103,14 @@ func TestReloadSealsNothingAnew(t *testing.T) {
 		sealed: false,
 		sealed + ", {match: b, flush.linger: 1s}":    false,
 		"{match: a, sealed: true, flush.linger: 1s}": false,
-		"":                                    true,
-		"{match: a}":                          true,
-		"{match: a, sealed: false}":           true,
-		"{match: a*, sealed: true}":           true,
-		"{match: '*'}, " + sealed:             true,
-		sealed + ", {match: b, sealed: true}": true,
+		"":                          true,
+		"{match: a}":                true,
+		"{match: a, sealed: false}": true,
+		"{match: a*, sealed: true}": true,
+		"{match: '*'}, " + sealed:   false,
+		"{match: '?', flush.linger: 1s}, " + sealed: false,
+		"{match: a-*, sealed: false}, " + sealed:    true,
+		sealed + ", {match: b, sealed: true}":       true,
 	} {
 		got, err := config.Reload(running, of(namespaces))
 		if err != nil {

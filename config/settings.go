@@ -24,6 +24,9 @@ func Settings() []Setting {
 			Doc:    "the daemon's files; mode 0700; one daemon at a time",
 			codec:  directory(func(c *Config) *string { return &c.DataDir }),
 			derive: func(c *Config, p places) { c.DataDir = p.stateDir() }},
+		{Name: "offline", Default: "refuse", Overridable: true, Live: true,
+			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
+			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
 			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
@@ -122,7 +125,7 @@ func Settings() []Setting {
 			Doc:   "`debug`, `info`, `warn` or `error`",
 			codec: oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.Log.Level })},
 		{Name: "namespaces", Default: "[]", Documented: "none", Live: true,
-			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets what only a namespace has (`" + strings.Join(names(namespaceSettings()), "`, `") + "`); the first match wins",
+			Doc:   "list of `{match: PATTERN, ...}` that overrides cache, flush and quota settings by namespace, and sets what only a namespace has (`" + strings.Join(names(namespaceSettings()), "`, `") + "`); of several entries that match, each setting comes from the first that sets it",
 			codec: overrides(func(c *Config) *[]Override { return &c.Namespaces })},
 	}
 }
@@ -140,9 +143,6 @@ func namespaceSettings() []Setting {
 		{Name: "prefetch", Default: "false", Live: true,
 			Doc:   "values are fetched before anybody reads them, while the namespace is used",
 			codec: truth(func(c *Config) *bool { return &c.Prefetch })},
-		{Name: "offline", Default: "refuse", Live: true,
-			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
-			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
 		{Name: "sealed", Default: "false",
 			Doc:   "names and values are sealed with the keys of `seal.key_file` before they go upstream; a change counts after a restart",
 			codec: truth(func(c *Config) *bool { return &c.Sealed })},

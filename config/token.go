@@ -45,7 +45,7 @@ func readToken(name string) (string, error) {
 func (l *loader) modeWarnings() (warnings []string) {
 	for _, s := range l.table {
 		file := s.codec.print(&l.config)
-		if !s.SecretFile || file == "" || l.places.goos == "windows" || l.places.isCredential(file) {
+		if !s.SecretFile || file == noFile || l.places.goos == "windows" || l.places.isCredential(file) {
 			continue
 		}
 		info, err := os.Stat(file)

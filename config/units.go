@@ -17,7 +17,7 @@ type unit struct {
 }
 
 // durationUnits and sizeUnits begin with the largest. In sizeUnits, powers of 1024 come before powers
-// of 1000. "M" and "Mi" are missing, because people disagree on what they mean.
+// of 1000.
 var (
 	durationUnits = []unit{{"d", int64(day)}, {"h", int64(time.Hour)}, {"m", int64(time.Minute)}, {"s", int64(time.Second)}}
 	sizeUnits     = []unit{
@@ -72,11 +72,13 @@ func FormatDuration(d time.Duration) string {
 }
 
 // ParseSize parses a whole number of bytes, with or without a unit in any case: "64MiB", "64MB", "512
-// kB", "1048576", "1048576B".
+// kB", "1048576", "1048576B". As in Kubernetes, "64Mi" is 64MiB, and "64M" is 64MB.
 func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	name := s[len(digits):]
-	if strings.EqualFold(name, "B") {
+	if !strings.HasSuffix(strings.ToUpper(name), "B") && name != "" {
+		name += "B"
+	} else if strings.EqualFold(name, "B") {
 		name = ""
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(digits, " "), 10, 64)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -15,9 +16,12 @@ func (l *loader) validate() {
 	} else if !c.onLoopback() && !l.isFaulty("auth.token_file") {
 		l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
-	sealed := slices.ContainsFunc(c.Namespaces, Override.sealed)
-	if sealed && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1
+	if slices.ContainsFunc(c.Namespaces, Override.seals) && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1
 		l.refuse("namespaces", "seal.key_file to be set as well, as an entry has sealed: true")
+	}
+	if i := c.shadowed(); i >= 0 && !l.isFaulty("namespaces") { // guard 23.40
+		l.refuse("namespaces", fmt.Sprintf("entry %d (match: %s), which has sealed: true, to seal a namespace: "+
+			"an earlier entry has sealed: false for all that it matches", i+1, c.Namespaces[i].Match))
 	}
 	if none := kinds[c.Upstream.Kind()].noHeaders; none != "" && len(c.Upstream.Headers) > 0 {
 		l.refuse("upstream.headers", none)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,32 @@ func TestConfigValidate(t *testing.T) {
 	if diff := cmp.Diff(want, fields(shown.stdout)); diff != "" || shown.code != cli.ExitOK {
 		t.Errorf("%+v (-want +got):\n%s", shown, diff)
 	}
+}
+
+func TestConfigOfANamespace(t *testing.T) {
+	newHome(t)
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	content := "flush.linger: 1s\nnamespaces:\n  - {match: '*', offline: assume-absent}\n  - {match: a-*, flush.linger: 2s}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for namespace, linger := range map[string][]string{
+		"a-1": {"flush.linger", "2s", "file", file + ":4,", "match:", "a-*"},
+		"b-1": {"flush.linger", "1s", "file", file + ":1"},
+	} {
+		shown := fields(inHome(t, "config", "--config", file, "--namespace", namespace).stdout)
+		validated := fields(inHome(t, "config", "validate", file, "--namespace", namespace).stdout)
+		if diff := cmp.Diff(shown, validated[2:]); diff != "" {
+			t.Errorf("config and validate differ:\n%s", diff)
+		}
+		for _, want := range [][]string{linger, {"offline", "assume-absent", "file", file + ":3,", "match:", "*"}, {"sealed", "false", "default"}} {
+			if !slices.ContainsFunc(shown, func(row []string) bool { return slices.Equal(row, want) }) {
+				t.Errorf("%s: no row %q in %q", namespace, want, shown)
+			}
+		}
+	}
+	wantFailure(t, inHome(t, "config", "--namespace", "a:1"), cli.ExitError, `--namespace "a:1"`, "letters, digits")
+	wantFailure(t, inHome(t, "config", "--config", ""), cli.ExitUsage, `--config = "": expected a path`)
 }
 
 func TestConfigValidateShowsEveryError(t *testing.T) {

@@ -24,22 +24,31 @@ func newConfigCommand(p *Program, settings *Settings) *cobra.Command {
 		Short:   "Show every setting in force and its source",
 		GroupID: GroupCare,
 		Example: "  botwired config\n" +
+			"  botwired config --namespace my-agent\n" +
 			"  botwired config --config botwired.yaml --flush-linger 1s",
-		Long: "Show every setting in force and its source. If a setting is wrong, config says which, as serve would, and\n" +
-			"exits with 1. init makes a configuration file, and validate checks one before a start or a SIGHUP.",
+		Long: "Show every setting in force and its source, or with --namespace those of one namespace, with the entry of\n" +
+			"namespaces that each comes from. If a setting is wrong, config says which, as serve would, and exits with 1.\n" +
+			"init makes a configuration file, and validate checks one before a start or a SIGHUP.",
 		Args: NoArguments,
 	}
 	settings.Takes(cmd, AllSettings()...)
 	cmd.AddCommand(newConfigInitCommand(p, settings), newConfigValidateCommand(p, settings))
+	namespace := namespaceFlag(cmd, namespaceSettingsUsage)
 	asJSON := JSONFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		loaded, err := settings.Load(nil)
 		if err != nil {
 			return err
 		}
-		rows := make([][]string, 0, len(loaded.Values))
-		fields := make([]settingJSON, 0, len(loaded.Values))
-		for _, v := range loaded.Values {
+		values := loaded.Values
+		if *namespace != "" {
+			if values, err = valuesFor(loaded, *namespace); err != nil {
+				return err
+			}
+		}
+		rows := make([][]string, 0, len(values))
+		fields := make([]settingJSON, 0, len(values))
+		for _, v := range values {
 			rows = append(rows, []string{v.Name, orNone(v.Value), v.Source.String()})
 			fields = append(fields, settingJSON{v.Name, v.Value, v.Source.String()})
 		}
@@ -49,6 +58,15 @@ func newConfigCommand(p *Program, settings *Settings) *cobra.Command {
 		return term.Table(p.Screen(), []string{"SETTING", "VALUE", "SOURCE"}, rows)
 	}
 	return cmd
+}
+
+const namespaceSettingsUsage = "show the settings of this namespace, and where each comes from"
+
+func valuesFor(loaded *config.Loaded, namespace string) ([]config.Value, error) {
+	if !config.IsNamespace(namespace) {
+		return nil, fmt.Errorf("--namespace %q: expected the name of a namespace: 1 to 64 letters, digits, _ and -", namespace)
+	}
+	return loaded.For(namespace), nil
 }
 
 type settingJSON struct {
@@ -130,14 +148,18 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "Check the configuration as serve would read it, or with FILE as its file: every error with the setting, the\n" +
 			"value, the line and the expectation. Of a valid one, validate shows what differs from the defaults, and\n" +
 			"whether a running daemon takes over a change of that at SIGHUP or at a restart.\n\n" +
+			"With --namespace, it shows the settings of that namespace instead, and the entry of namespaces that each comes\n" +
+			"from.\n\n" +
 			"Run it as the daemon's user: it reads the files of the token and of the keys, too.\n\n" +
 			"The exit code is 0 if the configuration is valid, and 1 if not.",
 		Example: "  botwired config validate\n" +
+			"  botwired config validate new.yaml --namespace my-agent\n" +
 			"  botwired config validate new.yaml && mv new.yaml config.yaml",
 		Args: arguments(0, 1),
 	}
 	settings.Takes(cmd, AllSettings()...)
 	HideSettings(cmd, "config")
+	namespace := namespaceFlag(cmd, namespaceSettingsUsage)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		src := settings.sources(nil)
 		if len(args) > 0 {
@@ -153,7 +175,14 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 		}
 		switch len(faults) {
 		case 0:
-			return printDiffering(p.Stdout, loaded)
+			if *namespace == "" {
+				return printDiffering(p.Stdout, loaded)
+			}
+			values, err := valuesFor(loaded, *namespace)
+			if err != nil {
+				return err
+			}
+			return printNamespace(p.Stdout, loaded, values)
 		case 1:
 			return faults[0]
 		}
@@ -192,6 +221,18 @@ func printDiffering(w io.Writer, loaded *config.Loaded) error {
 	}
 	fmt.Fprintln(w)
 	return term.Table(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
+}
+
+func printNamespace(w io.Writer, loaded *config.Loaded, values []config.Value) error {
+	if err := term.Facts(w, [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}); err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(values))
+	for _, v := range values {
+		rows = append(rows, []string{v.Name, orNone(v.Value), v.Source.String()})
+	}
+	fmt.Fprintln(w)
+	return term.Table(w, []string{"SETTING", "VALUE", "SOURCE"}, rows)
 }
 
 func orNone(value string) string { return cmp.Or(value, "none") }

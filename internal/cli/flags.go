@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ const SettingOf = "setting"
 func (f *Settings) Takes(cmd *cobra.Command, names ...string) {
 	f.takesNone(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "config", "", "configuration `file` in YAML (environment: "+config.EnvFile+")")
+	flags.Var((*configFile)(&f.file), "config", "configuration `file` in YAML (environment: "+config.EnvFile+")")
 	flags.Lookup("config").Annotations = map[string][]string{SettingOf: {"config"}}
 	for _, s := range config.Settings() {
 		if slices.Contains(names, s.Name) {
@@ -94,6 +95,20 @@ func (f *Settings) flag(s config.Setting) *pflag.Flag {
 		DefValue:    shown,
 		Annotations: map[string][]string{SettingOf: {s.Name}},
 	}
+}
+
+// configFile is the value of --config.
+type configFile string
+
+func (f *configFile) String() string { return string(*f) }
+func (*configFile) Type() string     { return "path" }
+
+func (f *configFile) Set(name string) error {
+	if name == "" {
+		return errors.New("expected the path of a file")
+	}
+	*f = configFile(name)
+	return nil
 }
 
 // settingValue stores a flag's text unchanged: config validates it together with the values from other

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +79,7 @@ func newKeygenCommand(p *Program, settings *Settings) *cobra.Command {
 // sealing is what the commands about sealed namespaces work with.
 type sealing struct {
 	*Program
+	loaded    *config.Loaded
 	config    *config.Config
 	keys      *seal.Keys
 	direct    *engines.Direct
@@ -96,7 +98,7 @@ func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(c
 		if err != nil {
 			return err
 		}
-		s := &sealing{Program: p, config: &loaded.Config, namespace: strings.Join(args, "")}
+		s := &sealing{Program: p, loaded: loaded, config: &loaded.Config, namespace: strings.Join(args, "")}
 		if s.keys, err = engines.Keys(s.config); err != nil {
 			return err
 		}
@@ -104,7 +106,8 @@ func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(c
 			return errors.New(`no namespace is sealed: seal.key_file is not set; "botwired seal keygen FILE" makes a key file`)
 		}
 		if s.namespace != "" && !s.config.For(s.namespace).Sealed {
-			return fmt.Errorf("%s is not sealed: give it sealed: true in an entry of namespaces, restart the daemon, and say this again", s.namespace)
+			return fmt.Errorf("%s is not sealed (%s): give it sealed: true in an entry of namespaces, restart the daemon, and say this again",
+				s.namespace, s.sealedBy(s.namespace))
 		}
 		if s.client, err = attach.Connect(loaded, build.Version()); err != nil {
 			return err
@@ -152,6 +155,12 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 	})
 }
 
+// sealedBy returns the source of a namespace's setting sealed.
+func (s *sealing) sealedBy(namespace string) string {
+	values := s.loaded.For(namespace)
+	return values[slices.IndexFunc(values, func(v config.Value) bool { return v.Name == "sealed" })].Source.String()
+}
+
 func (s *sealing) printStatus(all []engines.Sealed) error {
 	var rows [][]string
 	var notes []string
@@ -162,6 +171,7 @@ func (s *sealing) printStatus(all []engines.Sealed) error {
 			byKey[id] += len(opened)
 		}
 		rows = append(rows, []string{x.Namespace, strconv.Itoa(x.Entries), strconv.Itoa(x.Entries - len(x.Opened[s.keys.ID()])), strconv.Itoa(x.Plain), x.Hidden})
+		notes = append(notes, x.Namespace+": sealed by "+s.sealedBy(x.Namespace))
 		notes = append(notes, x.Faults()...)
 		if !x.Complete {
 			notes = append(notes, x.Namespace+": these are the newest entries: upstream lists no more")
