@@ -69,6 +69,7 @@ type Reader struct {
 	opts      ReaderOptions
 	health    *Circuit
 	throttles throttles
+	retries   retryStates
 
 	mu      sync.Mutex // guards refused
 	refused map[string]refusedRead
@@ -86,13 +87,14 @@ const blipProbes = 5
 
 // NewReader returns a reader.
 func NewReader(opts ReaderOptions) *Reader {
-	opts.Health.reads.backoff = NewBackoff(opts.BackoffInitial,
-		min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes))) // guard 9.17
+	longest := min(opts.BackoffMax, max(opts.BackoffInitial, opts.Patience/blipProbes)) // guard 9.17
+	opts.Health.reads.backoff = NewBackoff(opts.BackoffInitial, longest)
 	return &Reader{
 		opts: opts, health: &opts.Health.reads, refused: make(map[string]refusedRead),
 		throttles: throttles{
 			initial: opts.BackoffInitial, longest: opts.BackoffMax, byNamespace: make(map[string]*throttle),
 		},
+		retries: retryStates{initial: opts.BackoffInitial, longest: longest, byID: make(map[journal.ID]*retryState)},
 	}
 }
 
@@ -169,7 +171,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 // again returns when to retry a failed read, or the error that turns it away.
 func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
 	v := r.health.State()
-	if failed.unasked && !v.Down {
+	if failed.unasked && !v.Down && failed.RetryAfter == 0 {
 		return 0, nil // another request has found upstream back
 	}
 	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason), held: failed.Held}
@@ -188,6 +190,9 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	}
 	if r.health.Blocks(id.Namespace, time.Now()) {
 		return r.unasked(), nil
+	}
+	if refusal := r.retries.refuses(id); refusal != nil { // guard 16.60
+		return refusal, nil
 	}
 	lane := limit.Refreshes
 	if waitOutOutage {
@@ -250,6 +255,7 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	} else {
 		r.health.Failure(id, probe, failed, sent)
 	}
+	r.retries.ended(id, failed)
 	return failed, nil
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/botwired/botwired/journal"
@@ -41,4 +42,48 @@ func TestReadsAreNotTurnedAwayFromAnUpstreamThatIsBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// contract 16: however many callers ask for an entry that upstream fails to answer, upstream is asked at growing
+// intervals; another entry does not wait, and nobody does once upstream has answered.
+func TestReadsOfAFailingEntryBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewReader(ReaderOptions{
+			Health: NewHealth(HealthOptions{BackoffInitial: 200 * time.Millisecond, BackoffMax: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)}),
+			Slots:  limit.NewSlots(4), BackoffInitial: 200 * time.Millisecond, BackoffMax: 30 * time.Second, Patience: 5 * time.Second,
+		})
+		bad, good := journal.ID{Namespace: "ns", Key: "bad"}, journal.ID{Namespace: "ns", Key: "good"}
+		var asked []time.Time
+		fail := func() error {
+			asked = append(asked, time.Now())
+			return &Error{Verdict: Transient, Reason: "HTTP 500"}
+		}
+		succeed := func() error { return nil }
+		if err := r.try(t.Context(), bad, true, fail); err == nil {
+			t.Fatal("a read that fails succeeds")
+		}
+		if n := len(asked); n < 4 || n > 14 {
+			t.Errorf("one read that waits out an outage asks %d times in 5 s", n)
+		}
+		if first, last := asked[1].Sub(asked[0]), asked[len(asked)-2].Sub(asked[len(asked)-3]); last < first {
+			t.Errorf("the waits shrink from %v to %v", first, last)
+		}
+		asked = nil
+		for range 10_000 { // callers who have a copy, for a minute
+			_ = r.try(t.Context(), bad, false, fail)
+			time.Sleep(6 * time.Millisecond)
+		}
+		if n := len(asked); n < 30 || n > 150 {
+			t.Errorf("upstream was asked %d times in a minute", n)
+		}
+		if err := r.try(t.Context(), good, false, succeed); err != nil {
+			t.Errorf("another entry: %v", err)
+		}
+		time.Sleep(time.Second)
+		for range 3 {
+			if err := r.try(t.Context(), bad, false, succeed); err != nil {
+				t.Errorf("once upstream answers: %v", err)
+			}
+		}
+	})
 }
