@@ -20,7 +20,7 @@ func crossSite(from provenance, r *http.Request) reason {
 		return ""
 	}
 	if from == foreign && fromBrowser(r) {
-		return "Requests from pages of another origin are refused. The Origin is neither this listener's own nor an allowed one."
+		return "Requests from pages of another origin are refused. The Origin is neither this listener's own nor one in the setting allowed_origins."
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
