@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,6 +106,47 @@ func (c conditional) remove(s *sidecar, id journal.ID) int {
 	return s.do(http.MethodDelete, "/memory/"+id.String(), "", c.header, c.value).Code
 }
 
+// coded puts a tag in place of TAG in a condition, and in place of CODED(x) with x behind it.
+func coded(condition, tag string) string {
+	condition = regexp.MustCompile(`CODED\((.*)\)`).ReplaceAllString(condition, strings.TrimSuffix(tag, `"`)+`$1"`)
+	return strings.ReplaceAll(condition, "TAG", tag)
+}
+
+// What a gateway leaves alone counts in place of what it may have changed or dropped.
+func TestTagsAndConditionsPassGateways(t *testing.T) {
+	s, k := newSidecar(t), id("n", "k")
+	first := s.put(k, "one").Header().Get("Botwired-ETag")
+	if first == "" || first != s.tag(k) {
+		t.Errorf("a write's tag is %q, and a read's %s", first, s.tag(k))
+	}
+	s.put(k, "two")
+	for _, path := range []string{"/memory/n/k", "/_botwired/revisions?namespace=n&key=k"} {
+		if h := s.get(path).Header(); h.Get("Botwired-ETag") == "" || h.Get("Botwired-ETag") != h.Get("ETag") {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
+	put := func(headers ...string) int { return s.do(http.MethodPut, "/memory/n/k", putBody("new"), headers...).Code }
+	for name, headers := range map[string][]string{
+		"it alone":       {"Botwired-If-Match", first},
+		"both":           {"Botwired-If-Match", first, "If-Match", s.tag(k)},
+		"of absence":     {"Botwired-If-None-Match", "*"},
+		"and of a state": {"Botwired-If-None-Match", s.tag(k), "If-None-Match", first},
+	} {
+		if code := put(headers...); code != http.StatusPreconditionFailed {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+	if code := put("Botwired-If-Match", "no tag"); code != http.StatusBadRequest {
+		t.Errorf("no tag: %d", code)
+	}
+	if code := put("Botwired-If-Match", s.tag(k), "Botwired-Idempotency-Key", "a", "Idempotency-Key", "b"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	if n := s.journal.Stats().LastSeq; put("Botwired-If-Match", first, "Botwired-Idempotency-Key", "a") != http.StatusOK || s.journal.Stats().LastSeq != n {
+		t.Errorf("a named write was made twice")
+	}
+}
+
 // RFC 9110, sections 13.1.1, 13.1.2 and 13.2.1.
 func TestConditionsOfWrites(t *testing.T) {
 	const met, unmet, gone = http.StatusOK, http.StatusPreconditionFailed, http.StatusNotFound
@@ -115,7 +157,16 @@ func TestConditionsOfWrites(t *testing.T) {
 	}{
 		{conditional{"If-Match", "TAG"}, unmet, met, met},
 		{conditional{"If-Match", `"other"`}, unmet, unmet, unmet},
-		{conditional{"If-Match", "W/TAG"}, unmet, unmet, unmet},
+		{conditional{"If-Match", "W/TAG"}, unmet, met, met},
+		{conditional{"If-Match", "CODED(-gzip)"}, unmet, met, met},
+		{conditional{"If-Match", `W/CODED(--gzip), "other"`}, unmet, met, met},
+		{conditional{"If-Match", "CODED(-gzip;br)"}, unmet, met, met},
+		{conditional{"If-Match", "CODED(;;;)"}, unmet, met, met},
+		{conditional{"If-Match", "CODED(gzip)"}, unmet, unmet, unmet},
+		{conditional{"If-Match", "CODED(0)"}, unmet, unmet, unmet},
+		{conditional{"If-Match", "CODED(-GZ)"}, unmet, unmet, unmet},
+		{conditional{"If-Match", `"-gzip"`}, unmet, unmet, unmet},
+		{conditional{"If-None-Match", "CODED(-br)"}, met, unmet, unmet},
 		{conditional{"If-Match", `"other", TAG`}, unmet, met, met},
 		{conditional{"If-Match", ` ,, W/"x",TAG ,`}, unmet, met, met},
 		{conditional{"If-Match", "*"}, unmet, met, met},
@@ -130,12 +181,12 @@ func TestConditionsOfWrites(t *testing.T) {
 			try := func(what string, id journal.ID, want int, write func(conditional, *sidecar, journal.ID) int) {
 				t.Helper()
 				with := c.conditional
-				if strings.Contains(with.value, "TAG") {
+				if strings.Contains(with.value, "TAG") || strings.Contains(with.value, "CODED") {
 					tag := `"none"`
 					if s.get("/memory/"+id.String()).Code == http.StatusOK {
 						tag = s.tag(id)
 					}
-					with.value = strings.ReplaceAll(with.value, "TAG", tag)
+					with.value = coded(with.value, tag)
 				}
 				before := s.writes()
 				got := write(with, s, id)
@@ -218,7 +269,8 @@ func TestConditionsOfReads(t *testing.T) {
 		{"If-None-Match", `"x"`, http.StatusOK},
 		{"If-Match", tag, http.StatusOK},
 		{"If-Match", "*", http.StatusOK},
-		{"If-Match", "W/" + tag, http.StatusPreconditionFailed},
+		{"If-Match", "W/" + tag, http.StatusOK},
+		{"If-None-Match", coded("CODED(-zstd)", tag), http.StatusNotModified},
 		{"If-Match", `"x"`, http.StatusPreconditionFailed},
 	} {
 		w := s.get("/memory/n/k", c.header, c.value)

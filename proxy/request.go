@@ -44,10 +44,10 @@ func (s *Server) answerEntry(w http.ResponseWriter, r *http.Request, id journal.
 }
 
 func readHeader(q *memory.Request, h http.Header) (err error) {
-	q.Conditions, err = memory.ParseConditions(h["If-Match"], h["If-None-Match"])
+	q.Conditions, err = memory.ParseConditions(wire.Given(h, "If-Match"), wire.Given(h, "If-None-Match"))
 	q.Directives = memory.ParseDirectives(h["Cache-Control"])
 	q.Wait, q.Waits = preferredWait(h["Prefer"])
-	switch named := h["Idempotency-Key"]; {
+	switch named := wire.Given(h, "Idempotency-Key"); {
 	case len(named) == 0 || q.Verb == memory.GetEntry:
 	case len(named) > 1 || named[0] == "": // guard 5.21
 		return errNoName
@@ -146,7 +146,7 @@ func (s *Server) answerRewind(w http.ResponseWriter, r *http.Request) error {
 	if err := readHeader(&q, r.Header); err != nil {
 		return err
 	}
-	if h := r.Header; r.Method == http.MethodPost && (q.Name != "" || h["If-Match"] != nil || h["If-None-Match"] != nil) { // guard 5.23
+	if h := r.Header; r.Method == http.MethodPost && (q.Name != "" || wire.Given(h, "If-Match") != nil || wire.Given(h, "If-None-Match") != nil) { // guard 5.23
 		return errUndoOfMany
 	}
 	return s.surface.Rewind(w, r, q.Author)

@@ -19,13 +19,15 @@ export class Memory {
 
   /** Changes a value to change(value). Of several agents at once, none overwrites what another has written. */
   async update(key, change) {
-    for (;;) {
+    const deadline = Date.now() + this.#patience;
+    for (let pause = 5; ; pause = Math.min(2 * pause, 1000)) {
       const { value, tag } = await this.#read(key);
-      const condition = tag ? { "if-match": tag } : value === undefined ? { "if-none-match": "*" } : {};
+      const condition = value === undefined ? given("if-none-match", "*") : given("if-match", tag);
       const body = JSON.stringify({ value: JSON.stringify(change(value)) });
       const answer = await this.#ask("PUT", key, { ...condition, "content-type": "application/json" }, body);
       if (answer.ok) return;
-      if (answer.status !== 412) throw await refusal(answer); // 412: another agent was faster
+      if (answer.status !== 412 || Date.now() > deadline) throw await refusal(answer); // 412: another agent was faster
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * pause));
     }
   }
 
@@ -33,7 +35,7 @@ export class Memory {
     const answer = await this.#ask("GET", key);
     if (answer.status === 404) return {};
     if (!answer.ok) throw await refusal(answer);
-    return { value: JSON.parse((await answer.json()).value), tag: answer.headers.get("etag") };
+    return { value: JSON.parse((await answer.json()).value), tag: tagOf(answer) };
   }
 
   /** Tries again while the daemon restarts, or while it can answer nobody. */
@@ -55,3 +57,13 @@ export class Memory {
 async function refusal(answer) {
   return new Error(`botwired answers ${answer.status}: ${(await answer.json()).detail}`);
 }
+
+// A gateway that compresses answers changes or drops their ETag: botwired says the same in a header of its own, and takes
+// conditions in one. A plain BotWire has no tags.
+function tagOf(answer) {
+  const tag = answer.headers.get("botwired-etag") ?? answer.headers.get("etag");
+  if (!tag && answer.headers.has("cache-status")) throw new Error("a gateway on the way drops botwired's ETag: no update is safe");
+  return tag;
+}
+
+const given = (name, value) => (value ? { [name]: value, [`botwired-${name}`]: value } : {});

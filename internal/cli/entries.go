@@ -46,7 +46,7 @@ func newGetCommand(p *Program, settings *Settings) *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			return term.JSON(p.Stdout, withTag(found.Body, found.Header.Get("ETag")))
+			return term.JSON(p.Stdout, withTag(found.Body, wire.Tag(found.Header)))
 		}
 		var answer struct {
 			Value *string `json:"value"`
@@ -98,7 +98,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
 			// guard 5.13
 			if cmd.Flags().Changed(name) { // even an empty one: it must not write without the condition
-				r.Header.Set(name, quotedTag(*tag))
+				wire.SetGiven(r.Header, name, quotedTag(*tag))
 			}
 		}
 		answer, err := entry(ctx, c, args[0], args[1], r)

@@ -17,6 +17,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -159,7 +160,8 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r.Header = http.Header{"If-Match": {tag}}
+			r.Header = http.Header{}
+			wire.SetGiven(r.Header, "If-Match", tag)
 		}
 		err := ask(ctx, p, c, r, *asJSON, func(done *api.Undone) error {
 			_, err := fmt.Fprintf(p.Stdout, "undone: %s is as in revision %s again: %s\n",
@@ -182,7 +184,7 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 	if err != nil {
 		return "", err
 	}
-	tag = shown.Header.Get("ETag")
+	tag = wire.Tag(shown.Header)
 	earlier := stateBefore(&states, to)
 	if earlier == nil {
 		return tag, nil

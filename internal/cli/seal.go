@@ -22,6 +22,7 @@ import (
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/seal"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -211,11 +212,13 @@ func (s *sealing) write(ctx context.Context, key string, plain api.Value) error 
 	case absent && plain == (api.Value{}): // it was deleted
 		return nil
 	case absent:
-		r.Header = http.Header{"If-None-Match": {"*"}}
+		r.Header = http.Header{}
+		wire.SetGiven(r.Header, "If-None-Match", "*")
 	case err != nil:
 		return err
 	default:
-		r.Header = http.Header{"If-Match": {answer.Header.Get("ETag")}}
+		r.Header = http.Header{}
+		wire.SetGiven(r.Header, "If-Match", wire.Tag(answer.Header))
 	}
 	if now.UpdatedAt <= plain.UpdatedAt {
 		now.Value = plain.Value

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // read returns an entry and its version; found is false if there is none.
@@ -24,7 +25,7 @@ func (d *daemon) read(ctx context.Context, namespace, key string) (entry api.Val
 }
 
 // versionOf returns an answer's ETag without quotation marks, which models easily lose.
-func versionOf(h http.Header) string { return strings.Trim(h.Get("ETag"), `"`) }
+func versionOf(h http.Header) string { return strings.Trim(wire.Tag(h), `"`) }
 
 type readResult struct {
 	Namespace  string  `json:"namespace"`

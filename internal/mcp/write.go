@@ -24,9 +24,9 @@ func headerOf(ctx context.Context, version string) http.Header {
 	switch version {
 	case "":
 	case absent:
-		h.Set("If-None-Match", "*")
+		wire.SetGiven(h, "If-None-Match", "*")
 	default:
-		h.Set("If-Match", `"`+version+`"`)
+		wire.SetGiven(h, "If-Match", `"`+version+`"`)
 	}
 	return h
 }

@@ -94,7 +94,7 @@ func asItIs(item *cache.Item) Conditions {
 	if item.Body == nil {
 		return Conditions{noneMatch: tagList{given: true, any: true}}
 	}
-	return Conditions{match: tagList{given: true, tags: []entityTag{{text: item.Tag[0]}}}}
+	return Conditions{match: tagList{given: true, tags: item.Tag[:1]}}
 }
 
 func isUnmet(err error) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,12 +22,7 @@ type Conditions struct{ match, noneMatch tagList }
 type tagList struct {
 	given bool
 	any   bool
-	tags  []entityTag
-}
-
-type entityTag struct {
-	weak bool
-	text string // with its quotation marks
+	tags  []string // with their quotation marks, and without W/
 }
 
 // ParseConditions parses the lines of the headers If-Match and If-None-Match. It refuses a malformed header:
@@ -63,7 +59,7 @@ func parseTags(lines []string) (list tagList, ok bool) {
 		if text == "" {
 			return list, len(list.tags) > 0
 		}
-		var tag entityTag
+		var tag string
 		if tag, text, ok = cutTag(text); !ok {
 			return tagList{}, false
 		}
@@ -72,40 +68,45 @@ func parseTags(lines []string) (list tagList, ok bool) {
 }
 
 // cutTag cuts the first entity tag off a list. Only a comma may follow the tag.
-func cutTag(list string) (tag entityTag, rest string, ok bool) {
-	list, tag.weak = strings.CutPrefix(list, "W/")
+func cutTag(list string) (tag, rest string, ok bool) {
+	list = strings.TrimPrefix(list, "W/")
 	text, isQuoted := strings.CutPrefix(list, `"`)
 	text, rest, isClosed := strings.Cut(text, `"`)
 	if !isQuoted || !isClosed || strings.ContainsFunc(text, notInTag) {
-		return entityTag{}, "", false
+		return "", "", false
 	}
-	tag.text = list[:len(text)+2]
 	rest = strings.TrimLeft(rest, " \t")
-	return tag, rest, rest == "" || rest[0] == ','
+	return list[:len(text)+2], rest, rest == "" || rest[0] == ','
 }
 
 // notInTag reports whether an entity tag may not contain a character (RFC 9110, section 8.8.3).
 func notInTag(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// has reports whether the list names a state's tag. Unless weak is set, the comparison is strong: it
-// ignores weak tags (RFC 9110, section 8.8.3.2).
-func (l *tagList) has(state string, weak bool) bool {
-	if l.any {
-		return true
-	}
-	for _, tag := range l.tags {
-		if tag.text == state && (weak || !tag.weak) { // guard 5.10
-			return true
-		}
-	}
-	return false
+// has reports whether the list names a state's tag, as it is or as a gateway has changed it.
+func (l *tagList) has(state string) bool {
+	return l.any || slices.ContainsFunc(l.tags, func(tag string) bool { return isOf(tag, state) })
+}
+
+// isOf reports whether a tag is a state's. A gateway that compresses answers makes their tags weak (nginx, Cloudflare),
+// or adds the coding: "17-…-gzip" (Apache, Caddy), "17-…--gzip" (Jetty), "17-…;br" (LiteSpeed). It still names the same
+// write, as no tag of botwired's continues another one. So the comparison is not the strong one of RFC 9110, section
+// 8.8.3.2, which is for bytes that a gateway may have changed: an entry is a value, and has the same one in any coding.
+func isOf(tag, state string) bool {
+	coding, ok := strings.CutPrefix(tag, strings.TrimSuffix(state, `"`))
+	return tag == state || ok && isCoding(strings.TrimSuffix(coding, `"`)) // guard 5.10
+}
+
+// isCoding reports whether a gateway may have added a text to a tag.
+func isCoding(text string) bool {
+	const separators = "-;:+./~_"
+	return text != "" && strings.IndexByte(separators, text[0]) >= 0 && strings.Trim(text, separators+"abcdefghijklmnopqrstuvwxyz0123456789") == "" // guard 5.24
 }
 
 // HasNoneMatch reports whether there is an If-None-Match.
 func (c *Conditions) HasNoneMatch() bool { return c.noneMatch.given }
 
 // Changed reports whether there is an If-Match that does not name the tag.
-func (c *Conditions) Changed(tag string) bool { return c.match.given && !c.match.has(tag, false) }
+func (c *Conditions) Changed(tag string) bool { return c.match.given && !c.match.has(tag) }
 
 func (c *Conditions) given() bool { return c.match.given || c.noneMatch.given }
 
@@ -134,7 +135,7 @@ func (c *Conditions) unchanged(state *cache.Item) bool {
 
 // Unchanged reports whether an If-None-Match names the tag.
 func (c *Conditions) Unchanged(tag string) bool {
-	return c.noneMatch.given && c.noneMatch.has(tag, true)
+	return c.noneMatch.given && c.noneMatch.has(tag)
 }
 
 var errNotAsMatched = unmet("the entry is not as If-Match names it: it has changed, so read it again")

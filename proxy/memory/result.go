@@ -156,7 +156,8 @@ func (r *Result) AppendHeader(dst []byte) []byte {
 	}
 	dst = append(dst, "\r\n"...)
 	if r.tagged {
-		dst = append(appendWriteTag(append(dst, "Etag: "...), r.seq, r.shown.sum[:]), "\r\n"...)
+		var tag [tagSize]byte
+		dst = appendTagLines(dst, appendWriteTag(tag[:0], r.seq, r.shown.sum[:]))
 	}
 	if r.applied >= 0 {
 		dst = strconv.AppendInt(append(dst, "Preference-Applied: wait="...), int64(r.applied/time.Second), 10)
@@ -175,9 +176,15 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 	}
 	dst = append(append(append(dst, "Cache-Status: "...), sourceNames[r.Source].cacheStatus...), "\r\n"...)
 	if tag := r.item.Tag[0]; tag != "" {
-		dst = append(append(append(dst, "Etag: "...), tag...), "\r\n"...)
+		dst = appendTagLines(dst, tag)
 	}
 	return dst
+}
+
+// appendTagLines appends a tag in both headers that have it: gateways change the first.
+func appendTagLines[T string | []byte](dst []byte, tag T) []byte {
+	dst = append(append(append(dst, "Etag: "...), tag...), "\r\n"...)
+	return append(append(append(dst, wire.OwnETag+": "...), tag...), "\r\n"...) // guard 5.25
 }
 
 // maxAge is the largest age in a header (RFC 9111, section 1.2.2).

@@ -43,7 +43,8 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	if err != nil {
 		return err
 	}
-	w.Header()["Etag"] = []string{revisionTag(&doc.Revisions[0])}
+	tag := []string{revisionTag(&doc.Revisions[0])}
+	w.Header()["Etag"], w.Header()[wire.OwnETag] = tag, tag
 	return writeDocument(w, http.StatusOK, doc)
 }
 

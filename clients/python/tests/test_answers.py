@@ -163,6 +163,29 @@ def test_another_server(call: Callable[[Memory], Any], answer: httpx.Response) -
         call(Script(answer).memory())
 
 
+def test_of_the_reads_in_an_outage_the_first_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botwired._retry._UPSTREAM_PATIENCE", 0.1)
+    unknown = refusal(503, "not known here, and upstream is unavailable")
+    copy = found("1", "x")
+    copy.headers["cache-status"] = "botwired; hit; detail=stale-if-error"
+    from_upstream = found("1", "x")
+    from_upstream.headers["cache-status"] = "botwired; fwd=miss"
+    memory = (script := Script(unknown)).memory()
+    with pytest.raises(Unavailable, match=r"no other answer for 0\.1 s"):
+        memory.get("k")
+    for _ in range(3):
+        before = len(script.requests)
+        with pytest.raises(Unavailable, match="not known here"):
+            memory.get("k")
+        assert len(script.requests) == before + 1
+        script.answers[:] = [copy, unknown]
+        assert memory.get("k") == 1
+    script.answers[:] = [from_upstream, unknown]
+    assert memory.get("k") == 1
+    with pytest.raises(Unavailable, match=r"no other answer for 0\.1 s"):
+        memory.get("k")
+
+
 @pytest.mark.parametrize("status", [502, 504])
 def test_a_gateway(status: int) -> None:
     assert Script(refusal(status), found("1", "x")).memory().get("k") == 1

@@ -12,7 +12,7 @@ from servers import ROOT, selfhost
 
 from botwired import Conflict, Memory, Refused, Revision, Unavailable, Unsupported
 from botwired._http import headers_for
-from botwired._rules import Rules
+from botwired._rules import Rules, given
 from botwired._steps import Answer, Lost, Request, Sleep
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_an_undo_is_made_once() -> None:
     steps = Rules("n", 30, "here", "me").undo("k", None)
     assert next(steps) == Request("GET", "/_botwired/revisions?namespace=n&key=k")
     request = steps.send(STATES)
-    headers = {"botwired-author": "me", "if-match": '"2-x"'}
+    headers = {"botwired-author": "me", **given("if-match", '"2-x"')}
     assert request == Request("POST", "/_botwired/undo?namespace=n&key=k", headers)
     assert isinstance(steps.send(Lost("cut off", True)), Sleep)
     assert steps.send(None) == request
@@ -83,7 +83,7 @@ def test_an_undo_is_made_once() -> None:
 def test_an_undo_after_another_writer() -> None:
     steps = Rules("n", 30, "here", "").undo("k", "w7")
     next(steps)
-    request = Request("POST", "/_botwired/undo?namespace=n&key=k&to=w7", {"if-match": '"2-x"'})
+    request = Request("POST", "/_botwired/undo?namespace=n&key=k&to=w7", given("if-match", '"2-x"'))
     assert steps.send(STATES) == request
     steps.send(Answer(412, {}, b'{"detail":"the entry is not as If-Match names it"}'))
     with pytest.raises(Conflict):

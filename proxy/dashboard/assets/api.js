@@ -48,6 +48,10 @@ export const remove = async (path) => (await ask("DELETE", address(path))).json(
 // something else. So this page leaves them alone.
 export const unreachable = (key) => key === "." || key === "..";
 
+// A gateway may change or drop the headers that HTTP defines: the daemon has each of these also under a name of its own.
+const tagOf = (answer) => answer.headers.get("Botwired-ETag") ?? answer.headers.get("ETag");
+const conditions = (name, value) => ({ [name]: value, [`Botwired-${name}`]: value });
+
 const entryAddress = (namespace, key) => `${location.origin}/memory/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
 
 // readVersions is the versions of an entry, the present one first, with the tag that an undo is conditional on. Of
@@ -56,10 +60,10 @@ export async function readVersions(namespace, key, signal) {
   const asked = performance.now();
   const answer = await ask("GET", address("revisions", { namespace, key }), { signal });
   const { revisions, why } = await answer.json();
-  return { versions: revisions, why, tag: answer.headers.get("ETag"), asked };
+  return { versions: revisions, why, tag: tagOf(answer), asked };
 }
 
-export const undo = (namespace, key, to, tag) => ask("POST", address("undo", { namespace, key, to }), { headers: { "If-Match": tag } });
+export const undo = (namespace, key, to, tag) => ask("POST", address("undo", { namespace, key, to }), { headers: conditions("If-Match", tag) });
 
 // readEntry is an entry as an agent would read it, with its tag; null if there is none.
 export async function readEntry(namespace, key, signal) {
@@ -67,7 +71,7 @@ export async function readEntry(namespace, key, signal) {
     const answer = await ask("GET", entryAddress(namespace, key), { signal });
     const source = answer.headers.get("Cache-Status") ?? "";
     const age = answer.headers.get("Age");
-    return { ...(await answer.json()), tag: answer.headers.get("ETag"), source, age: age == null ? null : Number(age) };
+    return { ...(await answer.json()), tag: tagOf(answer), source, age: age == null ? null : Number(age) };
   } catch (error) {
     if (error instanceof Refusal && error.status === 404) return null;
     throw error;
@@ -75,7 +79,7 @@ export async function readEntry(namespace, key, signal) {
 }
 
 // onlyIf is the condition that what a write replaces is what the page has shown: 412 if not.
-const onlyIf = (shown) => (shown ? { "If-Match": shown.tag } : { "If-None-Match": "*" });
+const onlyIf = (shown) => (shown ? conditions("If-Match", shown.tag) : conditions("If-None-Match", "*"));
 
 export const writeEntry = (namespace, key, value, shown) =>
   ask("PUT", entryAddress(namespace, key), {

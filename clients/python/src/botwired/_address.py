@@ -76,7 +76,7 @@ def _basic(user: str, password: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Tell whether the daemon, too, takes the host for loopback: a resolver on the network may answer for x.localhost."""
+    """Tell whether the daemon, too, takes the host for loopback. A network's resolver may answer for x.localhost."""
     if host == "localhost":
         return True
     try:

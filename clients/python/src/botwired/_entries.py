@@ -37,7 +37,8 @@ class Entry:
     text: str
     """The value as BotWire stores it: what every other client sees."""
     version: str | None
-    """Names the write that made the value, for `if_version`. None if the server keeps no versions."""
+    """Names the write that made the value, for `if_version`. None if the server keeps no versions; "" if a gateway on
+    the way has dropped it: then no condition can be sent."""
     created_at: float
     """Unix seconds."""
     updated_at: float
@@ -49,7 +50,7 @@ class Written:
     """The answer to an acknowledged write."""
 
     version: str | None
-    """Of the entry after this write, for `if_version`. None if the server keeps no versions."""
+    """Of the entry after this write, for `if_version`. None or "" if the answer has none."""
     state: str | None
     """`pending`: durable in the daemon, and not confirmed upstream. `settled`: upstream has it. With `wait=` also
     `superseded` (a later write of another host stays) and `dead` (upstream has refused it for good: see
@@ -112,6 +113,16 @@ def revision_of(row: Any, answer: Answer, wire_key: str) -> Revision:
     raise answer.foreign()
 
 
+def tag_of(answer: Answer) -> str | None:
+    """Return the tag in an answer. None: a plain BotWire has none. "": a botwired's is lost on the way.
+
+    Gateways change or drop the ETag of an answer that they compress, and leave alone the header of botwired's own.
+    """
+    tag = answer.headers.get("botwired-etag") or answer.headers.get("etag")
+    is_botwired = "botwired" in answer.headers.get("cache-status", "")
+    return "" if tag is None and is_botwired else tag
+
+
 def entry_of(answer: Answer, wire_key: str) -> Entry:
     """Return the entry of a 200 to a GET."""
     match answer.json():
@@ -126,7 +137,7 @@ def entry_of(answer: Answer, wire_key: str) -> Entry:
         times = float(created), float(updated)
     except (UnicodeEncodeError, OverflowError):
         raise answer.foreign() from None
-    return Entry(name, decode(text), text, answer.headers.get("etag"), *times)
+    return Entry(name, decode(text), text, tag_of(answer), *times)
 
 
 def keys_of(answer: Answer) -> list[str]:
@@ -143,7 +154,7 @@ def written_of(answer: Answer) -> Written:
         raise answer.foreign()
     state, _, rest = answer.headers.get("botwired-write", "").partition(";")
     seq = re.search(r"\bseq=(\d+)", rest)
-    return Written(answer.headers.get("etag"), state or None, int(seq[1]) if seq else None)
+    return Written(tag_of(answer), state or None, int(seq[1]) if seq else None)
 
 
 def wrap(name: str, text: str) -> str:

@@ -140,7 +140,7 @@ class LogRules:
 
     def _remember(self, head: _Head) -> None:
         """Save the next append a read. A condition guards it, so without one it must read."""
-        self._known = head if isinstance(head.version, str) else None
+        self._known = head if isinstance(head.version, str) and head.version else None
 
     async def _store(self, head: _Head, segment: _Segment, drop: tuple[str, ...]) -> _Head:
         """Replace the head that was seen, or raises Conflict."""
@@ -285,7 +285,7 @@ class LogRules:
         if not head.drop:
             return head
         await self._delete(head.drop)
-        if head.version is ANY:  # of a server that tells no version in its answer to a write
+        if head.version in (ANY, ""):  # of a server that tells no version in its answer to a write
             now = await self._load()
             if now.write != head.write:
                 return now

@@ -7,24 +7,53 @@ behind it they never suspend, and complete() runs them without one.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from botwired import AsyncMemory, Memory, _turns
-from botwired._entries import ABSENT, ANY, Entry, IfVersion
-from botwired.errors import Unsupported
+from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written
+from botwired._retry import Contention
+from botwired._rules import version_of
+from botwired.errors import Conflict, Unavailable, Unsupported
 
 T = TypeVar("T")
 
 # AT_ONCE bounds the requests that one call makes at the same time.
 AT_ONCE = 8
 
+# CONTENDED_SECONDS is how long a change is tried again that others are faster with.
+CONTENDED_SECONDS = 30.0
+
 
 def seen(entry: Entry | None) -> IfVersion:
     """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY."""
-    return ABSENT if entry is None else entry.version or ANY
+    return ABSENT if entry is None else version_of(entry)
+
+
+def left(written: Written) -> IfVersion:
+    """Return the version that a write has left; "" if a botwired does not say, and ANY if a plain BotWire does not."""
+    return written.version or ("" if written.state else ANY)
+
+
+class _Contentions:
+    """The changes of a port's entries that others were faster with."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Contention] = {}
+
+    def made(self, key: str) -> None:
+        self._of.pop(key, None)
+
+    def pause_after(self, key: str, conflict: Conflict) -> float:
+        contention = self._of.setdefault(key, Contention(key, CONTENDED_SECONDS))
+        try:
+            return contention.pause_after(conflict)
+        except Unavailable:
+            self.made(key)
+            raise
 
 
 def complete(rules: Coroutine[Any, Any, T]) -> T:
@@ -59,7 +88,8 @@ class Port(Protocol):
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
         """Write on a condition, or raise Conflict. A plain BotWire has no conditions, and writes in any case.
 
-        The result is the new version, or ANY if the server tells none.
+        The result is the new version, "" if a botwired does not tell it, and ANY if a plain BotWire tells none.
+        After a Conflict it pauses, longer each time, and after many in a row it raises Unavailable.
         """
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
@@ -71,6 +101,7 @@ class Blocking:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._contentions = _Contentions()
 
     async def entry(self, key: str) -> Entry | None:
         return self._memory.entry(key)
@@ -95,13 +126,26 @@ class Blocking:
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
         if if_version is not ANY:
             try:
-                return self._memory.set(key, value, if_version=if_version).version or ANY
+                written = self._memory.set(key, value, if_version=if_version)
             except Unsupported:
                 pass
-        return self._memory.set(key, value).version or ANY
+            except Conflict as conflict:
+                self._pause_after(key, conflict)
+                raise
+            else:
+                self._contentions.made(key)
+                return left(written)
+        return left(self._memory.set(key, value))
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
-        return self._memory.delete(key, if_version=if_version)
+        try:
+            return self._memory.delete(key, if_version=if_version)
+        except Conflict as conflict:
+            self._pause_after(key, conflict)
+            raise
+
+    def _pause_after(self, key: str, conflict: Conflict) -> None:
+        time.sleep(self._contentions.pause_after(key, conflict))
 
 
 class Native:
@@ -109,6 +153,7 @@ class Native:
 
     def __init__(self, memory: AsyncMemory) -> None:
         self._memory = memory
+        self._contentions = _Contentions()
 
     async def entry(self, key: str) -> Entry | None:
         return await self._memory.entry(key)
@@ -136,13 +181,23 @@ class Native:
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
         if if_version is not ANY:
             try:
-                return (await self._memory.set(key, value, if_version=if_version)).version or ANY
+                written = await self._memory.set(key, value, if_version=if_version)
             except Unsupported:
                 pass
-        return (await self._memory.set(key, value)).version or ANY
+            except Conflict as conflict:
+                await asyncio.sleep(self._contentions.pause_after(key, conflict))
+                raise
+            else:
+                self._contentions.made(key)
+                return left(written)
+        return left(await self._memory.set(key, value))
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
-        return await self._memory.delete(key, if_version=if_version)
+        try:
+            return await self._memory.delete(key, if_version=if_version)
+        except Conflict as conflict:
+            await asyncio.sleep(self._contentions.pause_after(key, conflict))
+            raise
 
 
 class Runner:

@@ -7,11 +7,14 @@ import time
 from dataclasses import dataclass
 
 from botwired._steps import Answer, Lost, Request, Sleep, Steps
-from botwired.errors import Refused, Unauthorized, Unavailable
+from botwired.errors import Conflict, Refused, Unauthorized, Unavailable
 
 _FIRST_PAUSE = 0.05
 """Seconds before the second attempt. Each further pause is twice as long, up to _LONGEST_PAUSE."""
 _LONGEST_PAUSE = 1.0
+
+_FIRST_CONFLICT_PAUSE = 0.002
+"""Seconds before a change is tried again that somebody else was faster with: about what a write takes."""
 
 _NOTHING_DONE = frozenset({429, 503})
 """The server asks to try again later, and has not carried out any of the request."""
@@ -32,9 +35,18 @@ class Outcome:
     is_repeated: bool
 
 
-def exchange(request: Request, patience: float, server: str) -> Steps[Outcome]:
+@dataclass
+class Outage:
+    """What a memory knows of an outage of upstream."""
+
+    is_known: bool = False
+    """A read has waited for upstream in vain, and none has had an answer of upstream's since."""
+
+
+def exchange(request: Request, patience: float, server: str, outage: Outage) -> Steps[Outcome]:
     """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
 
+    Of the reads that only upstream could answer in an outage, the first waits, and the others fail at once.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
     began = time.monotonic()
@@ -43,17 +55,42 @@ def exchange(request: Request, patience: float, server: str) -> Steps[Outcome]:
     while True:
         attempt: Answer | Lost = yield request
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
+            if "fwd=" in attempt.headers.get("cache-status", ""):
+                outage.is_known = False
             _raise_for(attempt)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
-        if isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN):
-            patience = min(patience, _UPSTREAM_PATIENCE)
+        is_away = isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN)
+        if is_away:
+            patience = min(patience, 0 if outage.is_known else _UPSTREAM_PATIENCE)
         left = began + patience - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
+            outage.is_known = outage.is_known or is_away
             raise _unavailable(attempt, patience, server)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+class Contention:
+    """Spaces out the attempts of a change that others are faster with, and ends them."""
+
+    def __init__(self, key: str, patience: float) -> None:
+        self._key = key
+        self._patience = patience
+        self._began = time.monotonic()
+        self._attempts = 0
+
+    def pause_after(self, conflict: Conflict) -> float:
+        """Return the seconds until the next attempt, or raise the error that ends the attempts."""
+        self._attempts += 1
+        if time.monotonic() - self._began >= self._patience:
+            raise Unavailable(
+                f"{self._key!r} was not changed: in {self._attempts} attempts over {self._patience:g} s, others have "
+                "written it each time. If nobody else does, a gateway on the way changes the conditions of requests"
+            ) from conflict
+        longest = min(_FIRST_CONFLICT_PAUSE * 2**self._attempts, _LONGEST_PAUSE)
+        return random.uniform(0, longest)
 
 
 def _is_passing(request: Request, answer: Answer) -> bool:
@@ -89,4 +126,5 @@ def _unavailable(attempt: Answer | Lost, patience: float, server: str) -> Unavai
             f"no answer from {server} for {patience:g} s: {attempt.reason}. Is botwired running there? "
             "botwired status tells"
         )
-    return Unavailable(f"{attempt.detail} (HTTP {attempt.status}, and no other answer for {patience:g} s)")
+    waited = f", and no other answer for {patience:g} s" if patience else ""
+    return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited})")

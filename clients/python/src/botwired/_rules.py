@@ -26,12 +26,13 @@ from botwired._entries import (
     keys_of,
     revision_of,
     revisions_of,
+    tag_of,
     wrap,
     written_of,
 )
 from botwired._names import KEYS, NAMESPACES, is_digest
-from botwired._retry import Outcome, exchange
-from botwired._steps import Answer, Call, Request, Steps
+from botwired._retry import Contention, Outage, Outcome, exchange
+from botwired._steps import Answer, Call, Request, Sleep, Steps
 from botwired._values import encode
 from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
 
@@ -56,6 +57,7 @@ class Rules:
         self._server = server  # its URL, for people
         self._author = {"botwired-author": author} if author else {}
         self._has_versions = False
+        self._outage = Outage()
 
     def entry(self, key: str) -> Steps[Entry | None]:
         """Read an entry. None: it does not exist."""
@@ -81,7 +83,7 @@ class Rules:
         headers = {"content-type": "application/json", **self._naming(), **condition, **_prefer(wait)}
         outcome = yield from self._exchange(Request("PUT", self._path(wire.text), headers, body, wait or 0))
         if outcome.answer.status == 412:
-            raise _conflict(key, outcome, (yield from self._read(wire.text)))
+            raise _conflict(key, outcome, (yield from self._read(wire.text)), if_version)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
         return written_of(self._about(wire.text, outcome.answer))
@@ -102,13 +104,14 @@ class Rules:
                     raise Unavailable(f"the answer to the delete of {key!r} was lost: it may have existed until then")
             return False
         if outcome.answer.status == 412:
-            raise _conflict(key, outcome, (yield from self._read(wire.text)))
+            raise _conflict(key, outcome, (yield from self._read(wire.text)), if_version)
         if self._about(wire.text, outcome.answer).json().get("deleted") is not True:
             raise outcome.answer.foreign()
         return True
 
     def update(self, key: str, change: Callable[[Any], Any], default: Any) -> Steps[Any]:
         """Read, change, and write if nobody else has written meanwhile; else once more."""
+        turns = Contention(key, self._patience)
         while True:
             entry = yield from self.entry(key)
             old = copy.deepcopy(default) if entry is None else entry.value
@@ -119,7 +122,8 @@ class Rules:
                 return new
             try:
                 yield from self.set(key, new, self._version(entry), None)
-            except Conflict:
+            except Conflict as conflict:
+                yield Sleep(turns.pause_after(conflict))
                 continue
             return new
 
@@ -137,7 +141,7 @@ class Rules:
         if shown.status == 404:
             raise Refused(404, shown.detail)
         more = {} if name is None else {"to": name}
-        headers = {**self._author, "if-match": shown.headers.get("etag", "")}
+        headers = {**self._author, **given("if-match", tag_of(shown) or _lost_tag())}
         outcome = yield from self._exchange(Request("POST", self._surface("undo", wire_key, **more), headers))
         if outcome.answer.status == 412:
             present = yield from self._read(wire_key)
@@ -146,7 +150,7 @@ class Rules:
                     f"the answer to an undo of {key!r} was lost, and the entry has changed since: "
                     "read it to see whether the undo was made"
                 )
-            raise _conflict(key, outcome, present)
+            raise _conflict(key, outcome, present, None)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
         return revision_of(outcome.answer.json().get("now"), outcome.answer, wire_key)
@@ -237,20 +241,20 @@ class Rules:
             yield from self._read(wire_key)
         if not self._has_versions:
             raise Unsupported("if_version needs a botwired: the server at this URL keeps no versions")
-        return {"if-none-match": "*"} if if_version is ABSENT else {"if-match": if_version}
+        return given("if-none-match", "*") if if_version is ABSENT else given("if-match", if_version or _lost_tag())
 
     def _naming(self) -> dict[str, str]:
         """Return the headers that name the author and the write. A daemon makes a named write once."""
-        return {**self._author, "idempotency-key": uuid.uuid4().hex}
+        return {**self._author, **given("idempotency-key", uuid.uuid4().hex)}
 
     def _version(self, entry: Entry | None) -> IfVersion:
         """Return the condition under which a read entry is overwritten; without versions, there is none."""
         if entry is not None:
-            return entry.version or ANY
+            return version_of(entry)
         return ABSENT if self._has_versions else ANY
 
     def _exchange(self, request: Request) -> Steps[Outcome]:
-        outcome = yield from exchange(request, self._patience, self._server)
+        outcome = yield from exchange(request, self._patience, self._server, self._outage)
         if "botwired" in outcome.answer.headers.get("cache-status", ""):
             self._has_versions = True
         return outcome
@@ -279,8 +283,32 @@ def _check_absence(answer: Answer) -> None:
         raise Error(f"the answer is not one of BotWire's: {answer.detail} (HTTP 404)")
 
 
-def _conflict(key: str, outcome: Outcome, present: Entry | None) -> Conflict:
-    """Return the error of a 412."""
+def given(name: str, value: str) -> dict[str, str]:
+    """Return a header that a gateway may drop, and the daemon's own that says the same."""
+    return {name: value, "botwired-" + name: value}
+
+
+def _lost_tag() -> str:
+    raise Error(
+        "the server is a botwired, and its answers have no version: a gateway on the way drops the headers ETag and "
+        "Botwired-ETag. Have it leave them, or write on no condition (if_version=ANY)"
+    )
+
+
+def version_of(entry: Entry) -> IfVersion:
+    """Return the condition that an entry is still as it was read. A plain BotWire keeps no versions: ANY."""
+    if entry.version is None:
+        return ANY
+    return entry.version or _lost_tag()
+
+
+def _conflict(key: str, outcome: Outcome, present: Entry | None, sent: IfVersion | None) -> Error:
+    """Return the error of a 412. If the entry is as the condition names it, no repetition would help."""
+    if isinstance(sent, str) and present is not None and present.version == sent:
+        return Error(
+            f"{key!r} is not written, although it still has the version {sent}: a gateway on the way changes the "
+            "conditions of requests. Have it leave the headers If-Match and Botwired-If-Match alone"
+        )
     return Conflict(f"{key!r} is not written: {outcome.answer.detail}", None if present is None else present.version)
 
 
