@@ -81,6 +81,8 @@ type settledCopy struct {
 	removals    int64  // copies.removals before the version was read
 	kept        bool   // a record exists
 	intact      bool   // the record and the value can be read
+	recalled    bool   // there is no copy that can be read: see copies.last
+	gone        bool   // it is recalled, and its value is gone
 }
 
 // read reads an entry's settled copy. A damaged one counts as kept and not intact.
@@ -128,6 +130,11 @@ func (c *copies) versionOf(past *settledCopy, value string) uint64 {
 		return past.version
 	}
 	return 0
+}
+
+// newerThan reports whether the state is another one than upstream shows, and newer.
+func (s *settledCopy) newerThan(o *Observation) bool {
+	return (s.intact && s.Value != o.Value || s.gone) && s.IsAfter(o)
 }
 
 // unname counts the version of a copy that is removed, or replaced by one with another value.
@@ -233,6 +240,7 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, v
 	key := record.EntryKey(record.SettledPrefix, id)
 	head := record.EncodeSettled(key, o, confirmedAt, version)
 	tx.Set(key, head)
+	c.setNewest(tx, id, o, confirmedAt, version)
 	c.written.Add(int64(len(key) + len(head) + record.VersionKeySize(id) + len(o.Value)))
 }
 
@@ -241,6 +249,7 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, v
 func (c *copies) gone(tx *store.Tx, id ID, past *settledCopy, at float64) {
 	tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	c.unname(past)
+	c.dropNewest(tx, id)
 	tx.SetVersion(id, tx.TakeSeq(), &record.Stored{Op: Delete, Shown: true, At: at})
 }
 

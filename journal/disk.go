@@ -70,6 +70,7 @@ func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 				tx.Delete(record.EntryKey(record.SettledPrefix, id))
 				c.unname(&found)
 			}
+			c.dropNewest(tx, id)
 			return nil
 		},
 		applied: unlock,

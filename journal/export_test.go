@@ -207,6 +207,11 @@ func (j *Journal) DropCopiesWhile(during func()) error {
 	return errors.Join(err, under(record.VersionPrefix))
 }
 
+// EvictCopies drops the settled copies, and leaves the history.
+func (j *Journal) EvictCopies(ctx context.Context) error {
+	return (&rangeRemoval{copies: j.copies, prefix: []byte(record.SettledPrefix)}).run(ctx)
+}
+
 // StateAfter looks up an entry with a pending write, and calls during between the index and the store.
 func (j *Journal) StateAfter(id ID, during func()) (State, error) {
 	v, _, err := j.pending.visible(id)

@@ -165,11 +165,11 @@ func winnerOf(o *Observation, at float64) *Winner {
 // won returns the change that another host's state makes to the settled copy and the listing. theirs is
 // nil for a delete. The caller holds the copies lock.
 func (f *Fence) won(r *retiring, theirs *Observation, at float64) (fill func(*store.Tx), err error) {
-	past, err := f.copies.read(r.w.ID)
+	past, err := f.copies.last(r.w.ID) // guard 23.39
 	if err != nil {
 		return nil, err
 	}
-	if past.intact && (theirs == nil && past.Origin.NewerThan(at) || theirs != nil && past.Value != theirs.Value && past.IsAfter(theirs)) { // guard 7.28
+	if past.intact && theirs == nil && past.Origin.NewerThan(at) || theirs != nil && past.newerThan(theirs) { // guard 7.28
 		// A newer state is known: no reader may see an older one again (contract 7).
 		f.copies.trust.heard(r.w.Namespace, 1)
 		return func(*store.Tx) {}, nil

@@ -44,13 +44,16 @@ func (f *filling) run(o *Observation) (State, error) {
 	if err := f.prepare(o); err != nil {
 		return State{}, fmt.Errorf("keeping upstream's answer for %s: %w", f.id, err)
 	}
-	if f.rejection != NotRejected {
+	if f.rejection != NotRejected && f.setCopy == nil {
 		return f.reject()
 	}
 	err := f.store.Update(f)
 	f.reveal()
 	if err != nil {
 		return State{}, err
+	}
+	if f.rejection != NotRejected {
+		return f.reject()
 	}
 	return f.state, nil
 }
@@ -61,6 +64,26 @@ type FillOption uint8
 // NoNewCopy tells Fill to make no new copy. The answer still updates an existing copy and the listing's
 // row (contract 7).
 const NoNewCopy FillOption = 1
+
+// takeBack prepares that the newest state becomes the settled copy again, if that is what an answer was rejected
+// for. It returns [ErrOlder] if its value is gone.
+func (f *filling) takeBack(past *settledCopy) error {
+	switch {
+	case !past.recalled:
+		return nil
+	case !past.intact:
+		f.trust.heard(f.id.Namespace, 1)
+		return ErrOlder // guard 23.36
+	}
+	f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // the listing is of upstream's, and stays
+	f.state = settledState(past.Observation, past.confirmedAt)
+	f.setCopy = func(tx *store.Tx) {
+		if version := f.versionOf(past, past.Value); version != 0 { // else it has just been removed
+			f.set(tx, f.id, &past.Observation, past.confirmedAt, version)
+		}
+	}
+	return nil
+}
 
 // reject returns the known state, once it is durable.
 func (f *filling) reject() (State, error) {
@@ -108,16 +131,22 @@ type filling struct {
 // prepare compares the answer with the known state, and prepares the changes. The caller holds the
 // copies lock.
 func (f *filling) prepare(o *Observation) error {
-	past, err := f.read(f.id)
+	past, err := f.last(f.id) // guard 23.35
 	if err != nil {
 		return err
 	}
+	if o == nil && past.recalled { // only a copy stays when upstream has lost it
+		past.intact, past.gone = false, false
+	}
 	if f.rejection = f.judge(past, o); f.rejection != NotRejected {
-		return nil
+		return f.takeBack(&past)
 	}
 	if o == nil {
-		if past.kept {
+		switch {
+		case past.kept:
 			f.setCopy = func(tx *store.Tx) { f.gone(tx, f.id, &past, unixNow()) }
+		case past.recalled && (f.deleted || !f.trust.isSuspect(f.id.Namespace)):
+			f.setCopy = func(tx *store.Tx) { f.dropNewest(tx, f.id) }
 		}
 		// guard 9.50
 		if f.trust.isSuspect(f.id.Namespace) && !f.deleted {
@@ -146,11 +175,11 @@ func (f *filling) prepare(o *Observation) error {
 	keep := (stored || !f.store.Low(int64(len(now.Value)))) && (past.kept || !f.noNewCopy) // guard 7.21
 	switch {
 	// guard 3.21, 19.13
-	case past.intact && past.Observation == now && past.confirmedAt <= f.confirmedAt: // unchanged, and the clock was not set back
+	case past.intact && !past.recalled && past.Observation == now && past.confirmedAt <= f.confirmedAt: // unchanged, and the clock was not set back
 	case keep:
 		f.setCopy = func(tx *store.Tx) {
 			version := f.versionOf(&past, now.Value)
-			if f.set(tx, f.id, &now, f.confirmedAt, version); version == 0 {
+			if f.set(tx, f.id, &now, f.confirmedAt, version); version == 0 && !past.recalled {
 				f.unname(&past)
 			}
 		}
@@ -158,7 +187,10 @@ func (f *filling) prepare(o *Observation) error {
 		f.setCopy = func(tx *store.Tx) {
 			tx.Delete(record.EntryKey(record.SettledPrefix, f.id))
 			f.unname(&past)
+			f.setNewest(tx, f.id, &now, f.confirmedAt, tx.TakeSeq())
 		}
+	case f.keepsNewest(f.id.Namespace) && (past.MadeAt != now.MadeAt || past.UpdatedAt != now.UpdatedAt):
+		f.setCopy = func(tx *store.Tx) { f.setNewest(tx, f.id, &now, f.confirmedAt, tx.TakeSeq()) }
 	}
 	f.row, err = f.bringRow(f.id.Namespace, knownRow{
 		Row:     Row{Key: f.id.Key, ListBytes: now.ListBytes, UpdatedAt: now.UpdatedAt, Origin: now.Origin},

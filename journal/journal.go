@@ -36,7 +36,7 @@ type Options struct {
 	Exact bool
 	// Named reports whether the versions of a namespace upstream name the time of their write, though
 	// upstream carries a write out over any version. An answer then does not replace the version that a
-	// write is based on, and an older version is recognized by that time. It may be nil.
+	// write is based on, and an older version is recognized by that time, also once the copy is gone. It may be nil.
 	Named func(namespace string) bool
 	// NotBefore returns the Unix time, in seconds, of the latest state that upstream is known to have
 	// had for an entry. It is nil, or returns 0, if the engine cannot tell: then this host's clock alone

@@ -45,6 +45,9 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if err = l.findAbsent(past, before, now, shown); err != nil {
 		return err
 	}
+	if err = l.believeAbsent(now); err != nil { // guard 23.37
+		return err
+	}
 	if l.doubted, err = l.inDoubt(now); err != nil {
 		return err
 	}

@@ -123,10 +123,17 @@ func (p *purge) listing(context.Context) error {
 	if err != nil {
 		return err
 	}
+	newest, err := p.copies.last(p.of)
+	if err != nil {
+		return err
+	}
 	change.changed = append(change.changed, p.of)
 	change.ChangeFunc = func(tx *store.Tx) error {
 		if p.pending.isPending(p.of) {
 			return nil // the write is based on the copy
+		}
+		if newest.version <= p.upTo {
+			p.copies.dropNewest(tx, p.of)
 		}
 		if forget(tx); past.kept {
 			p.done.Copies++
@@ -139,10 +146,13 @@ func (p *purge) listing(context.Context) error {
 // copiesAndVersions removes the namespace's copies, and the versions.
 func (p *purge) copiesAndVersions(ctx context.Context) error {
 	copied := &rangeRemoval{copies: p.copies, byHand: true, old: p.takes, prefix: record.Within(record.SettledPrefix, p.of.Namespace)}
+	newest := &rangeRemoval{copies: p.copies, byHand: true, old: p.takes, prefix: record.Within(record.NewestPrefix, p.of.Namespace)}
 	versions := &rangeRemoval{copies: p.copies, byHand: true, old: p.takes, prefix: record.Within(record.VersionPrefix, p.of.Namespace)}
 	if p.of.Key != "" {
 		versions.prefix = record.VersionsOf(p.of)
 	} else if err := copied.run(ctx); err != nil {
+		return err
+	} else if err := newest.run(ctx); err != nil {
 		return err
 	}
 	err := versions.run(ctx)
@@ -274,6 +284,7 @@ func (p *purge) spans() []store.Span {
 			under(record.Within(record.PendingPrefix, namespace), nil),
 			under(record.Within(record.VersionPrefix, namespace), p.ofVersion),
 			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
+			under(record.Within(record.NewestPrefix, namespace), p.ofCopy),
 			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.SentPrefix, namespace), nil))
 	}
 	one := func(prefix string, holds func(key, body []byte) bool) store.Span {
@@ -281,5 +292,5 @@ func (p *purge) spans() []store.Span {
 		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
 	}
 	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion),
-		one(record.SettledPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.SentPrefix, nil))
+		one(record.SettledPrefix, p.ofCopy), one(record.NewestPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.SentPrefix, nil))
 }

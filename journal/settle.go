@@ -56,6 +56,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 		return func(tx *store.Tx, _ bool, _ float64) {
 			tx.Delete(key)
 			c.unname(&past)
+			c.dropNewest(tx, w.ID)
 		}, origin
 	}
 	o := Observation{

@@ -135,7 +135,7 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	found, err := store.Count(snapshot, func(record.ID, record.Version) error { return nil })
 	h.Pending, h.DeadLetters = int(found.Pending), int(found.Dead)
-	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.SentPrefix} {
+	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.NewestPrefix, record.SentPrefix} {
 		if err == nil && !h.Copies {
 			h.Copies, err = store.HoldsAny(snapshot, []byte(prefix))
 			if prefix != record.SentPrefix && store.IsDamage(err) {

@@ -302,11 +302,11 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []Row, err error
 // judge decides whether the journal accepts an answer about an entry whose copy is past.
 func (f *filling) judge(past settledCopy, o *Observation) Rejection {
 	switch {
-	case !past.intact || f.deleted: // guard 9.51
+	case !past.intact && !past.gone || f.deleted: // guard 9.51
 	// guard 9.49
 	case o == nil && f.trust.isSuspect(f.id.Namespace):
 		return DataLoss
-	case o != nil && past.Value != o.Value && past.IsAfter(o): // guard 7.22
+	case o != nil && past.newerThan(o): // guard 7.22
 		return OlderAnswer
 	}
 	return NotRejected

@@ -10,6 +10,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // refused is the error for an upstream that answers with a refusal.
@@ -80,6 +82,29 @@ func TestNoAbsenceWhileUpstreamHoldsWhatIsRefused(t *testing.T) {
 			wantStatus(t, s.do(http.MethodDelete, "/memory/n/"+key, ""), http.StatusOK)
 		}
 	})
+}
+
+// Upstream shows an older version of an entry than was known here before its copy and its history gave way. Nobody reads
+// it, and the entry is not absent.
+func TestNoAbsenceWhileUpstreamHoldsAnOlderVersion(t *testing.T) {
+	s := newSidecar(t, assumingAbsent, func(o *journal.Options, _ *proxy.Options) {
+		o.Named = func(string) bool { return true }
+	})
+	show := func(value string, madeAt float64) {
+		s.upstream.set(id("n", "k"), value)
+		o := s.upstream.entries[id("n", "k")]
+		o.MadeAt = madeAt
+		s.upstream.entries[id("n", "k")] = o
+	}
+	show("newer", 60)
+	wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-store"), http.StatusOK)
+	show("older", 50)
+	for _, directive := range []string{"", "no-store", "no-cache"} {
+		wantDetail(t, s.get("/memory/n/k", "Cache-Control", directive), http.StatusServiceUnavailable, "older state")
+	}
+	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+	s.settle(id("n", "k"))
+	wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 }
 
 // If upstream refuses, the caller of a DELETE is told so, and nothing is journaled. With a 429, upstream is

@@ -240,6 +240,8 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return e.overtaken(asked)
+	case errors.Is(err, journal.ErrOlder):
+		return fetched{}, errOlderAnswer
 	case err != nil:
 		return fetched{}, err
 	case seen == nil && state.Rejection == journal.NotRejected && e.unkept:

@@ -196,12 +196,15 @@ func laterTime(a, b time.Time) time.Time {
 }
 
 // olderAnswer refuses an answer that is older than a version upstream has shown: a server that no longer
-// leads has sent it.
+// leads has sent it, or upstream shows an older version of a sealed entry.
 type olderAnswer struct{}
 
 func (olderAnswer) Error() string { return "upstream answers with an older state than it has shown" }
 
 // RetryAfter returns about the time in which a cluster elects a leader.
 func (olderAnswer) RetryAfter() time.Duration { return time.Second }
+
+// Held says that the entry is not absent.
+func (olderAnswer) Held() bool { return true }
 
 var errOlderAnswer error = olderAnswer{}

@@ -148,7 +148,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 			return ending{}, err
 		}
 		_, err := a.f.opts.Journal.Fill(w.ID, v.Observation(), func() bool { return true })
-		if errors.Is(err, journal.ErrChanged) {
+		if errors.Is(err, journal.ErrChanged) || errors.Is(err, journal.ErrOlder) {
 			err = nil
 		}
 		return ending{task: settles, write: w}, err

@@ -13,6 +13,8 @@
 //	p/ns/key/u64     pending write, u64 that of its version
 //	a/ns/key         sent mark: upstream may hold or yet apply a pending write
 //	s/ns/key         settled copy of an entry
+//	t/ns/key         newest state that is known of an entry whose versions name their times; it stays
+//	                 without the copy, and without the version
 //	h/ns             header of a settled listing
 //	l/ns/key         row of a settled listing
 //	d/u64            dead letter, u64 the sequence number of the write; another host's state
@@ -45,6 +47,7 @@
 //	         bit 30 of the list bytes is set: uv sequence number of the version with the value,
 //	         with bit 29: f64 a time at which upstream did not hold the entry,
 //	         and with bit 28: f64 the time that the version itself names
+//	newest   as settled
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
 //	         bit 1 suspect, bit 2 restoring)
 //	         if suspect: f64 since  uv missing  uv of  uv older

@@ -17,6 +17,7 @@ const (
 	PendingPrefix = "p/"
 	SentPrefix    = "a/"
 	SettledPrefix = "s/"
+	NewestPrefix  = "t/"
 	HeaderPrefix  = "h/"
 	RowPrefix     = "l/"
 	DeadPrefix    = "d/"

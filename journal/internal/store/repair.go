@@ -311,7 +311,7 @@ func (s *Store) replace(ctx context.Context, all span) error {
 }
 
 // writeKept writes a table of the records of a range that must not be lost: pending writes with their
-// versions, sent marks, dead letters and the state record.
+// versions, sent marks, dead letters and the state record. It adds what eachNewest finds.
 func (s *Store) writeKept(path string, all span) (n int, err error) {
 	f, err := s.opts.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -332,12 +332,45 @@ func (s *Store) writeKept(path string, all span) (n int, err error) {
 			return n, errors.Join(err, w.Close())
 		}
 	}
+	// guard 23.38
+	err = s.eachNewest(all, func(key, sealed []byte) error {
+		n++
+		return w.Set(key, sealed)
+	})
+	if err != nil {
+		return n, errors.Join(err, w.Close())
+	}
 	// guard 4.30
 	err = s.eachPendingVersion(all, func(key, sealed []byte) error {
 		n++
 		return w.Set(key, sealed)
 	})
 	return n, errors.Join(err, w.Close())
+}
+
+// eachNewest visits the newest states that are known of entries in a range, in order, as far as they can be read:
+// upstream cannot be asked for them again, and a start needs none of them.
+func (s *Store) eachNewest(all span, visit func(key, sealed []byte) error) error {
+	from, to := bounds(record.NewestPrefix)
+	if !all.overlaps(span{from, to}) {
+		return nil
+	}
+	if bytes.Compare(from, all.from) < 0 {
+		from = all.from
+	}
+	if end := append(bytes.Clone(all.to), 0); bytes.Compare(end, to) < 0 {
+		to = end
+	}
+	err := Each(s.db, from, to, func(key, value []byte) error {
+		if _, err := record.Unseal(key, value); err != nil {
+			return nil //nolint:nilerr // it goes
+		}
+		return visit(key, value)
+	})
+	if IsDamage(err) {
+		return nil
+	}
+	return err
 }
 
 // eachPendingVersion visits the versions of pending writes in a range, in order. Errors:

@@ -1,0 +1,103 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// ErrOlder rejects an answer of upstream that is older than a state which this journal has known, and no longer
+// has. See [Options.Named].
+var ErrOlder = errors.New("upstream answers with an older state than this host has known")
+
+// keepsNewest reports whether the newest state that was known of an entry stays known without its copy. There,
+// upstream's word does not count: a version names its time, and nobody but its writer can have made it.
+func (c *copies) keepsNewest(namespace string) bool {
+	return c.pending.named != nil && c.pending.named(namespace)
+}
+
+// setNewest adds the newest state that is known of an entry to a batch. version is the number of the version
+// with the value; the version need not exist.
+func (c *copies) setNewest(tx *store.Tx, id ID, o *Observation, confirmedAt float64, version uint64) {
+	if c.keepsNewest(id.Namespace) && (o.MadeAt != 0 || c.pending.exact) {
+		key := record.EntryKey(record.NewestPrefix, id)
+		tx.Set(key, record.EncodeSettled(key, o, confirmedAt, version))
+	}
+}
+
+// dropNewest makes any state that upstream shows of the entry count.
+func (c *copies) dropNewest(tx *store.Tx, id ID) {
+	if c.keepsNewest(id.Namespace) {
+		tx.Delete(record.EntryKey(record.NewestPrefix, id))
+	}
+}
+
+// last reads an entry's settled copy, or else recalls the newest state that was known of it.
+func (c *copies) last(id ID) (past settledCopy, err error) {
+	past, err = c.read(id)
+	if err != nil || past.intact || !c.keepsNewest(id.Namespace) {
+		return past, err
+	}
+	newest := settledCopy{removals: c.removals.Load(), kept: past.kept, recalled: true}
+	known, err := store.Get(c.store.DB(), record.EntryKey(record.NewestPrefix, id), func(body []byte) (err error) {
+		newest.Observation, newest.confirmedAt, newest.version, err = record.DecodeSettled(body)
+		return err
+	})
+	if err != nil || !known {
+		return past, ignoreDamage(err)
+	}
+	v, kept, err := readVersion(c.store.DB(), id, newest.version)
+	if ignoreDamage(err) != nil {
+		return past, err
+	}
+	if newest.intact = kept; kept {
+		newest.Value, newest.Author, newest.Host = v.Value, v.Author, v.Host
+	}
+	newest.gone = !kept
+	return newest, nil
+}
+
+// believeAbsent drops the newest states of entries that upstream's listing lacks, like their copies. If a
+// person believes upstream, it also drops those of entries without a copy. The caller holds the copies lock.
+func (l *listed) believeAbsent(now map[string]Row) error {
+	namespace := l.fill.namespace
+	believes := l.fill.believe || l.header.Complete && !l.fill.distrust && l.header.Suspect.Since == 0
+	if !believes || !l.keepsNewest(namespace) {
+		return nil
+	}
+	var absent []ID
+	prefix := record.Within(record.NewestPrefix, namespace)
+	err := store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
+		id := ID{Namespace: namespace, Key: string(key[len(prefix):])}
+		if !has(now, id.Key) {
+			absent = append(absent, id)
+			return nil
+		}
+		if !l.fill.believe {
+			return nil
+		}
+		copied, err := l.readHead(id)
+		if err == nil && !copied.intact {
+			absent = append(absent, id)
+		}
+		return err
+	})
+	if ignoreDamage(err) != nil {
+		return err
+	}
+	for len(absent) > 0 {
+		some := absent[:min(len(absent), droppedAtOnce)]
+		absent = absent[len(some):]
+		err := l.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			for _, id := range some {
+				l.dropNewest(tx, id)
+			}
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
