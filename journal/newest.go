@@ -70,6 +70,9 @@ func (l *listed) believeAbsent(now map[string]Row) error {
 	prefix := record.Within(record.NewestPrefix, namespace)
 	err := store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
 		id := ID{Namespace: namespace, Key: string(key[len(prefix):])}
+		if id.Key == "" { // see renamed
+			return nil
+		}
 		if !has(now, id.Key) {
 			absent = append(absent, id)
 			return nil

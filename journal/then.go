@@ -39,6 +39,7 @@ const (
 	GapUnread    Gap = "unread"    // this journal has not seen what the first write since then replaced
 	GapForgotten Gap = "forgotten" // the versions of then were removed for room, or were never here
 	GapDamaged   Gap = "damaged"   // a version is damaged
+	GapUnsealed  Gap = "unsealed"  // it is from before the namespace was sealed: see [History.Before]
 )
 
 // authorsKept bounds the authors of one entry.
@@ -64,7 +65,7 @@ func (h *History) ChangedSince(
 	if err := h.store.AwaitDurable(); err != nil { // the snapshot then has all versions up to asOf
 		return 0, err
 	}
-	r, err := h.rewind(record.Within(record.VersionPrefix, namespace), at)
+	r, err := h.rewind(namespace, record.Within(record.VersionPrefix, namespace), at)
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +104,7 @@ func (h *History) ChangedEntry(id ID, at float64) (c Changed, changed bool, err 
 		return c, false, err
 	}
 	defer h.store.Release()
-	r, err := h.rewind(record.VersionsOf(id), at)
+	r, err := h.rewind(id.Namespace, record.VersionsOf(id), at)
 	if err != nil {
 		return c, false, err
 	}
@@ -121,17 +122,22 @@ type rewind struct {
 	snapshot *pebble.Snapshot
 	it       *pebble.Iterator // of versions
 	waiting  *pebble.Iterator // of pending writes
-	named    namedVersions
+	// renamed and renamedAt are the results of renamed for the namespace.
+	renamed   uint64
+	renamedAt float64
+	named     namedVersions
 }
 
-func (h *History) rewind(prefix []byte, at float64) (*rewind, error) {
+func (h *History) rewind(namespace string, prefix []byte, at float64) (*rewind, error) {
 	snapshot := h.store.Snapshot()
 	r := &rewind{History: h, at: at, snapshot: snapshot, named: namedVersions{reader: snapshot}}
 	var err, pendingErr error
 	r.it, err = snapshot.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
 	waiting := record.PendingOfVersion(prefix)
+	var renamedErr error
+	r.renamed, r.renamedAt, renamedErr = renamed(snapshot, namespace)
 	r.waiting, pendingErr = snapshot.NewIter(&pebble.IterOptions{LowerBound: waiting, UpperBound: record.After(waiting)})
-	if err = errors.Join(err, pendingErr); err != nil {
+	if err = errors.Join(err, pendingErr, renamedErr); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -167,6 +173,17 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 			return c, false, err
 		case v.Seq > inForce && inForce != 0:
 			continue // it was refused
+		case v.Seq <= r.renamed: // guard 23.43
+			if c.Now.Seq == 0 {
+				return c, false, r.it.Error() // nothing was written since
+			}
+			if known = r.at >= r.renamedAt; known {
+				c.count(&last)
+				c.Then = Past{ID: id, Op: Delete, WrittenAt: r.renamedAt} // the sealed namespace began empty
+			} else {
+				c.Gap = GapUnsealed
+			}
+			continue
 		case follows != 0 && v.Seq != follows: // guard 13.60
 			continue // shown while a write was pending; or the write is gone, and so is what came before it
 		case follows == 0 && v.Seq != inForce:

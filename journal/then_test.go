@@ -169,3 +169,31 @@ func TestThenAfterTheClockWentBack(t *testing.T) {
 		expectThen(t, j, now, "a: unread elsewhere")
 	})
 }
+
+// What a namespace was before it was sealed, anybody could write. Since then it is what was written since, and it began
+// empty.
+func TestThenOfANamespaceThatBecameSealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		for _, key := range []string{"a", "b"} {
+			no(t, second(j.Fill(journal.ID{Namespace: "ns", Key: key}, shown("planted", nowSeconds()), always)))
+		}
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		no(t, j.Rename("ns"))
+		if n, err := j.History.Before("ns"); err != nil || n != 2 {
+			t.Errorf("the last version before is %d, %v", n, err)
+		}
+		sealed := nowSeconds()
+		time.Sleep(time.Minute)
+		put(t, j, key("a"), "1")
+		settle(t, j, key("a"))
+		first := nowSeconds()
+		time.Sleep(time.Minute)
+		put(t, j, key("a"), "2")
+		settle(t, j, key("a"))
+		expectThen(t, j, at, "a: unsealed")
+		expectThen(t, j, sealed, "a: delete ")
+		expectThen(t, j, first, "a: put 1")
+	})
+}

@@ -494,3 +494,24 @@ func TestTheMonitorShowsAnUndo(t *testing.T) {
 		}
 	})
 }
+
+// Before a namespace was sealed, anybody could write it: an undo that names no version does not bring that back, as it
+// would pass for memory then. One that names a version does.
+func TestUndoDoesNotReachBehindASeal(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.upstream.set(k, "planted")
+	wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+	s.upstream.remove(k)
+	if err := s.journal.Rename("n"); err != nil {
+		t.Fatal(err)
+	}
+	s.cache.Changed("n", "k")
+	s.put(k, "one")
+	wantDetail(t, s.undo(k, ""), http.StatusConflict, "before the namespace was sealed")
+	s.put(k, "two")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "one")
+	wantStatus(t, s.undo(k, "&to=1"), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "planted")
+}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,11 +114,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	}
 	d.offset = fence.NewOffset()
 	d.engine, err = engines.Open(ctx, c, engines.Options{
-		Logger: d.logger, Chain: d.chain, OnAnswer: d.offset.Answered, HasToken: d.hasToken.Load,
-		Find: func(accept func(namespace string) bool) (string, error) {
-			found, err := d.journal.Keys.Namespaces("", 1, accept)
-			return strings.Join(found, ""), err
-		},
+		Logger: d.logger, Chain: d.chain, OnAnswer: d.offset.Answered, HasToken: d.hasToken.Load, Journal: d.journal,
 	})
 	if err != nil {
 		return err

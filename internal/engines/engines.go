@@ -32,8 +32,8 @@ type Options struct {
 	OnAnswer func(date, sent, received time.Time)
 	// HasToken reports whether callers send this daemon's token, which upstream must not see.
 	HasToken func() bool
-	// Find returns a namespace of the journal that accept accepts; "" if there is none.
-	Find func(accept func(namespace string) bool) (string, error)
+	// Journal is that of the data directory. Nobody else uses it yet.
+	Journal *journal.Journal
 }
 
 // Opened is an open engine.
@@ -94,7 +94,7 @@ func Keys(c *config.Config) (*seal.Keys, error) {
 func (opened *Opened) seal(c *config.Config, o Options) error {
 	keys, err := Keys(c)
 	if err == nil {
-		err = keepSealing(c, keys, o.Find)
+		err = keepSealing(c, keys, o.Journal)
 	}
 	if err != nil || keys == nil {
 		return err
@@ -114,7 +114,8 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 	for _, each := range c.Namespaces {
 		opened.Sealed.Use(each.Match)
 	}
-	if _, err := o.Find(func(namespace string) bool { opened.Sealed.Use(namespace); return false }); err != nil {
+	use := func(namespace string) bool { opened.Sealed.Use(namespace); return false }
+	if _, err := o.Journal.Keys.Namespaces("", 1, use); err != nil {
 		o.Logger.Warn("not all namespaces can be read: a sealed one may be followed only once it is used", "error", err)
 	}
 	return nil

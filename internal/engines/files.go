@@ -12,6 +12,8 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/seal"
+	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -53,10 +55,12 @@ func hostOf(dataDir string) (string, error) {
 	return host, nil
 }
 
-// keepSealing returns an error if the data directory was used with another name key, or if one of its namespaces
-// was sealed and no longer is: what waits in it would go upstream in the clear. Otherwise it records what is
-// sealed now. keys is nil without a key file. find returns a namespace of the directory that accept accepts.
-func keepSealing(c *config.Config, keys *seal.Keys, find func(accept func(namespace string) bool) (string, error)) error {
+// keepSealing returns an error if the data directory was used with another name key, or keeps anything of a namespace that
+// was sealed and no longer is: that would go upstream in the clear. It also returns one if a namespace becomes sealed that
+// still has writes for the plain one. Then it has the journal give up what it knows from upstream of the namespaces that
+// upstream calls otherwise from now on, and last it records what is sealed: a start that is cut off begins again. keys is
+// nil without a key file.
+func keepSealing(c *config.Config, keys *seal.Keys, j *journal.Journal) error {
 	name := filepath.Join(c.DataDir, sealedFile)
 	text, _, err := identity.ReadText(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,24 +78,68 @@ func keepSealing(c *config.Config, keys *seal.Keys, find func(accept func(namesp
 		return nil // it has never sealed anything
 	case err != nil:
 	case nameKey != known: // guard 23.30
-		return fmt.Errorf("seal.key_file: %s: its name key is %s, and data_dir was used with %.40q: all sealed namespaces would be other, empty ones, "+
+		return fmt.Errorf("seal.key_file: %[1]s: its name key is %[2]s, and data_dir was used with %.40[3]q: all sealed namespaces would be other, empty ones, "+
 			"and their copies here would go as if upstream had deleted everything. Bring the file with that key back. If it is lost, docs/sealed.md says "+
-			"under \"Lose the key\" how to save the copies; to begin anew, remove %s", c.Seal.KeyFile, nameKey, known, name)
+			"under \"Lose the key\" how to save the copies and begin anew, with %[2]s as the first line of %[4]s", c.Seal.KeyFile, nameKey, known, name)
 	case rest == now:
 		return nil
 	}
 	before := strings.Split(rest, "\n")
-	opened, err := find(func(namespace string) bool {
-		return config.IsSealed(before, namespace) && !config.IsSealed(rules, namespace) // guard 23.32
+	changed, err := j.Kept(func(namespace string) bool {
+		return config.IsSealed(before, namespace) != config.IsSealed(rules, namespace) // guard 23.32
 	})
-	if err == nil && opened != "" {
-		err = fmt.Errorf("namespaces: %s was sealed, and no longer is: what waits in it would go upstream in the clear. Bring back its entry with sealed: true. "+
-			"To take it out for good, docs/sealed.md says how under \"Take a namespace out\"", opened)
-	}
 	if err != nil {
 		return err
 	}
+	for i := range changed {
+		if err := mayChange(&changed[i], config.IsSealed(rules, changed[i].Namespace)); err != nil {
+			return err
+		}
+	}
+	for i := range changed { // guard 23.40
+		if err := j.Rename(changed[i].Namespace); err != nil {
+			return err
+		}
+	}
 	return identity.WriteLine(name, strings.TrimSpace(nameKey+"\n"+now))
+}
+
+// mayChange returns an error if a namespace must not be sealed now, or must stay sealed, for what is kept of it.
+func mayChange(k *journal.Kept, seals bool) error {
+	kept := counts(
+		count{k.Pending, "pending write", "pending writes"}, count{k.Copies, "copy", "copies"}, count{k.Versions, "version", "versions"},
+		count{k.DeadLetters, "dead letter", "dead letters"}, count{k.Receipts, "receipt", "receipts"},
+		count{k.Unanswered, "unanswered request", "unanswered requests"})
+	switch {
+	case seals && k.Pending > 0: // guard 23.41
+		return fmt.Errorf("namespaces: %[1]s is to be sealed, and %[2]s for the plain namespace would go to the sealed one, where a delete finds nothing. "+
+			"Flush first: start once more without sealed: true for it, and run botwired flush --namespace %[1]s", k.Namespace, words.Plural(k.Pending, "pending write"))
+	case seals && k.Open > 0: // guard 23.45
+		return fmt.Errorf("namespaces: %[1]s is to be sealed, and a retry of %[2]s would send what was for the plain namespace to the sealed one. "+
+			"Decide first: start once more without sealed: true for it, and retry or delete them (botwired dead-letters --namespace %[1]s)",
+			k.Namespace, words.Plural(k.Open, "open dead letter"))
+	case !seals && kept != "": // guard 23.42
+		return fmt.Errorf("namespaces: %[1]s was sealed, and no longer is, and the data directory keeps of it %[2]s: all that would go upstream in the clear. "+
+			"Bring back its entry with sealed: true. To take it out for good, save it, and purge it before (botwired purge %[1]s): "+
+			"docs/sealed.md says how under \"Take a namespace out\"", k.Namespace, kept)
+	}
+	return nil
+}
+
+type count struct {
+	n         int
+	one, more string
+}
+
+// counts names the parts that are not zero.
+func counts(parts ...count) string {
+	var all []string
+	for _, p := range parts {
+		if p.n > 0 {
+			all = append(all, words.Number(int64(p.n))+" "+words.ByNumber(p.n, p.one, p.more))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // fileMarks stores the mark in a file. It implements [natskv.Marks].

@@ -158,6 +158,14 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (mem
 		if err != nil {
 			return w, err
 		}
+		unsealed, err := s.journal.History.Before(q.ID.Namespace)
+		if err != nil {
+			return w, err
+		}
+		if to == (Revision{}) && earlier.Seq != nil && *earlier.Seq <= unsealed { // guard 23.44
+			return w, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: the version of %s before this one is from before the namespace "+
+				"was sealed, when anybody could write it. To have it all the same, name its revision", q.ID))
+		}
 		undone.Undone, undone.Now = states[0], *earlier
 		if earlier.Value == nil {
 			return journal.NewWrite{ID: q.ID, Op: journal.Delete}, nil

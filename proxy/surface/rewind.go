@@ -125,6 +125,8 @@ func (u *rewind) decide(c *journal.Changed) outcome {
 		return outcome{left: "a version of it is damaged"}
 	case c.Gap == journal.GapForgotten:
 		return outcome{left: "its versions of then were removed for room, or it was overwritten unread"}
+	case c.Gap == journal.GapUnsealed:
+		return outcome{left: "it is from before the namespace was sealed, when anybody could write it: an undo of the entry can name its revision"}
 	case c.Gap == journal.GapUnread:
 		return outcome{left: "it was overwritten unread, or is new: an undo can tell once a GET has asked upstream"}
 	}

@@ -14,7 +14,8 @@
 //	a/ns/key         sent mark: upstream may hold or yet apply a pending write
 //	s/ns/key         settled copy of an entry
 //	t/ns/key         newest state that is known of an entry whose versions name their times; it stays
-//	                 without the copy, and without the version
+//	                 without the copy, and without the version. Without a key: when the namespace was
+//	                 sealed, and the last number before that
 //	h/ns             header of a settled listing
 //	l/ns/key         row of a settled listing
 //	d/u64            dead letter, u64 the sequence number of the write; another host's state

@@ -1,0 +1,150 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// Kept counts what a journal keeps of a namespace.
+type Kept struct {
+	Namespace   string
+	Pending     int // pending writes
+	Copies      int // settled copies, and rows of the listing
+	Versions    int // of the history
+	DeadLetters int // of all kinds
+	Open        int // dead letters that need a decision
+	Receipts    int // with those of named requests
+	Unanswered  int // entries that an unanswered request may yet change
+}
+
+// Kept describes, in order, the namespaces of which the journal keeps anything and for which accept returns true. It reads
+// the whole store, and works before [Journal.Run].
+func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err error) {
+	if err := j.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer j.store.Release()
+	snapshot := j.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	found := make(map[string]*Kept)
+	of := func(namespace string) *Kept {
+		k, known := found[namespace]
+		if !known {
+			if accept(namespace) {
+				k = &Kept{Namespace: namespace}
+			}
+			found[namespace] = k
+		}
+		return k
+	}
+	each := func(prefix string, name func(key, value []byte) (string, error), count func(k *Kept)) {
+		if err != nil {
+			return
+		}
+		err = store.Each(snapshot, []byte(prefix), record.After([]byte(prefix)), func(key, value []byte) error {
+			namespace, err := name(key, value)
+			if k := of(namespace); err == nil && namespace != "" && k != nil {
+				count(k)
+			}
+			return err
+		})
+	}
+	first := func(key, _ []byte) (string, error) {
+		namespace, _, _ := bytes.Cut(key[len(record.PendingPrefix):], []byte{'/'})
+		return string(namespace), nil
+	}
+	each(record.PendingPrefix, first, func(k *Kept) { k.Pending++ })
+	each(record.SettledPrefix, first, func(k *Kept) { k.Copies++ })
+	each(record.RowPrefix, first, func(k *Kept) { k.Copies++ })
+	each(record.HeaderPrefix, first, func(*Kept) {})
+	each(record.NewestPrefix, first, func(*Kept) {})
+	each(record.VersionPrefix, first, func(k *Kept) { k.Versions++ })
+	each(record.SentPrefix, first, func(k *Kept) { k.Unanswered++ })
+	each(record.ReceiptPrefix, ofReceipt, func(k *Kept) { k.Receipts++ })
+	if err == nil {
+		err = store.ScanDead(snapshot, 0, func(l *record.Dead) error {
+			if k := of(l.Namespace); k != nil {
+				k.DeadLetters++
+				if l.Kind == Refused && l.SupersededBy == 0 {
+					k.Open++
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, refusedStart(j.opts.Dir, store.Classify(err))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(found)) {
+		if k := found[namespace]; k != nil {
+			kept = append(kept, *k)
+		}
+	}
+	return kept, nil
+}
+
+// ofReceipt returns the namespace of a receipt, or of a named request. It is empty for a damaged one, and for other
+// records among them.
+func ofReceipt(key, value []byte) (namespace string, err error) {
+	if bytes.Equal(key, record.GenerationsKey) {
+		return "", nil
+	}
+	_, seq, err := record.ParseReceiptKey(key)
+	body, damage := record.Unseal(key, value)
+	if err = errors.Join(err, damage); err != nil {
+		return "", ignoreDamage(err)
+	}
+	if seq == 0 {
+		r, _, err := record.DecodeRequest(body)
+		return r.Namespace, ignoreDamage(err)
+	}
+	r, err := record.DecodeReceipt(seq, body)
+	return r.Namespace, ignoreDamage(err)
+}
+
+// Rename records that upstream calls a namespace otherwise from now on, as it is sealed now, or no longer: its copies, its
+// rows and what is known to be absent are of another namespace. The versions stay; [History.Before] tells which of them are
+// from before. Nothing of the namespace may be pending, and nobody else may use the journal yet. Rename is durable when it
+// returns.
+func (j *Journal) Rename(namespace string) error {
+	return j.use(func() error {
+		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			dropListing(tx, namespace)
+			tx.DeletePrefix(record.Within(record.SettledPrefix, namespace))
+			tx.DeletePrefix(record.Within(record.NewestPrefix, namespace))
+			key := record.EntryKey(record.NewestPrefix, ID{Namespace: namespace})
+			tx.Set(key, record.EncodeSettled(key, &Observation{UpdatedAt: unixNow()}, 0, max(1, tx.Totals().Seq)))
+			j.Trust.note(namespace, Suspect{})
+			return nil
+		}))
+	})
+}
+
+// renamed says when upstream began to call a namespace by its present name: after the version with the number seq, at
+// a time in Unix seconds. Both are 0 if it always has.
+func renamed(r pebble.Reader, namespace string) (seq uint64, at float64, err error) {
+	_, err = store.Get(r, record.EntryKey(record.NewestPrefix, ID{Namespace: namespace}), func(body []byte) error {
+		o, _, last, err := record.DecodeSettled(body)
+		seq, at = last, o.UpdatedAt
+		return err
+	})
+	return seq, at, ignoreDamage(err)
+}
+
+// Before returns the number of the last version from before a namespace was sealed, when anybody may have written it;
+// 0 if there is none.
+func (h *History) Before(namespace string) (seq uint64, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return 0, err
+	}
+	defer h.store.Release()
+	seq, _, err = renamed(h.store.DB(), namespace)
+	return seq, err
+}
