@@ -2,13 +2,21 @@ package proxy_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
+
+func nothingSealed(_ *journal.Options, o *proxy.Options) { o.Sealed, o.NotOpened = nil, nil }
 
 // A gateway on the way to upstream may clean a path. No forwarded path becomes one of the memory API by that:
 // a write would bypass the journal.
 func TestAPathThatMayBecomeAnotherIsNotPassedOn(t *testing.T) {
-	s := newSidecar(t)
+	s := newSidecar(t, nothingSealed)
 	for _, target := range []string{
 		"/x/../memory/ns/key", "/./memory/ns/key", "/x/./y", "/..", "/.", "/x/..", "/x/../", "/a/b/../c",
 		"/x/%2e%2e/memory/ns/key", "/x/.%2E/memory/ns/key", "/%2e/memory/ns/key", "/x%2F..%2Fmemory/ns/key",
@@ -33,5 +41,48 @@ func TestAPathThatMayBecomeAnotherIsNotPassedOn(t *testing.T) {
 	}
 	if len(s.passed) != len(harmless) {
 		t.Errorf("passed on: %q", s.passed)
+	}
+}
+
+// While a namespace is sealed, a path is not passed on that somebody on the way may take for one of the memory API's,
+// however it is written: its value would not be sealed.
+func TestAPathThatMayBypassASealIsNotPassedOn(t *testing.T) {
+	s := newSidecar(t)
+	for _, target := range []string{
+		"/Memory/sealed/k", "/MEMORY/sealed/k", "/MEMORY", "/v1/memory/sealed/k", "/v1/MeMory/sealed/k", "/memory.json/sealed/k", "/memory;v=1/sealed/k",
+		"/%4demory/sealed/k", "/%254Demory/sealed/k", "/v1%2fmemory%2fsealed%2fk", "/%25256d%2565mory/sealed/k", "/x/%6d%65%6d%6f%72%79/sealed/k",
+		"/x/mem%09ory/sealed/k", "/mem%00ory/sealed/k", "/%25%36%64%65mory/sealed/k", "/api/v2/memory-api/sealed/k", "//v1//memory//sealed/k", "/v1/memory",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodPost} {
+			wantDetail(t, s.do(method, target, putBody("v")), http.StatusBadRequest, "does not pass it on")
+		}
+	}
+	for _, path := range []string{"/Memory/sealed/k", "/v1/memory/sealed/k"} {
+		wantSame(t, s, path, fastpath.Request{Method: http.MethodPut, Path: path, JSON: true, Body: []byte(putBody("v"))}, byHandler)
+	}
+	wantDetail(t, s.get("/v1/memory/sealed/k"), http.StatusBadRequest, "A namespace is sealed", "/memory/NAMESPACE/KEY")
+	if len(s.passed) > 0 {
+		t.Errorf("passed on: %q", s.passed)
+	}
+	for _, target := range []string{"/", "/health", "/memories", "/mem/ory", "/?p=/memory/sealed/k"} {
+		wantStatus(t, s.get(target), http.StatusTeapot)
+	}
+}
+
+// A long path of nested escapes costs no more time than any other of its length.
+func TestALongPathOfEscapes(t *testing.T) {
+	for name, path := range map[string]string{
+		"nested": "/%" + strings.Repeat("25", 500_000) + "6demory/sealed/k", "side by side": "/" + strings.Repeat("%25", 300_000) + "6demory",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, adjust := range []func(*journal.Options, *proxy.Options){nothingSealed, func(*journal.Options, *proxy.Options) {}} {
+				s := newSidecar(t, adjust)
+				began := time.Now()
+				s.do(http.MethodGet, path, "")
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			}
+		})
 	}
 }

@@ -2,10 +2,11 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/trace"
@@ -85,6 +86,8 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	case mayLeadToMemory(r.URL.Path): // guard 1.4
 		return errUncertainPath
+	case s.seals && namesMemory(r.URL.Path): // guard 23.46
+		return errUnsealedPath
 	}
 	end, err := s.surface.BeginWait() // upstream may hang, and its answer may be a stream without an end
 	if err != nil {
@@ -100,13 +103,15 @@ var errUncertainPath = wire.Detail(http.StatusBadRequest,
 	`The path has a dot segment ("." or ".."), or leads to /memory by slashes of another kind. Servers on the way may `+
 		"resolve it to another path, so botwired does not pass it on. Send the path that you mean.")
 
+var errUnsealedPath = wire.Detail(http.StatusBadRequest,
+	"A namespace is sealed, and a server on the way may take this path for one of the memory API, where nothing of it would be sealed: "+
+		"botwired does not pass it on. The memory is at /memory/NAMESPACE/KEY, written like this.")
+
 // mayLeadToMemory reports whether a gateway on the way may turn a path into one of the memory API: by
 // resolving dot segments, backslashes, double slashes, semicolons or escapes. A write to that path would
 // bypass the journal.
 func mayLeadToMemory(path string) bool {
-	for next := escaped.Replace(path); next != path; next = escaped.Replace(path) {
-		path = next
-	}
+	path = unescaped(path, func(c byte) bool { return strings.IndexByte("%./\\;memory", c) >= 0 })
 	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
 	for i, segment := range segments {
 		segment, _, _ = strings.Cut(segment, ";")
@@ -121,11 +126,32 @@ func mayLeadToMemory(path string) bool {
 	return len(segments) > 0 && segments[0] == "memory"
 }
 
-// escaped resolves the escapes of a percent sign, and of all characters that the check looks at.
-var escaped = func() *strings.Replacer {
-	var pairs []string
-	for _, c := range "%./\\;memory" {
-		pairs = append(pairs, fmt.Sprintf("%%%02x", c), string(c), fmt.Sprintf("%%%02X", c), string(c))
+// namesMemory reports whether a gateway on the way may find the memory API in a path, also by ignoring case, a prefix, an
+// ending or control characters.
+func namesMemory(path string) bool {
+	path = unescaped(path, func(byte) bool { return true })
+	path = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, path)
+	return strings.Contains(path, "memory")
+}
+
+// unescaped resolves the escapes of the characters that resolves accepts, until there are none: also those that other
+// escapes leave.
+func unescaped(path string, resolves func(c byte) bool) string {
+	var text []byte
+	for i := range len(path) {
+		text = append(text, path[i])
+		for n := len(text) - len("%00"); n >= 0 && text[n] == '%'; n = len(text) - len("%00") {
+			c, err := strconv.ParseUint(string(text[n+1:]), 16, 8)
+			if err != nil || !resolves(byte(c)) {
+				break
+			}
+			text = append(text[:n], byte(c))
+		}
 	}
-	return strings.NewReplacer(pairs...)
-}()
+	return string(text)
+}

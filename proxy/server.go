@@ -41,6 +41,7 @@ type Server struct {
 	bodies  *wire.Bodies
 	tracer  Tracer
 	forward http.Handler
+	seals   bool // a namespace is sealed
 	metrics *metrics.Metrics
 	logger  *slog.Logger
 }
@@ -55,7 +56,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		tasks: opts.Tasks, memory: m, surface: shown, bodies: opts.Bodies, tracer: opts.Tracer,
-		forward: opts.Forward, metrics: opts.Metrics, logger: opts.Logger,
+		forward: opts.Forward, seals: opts.Sealed != nil, metrics: opts.Metrics, logger: opts.Logger,
 	}, nil
 }
 

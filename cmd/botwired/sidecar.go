@@ -222,6 +222,8 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	}, Forward: d.engine.Forward}
 	if d.engine.Sealed != nil {
 		opts.Check = d.engine.Sealed.Check
+	}
+	if len(c.Sealing()) > 0 {
 		opts.Sealed, opts.NotOpened = func(namespace string) bool { return c.For(namespace).Sealed }, d.engine.Sealed.NotOpened
 	}
 	if tracer != nil {
