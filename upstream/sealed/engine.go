@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/wire"
@@ -35,12 +36,19 @@ type Engine struct {
 	opts  Options
 
 	mu     sync.Mutex // guards the fields below
-	names  map[string]*seal.Namespace
-	plain  map[string]string    // namespaces in use, by their hidden names
+	names  recent[*seal.Namespace]
+	plain  recent[string]       // namespaces in use, by their hidden names; empty without a view
+	forgot time.Time            // when names were last dropped from plain
 	closed map[journal.ID]error // why an entry did not open when upstream last showed it, or without a key, names
 }
 
-const mostClosed = 1000
+const (
+	mostClosed = 1000
+	// mostNames bounds the namespaces whose keys stay derived, some KiB each. Deriving them takes microseconds.
+	mostNames = 1024
+	// mostPlain bounds the namespaces whose changes a view tells. See [view.CaughtUp].
+	mostPlain = 1 << 14
+)
 
 // New returns an engine around another one. host names this daemon in the versions of an engine that stores
 // no writer.
@@ -50,7 +58,7 @@ func New(inner upstream.Backend, host string, opts Options) *Engine {
 	}
 	return &Engine{
 		inner: inner, opts: opts,
-		names: make(map[string]*seal.Namespace), plain: make(map[string]string), closed: make(map[journal.ID]error),
+		names: recent[*seal.Namespace]{most: mostNames}, plain: recent[string]{most: mostPlain}, closed: make(map[journal.ID]error),
 	}
 }
 
@@ -87,12 +95,32 @@ func (e *Engine) of(namespace string) *seal.Namespace {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := e.names[namespace]
-	if n == nil {
-		n = e.opts.Keys.For(namespace)
-		e.names[namespace], e.plain[n.Name()] = n, namespace
+	n := e.derived(namespace)
+	if e.inner.View != nil {
+		if _, dropped := e.plain.use(n.Name(), func() string { return namespace }); dropped {
+			e.forgot = time.Now()
+		}
 	}
 	return n
+}
+
+// derived returns what seals a namespace. The caller holds the lock.
+func (e *Engine) derived(namespace string) *seal.Namespace {
+	n, _ := e.names.use(namespace, func() *seal.Namespace { return e.opts.Keys.For(namespace) })
+	return n
+}
+
+// unhidden returns an entry by its plain name if its namespace is in use; ok is false if its key does not open then.
+func (e *Engine) unhidden(id journal.ID) (_ journal.ID, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	namespace, sealed := e.plain.find(id.Namespace)
+	if !sealed {
+		return id, true
+	}
+	id.Namespace = namespace
+	id.Key, ok = e.derived(namespace).OpenKey(id.Key)
+	return id, ok
 }
 
 var keyTooLong = fmt.Sprintf("Invalid key. Keys of a sealed namespace have at most %d characters.", seal.MostKey)
@@ -148,8 +176,8 @@ func (e *Engine) Known(id journal.ID) (upstream.Version, bool) {
 	return v, ok
 }
 
-// Use makes the view call the changes of a sealed namespace by its plain name from now on. Each use of the
-// namespace does the same.
+// Use makes the view call the changes of a sealed namespace by its plain name from now on, until many others have
+// been used. Each use of the namespace does the same.
 func (e *Engine) Use(namespace string) { e.of(namespace) }
 
 // Get implements [upstream.Engine].

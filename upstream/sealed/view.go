@@ -1,6 +1,8 @@
 package sealed
 
 import (
+	"time"
+
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
@@ -10,6 +12,18 @@ import (
 type view struct {
 	upstream.View
 	e *Engine
+}
+
+// CaughtUp implements [upstream.View]. A namespace that is no longer in use is not followed, so no answer from before
+// holds: with the next one, the namespace is in use again.
+func (v view) CaughtUp() (asOf, since time.Time, ok bool) {
+	asOf, since, ok = v.View.CaughtUp()
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	if v.e.forgot.After(since) { // guard 23.48
+		since = v.e.forgot
+	}
+	return asOf, since, ok
 }
 
 // Entry implements [upstream.View].
@@ -48,17 +62,8 @@ func (v view) NotBefore(id journal.ID) float64 {
 // Follow implements [upstream.View].
 func (v view) Follow(changed func(id journal.ID, now upstream.Version)) {
 	v.View.Follow(func(id journal.ID, now upstream.Version) {
-		v.e.mu.Lock()
-		namespace, sealed := v.e.plain[id.Namespace]
-		n := v.e.names[namespace]
-		v.e.mu.Unlock()
-		if sealed {
-			key, ok := n.OpenKey(id.Key)
-			if !ok {
-				return
-			}
-			id = journal.ID{Namespace: namespace, Key: key}
+		if id, ok := v.e.unhidden(id); ok {
+			changed(id, now)
 		}
-		changed(id, now)
 	})
 }
