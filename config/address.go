@@ -56,7 +56,8 @@ func isPort(s string) bool {
 // Socket returns the path of the Unix socket to listen on. It returns false for TCP.
 func (c *Config) Socket() (string, bool) { return strings.CutPrefix(c.Listen, unixScheme) }
 
-func (c *Config) onLoopback() bool {
+// OnLoopback reports whether only this machine can reach the listener.
+func (c *Config) OnLoopback() bool {
 	if _, ok := c.Socket(); ok {
 		return true
 	}

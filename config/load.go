@@ -35,6 +35,7 @@ type Loaded struct {
 	File     string   // the configuration file that was read, or ""
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
+	UserDir  string   // the user's own directory for botwired's state, whatever data_dir is; "" without a home
 }
 
 // Value is one setting in force.
@@ -290,7 +291,7 @@ func (l *loader) defaults() *Config {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file, Warnings: l.modeWarnings()}
+	out := &Loaded{Config: l.config, File: l.file, Warnings: l.modeWarnings(), UserDir: l.places.userDir()}
 	defaults := l.defaults()
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{

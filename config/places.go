@@ -57,6 +57,11 @@ func (p places) stateDir() string {
 	if dir := p.unitDirectory(envStateDirectory); dir != "" {
 		return dir
 	}
+	return p.userDir()
+}
+
+// userDir returns the user's directory for botwired's state, or "".
+func (p places) userDir() string {
 	return below(p.platform("LocalAppData", "XDG_STATE_HOME", ".local", "state"), application)
 }
 

@@ -13,7 +13,7 @@ func (l *loader) validate() {
 		if _, err := readToken(c.Auth.TokenFile); err != nil {
 			l.refuse("auth.token_file", err.Error())
 		}
-	} else if !c.onLoopback() && !l.isFaulty("auth.token_file") {
+	} else if !c.OnLoopback() && !l.isFaulty("auth.token_file") {
 		l.refuse("listen", "a loopback address (localhost, 127.0.0.0/8 or ::1), or auth.token_file to be set as well")
 	}
 	if slices.ContainsFunc(c.Namespaces, Override.seals) && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1

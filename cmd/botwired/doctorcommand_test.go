@@ -25,7 +25,7 @@ func TestDoctorCommand(t *testing.T) {
 	}
 	wantLine(t, got.stdout, "failed   BOTWIRE_URL     http://127.0.0.1:9 leads elsewhere: the daemon listens at "+d.address)
 	wantLine(t, got.stdout, "                         -> export BOTWIRE_URL=http://"+d.address)
-	wantLine(t, got.stdout, "n/a      token file      callers need no token")
+	wantLine(t, got.stdout, "n/a      token file      callers need no token: every account of this machine can read and write the memory through "+d.address+"; auth.token_file keeps the others out")
 	var doc struct {
 		Result string
 		Checks []doctor.Finding

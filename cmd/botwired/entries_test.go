@@ -258,14 +258,14 @@ func TestTextsAboutTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := guard.New(guard.Options{Token: "abc"}, http.NotFoundHandler())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/memory/up/stream" {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, `{"detail":"upstream wants a key"}`)
 			return
 		}
 		door.ServeHTTP(w, r)
-	}))
+	})))
 	defer server.Close()
 	d := &daemon{address: server.Listener.Addr().String()}
 	for _, args := range [][]string{{"status"}, {"get", "ns", "k"}, {"flush"}} {
@@ -282,7 +282,7 @@ func TestTextsAboutAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(service.Handler())
+	server := httptest.NewServer(ofThisAccount(t, service.Handler()))
 	t.Cleanup(func() {
 		server.Close()
 		service.Close()

@@ -69,14 +69,14 @@ func TestFlushShowsProgress(t *testing.T) {
 	} {
 		tick := make(chan time.Time)
 		flushed, progress := make(chan struct{}), make(chan string)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/_botwired/status" {
 				_, _ = io.WriteString(w, statusWith(t, `"pending":12,"namespaces":[{"namespace":"ns","pending":4}]`))
 				return
 			}
 			<-flushed
 			_, _ = io.WriteString(w, `{"settled":12,"dead":0,"pending":0}`)
-		}))
+		})))
 		done := make(chan outcome)
 		go func() {
 			done <- at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
@@ -110,10 +110,10 @@ func (w writes) Write(p []byte) (int, error) {
 
 func TestFlushIsInterrupted(t *testing.T) {
 	arrived := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
-	}))
+	})))
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

@@ -96,7 +96,7 @@ func TestUndoOfAScript(t *testing.T) {
 // newest.
 func TestUndoAtATerminal(t *testing.T) {
 	var undone []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == http.MethodGet {
 			w.Header().Set("ETag", `"9-tag"`)
@@ -105,7 +105,7 @@ func TestUndoAtATerminal(t *testing.T) {
 		}
 		undone = append(undone, r.URL.Query().Get("to")+" "+r.Header.Get("If-Match"))
 		_, _ = w.Write([]byte(`{"now":{"revision":5,"value":"v","bytes":1,"updated_at":1600000000}}`))
-	}))
+	})))
 	t.Cleanup(server.Close)
 	d := &daemon{address: server.Listener.Addr().String()}
 	reply := func(text string) func(*cli.Program) {

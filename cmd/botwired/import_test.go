@@ -106,7 +106,7 @@ func TestImportSaysThatItWaits(t *testing.T) {
 	close(tick) // so no wait takes long
 	const why = "the import waits: upstream is down"
 	d := &slowDaemon{steps: []string{`503 {"lines":0,"detail":"` + why + `"}`, `503 {"lines":1,"written":1,"detail":"` + why + `"}`, `200 {"lines":2,"written":1}`}}
-	server := httptest.NewServer(d)
+	server := httptest.NewServer(ofThisAccount(t, d))
 	defer server.Close()
 	got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
 		p.Stdin = strings.NewReader(importedA + importedB + importedEnd)
@@ -135,13 +135,13 @@ func TestImportHoldsNoFileInMemory(t *testing.T) {
 		return int(now.HeapAlloc >> 20)
 	}
 	lines, most, before := 0, 0, inUse()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		n := strings.Count(string(body), line)
 		lines += n
 		most = max(most, inUse()-before)
 		fmt.Fprintf(w, `{"lines":%d,"written":%d}`, linesIn(body), n)
-	}))
+	})))
 	defer server.Close()
 	got := at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", file)
 	if got.code != cli.ExitOK || lines != entries || most > 30 {
@@ -156,13 +156,13 @@ func TestImportOfAFileThatChanges(t *testing.T) {
 	// The last entry lies beyond the part that is read ahead.
 	padding := strings.Repeat(strings.Repeat(" ", 1000)+"\n", 2*api.MaxLine/1000)
 	no(t, os.WriteFile(file, []byte(many+padding+importedA), 0o600))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if err := os.Truncate(file, int64(len(many))); err != nil {
 			t.Error(err)
 		}
 		fmt.Fprintf(w, `{"lines":%d,"same":%d}`, linesIn(body), strings.Count(string(body), "key"))
-	}))
+	})))
 	defer server.Close()
 	wantFailure(t, at(t, &daemon{address: server.Listener.Addr().String()}, nil, "import", "--partial", file), cli.ExitError, "changed")
 }
@@ -220,7 +220,7 @@ func TestImportThatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &slowDaemon{steps: c.steps}
-			server := httptest.NewServer(d)
+			server := httptest.NewServer(ofThisAccount(t, d))
 			t.Cleanup(server.Close)
 			got := at(t, &daemon{address: server.Listener.Addr().String()}, func(p *cli.Program) {
 				p.Stdin = strings.NewReader(all)
@@ -243,7 +243,7 @@ func TestImportOfALongFile(t *testing.T) {
 	d := &slowDaemon{steps: []string{
 		fmt.Sprintf(`200 {"lines":%d,"written":%[1]d}`, 200), `413 {"lines":7,"written":7,"detail":"the namespace is full"}`,
 	}}
-	server := httptest.NewServer(d)
+	server := httptest.NewServer(ofThisAccount(t, d))
 	defer server.Close()
 	text := strings.Repeat(importedA, n) + fmt.Sprintf(`{"end":{"namespace":"a","entries":%d,"complete":true}}`, n)
 	got := importFrom(t, &daemon{address: server.Listener.Addr().String()}, text)

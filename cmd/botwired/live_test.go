@@ -68,7 +68,7 @@ busy       2        10B   3s      throttled: upstream answered 429, …  -
 // status --watch draws a frame at each tick, even when the daemon is gone, and restores the terminal.
 func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 	gone := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case <-gone:
 			w.WriteHeader(http.StatusInternalServerError)
@@ -76,14 +76,14 @@ func TestWatchDrawsUntilItIsStopped(t *testing.T) {
 		default:
 			_, _ = io.WriteString(w, statusAnswer)
 		}
-	}))
+	})))
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	tick := make(chan time.Time)
 	frames, out := io.Pipe()
 	p := newProcess(term.Terminal{
-		Environ: []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		Environ: []string{"NO_COLOR=1", "HOME=" + homeOf(t)},
 		Stdin:   strings.NewReader(""),
 		Stdout:  out,
 		Stderr:  io.Discard,
@@ -140,13 +140,13 @@ data: {"at":1795381199.123,"method":"PUT","path":"/memory/ns/k2","namespace":"ns
 // newMonitored reports monitoredRequests and no others.
 func newMonitored(t *testing.T, asked chan<- string) (address string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.RequestURI
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, monitoredRequests)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}))
+	})))
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
 }
@@ -161,7 +161,7 @@ func monitor(t *testing.T, adjust func(*cli.Program), lines int, args ...string)
 	out, stdout := io.Pipe()
 	var complaints strings.Builder
 	p := newProcess(term.Terminal{
-		Environ:    []string{"NO_COLOR=1", "HOME=" + t.TempDir()},
+		Environ:    []string{"NO_COLOR=1", "HOME=" + homeOf(t)},
 		Stdin:      strings.NewReader(""),
 		Stdout:     stdout,
 		Stderr:     &complaints,

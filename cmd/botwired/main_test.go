@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/service"
@@ -40,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func newHome(t *testing.T) (home string) {
 	t.Helper()
-	home = t.TempDir()
+	home = homeOf(t)
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("XDG_STATE_HOME", "")
@@ -73,7 +76,7 @@ func at(t *testing.T, d *daemon, adjust func(*cli.Program), args ...string) outc
 		args = append(args, "--listen", d.address)
 	}
 	p := newProcess(term.Terminal{
-		Environ:    []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir(), "NO_COLOR=1"},
+		Environ:    []string{"HOME=" + homeOf(t), "LocalAppData=" + homeOf(t), "NO_COLOR=1"},
 		Stdin:      strings.NewReader(""),
 		Stdout:     &stdout,
 		Stderr:     &stderr,
@@ -142,10 +145,29 @@ type asked struct {
 func newDaemon(t *testing.T, answers map[string]answer) *daemon {
 	t.Helper()
 	d := &daemon{answers: answers}
-	server := httptest.NewServer(d)
+	server := httptest.NewServer(ofThisAccount(t, d))
 	t.Cleanup(server.Close)
 	d.address = server.Listener.Addr().String()
 	return d
+}
+
+// ofThisAccount makes a handler prove to be a daemon of the account whose home is homeOf.
+func ofThisAccount(t *testing.T, h http.Handler) http.Handler {
+	t.Helper()
+	loaded, err := config.Load(config.Sources{Environ: []string{"HOME=" + homeOf(t), "LocalAppData=" + homeOf(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prover := attach.NewProver(loaded)
+	prover.Prepare(slog.New(slog.DiscardHandler))
+	challenged := prover.Handler("", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Botwired-Challenge") != "" {
+			challenged.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // newSocketDaemon listens on a Unix socket.

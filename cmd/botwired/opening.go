@@ -75,7 +75,7 @@ func (d *sidecar) openOrAnswer(ctx context.Context, c *config.Config, fatal func
 	}
 	o := &opening{logger: d.logger, dir: filepath.Join(c.DataDir, journalDir), serve: sync.OnceFunc(serve)}
 	d.opening.Store(o)
-	d.door.replace(guard.New(guardOptions(c, token), o))
+	d.door.replace(guard.New(guardOptions(c, token), d.prover.Handler(token, o)))
 	opened := make(chan error, 1)
 	go func() {
 		opened <- d.open(ctx, c, fatal, func(needed int64) error { return o.awaitRoom(ctx, needed) })

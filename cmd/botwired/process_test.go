@@ -103,6 +103,7 @@ func TestProcess(t *testing.T) {
 	maps.Copy(tests, terminalTests)
 	maps.Copy(tests, serviceTests)
 	maps.Copy(tests, mcpTests)
+	maps.Copy(tests, accountTests)
 	if *sealing {
 		delete(tests, "sealed") // they seal by themselves
 		delete(tests, "seal commands")
@@ -147,7 +148,7 @@ func (s *safeBuffer) String() string {
 func command(ctx context.Context, t *testing.T, program string, args ...string) (*exec.Cmd, *safeBuffer) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "GOTRACEBACK=single"}
+	cmd.Env = []string{"HOME=" + homeOf(t), "GOTRACEBACK=single"}
 	if keys != nil {
 		cmd.Env = append(cmd.Env, keys.environment(args)...)
 	}
@@ -155,6 +156,9 @@ func command(ctx context.Context, t *testing.T, program string, args ...string) 
 	cmd.Stderr = stderr
 	return cmd, stderr
 }
+
+// homeOf returns the home of all commands of a test: they are of one account.
+func homeOf(t *testing.T) string { return filepath.Dir(t.TempDir()) }
 
 // impatient is for a daemon whose upstream does not answer: a read of an unknown entry fails soon.
 const impatient = "--upstream-timeout=2s"

@@ -127,7 +127,7 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.requota()
 	d.sizes.Changed()
 	d.engine.Configure(c)
-	d.door.replace(guard.New(guardOptions(c, token), d.proxy))
+	d.door.replace(guard.New(guardOptions(c, token), d.prover.Handler(token, d.proxy)))
 	if d.readmit != nil {
 		d.readmit()
 	}

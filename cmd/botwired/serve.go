@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,14 +113,15 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 		return errors.Join(err, listener.Close())
 	}
 	connections := connectionBound(openFilesLimit(), c.Upstream.Concurrency, logger)
-	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives, waiters: connections / waitersShare}
+	d := &sidecar{logger: logger, chain: via.New(), outlived: outlives, waiters: connections / waitersShare,
+		prover: attach.NewProver(loaded)}
 	d.config.Store(c)
 	if _, socket := c.Socket(); !socket {
 		d.address = listener.Addr().String()
 	}
 	if unused {
 		var stop func() error
-		if ctx, d.drained, stop, err = attach.UntilUnused(ctx, c.DataDir, logger); err != nil {
+		if ctx, d.drained, stop, err = attach.UntilUnused(ctx, c.DataDir, cmp.Or(d.address, c.Listen), logger); err != nil {
 			return errors.Join(fmt.Errorf("data_dir = %q: %w", c.DataDir, err), listener.Close())
 		}
 		defer func() { err = errors.Join(err, stop()) }()
@@ -135,6 +137,9 @@ func serve(ctx context.Context, load func(config.Socket) (*config.Loaded, error)
 	announce := sync.OnceFunc(func() {
 		logger.Info("listening", "address", listener.Addr().String(), "upstream", c.Upstream.URL, "data_dir", c.DataDir,
 			"version", build.Version())
+		if d.address != "" && c.Auth.TokenFile == "" {
+			logger.Info("every account of this machine can read and write this memory: auth.token_file closes the port to the others, and a Unix socket has no port")
+		}
 	})
 	serve := sync.OnceValue(func() error { announce(); return server.Serve() })
 	early := func() { go func() { _ = serve() }() } // run gets its error

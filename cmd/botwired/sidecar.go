@@ -59,6 +59,7 @@ type sidecar struct {
 	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
+	prover  *attach.Prover
 	opened  atomic.Bool // the fields above are set
 	opening atomic.Pointer[opening]
 	sent    atomic.Int64 // attempts to send a write
@@ -112,6 +113,7 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 	if err := bindUpstream(c, d.journal); err != nil { // guard 13.19
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
+	d.prover.Prepare(d.logger)
 	d.offset = fence.NewOffset()
 	d.engine, err = engines.Open(ctx, c, engines.Options{
 		Logger: d.logger, Chain: d.chain, OnAnswer: d.offset.Answered, HasToken: d.hasToken.Load, Journal: d.journal,

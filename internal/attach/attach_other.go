@@ -28,7 +28,10 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 			return err
 		case state == daemonAbsent && !again:
 			return fmt.Errorf("nobody listens at %s, and %s starts no daemon on this platform: start botwired serve first", a.client.Listen, a.Name)
-		case state == daemonAbsent:
+		case state == daemonForeign && !again:
+			return fmt.Errorf("%s, and %s starts no daemon on this platform: start botwired serve at another address first, and choose it with --listen",
+				a.client.reach.lacks(&unproved{}), a.Name)
+		case state == daemonAbsent || state == daemonForeign:
 			a.waitFor("nobody listens there any more: start the daemon again")
 		}
 		select {
@@ -42,14 +45,22 @@ func (a *attachment) attach(ctx context.Context, _ <-chan os.Signal) error {
 // endAlone does nothing: this command did not start the daemon.
 func (a *attachment) endAlone(context.Context) (said string, ended bool) { return "", false }
 
+// ownerOf returns false: nobody knows.
+func ownerOf(os.FileInfo) (uid int, known bool) { return 0, false }
+
 func isAbsent(err error) bool { return isUnsent(err) }
+
+const (
+	lockFileMode = 0o600
+	dirMode      = 0o700
+)
 
 // errNoRun says what to do on a platform without "botwired run".
 var errNoRun = errors.New("this platform lacks the file locks and signals that botwired run needs: " +
 	"start botwired serve, and set BOTWIRE_URL yourself")
 
 // UntilUnused always fails on this platform.
-func UntilUnused(context.Context, string, *slog.Logger) (context.Context, func(Drained), func() error, error) {
+func UntilUnused(context.Context, string, string, *slog.Logger) (context.Context, func(Drained), func() error, error) {
 	return nil, nil, nil, errNoRun
 }
 

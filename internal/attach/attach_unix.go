@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -108,10 +110,11 @@ func (a *attachment) tryAttach(ctx context.Context) (attached bool, err error) {
 		}
 		a.foreign, err = a.isForeign()
 		return err == nil, err
-	case state == daemonAbsent && a.foreign:
-		a.waitFor("nobody listens there any more: start the daemon again")
-	case state == daemonAbsent && a.daemon == nil:
-		return false, a.startAlone(ctx)
+	case state != daemonAbsent && state != daemonForeign:
+	case a.foreign:
+		a.waitFor("it no longer listens there: start it again")
+	case a.daemon == nil:
+		return false, a.startAlone(ctx, state)
 	}
 	return false, nil
 }
@@ -150,12 +153,29 @@ func (a *attachment) openUsers(create bool) (err error) {
 	return err
 }
 
+func ownerOf(info os.FileInfo) (uid int, known bool) {
+	st, known := info.Sys().(*syscall.Stat_t)
+	if known {
+		uid = int(st.Uid)
+	}
+	return uid, known
+}
+
 func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) // for a socket
 }
 
-// startAlone starts a daemon unless another command is starting one.
-func (a *attachment) startAlone(ctx context.Context) error {
+// startAlone starts a daemon unless another command is starting one. The address is free or another program's, as
+// found says.
+func (a *attachment) startAlone(ctx context.Context, found daemonState) error {
+	listen := a.Loaded.Config.Listen
+	if found == daemonForeign {
+		host, _, err := net.SplitHostPort(listen)
+		if err != nil { // a socket has no other port
+			return fmt.Errorf("%s: choose another address with --listen", a.client.reach.lacks(&unproved{}))
+		}
+		listen = net.JoinHostPort(host, "0")
+	}
 	if err := a.Loaded.RequireDataDir(); err != nil {
 		return err
 	}
@@ -175,17 +195,17 @@ func (a *attachment) startAlone(ctx context.Context) error {
 		return errors.Join(err, starting.close())
 	}
 	// Another command may just have started the daemon.
-	if state, err := a.probe(ctx); err != nil || state != daemonAbsent {
+	if state, err := a.probe(ctx); err != nil || state != found {
 		return errors.Join(err, starting.close())
 	}
-	return errors.Join(a.start(ctx, starting), starting.close())
+	return errors.Join(a.start(ctx, starting, listen), starting.close())
 }
 
 // start starts a daemon in its own session, so that the terminal's signals do not reach it. The daemon
 // may outlive the command, so it does not inherit the command's streams: a program that reads them to
 // the end would also wait for the daemon. The daemon holds the start lock until it ends, so that no
 // command starts another one meanwhile.
-func (a *attachment) start(ctx context.Context, starting *fileLock) error {
+func (a *attachment) start(ctx context.Context, starting *fileLock, listen string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("%s cannot find its own program to start the daemon: %w", a.Name, err)
@@ -195,8 +215,12 @@ func (a *attachment) start(ctx context.Context, starting *fileLock) error {
 	if err != nil {
 		return fmt.Errorf("data_dir = %q: %w", a.Loaded.Config.DataDir, words.Unusable(err))
 	}
-	defer log.Close()                                                        // the daemon has its own
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, a.Serve...) //nolint:gosec // botwired itself, with the flags of its caller
+	defer log.Close() // the daemon has its own
+	args := a.Serve
+	if listen != a.Loaded.Config.Listen {
+		args = append(slices.Clip(args), "--listen="+listen)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, args...) //nolint:gosec // botwired itself, with the flags of its caller
 	cmd.Env, cmd.Stderr = service.Outside(a.Terminal.Environ), log
 	cmd.ExtraFiles = []*os.File{starting.file}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -1,6 +1,7 @@
 // Package attach finds a configuration's daemon, or starts one beside a program that needs it.
 //
-// [Connect] returns a client whose errors are written for users of a shell. [Run] runs a command beside
+// [Connect] returns a client whose errors are written for users of a shell. A daemon proves to be of this account
+// before a program uses it: see [Prover]. [Run] runs a command beside
 // a daemon, and [Link] forwards HTTP requests to one. Both start a daemon if there is none. Such a
 // daemon ends after the last program that uses it: see [UntilUnused].
 package attach
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/botwired/botwired/api"
@@ -33,19 +35,29 @@ type Client struct {
 	Listen    string // for messages: the address and its source
 	token     string
 	tokenFile string
+	reach     *dialer
 }
 
-// Connect returns a client of the configuration's daemon. version is the program's.
-func Connect(loaded *config.Loaded, version string) (*Client, error) {
+// Connect returns a client of the configuration's daemon. version is the program's. tell gets a line for the user if
+// the daemon does not prove to be of this account, or is at another address: the client uses it all the same.
+func Connect(loaded *config.Loaded, version string, tell func(string)) (*Client, error) {
+	return connect(loaded, version, tell, true)
+}
+
+func connect(loaded *config.Loaded, version string, tell func(string), lenient bool) (*Client, error) {
 	token, err := loaded.Config.Token()
 	if err != nil {
 		return nil, err
 	}
-	transport := api.Transport(loaded.Config.Listen)
+	reach := &dialer{
+		loaded: loaded, agent: AgentPrefix + version, tell: tell, lenient: lenient,
+		token: token, ofToken: sync.OnceValue(func() string { return tokenKey(token) }),
+	}
+	transport := reach.transport()
 	transport.DisableKeepAlives = true
 	c := &Client{
 		Listen: fmt.Sprintf("%s (setting listen, %s)", loaded.Config.Listen, loaded.Source("listen")),
-		token:  token, tokenFile: loaded.Config.Auth.TokenFile,
+		token:  token, tokenFile: loaded.Config.Auth.TokenFile, reach: reach,
 	}
 	c.Client = api.NewClient(api.Options{
 		Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport, Explain: c.explain,
@@ -105,8 +117,11 @@ func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 func notReached(err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
+	var foreign *unproved
 	text := ""
 	switch {
+	case errors.As(err, &foreign):
+		text = foreign.why
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		text = `nobody listens there: start the daemon with "botwired serve", or say with --listen where it is`
 	case errors.Is(err, fs.ErrPermission):

@@ -43,7 +43,7 @@ func NewLink(o Options) (*Link, error) {
 	if err := use.checkPort(); err != nil {
 		return nil, err
 	}
-	l := &Link{use: use, turn: make(chan struct{}, 1), transport: api.Transport(o.Loaded.Config.Listen)}
+	l := &Link{use: use, turn: make(chan struct{}, 1), transport: use.client.reach.transport()}
 	l.transport.MaxIdleConnsPerHost = linkConnections
 	return l, nil
 }

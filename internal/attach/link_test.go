@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/config"
 )
 
 // linkTest is a daemon that fails as real ones do, and a link to it.
@@ -30,13 +28,8 @@ type linkTest struct {
 func newLinkTest(t *testing.T, cut bool, failures int32) *linkTest {
 	l := &linkTest{t: t, cut: cut}
 	l.fail.Store(failures)
-	server := httptest.NewServer(l)
-	t.Cleanup(server.Close)
-	loaded, err := config.Load(config.Sources{
-		Environ: []string{"HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()},
-		Flags:   map[string]string{"listen": strings.TrimPrefix(server.URL, "http://"), "data_dir": t.TempDir()},
-	})
-	no(t, err)
+	home := t.TempDir()
+	loaded := load(t, home, listening(t, proving(t, load(t, home, "127.0.0.1:1"), "", l)))
 	link, err := NewLink(Options{Name: "botwired mcp", Loaded: loaded, Waiting: func(string) {}})
 	no(t, err)
 	t.Cleanup(func() { link.Close(context.Background()) })

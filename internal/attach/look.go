@@ -35,6 +35,8 @@ type Options struct {
 	Ignored  []os.Signal // signals ignored when this process started
 	// Waiting is called with the reason when the program has waited for a while.
 	Waiting func(reason string)
+	// Elsewhere, if not nil, is called once if this account's daemon is at another address than the configured one.
+	Elsewhere func(text string)
 }
 
 // look is a program's search for its configuration's daemon.
@@ -48,7 +50,7 @@ type look struct {
 }
 
 func newAttachment(o Options) (*attachment, error) {
-	client, err := Connect(o.Loaded, o.Version)
+	client, err := connect(o.Loaded, o.Version, o.Elsewhere, false)
 	return &attachment{look: look{Options: o, client: client}}, err
 }
 
@@ -72,10 +74,11 @@ const (
 	daemonReady daemonState = iota
 	daemonAbsent
 	daemonNotReady
+	daemonForeign // another account's, or another program
 )
 
 // probe asks the program at the address for its state. A daemon whose journal is full is ready: reads go on. It
-// fails if that program is not botwired, rejects the command's token, or has another upstream.
+// fails if that daemon rejects the command's token, or has another upstream.
 func (l *look) probe(ctx context.Context) (daemonState, error) {
 	status, err := l.client.Status(ctx)
 	switch {
@@ -84,6 +87,8 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 		return daemonNotReady, nil
 	case err == nil:
 		return daemonReady, l.checkUpstream(status.Upstream.URL)
+	case isForeign(err):
+		return daemonForeign, nil
 	case isAbsent(err):
 		return daemonAbsent, nil
 	case isNotReady(err):
@@ -92,6 +97,9 @@ func (l *look) probe(ctx context.Context) (daemonState, error) {
 	case isCut(err):
 		if l.cuts++; l.cuts <= cutsAllowed {
 			return daemonNotReady, nil
+		}
+		if isUnsent(err) { // it has not proved itself
+			return daemonForeign, nil
 		}
 	}
 	return daemonNotReady, err

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -87,7 +88,12 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	t := b.Terminal
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Err = args, nil
-	cmd.Env = commandEnviron(t.Environ, api.Host(b.Loaded.Config.Listen), b.client.token)
+	environ := t.Environ
+	if at := b.client.reach.address(); at != b.Loaded.Config.Listen { // botwired's own commands go by the setting
+		environ = append(slices.DeleteFunc(slices.Clone(environ), func(each string) bool { return strings.HasPrefix(each, "BOTWIRED_LISTEN=") }),
+			"BOTWIRED_LISTEN="+at)
+	}
+	cmd.Env = commandEnviron(environ, api.Host(b.client.reach.address()), b.client.token)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
 	if err := cmd.Start(); err != nil {
 		return notStarted(args[0], err)

@@ -82,15 +82,16 @@ func (l *fileLock) left() (result Drained, ok bool) {
 }
 
 // UntilUnused returns a context that ends, and so ends the daemon, when no command uses the data
-// directory any more. report writes what the daemon drained.
-func UntilUnused(ctx context.Context, dataDir string, logger *slog.Logger) (
+// directory any more. Commands find the daemon by its address in the data directory, if another program has the
+// configured one. report writes what the daemon drained.
+func UntilUnused(ctx context.Context, dataDir, address string, logger *slog.Logger) (
 	_ context.Context, report func(Drained), stop func() error, err error,
 ) {
 	users, err := openLock(dataDir, usersFile, true)
 	if err != nil {
 		return nil, nil, nil, words.Unusable(err)
 	}
-	if err := users.file.Truncate(0); err != nil {
+	if err := errors.Join(users.file.Truncate(0), writeOwn(dataDir, addressFile, address)); err != nil {
 		return nil, nil, nil, errors.Join(words.Unusable(err), users.close())
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -55,7 +55,7 @@ func newMCPCommand(p *Program, settings *Settings) *cobra.Command {
 		GroupID: GroupServices,
 		Long: "Offer the memory as tools of the Model Context Protocol to the client that starts this command, over\n" +
 			"its stdin and stdout. It keeps nothing itself: all such commands, and all agents, share the\n" +
-			"one daemon at the address. If no daemon answers there, the command starts one with its own flags and\n" +
+			"one daemon at the address. If no daemon of this account answers there, the command starts one with its own flags and\n" +
 			"settings, as botwired run does: that daemon ends after the last command that uses it, and flushes first.\n" +
 			"\"botwired mcp install\" has a client start this command. The log goes to stderr.",
 		Example: "  botwired mcp install --client claude-code\n" +
@@ -84,6 +84,7 @@ func serveMCP(ctx context.Context, p *Program, settings *Settings, options mcpOp
 	}
 	var logger *slog.Logger
 	use.Waiting = func(reason string) { logger.Info("waiting for the daemon", "reason", term.Printable(reason)) }
+	use.Elsewhere = func(text string) { logger.Warn(term.Printable(text)) }
 	link, err := attach.NewLink(use)
 	if err != nil {
 		return err

@@ -84,6 +84,9 @@ func (p *Program) say(line string) {
 	p.Say(line)
 }
 
+// tellOfDaemon writes that the daemon is not the one that the user may expect.
+func (p *Program) tellOfDaemon(text string) { p.Say("botwired: " + term.Printable(text) + "\n") }
+
 // UsageError is a mistake in the command line.
 type UsageError struct{ err error }
 
@@ -141,7 +144,7 @@ func (f *Settings) connect() (*attach.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attach.Connect(loaded, build.Version())
+	return attach.Connect(loaded, build.Version(), f.process.tellOfDaemon)
 }
 
 // asks returns the RunE of a command that asks the daemon: run gets a client of it.

@@ -21,7 +21,7 @@ func newRunCommand(p *Program, settings *Settings) *cobra.Command {
 		Short:   "Run a command with a daemon beside it",
 		GroupID: GroupDaily,
 		Long: "Run a command, such as an agent, whose BotWire SDK uses the daemon: run sets BOTWIRE_URL for it, and\n" +
-			"keeps loopback out of its proxy (NO_PROXY). If no daemon answers at the address, run starts one with\n" +
+			"keeps loopback out of its proxy (NO_PROXY). If no daemon of this account answers at the address, run starts one with\n" +
 			"its own flags and settings, whose log is the file run.log in data_dir. When the command has ended, run\n" +
 			"has that daemon flush for up to flush.drain_timeout, and says what is still pending: it stays on the\n" +
 			"disk, and goes to BotWire with the next start. A daemon that was there before goes on, and so does one that\n" +
@@ -47,6 +47,7 @@ func (p *Program) runBeside(ctx context.Context, settings *Settings, args []stri
 		return err
 	}
 	use.Waiting = func(reason string) { p.say("botwired: waiting for the daemon: " + term.Printable(reason) + "\n") }
+	use.Elsewhere = p.tellOfDaemon
 	return attach.Run(ctx, use, args)
 }
 

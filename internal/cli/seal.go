@@ -110,7 +110,7 @@ func (p *Program) sealCommand(settings *Settings, cmd *cobra.Command, run func(c
 			return fmt.Errorf("%s is not sealed (%s): give it sealed: true in an entry of namespaces, restart the daemon, and say this again",
 				s.namespace, s.sealedBy(s.namespace))
 		}
-		if s.client, err = attach.Connect(loaded, build.Version()); err != nil {
+		if s.client, err = attach.Connect(loaded, build.Version(), p.tellOfDaemon); err != nil {
 			return err
 		}
 		if s.direct, err = engines.OpenDirect(cmd.Context(), s.config); err != nil {

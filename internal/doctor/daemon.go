@@ -45,6 +45,8 @@ func (e *examination) daemon(ctx context.Context) Finding {
 		return none(name, "the token for it cannot be read")
 	case err == nil && s.Version != e.version:
 		return warn(name, "botwired serve", "the daemon is %s, and this command is %s: stop the daemon and start it again with", s.Version, e.version)
+	case err == nil && e.other != "":
+		return warn(name, "export BOTWIRED_LISTEN=127.0.0.1:2700", "%s; for a daemon of your own", e.other)
 	case err == nil:
 		return good(name, "%s answers at %s", e.version, address)
 	case nobodyListens(err) && e.env("BOTWIRE_URL") != "":

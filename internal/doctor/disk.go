@@ -64,8 +64,11 @@ func (e *examination) tokenFile(context.Context) Finding {
 	const name = "token file"
 	file := e.loaded.Config.Auth.TokenFile
 	switch {
+	case file == "" && strings.HasPrefix(e.loaded.Config.Listen, "unix://"):
+		return none(name, "callers need no token: the socket's mode decides who may use it")
 	case file == "":
-		return none(name, "callers need no token")
+		return none(name, "callers need no token: every account of this machine can read and write the memory through %s; auth.token_file keeps the others out",
+			e.loaded.Config.Listen)
 	case e.tokenError != nil:
 		return fail(name, "chmod 600 "+attach.ShellWord(file), "%s", e.tokenError)
 	}

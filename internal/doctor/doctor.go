@@ -52,9 +52,10 @@ type examination struct {
 	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	now     func() time.Time
 
-	asked     sync.Once // guards status and statusErr
+	asked     sync.Once // guards the fields below
 	status    *api.Status
 	statusErr error
+	other     string // why the daemon may not be this account's; "" if it is
 }
 
 func newExamination(o Options) *examination {
@@ -65,7 +66,7 @@ func newExamination(o Options) *examination {
 	}
 	e.loaded, e.faults = config.Check(o.Sources)
 	if len(e.faults) == 0 {
-		e.client, e.tokenError = attach.Connect(e.loaded, e.version)
+		e.client, e.tokenError = attach.Connect(e.loaded, e.version, func(text string) { e.other = text })
 	}
 	return e
 }

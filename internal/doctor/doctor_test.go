@@ -3,6 +3,7 @@ package doctor
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/proof/loopback"
 )
@@ -63,7 +65,9 @@ func withDaemonAnd(t *testing.T, settings map[string]string, environ []string, r
 	e := newPatient(t, all, append(environ, "BOTWIRE_URL=http://"+address)...)
 	text := strings.NewReplacer(replace...).Replace(healthy)
 	text = strings.NewReplacer("VERSION", e.version, "<dir>", e.loaded.Config.DataDir).Replace(text)
-	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+	prover := attach.NewProver(e.loaded)
+	prover.Prepare(slog.New(slog.DiscardHandler))
+	answer = prover.Handler("", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })).ServeHTTP
 	e.now = func() time.Time { return time.Date(2026, 11, 22, 10, 1, 0, 0, time.UTC) }
 	return e
 }
@@ -135,6 +139,15 @@ func TestDoctorOfAHealthyDaemon(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
+}
+
+// A daemon that does not prove to be this account's may have another account's memory.
+func TestDoctorOfAnotherAccountsDaemon(t *testing.T) {
+	e := withDaemon(t)
+	e.loaded.UserDir, e.loaded.Config.DataDir = t.TempDir(), t.TempDir()
+	all := examine(t, e)
+	wantFinding(t, all, "daemon", Warning, "export BOTWIRED_LISTEN=127.0.0.1:2700", "does not prove to be this account's", "another account's")
+	wantFinding(t, all, "token file", NotApplicable, "", "every account of this machine", "auth.token_file")
 }
 
 func TestDoctorWithoutADaemon(t *testing.T) {
