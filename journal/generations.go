@@ -132,7 +132,7 @@ func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	tx.Set(key, record.EncodeReceipt(key, r))
 }
 
-// name adds the request of a write.
+// name adds a request that has made the write with a number, or was refused after it.
 func (g *generations) name(tx *store.Tx, r *record.Request, seq uint64) {
 	key := record.RequestKey(g.place(tx), r.Name)
 	tx.Set(key, record.EncodeRequest(key, r, seq))
@@ -171,7 +171,7 @@ func (g *generations) find(seq uint64) (r Receipt, ok bool, err error) {
 	return r, ok, err
 }
 
-// named reads a named request, and the number of its write; 0 if there is none.
+// named reads a named request, and its number: see name.
 func (g *generations) named(name [16]byte) (r record.Request, seq uint64, err error) {
 	_, err = g.get(func(number uint64) []byte { return record.RequestKey(number, name) }, func(body []byte) (err error) {
 		r, seq, err = record.DecodeRequest(body)

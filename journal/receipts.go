@@ -100,8 +100,8 @@ func (r *Receipts) Newest(most int) ([]Receipt, error) {
 	return newest, r.store.AwaitDurable()
 }
 
-// Request returns the request with this name that has made a write, and the write's number; 0 if there is
-// none. The write is durable.
+// Request returns the request with this name, and the number of the write that it has made. The number means
+// nothing if the request was refused, and without such a request, Op is 0. What it returns is durable.
 func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) {
 	if err := r.store.Acquire(); err != nil {
 		return made, 0, err
@@ -112,6 +112,24 @@ func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) 
 		return made, 0, err
 	}
 	return made, seq, r.store.AwaitDurable()
+}
+
+// Refuse keeps a request that was refused, and has made no write, for as long as the receipt of a write that ends
+// now. On a nearly full disk it keeps nothing: receipts give way there.
+//
+// Errors: [ErrFailed], [ErrClosed].
+func (r *Receipts) Refuse(refused *Request) error {
+	if err := r.store.Acquire(); err != nil {
+		return err
+	}
+	defer r.store.Release()
+	if r.store.Low(int64(record.Overhead + len(refused.Namespace) + len(refused.Key) + len(refused.Answer))) { // guard 3.62
+		return nil
+	}
+	return r.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		r.pending.receipts.name(tx, refused, tx.Totals().Seq)
+		return nil
+	}))
 }
 
 // Await waits until the write of a pending receipt is no longer pending; then the caller reads the

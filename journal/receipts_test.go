@@ -269,6 +269,31 @@ func TestANamedRequestIsKeptForADay(t *testing.T) {
 	})
 }
 
+// A refused request is kept as the receipts are, and counts as one of them.
+func TestARefusedRequestIsKeptForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		j := open(t, fs)
+		want := journal.Request{ID: key("a"), Op: journal.Delete, Content: [8]byte{2}, Refused: 404, Answer: "absent"}
+		named := want
+		named.Name = [16]byte{1}
+		no(t, j.Receipts.Refuse(&named))
+		expect := func(want journal.Request, kept int) {
+			t.Helper()
+			if r, _, err := j.Receipts.Request([16]byte{1}); err != nil || r != want || j.Stats().Receipts != kept {
+				t.Errorf("%+v, %v; want %+v; %d receipts are kept, want %d", r, err, want, j.Stats().Receipts, kept)
+			}
+		}
+		expect(want, 1)
+		no(t, j.Close())
+		j = open(t, fs)
+		age(t, j, journal.ReceiptsFor-time.Minute)
+		expect(want, 1)
+		age(t, j, 3*time.Hour)
+		expect(journal.Request{}, 0)
+	})
+}
+
 // Regardless of how the clock was set while the daemon was down, a receipt ages by an hour at most at
 // each start. A daemon that never runs for an hour does not keep receipts forever.
 func TestReceiptsAgeOverRestarts(t *testing.T) {
@@ -341,6 +366,19 @@ func TestReceiptsAreBounded(t *testing.T) {
 	}
 	if want := st.Receipts - 1 + 7; kept != want { // without the first, and with the pending ones
 		t.Errorf("%d receipts can be read, want %d", kept, want)
+	}
+}
+
+// contract 3: a nearly full disk gets no names of refused requests.
+func TestFullDiskKeepsNoRefusedRequests(t *testing.T) {
+	d := &disk{FS: vfs.NewMem()}
+	d.free.Store(int64(reserve + written))
+	j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+	for i := range 10 {
+		no(t, j.Receipts.Refuse(&journal.Request{ID: key("a"), Op: journal.Delete, Name: [16]byte{byte(i)}, Refused: 404}))
+	}
+	if kept := j.Stats().Receipts; kept == 0 || kept > 2 {
+		t.Errorf("%d are kept, and the disk has room for one or two", kept)
 	}
 }
 

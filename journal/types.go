@@ -73,7 +73,7 @@ type NewWrite struct {
 	Request *Request
 }
 
-// Request names a write, for callers that repeat their requests.
+// Request names a request, for callers that repeat theirs.
 type Request = record.Request
 
 // Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.

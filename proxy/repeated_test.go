@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,17 +78,72 @@ func TestARepeatedWriteIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A request that has made no write leaves no name: its repetition is judged anew.
-func TestARefusedWriteMayBeRepeated(t *testing.T) {
-	s, k := newSidecar(t), id("n", "k")
-	create := func() *httptest.ResponseRecorder {
-		return s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", "a", "If-None-Match", "*")
+// contract 5: a request that the entry's state has refused is refused again, whatever others have written since, also
+// after a crash.
+func TestARefusedRequestStaysRefused(t *testing.T) {
+	k := id("n", "k")
+	for name, test := range map[string]struct {
+		refuses, allows func(s *sidecar) // make a state that refuses the request, and one that would not
+		ask             func(s *sidecar, key string) *httptest.ResponseRecorder
+		status          int
+	}{
+		"delete": {
+			func(*sidecar) {}, func(s *sidecar) { s.put(k, "other") },
+			func(s *sidecar, key string) *httptest.ResponseRecorder {
+				return s.do(http.MethodDelete, "/memory/n/k", "", "Idempotency-Key", key)
+			}, http.StatusNotFound,
+		},
+		"put if none": {
+			func(s *sidecar) { s.put(k, "other") }, func(s *sidecar) { s.do(http.MethodDelete, "/memory/n/k", "") },
+			func(s *sidecar, key string) *httptest.ResponseRecorder {
+				return s.do(http.MethodPut, "/memory/n/k", putBody("v"), "Idempotency-Key", key, "If-None-Match", "*")
+			}, http.StatusPreconditionFailed,
+		},
+		"append if": {
+			func(*sidecar) {}, func(s *sidecar) { s.put(k, "other") },
+			func(s *sidecar, key string) *httptest.ResponseRecorder {
+				return s.add(k, "+", "v", "Idempotency-Key", key, "If-Match", "*")
+			}, http.StatusPreconditionFailed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewCrashableMem()
+				s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.FS = fs })
+				test.refuses(s)
+				first := test.ask(s, "a")
+				wantStatus(t, first, test.status)
+				test.allows(s)
+				made := s.journal.Stats().LastSeq
+				for range 2 {
+					again := test.ask(s, "a")
+					wantStatus(t, again, test.status)
+					if got, want := again.Body.String(), first.Body.String(); got != want {
+						t.Errorf("again %s, at first %s", got, want)
+					}
+					s = s.crash(fs)
+				}
+				other := s.do(http.MethodPut, "/memory/n/k", putBody("w"), "Idempotency-Key", "a")
+				wantStatus(t, other, http.StatusUnprocessableEntity)
+				if now := s.journal.Stats().LastSeq; now != made {
+					t.Errorf("%d writes were made, want %d", now, made)
+				}
+				wantStatus(t, test.ask(s, "b"), http.StatusOK)
+			})
+		})
 	}
-	s.put(k, "other")
-	wantStatus(t, create(), http.StatusPreconditionFailed)
-	wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
-	wantStatus(t, create(), http.StatusOK)
-	wantStatus(t, s.do(http.MethodDelete, "/memory/n/absent", "", "Idempotency-Key", "b"), http.StatusNotFound)
+}
+
+// A refusal that says nothing about the entry's state leaves no name: a repetition is another attempt.
+func TestARequestThatWasNotJudgedMayBeRepeated(t *testing.T) {
+	s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.MaxBytes = 1 << 16 })
+	put := func() *httptest.ResponseRecorder {
+		return s.do(http.MethodPut, "/memory/n/k", putBody(strings.Repeat("x", 50_000)), "Idempotency-Key", "a")
+	}
+	s.put(id("n", "other"), strings.Repeat("x", 50_000))
+	wantStatus(t, put(), http.StatusInsufficientStorage)
+	s.settle(id("n", "other"))
+	wantStatus(t, put(), http.StatusOK)
 }
 
 // A name is one of an entry: a request with another content is refused, and the same name for another entry is

@@ -4,20 +4,22 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
 
 // A caller that gets no answer to a write repeats it, and cannot know what the first request has done. It
-// gives both the same Idempotency-Key. The journal keeps that name with the write, so the repetition gets
-// the first answer, also after a crash, and whoever has written since (contract 5).
+// gives both the same Idempotency-Key. The journal keeps that name with the write, or with the refusal that the
+// entry's state was a reason for, so the repetition gets the first answer, also after a crash, and whoever has
+// written since (contract 5).
 
 var errReused = wire.Detail(statusUnprocessable,
 	"this Idempotency-Key was that of another write to the entry: a repetition has the same method, path and body, and another write another key")
 
-// once carries out a named request, unless it repeats one that has made a write: then it answers as that one was
-// answered. The requests with one name take turns, so a repetition waits for the outcome of the first.
+// once carries out a named request, unless it repeats one that has made a write, or that the entry's state has
+// refused: then it answers as that one was answered. The requests with one name take turns, so a repetition waits for the outcome of the first.
 func (m *Memory) once(
 	ctx context.Context, q Request, more string, carryOut func(context.Context, *Request) (Result, error),
 ) (Result, error) {
@@ -31,12 +33,35 @@ func (m *Memory) once(
 	switch {
 	case err != nil:
 		return Result{}, err
-	case seq == 0: // guard 5.16
-		return carryOut(ctx, &q)
+	case made.Op == 0: // guard 5.16
+		r, err := carryOut(ctx, &q)
+		return r, m.keepRefusal(&q, err)
 	case made.Content != q.named.Content: // guard 5.17
 		return Result{}, errReused
+	case made.Refused != 0:
+		return Result{}, &wire.Refusal{Status: made.Refused, Body: []byte(made.Answer)}
 	}
 	return m.again(ctx, &q, &made, seq), nil
+}
+
+// keepRefusal keeps the name of a request that the entry's state has refused, before its caller hears of it: a
+// repetition must not write to a state that others have made since. It returns the refusal, or why the
+// name cannot be kept. Any other error says nothing about the state, and a repetition is another attempt.
+func (m *Memory) keepRefusal(q *Request, err error) error {
+	refusal, ok := errors.AsType[*wire.Refusal](err)
+	absent := ok && refusal.Status == statusNotFound && q.Verb == DeleteEntry
+	if !absent && !isUnmet(err) { // guard 5.25
+		return err
+	}
+	kept := *q.named
+	kept.ID, kept.Op, kept.Refused, kept.Answer = q.ID, journal.Put, refusal.Status, string(refusal.Body)
+	if q.Verb == DeleteEntry {
+		kept.Op = journal.Delete
+	}
+	if failed := m.journal.Receipts.Refuse(&kept); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // again answers the repetition of a request that has made the write with this number.

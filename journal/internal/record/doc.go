@@ -23,6 +23,7 @@
 //	r/               the generations of receipts
 //	r/u64u64         receipt, the first u64 its generation, the second the sequence number
 //	                 of the write
+//	r/u64name        named request, name a hash (16 bytes) of the entry and the caller's name
 //
 // Every value ends in the CRC-32C (Castagnoli, 4 bytes, little-endian) of its key
 // followed by the rest of the value. The rest is, field by field (uv: unsigned
@@ -64,6 +65,9 @@
 //	         str error  f64 refused_at  pending, with the value
 //	receipt  op (1 byte)  state (1 byte: 1 settled, 2 superseded, 3 dead)
 //	         f64 written_at  f64 settled_at  uv by  str ns  str key  reason
+//	request  op (1 byte; bit 7: it was refused)  uv seq of its write, or of the last one before the
+//	         refusal; if bit 7 is set: uv status  8 bytes of the content's hash
+//	         str ns  str key  what its answer needs
 //	generations  f64 began_at of the last, and for each, the oldest first:
 //	         uv generation  uv receipts
 //

@@ -150,6 +150,7 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Suspect: record.Suspect{Since: 7, Missing: 300, Of: 400, Older: 1, Restoring: true}}))
 	add(record.EncodeRequest(key, &record.Request{ID: record.ID{Namespace: "n", Key: "k"}, Op: record.Delete, Content: [8]byte{3}, Answer: "a"}, 300))
+	add(record.EncodeRequest(key, &record.Request{ID: record.ID{Namespace: "n", Key: "k"}, Op: record.Delete, Refused: 404, Answer: "a"}, 0))
 	add(record.EncodeGenerations(&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 300}, {Number: 1 << 32}}}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, DeadBytes: 6, ConflictBytes: 300, Batches: 7}))
 	add(record.EncodeTotals(&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 7}))

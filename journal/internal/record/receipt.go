@@ -66,19 +66,29 @@ func DecodeReceipt(seq uint64, body []byte) (Receipt, error) {
 	return r, nil
 }
 
-// Request is a write's request that its caller has named, so that the journal knows a repetition of it. It is
-// written with the write, among the receipts.
+// Request is a request that its caller has named, so that the journal knows a repetition of it. It is written
+// with the write that it has made, or with the refusal that it got, among the receipts.
 type Request struct {
 	ID
-	Op      Op       // of the write
+	Op      Op       // that it asks for
 	Name    [16]byte // a hash of the entry and the caller's name for the request
 	Content [8]byte  // a hash of all that the request asks for
+	Refused int      // the HTTP status of the refusal; 0 if it has made a write
 	Answer  string   // what its answer needs beside the write's number; no value
 }
 
-// EncodeRequest returns the record of the request of the write with a number.
+// refused marks the operation of a request that has made no write.
+const refused = 1 << 7
+
+// EncodeRequest returns the record of a request. seq is the number of the write that it has made, or of the last
+// write before its refusal.
 func EncodeRequest(key []byte, r *Request, seq uint64) []byte {
-	dst := append(binary.AppendUvarint([]byte{byte(r.Op)}, seq), r.Content[:]...)
+	dst := binary.AppendUvarint([]byte{byte(r.Op)}, seq)
+	if r.Refused != 0 {
+		dst[0] |= refused
+		dst = appendCount(dst, r.Refused)
+	}
+	dst = append(dst, r.Content[:]...)
 	dst = appendString(appendString(dst, r.Namespace), r.Key)
 	return Seal(key, append(dst, r.Answer...))
 }
@@ -86,12 +96,16 @@ func EncodeRequest(key []byte, r *Request, seq uint64) []byte {
 // DecodeRequest decodes the body of a request, without its name.
 func DecodeRequest(body []byte) (r Request, seq uint64, err error) {
 	d := decoder{rest: body}
-	r.Op, seq = Op(d.byte()), d.uvarint()
+	op, seq := d.byte(), d.uvarint()
+	isRefused := op&refused != 0
+	if r.Op = Op(op &^ refused); isRefused {
+		r.Refused = d.count()
+	}
 	copy(r.Content[:], d.take(len(r.Content)))
 	r.Namespace, r.Key = d.string(), d.string()
 	r.Answer = string(d.rest)
-	if d.bad || seq == 0 || r.Op != Put && r.Op != Delete {
-		return r, 0, fmt.Errorf("%w: the request of a write does not parse", ErrCorrupt)
+	if d.bad || isRefused != (r.Refused != 0) || seq == 0 && !isRefused || r.Op != Put && r.Op != Delete {
+		return r, 0, fmt.Errorf("%w: a named request does not parse", ErrCorrupt)
 	}
 	return r, seq, nil
 }
