@@ -300,3 +300,24 @@ func testFilesArePrivate(t *testing.T, program string) {
 		t.Errorf("there is no %s, or no copy of the damaged journal: %q, %s", quotaFile, seen, output)
 	}
 }
+
+// A cleaner of old logs takes the journal's log of an idle daemon: the daemon ends, and the next one has every write.
+func testLogRemoved(t *testing.T, program string) {
+	service := newMemoryService(t)
+	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "data")
+	c := startChild(t, program, dir, address, service.url())
+	no(t, c.put("n/k", "v"))
+	logs, err := filepath.Glob(filepath.Join(dir, journalDir, "*.log"))
+	no(t, err)
+	for _, log := range logs {
+		no(t, os.Remove(log))
+	}
+	c.wantExit(time.Minute, cli.ExitError)
+	if line := "another program has removed or renamed the log"; !strings.Contains(c.stderr.String(), line) {
+		t.Errorf("stderr lacks %q: %s", line, c.stderr)
+	}
+	c = startChild(t, program, dir, address, service.url())
+	if got, err := c.value("n/k"); got != "v" || err != nil {
+		t.Errorf("the value is %q, %v", got, err)
+	}
+}

@@ -55,6 +55,7 @@ var processTests = map[string]func(*testing.T, string){
 	"pending writes by hand":         testPendingByHand,
 	"a bad reload changes nothing":   testBadReload,
 	"the journal is gone":            testJournalGone,
+	"the log is removed":             testLogRemoved,
 	"SIGHUP tells who gets in":       testReloadOfWhetherATokenIsNeeded,
 	"files are private":              testFilesArePrivate,
 	"SIGHUP ends streams":            testReloadEndsStreams,

@@ -11,6 +11,7 @@
 //     then has no new length and no new extent to record.
 //   - Opening a file waits while the process has no free descriptor: that is not a
 //     failure of the disk.
+//   - It knows whether the log that records are written to is still under its name.
 //   - A part of a table that the disk cannot read is damage, not a failure of the disk.
 package diskfs
 
@@ -46,6 +47,8 @@ type Options struct {
 	// NewLogs reports whether each log must be a new file, because old ones hold data that must go. If it
 	// is nil, logs reuse files.
 	NewLogs func() bool
+	// Newest, if not nil, gets to know each log that records are written to.
+	Newest *Newest
 	// LogSize is how many bytes of a log are allocated before its records are written.
 	LogSize int64
 	// NoRoom is called when the disk has no room for a log or a table, unless a merge only gives way to
@@ -85,6 +88,7 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case table:
 		return pacedTable{f, d.turns, fromMemory}, nil
 	case err == nil && strings.HasSuffix(name, ".log"):
+		d.Newest.is(f, name)
 		return &zeroedLog{watchedFile: watchedFile{f, d.OnFailure}, room: d.allocateLog(f)}, nil
 	}
 	return f, err
@@ -101,6 +105,7 @@ func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (
 	}
 	f, err := d.FS.ReuseForWrite(from, to, category)
 	if err == nil {
+		d.Newest.is(f, to)
 		d.allocateLog(f) // an earlier use may not have found the room
 	}
 	return d.watch(f, err)

@@ -19,6 +19,7 @@ type engine struct {
 	db        *pebble.DB
 	mergeable func() bool    // reports whether there is room to merge tables; nil means always
 	noRoom    func(log bool) // see [diskfs.Options]; may be nil
+	log       diskfs.Newest
 
 	damage   damage
 	failed   atomic.Bool

@@ -19,6 +19,7 @@ type gauge struct {
 	dir     string
 	reserve int64
 	epoch   time.Time
+	looked  func() // called after each measurement; may be nil
 
 	looking sync.Mutex   // held during a measurement, so that callers with an old one wait for it
 	checked atomic.Int64 // when the free space was last measured: nanoseconds after epoch plus 1; 0 if never
@@ -40,22 +41,29 @@ const (
 // Look measures the free space, unless a caller did so just now. Callers hold no lock, and call it
 // before [Store.Low]. If it fails, the measurement before counts, and the next caller measures again.
 func (g *gauge) Look() {
-	if g.reserve <= 0 || g.age() < gaugeFresh { // guard 3.15
-		return
+	if g.look() && g.looked != nil {
+		g.looked()
+	}
+}
+
+// look reports whether it has measured.
+func (g *gauge) look() bool {
+	if g.age() < gaugeFresh { // guard 3.15
+		return false
 	}
 	g.looking.Lock() // guard 3.17
 	defer g.looking.Unlock()
 	if g.age() < gaugeFresh {
-		return // another caller has measured meanwhile
+		return false // another caller has measured meanwhile
 	}
 	free, err := g.measure()
 	if errors.Is(err, vfs.ErrUnsupported) {
 		free, err = plenty, nil
 	}
-	if err != nil {
-		return
+	if err == nil {
+		g.found(free)
 	}
-	g.found(free)
+	return true
 }
 
 func (g *gauge) found(free int64) {

@@ -53,7 +53,7 @@ func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{
 		FS: diskfs.New(e.opts.FS, diskfs.Options{
 			Pause: e.opts.FullDiskPause, Mergeable: e.mergeable, NewLogs: e.newLogs.Load, OnFailure: e.failInBackground,
-			LogSize: memTableSize + memTableSize/10, NoRoom: e.noRoom,
+			LogSize: memTableSize + memTableSize/10, NoRoom: e.noRoom, Newest: &e.log,
 		}),
 		Lock:                        e.opts.Lock,
 		FormatMajorVersion:          pebbleFormat,

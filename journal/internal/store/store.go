@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,11 +72,31 @@ type Store struct {
 func newStore(opts Options) *Store {
 	e := &engine{opts: opts}
 	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers}}
-	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now()}
+	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now(), looked: s.findLog}
 	e.mergeable, e.noRoom = s.gauge.mergeable, s.noRoom
 	s.marker.store = s
 	s.applied = s.marker.soon
 	return s
+}
+
+// rescueTime bounds how long a store whose log is gone writes its records to a table before it ends.
+const rescueTime = 700 * time.Millisecond
+
+// findLog ends the journal if another program has removed or renamed the log: what goes into it is lost when the process
+// ends. From here on nothing is acknowledged into it. The acknowledged records are still in memory, so
+// findLog writes them to a table first.
+func (s *Store) findLog() {
+	name, lost := s.log.Lost(s.opts.FS)
+	if !lost || s.closing.Load() || s.failed.Swap(true) { // guard 2.13
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rescueTime)
+	defer cancel()
+	kept := "what was in it is safe in a table"
+	if err := s.Flush(ctx); err != nil { // guard 2.14
+		kept = "what was in it may be lost"
+	}
+	s.fail(fmt.Errorf("another program has removed or renamed the log %s, and %s", s.opts.FS.PathBase(name), kept))
 }
 
 // LockDir takes the lock on an existing directory. Errors: [ErrInUse] and those of the file system.
