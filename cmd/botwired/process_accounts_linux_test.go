@@ -16,6 +16,62 @@ import (
 // accountTests are the tests in TestProcess with several accounts.
 var accountTests = map[string]func(*testing.T, string){
 	"run and mcp beside another account's": testAnotherAccountsDaemon,
+	"run as the first process":             testRunAsTheFirstProcess,
+}
+
+// The first process of a container gets the processes whose parents have ended: run waits for them, and its exit code
+// is still its command's.
+func testRunAsTheFirstProcess(t *testing.T, program string) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a PID namespace")
+	}
+	b := newBesideTest(t, program)
+	b.service.up()
+	const orphans = 20
+	script := `for i in $(seq 20); do (sh -c 'echo left' & ) ; done; read line; (true &); (true &); exit 7`
+	cmd, stderr := command(t.Context(), t, program, append(append([]string{"run"}, b.settings()...), "--", "sh", "-c", script)...)
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	stdin, err := cmd.StdinPipe()
+	no(t, err)
+	stdout, err := cmd.StdoutPipe()
+	no(t, err)
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no PID namespace here: %v", err)
+	}
+	left := 0
+	for lines := bufio.NewScanner(stdout); left < orphans && lines.Scan(); left++ {
+		if lines.Text() != "left" {
+			t.Fatalf("the command says %q", lines.Text())
+		}
+	}
+	eventually(t, func() error {
+		n, err := zombiesOf(cmd.Process.Pid)
+		if n > 0 {
+			err = fmt.Errorf("%d zombies", n)
+		}
+		return err
+	})
+	no(t, stdin.Close())
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("%v; %d left; stderr: %s", err, left, stderr)
+	}
+}
+
+// zombiesOf counts the children of a process that have ended and that it has not waited for.
+func zombiesOf(parent int) (n int, err error) {
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if strings.HasPrefix(rest, fmt.Sprintf("Z %d ", parent)) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // account is one that the tests lend to processes. Its memory is its own: nothing goes upstream.

@@ -28,6 +28,7 @@ type attachment struct {
 	look
 	users   *fileLock  // shared while the daemon is used; nil if no command has started one for this data directory
 	daemon  *ownDaemon // nil if the command did not start the daemon
+	reaper  *reaper    // may be nil
 	foreign bool       // neither this command nor another one started the daemon
 }
 
@@ -224,13 +225,13 @@ func (a *attachment) start(ctx context.Context, starting *fileLock, listen strin
 	cmd.Env, cmd.Stderr = service.Outside(a.Terminal.Environ), log
 	cmd.ExtraFiles = []*os.File{starting.file}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := a.reaper.start(cmd); err != nil {
 		return fmt.Errorf("%s cannot start the daemon: %s", a.Name, words.Reason(err))
 	}
 	d := &ownDaemon{cmd, name, make(chan struct{})}
 	go func() {
 		defer close(d.exited)
-		_ = cmd.Wait() // the outcome is in ProcessState
+		a.reaper.wait(cmd)
 	}()
 	a.daemon = d
 	return nil

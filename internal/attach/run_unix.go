@@ -44,6 +44,10 @@ func Run(ctx context.Context, o Options, args []string) error {
 		return err
 	}
 	b.signals = catchSignals(o.Ignored)
+	reaping, stopReaping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopReaping()
+	b.reaper = &reaper{own: make(map[int]bool)}
+	go b.reaper.run(reaping)
 	if err := b.attach(ctx, b.signals.caught); err != nil {
 		if b.daemon != nil {
 			b.daemon.terminate()
@@ -95,13 +99,13 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	}
 	cmd.Env = commandEnviron(environ, api.Host(b.client.reach.address()), b.client.token)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
-	if err := cmd.Start(); err != nil {
+	if err := b.reaper.start(cmd); err != nil {
 		return notStarted(args[0], err)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the outcome is in ProcessState
+		b.reaper.wait(cmd)
 	}()
 	lost := b.daemon.exitedChannel()
 	for {
