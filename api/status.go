@@ -41,8 +41,10 @@ type Status struct {
 // Level says how urgent a finding is.
 type Level string
 
-// The levels. Critical: writes are refused. Warning: something is wrong that does not end by itself, or
-// upstream is down; acknowledged writes are safe. Notice: nothing needs to be done. OK: all is well.
+// The levels, which the log's ERROR, WARN and INFO and the severities of the alerts agree with. Critical:
+// writes are refused, or upstream has lost what it had confirmed. Warning: something is wrong that does not
+// end by itself, or upstream is down; acknowledged writes are safe. Notice: nothing needs to be done. OK: all
+// is well.
 const (
 	LevelOK       Level = "ok"
 	LevelNotice   Level = "notice"
@@ -50,8 +52,28 @@ const (
 	LevelCritical Level = "critical"
 )
 
+// Kind names a finding for programs: in the status, and in the metric botwired_finding. docs/metrics.md has
+// the metric and the alert of each.
+type Kind string
+
+// Kinds returns the level of each kind of finding.
+func Kinds() map[Kind]Level {
+	return map[Kind]Level{
+		"disk_failed": LevelCritical, "writes_refused": LevelCritical, "no_bucket": LevelCritical,
+		"upstream_lost": LevelCritical, "data_loss": LevelCritical,
+		"upstream_down": LevelWarning, "writes_paused": LevelWarning, "reads_refused": LevelWarning, "not_opened": LevelWarning,
+		"dead_letters": LevelWarning, "namespace_full": LevelWarning, "quota_used_up": LevelWarning, "quota_delays": LevelWarning,
+		"disk_damaged": LevelWarning, "directory_changed": LevelWarning,
+		"stopping": LevelNotice, "rebuilding": LevelNotice, "upstream_degraded": LevelNotice, "unwatched": LevelNotice,
+		"restoring": LevelNotice, "throttled": LevelNotice, "failing": LevelNotice, "quota_low": LevelNotice,
+		"namespace_nearly_full": LevelNotice, "doubted": LevelNotice,
+		"safe": LevelOK,
+	}
+}
+
 // Finding is one thing that a user should know, in one sentence.
 type Finding struct {
+	Kind   Kind       `json:"kind"`
 	Level  Level      `json:"level"`
 	Text   string     `json:"text"`  // without a full stop
 	Since  *time.Time `json:"since"` // null if unknown, or if all is well

@@ -224,7 +224,7 @@ func (c *copies) giveUp(err error) (damaged bool, _ error) {
 		return false, err
 	}
 	c.damaged.Add(1)
-	c.logger.Error("a damaged copy is given up: upstream is asked for another", "error", store.OneLine(err))
+	c.logger.Warn("a damaged copy is given up: upstream is asked for another", "error", store.OneLine(err))
 	return true, nil
 }
 

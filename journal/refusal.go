@@ -49,7 +49,7 @@ func (f *fullness) found(err error, refusal bool) {
 	}
 	f.mu.Unlock()
 	if began {
-		f.logger.Warn("the journal refuses writes until there is room; reads and flushing go on", "reason", err)
+		f.logger.Error("the journal refuses writes until there is room; reads and flushing go on", "reason", err)
 	}
 	if over > 0 {
 		f.logger.Info("the journal takes writes again", "after", over.Round(time.Millisecond))

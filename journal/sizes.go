@@ -264,15 +264,15 @@ func (sp *size) calm(r NamespaceSize) {
 }
 
 func (s *Sizes) log(namespace string, now level, r NamespaceSize) {
-	what := "a namespace is nearly full: at its limit, writes that make it larger are refused"
+	level, what := slog.LevelInfo, "a namespace is nearly full: at its limit, writes that make it larger are refused"
 	if now == full {
-		what = "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
+		level, what = slog.LevelWarn, "a namespace is full: writes that make it larger are refused until entries are deleted or the limit is raised"
 	}
 	from := "quota.namespace_bytes"
 	if !r.LearnedUntil.IsZero() {
 		from = "upstream"
 	}
-	s.opts.Logger.Warn(what, "namespace", namespace, "bytes", r.Bytes, "limit", r.Limit, "limit_from", from)
+	s.opts.Logger.Log(context.Background(), level, what, "namespace", namespace, "bytes", r.Bytes, "limit", r.Limit, "limit_from", from)
 }
 
 // sizing is the part of a write's admission that concerns sizes.

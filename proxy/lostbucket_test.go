@@ -221,3 +221,33 @@ func TestAcceptUpstream(t *testing.T) {
 		s.wantAccepted("restore", api.Accepted{Namespaces: []string{}})
 	})
 }
+
+// noBucket is an engine that can use no bucket.
+type noBucket struct{ forgetful }
+
+func (noBucket) State() api.WatchState { return api.WatchState{Refused: "it cannot be made"} }
+
+func (s *sidecar) wantMetrics(lines ...string) {
+	s.t.Helper()
+	text := s.get("/_botwired/metrics").Body.String()
+	for _, line := range lines {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			s.t.Errorf("the metrics lack %s", line)
+		}
+	}
+}
+
+// The metrics know of a bucket that is lost or cannot be used what the status knows, although the servers
+// answer.
+func TestMetricsOfABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, withLoss(&forgetful{why: "the bucket was made anew"}))
+		s.learnMany("large", 3)
+		s.learnMany("small", 1)
+		s.wantMetrics("botwired_data_loss_namespaces 2", "botwired_upstream_up 1", `botwired_finding{finding="upstream_lost",level="critical"} 1`)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(_ *journal.Options, opts *proxy.Options) { opts.Watch = &noBucket{} })
+		s.wantMetrics("botwired_upstream_up 0", `botwired_finding{finding="no_bucket",level="critical"} 1`)
+	})
+}

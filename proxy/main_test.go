@@ -121,30 +121,17 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 
 // readMetrics lets the metrics read the same sources as in the daemon.
 func (s *sidecar) readMetrics() {
-	from := metrics.Sources{
-		Journal: s.journal, Sizes: s.opts.Sizes, Cache: s.cache, Identity: s.opts.Identity, Quotas: noQuotas{},
-		Disk: s.server.DiskUsage, Coalesced: func() int64 { return 0 },
-		Upstream: func() (up bool, concurrency int) {
-			now := s.opts.UpstreamState()
-			return now.State != "down", now.Concurrency.Now
-		},
-	}
-	if s.opts.Watch != nil {
-		from.Watch = func() (caughtUp bool, entries int) {
-			now := s.opts.Watch.State()
-			return now.CaughtUp, now.Entries
-		}
-	}
-	s.opts.Metrics.Read(from)
+	s.opts.Metrics.Read(metrics.Sources{
+		Status: s.server.Status, Journal: s.journal, Cache: s.cache, Quotas: noQuotas{}, Disk: s.server.DiskUsage, Coalesced: func() int64 { return 0 },
+	})
 }
 
 // noQuotas are the quotas of an upstream without quotas.
 type noQuotas struct{}
 
-func (noQuotas) Spent() int64                { return 0 }
-func (noQuotas) Saved() int64                { return 0 }
-func (noQuotas) Short() (spread, usedUp int) { return 0, 0 }
-func (noQuotas) LeastLeft() float64          { return 1 }
+func (noQuotas) Spent() int64 { return 0 }
+func (noQuotas) Saved() int64 { return 0 }
+func (noQuotas) Spread() int  { return 0 }
 
 // inBubble runs a test in virtual time. There, synctest.Wait waits until nothing moves any more.
 func inBubble(t *testing.T, test func(*testing.T, *sidecar)) {

@@ -106,3 +106,6 @@ func (s *Server) UpstreamChanged(now api.UpstreamState) { s.surface.UpstreamChan
 
 // DiskUsage returns the journal's disk usage. It may be a few seconds old.
 func (s *Server) DiskUsage() (journal.DiskUsage, error) { return s.surface.DiskUsage() }
+
+// Status returns what the metrics show of the status.
+func (s *Server) Status() *api.Status { return s.surface.Status() }

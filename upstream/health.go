@@ -132,7 +132,11 @@ func (h *Health) update() {
 		h.since, h.worst = time.Now(), Up
 	case h.worst == Up, h.worst == Degraded && state == Down:
 		h.worst = state
-		h.mu.Log(slog.LevelWarn, logged[state], "reason", h.reason())
+		level := slog.LevelInfo
+		if state == Down {
+			level = slog.LevelWarn
+		}
+		h.mu.Log(level, logged[state], "reason", h.reason())
 	}
 	if h.onState != nil {
 		h.onState(h.report())

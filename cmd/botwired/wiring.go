@@ -105,21 +105,9 @@ func (d *sidecar) openIdentity(c *config.Config) {
 }
 
 func (d *sidecar) readMetrics(quotas *quota.Quotas) {
-	from := metrics.Sources{
-		Journal: d.journal, Sizes: d.sizes, Cache: d.cache, Identity: d.watch, Quotas: quotas,
-		Disk: d.proxy.DiskUsage, Coalesced: d.flusher.Saved,
-		Upstream: func() (up bool, concurrency int) {
-			now := d.upstreamState()
-			return now.State != "down", now.Concurrency.Now
-		},
-	}
-	if view := d.engine.View; view != nil {
-		from.Watch = func() (caughtUp bool, entries int) {
-			now := view.State()
-			return now.CaughtUp, now.Entries
-		}
-	}
-	d.metrics.Read(from)
+	d.metrics.Read(metrics.Sources{
+		Status: d.proxy.Status, Journal: d.journal, Cache: d.cache, Quotas: quotas, Disk: d.proxy.DiskUsage, Coalesced: d.flusher.Saved,
+	})
 }
 
 // tracerGrace limits how long the daemon's end waits for the last spans.

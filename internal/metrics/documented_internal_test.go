@@ -20,7 +20,7 @@ type metric struct {
 }
 
 // boundedLabels are the labels whose values callers cannot choose.
-var boundedLabels = []string{"goversion", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
+var boundedLabels = []string{"finding", "goversion", "level", "operation", "outcome", "platform", "reason", "revision", "version", "writer"}
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/botwired/botwired/api"
 )
 
 // Metrics are the metrics of one daemon. They are safe for concurrent use.
@@ -76,23 +78,23 @@ func (m *Metrics) Handler() http.Handler {
 func rows() []row {
 	return []row{
 		gauge("botwired_pending", "Writes acknowledged and not yet confirmed by upstream.",
-			func(s *scrape) float64 { return float64(s.journal.Pending) }),
+			func(s *scrape) float64 { return float64(s.status.Pending) }),
 		gauge("botwired_pending_bytes", "Size of the pending writes, as journal.max_bytes counts them.",
-			func(s *scrape) float64 { return float64(s.journal.PendingBytes) }),
+			func(s *scrape) float64 { return float64(s.status.PendingBytes) }),
 		gauge("botwired_oldest_pending_seconds", "How long the oldest pending write has been waiting.",
-			func(s *scrape) float64 { return s.journal.OldestAge().Seconds() }),
+			func(s *scrape) float64 { return s.status.OldestPendingSeconds }),
 		gauge("botwired_dead_letters", "Dead letters that are kept.",
-			func(s *scrape) float64 { return float64(s.journal.DeadLetters) }),
+			func(s *scrape) float64 { return float64(s.status.DeadLetters) }),
 		gauge("botwired_open_dead_letters", "Dead letters that wait for a person to decide: upstream has refused them, and no later write has superseded them.",
-			func(s *scrape) float64 { return float64(s.journal.OpenDeadLetters) }),
+			func(s *scrape) float64 { return float64(s.status.OpenDeadLetters) }),
 		gauge("botwired_receipts", "Receipts of writes that have settled, were superseded or are dead.",
-			func(s *scrape) float64 { return float64(s.journal.Receipts) }),
+			func(s *scrape) float64 { return float64(s.from.Journal.Stats().Receipts) }),
 		counter("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.",
-			func(s *scrape) float64 { return float64(s.journal.DamagedCopies) }),
+			func(s *scrape) float64 { return float64(s.status.DamagedCopies) }),
 		counter("botwired_damaged_tables_total", "Tables of the journal that were found damaged since the start.",
-			func(s *scrape) float64 { return float64(s.journal.DamagedTables) }),
+			func(s *scrape) float64 { return float64(s.status.DamagedTables) }),
 		gauge("botwired_journal_refuses_writes", "1 while the journal takes no writes, for want of room or because it has failed, else 0.",
-			func(s *scrape) float64 { return oneIf(s.from.Journal.Err() != nil) }),
+			func(s *scrape) float64 { return oneIf(s.status.Journal.RefusesWrites) }),
 		gauge("botwired_journal_bytes", "Size of the journal on the disk, without the settled copies and the history.",
 			func(s *scrape) float64 { return s.onDisk(s.disk.Journal) }),
 		gauge("botwired_copies_bytes", "Size of the settled copies, the listings and the history on the disk.",
@@ -100,11 +102,11 @@ func rows() []row {
 		gauge("botwired_disk_free_bytes", "Free space on the journal's disk, for the daemon's user.",
 			func(s *scrape) float64 { return s.onDisk(s.disk.Free) }),
 		gauge("botwired_data_loss_namespaces", "Namespaces of which upstream no longer holds many of the entries that it has confirmed: a person has to decide.",
-			func(s *scrape) float64 { return float64(len(s.from.Journal.Trust.Suspects())) }),
+			(*scrape).lost),
 		counter("botwired_older_answers_total", "Answers of upstream since the start that showed an older state than was known, and did not count.",
 			func(s *scrape) (sum float64) {
-				for _, n := range s.from.Journal.Trust.OlderAnswers() {
-					sum += float64(n)
+				for i := range s.status.Namespaces {
+					sum += float64(s.status.Namespaces[i].OlderAnswers)
 				}
 				return sum
 			}),
@@ -113,13 +115,13 @@ func rows() []row {
 		gauge("botwired_cache_budget_bytes", "Size that the answers in memory may have: cache.memory.",
 			func(s *scrape) float64 { _, budget := s.from.Cache.Size(); return float64(budget) }),
 		gauge("botwired_upstream_up", "0 while upstream is down, else 1.",
-			func(s *scrape) float64 { return oneIf(s.up) }),
+			func(s *scrape) float64 { return oneIf(s.status.Upstream.State != "down") }),
 		gauge("botwired_upstream_concurrency", "Requests that may be in flight upstream: fewer than upstream.concurrency while upstream does not take as many.",
-			func(s *scrape) float64 { return float64(s.concurrency) }),
+			func(s *scrape) float64 { return float64(s.status.Upstream.Concurrency.Now) }),
 		gauge("botwired_watch_caught_up", "1 while the watch of upstream misses nothing, so that no answer gets old, else 0.",
-			func(s *scrape) float64 { return s.watch(func(caughtUp bool, _ int) float64 { return oneIf(caughtUp) }) }),
+			func(s *scrape) float64 { return s.watch(func(w *api.WatchState) float64 { return oneIf(w.CaughtUp) }) }),
 		gauge("botwired_watch_entries", "Entries of which the watch knows upstream's version.",
-			func(s *scrape) float64 { return s.watch(func(_ bool, entries int) float64 { return float64(entries) }) }),
+			func(s *scrape) float64 { return s.watch(func(w *api.WatchState) float64 { return float64(w.Entries) }) }),
 		counter("botwired_coalesced_writes_total", "Writes since the start that needed no request upstream, as a newer one took their place.",
 			func(s *scrape) float64 { return float64(s.from.Coalesced()) }),
 		counter("botwired_quota_used_total", "Requests upstream that count for a quota, since the start.",
@@ -127,25 +129,33 @@ func rows() []row {
 		counter("botwired_quota_saved_total", "Writes that needed no request, as a newer one took their place, since the start.",
 			func(s *scrape) float64 { return float64(s.from.Quotas.Saved()) }),
 		gauge("botwired_quota_least_left_ratio", "The part of its quota that the namespace has left which is nearest to its end; 1 if no namespace has used any.",
-			func(s *scrape) float64 { return s.from.Quotas.LeastLeft() }),
+			(*scrape).leastLeft),
 		gauge("botwired_quota_spread_namespaces", "Namespaces that spread their writes, so that their quota lasts.",
-			func(s *scrape) float64 { spread, _ := s.from.Quotas.Short(); return float64(spread) }),
+			func(s *scrape) float64 { return float64(s.from.Quotas.Spread()) }),
 		gauge("botwired_quota_used_up_namespaces", "Namespaces that have used up their quota.",
-			func(s *scrape) float64 { _, usedUp := s.from.Quotas.Short(); return float64(usedUp) }),
-		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, the full ones among them.",
-			func(s *scrape) float64 { return float64(len(s.from.Sizes.NearlyFull())) }),
-		gauge("botwired_quota_full_namespaces", "Namespaces that hold what they may: writes that make them larger are refused.",
-			func(s *scrape) (full float64) {
-				for _, size := range s.from.Sizes.NearlyFull() {
-					full += oneIf(size.Bytes >= size.Limit)
-				}
-				return full
+			func(s *scrape) float64 {
+				return s.count(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 })
 			}),
-		{name: "botwired_identity_doubts_total", label: "reason", kind: prometheus.CounterValue,
+		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, the full ones among them.",
+			func(s *scrape) float64 { return s.count((*api.NamespaceStatus).IsNearlyFull) }),
+		gauge("botwired_quota_full_namespaces", "Namespaces that hold what they may: writes that make them larger are refused.",
+			func(s *scrape) float64 { return s.count((*api.NamespaceStatus).IsFull) }),
+		{name: "botwired_finding", labels: []string{"finding", "level"}, kind: prometheus.GaugeValue,
+			help: "1 while the status has the finding, else 0. docs/metrics.md says what each means, and which alert it has.",
+			read: func(s *scrape, show func(v float64, labels ...string)) {
+				found := map[api.Kind]bool{s.status.Summary.Kind: true}
+				for _, f := range s.status.Summary.Also {
+					found[f.Kind] = true
+				}
+				for kind, level := range api.Kinds() {
+					show(oneIf(found[kind]), string(kind), string(level))
+				}
+			}},
+		{name: "botwired_identity_doubts_total", labels: []string{"reason"}, kind: prometheus.CounterValue,
 			help: "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.",
-			read: func(s *scrape, show func(v float64, label ...string)) {
-				for reason, n := range s.from.Identity.State().Doubts {
-					show(float64(n), string(reason))
+			read: func(s *scrape, show func(v float64, labels ...string)) {
+				for reason, n := range s.status.Identity.Doubts {
+					show(float64(n), reason)
 				}
 			}},
 	}

@@ -13,25 +13,31 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type fakeIdentity struct{}
-
-func (fakeIdentity) State() identity.State {
-	return identity.State{Doubts: map[identity.Reason]int{identity.Suspended: 2}}
-}
-
 type fakeQuotas struct{}
 
-func (fakeQuotas) Spent() int64                { return 7 }
-func (fakeQuotas) Saved() int64                { return 3 }
-func (fakeQuotas) Short() (spread, usedUp int) { return 2, 1 }
-func (fakeQuotas) LeastLeft() float64          { return 0.25 }
+func (fakeQuotas) Spent() int64 { return 7 }
+func (fakeQuotas) Saved() int64 { return 3 }
+func (fakeQuotas) Spread() int  { return 2 }
+
+// someStatus returns a status with a number for each metric.
+func someStatus() *api.Status {
+	return &api.Status{
+		Upstream: api.UpstreamState{State: "up", Concurrency: api.Concurrency{Now: 9}, Watch: &api.WatchState{CaughtUp: true, Entries: 4}},
+		Identity: api.Identity{Doubts: map[string]int{"suspended": 2}},
+		Namespaces: []api.NamespaceStatus{
+			{Quota: &api.Quota{Limit: 100, Left: 25}}, {Quota: &api.Quota{Limit: 0, Left: 0}}, {OlderAnswers: 3, DataLoss: &api.DataLoss{}},
+			{DataLoss: &api.DataLoss{Restoring: true}},
+		},
+		Summary: api.Summary{Finding: api.Finding{Kind: "data_loss"}, Also: []api.Finding{{Kind: "stopping"}}},
+	}
+}
 
 // someSources returns sources with a number for each metric.
 func someSources(t *testing.T) Sources {
@@ -42,8 +48,7 @@ func someSources(t *testing.T) Sources {
 	}
 	t.Cleanup(answers.Close)
 	logger := slog.New(slog.DiscardHandler)
-	sizes := journal.NewSizes(journal.SizesOptions{Limit: func(string) int64 { return 100 }, Logger: logger})
-	j, err := journal.Open(journal.Options{Dir: "journal", FS: vfs.NewMem(), Sizes: sizes, Logger: logger})
+	j, err := journal.Open(journal.Options{Dir: "journal", FS: vfs.NewMem(), Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +58,9 @@ func someSources(t *testing.T) Sources {
 		}
 	})
 	return Sources{
-		Journal: j, Sizes: sizes, Cache: answers,
-		Disk:     func() (journal.DiskUsage, error) { return journal.DiskUsage{Journal: 5, Copies: 6, Free: 7}, nil },
-		Identity: fakeIdentity{}, Quotas: fakeQuotas{},
-		Upstream:  func() (up bool, concurrency int) { return true, 9 },
-		Watch:     func() (caughtUp bool, entries int) { return true, 4 },
+		Status: someStatus, Journal: j, Cache: answers,
+		Disk:      func() (journal.DiskUsage, error) { return journal.DiskUsage{Journal: 5, Copies: 6, Free: 7}, nil },
+		Quotas:    fakeQuotas{},
 		Coalesced: func() int64 { return 8 },
 	}
 }
@@ -80,6 +83,8 @@ func TestNumbersOfSources(t *testing.T) {
 		"botwired_watch_caught_up 1", "botwired_watch_entries 4", "botwired_coalesced_writes_total 8", `botwired_identity_doubts_total{reason="suspended"} 2`,
 		"botwired_quota_used_total 7", "botwired_quota_saved_total 3", "botwired_quota_least_left_ratio 0.25",
 		"botwired_quota_spread_namespaces 2", "botwired_quota_used_up_namespaces 1",
+		"botwired_data_loss_namespaces 1", "botwired_older_answers_total 3", `botwired_finding{finding="data_loss",level="critical"} 1`,
+		`botwired_finding{finding="stopping",level="notice"} 1`, `botwired_finding{finding="no_bucket",level="critical"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, text)
@@ -90,7 +95,7 @@ func TestNumbersOfSources(t *testing.T) {
 // An unknown number is not shown.
 func TestMissingNumbers(t *testing.T) {
 	from := someSources(t)
-	from.Watch = nil
+	from.Status = func() *api.Status { return &api.Status{} }
 	from.Disk = func() (journal.DiskUsage, error) { return journal.DiskUsage{Free: -1}, nil }
 	m := New(Build{})
 	m.Read(from)

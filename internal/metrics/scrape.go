@@ -6,46 +6,37 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
-// Sources supply the numbers that a scrape reads. Only Watch may be nil.
+// Sources supply the numbers that a scrape reads. None may be nil.
 type Sources struct {
-	Journal  *journal.Journal
-	Sizes    *journal.Sizes
-	Cache    *cache.Cache
-	Disk     func() (journal.DiskUsage, error) // an error leaves the disk's metrics out
-	Identity Identity
-	// Upstream returns whether upstream is up, and how many requests may be in flight there.
-	Upstream func() (up bool, concurrency int)
-	// Watch returns the state of the watch of upstream's changes; nil if there is no watch.
-	Watch func() (caughtUp bool, entries int)
+	// Status returns the daemon's state, with all namespaces. What the status knows comes from it, so that the
+	// two agree.
+	Status  func() *api.Status
+	Journal *journal.Journal
+	Cache   *cache.Cache
+	Disk    func() (journal.DiskUsage, error) // an error leaves the disk's metrics out
 	// Coalesced returns the number of writes that needed no request upstream.
 	Coalesced func() int64
 	Quotas    Quotas
 }
 
-// Identity is the part of [identity.Watch] that the metrics need.
-type Identity interface{ State() identity.State }
-
 // Quotas are the namespaces' quotas of requests upstream.
 type Quotas interface {
-	Spent() int64                // requests
-	Saved() int64                // writes that needed no request
-	Short() (spread, usedUp int) // namespaces
-	LeastLeft() float64          // from 0 to 1
+	Spent() int64 // requests
+	Saved() int64 // writes that needed no request
+	Spread() int  // namespaces that spread their writes
 }
 
 // scrape holds the figures that a scrape reads once for all rows.
 type scrape struct {
-	from        *Sources
-	journal     journal.Stats
-	disk        journal.DiskUsage
-	diskKnown   bool
-	up          bool
-	concurrency int
+	from      *Sources
+	status    *api.Status
+	disk      journal.DiskUsage
+	diskKnown bool
 }
 
 // onDisk returns a number of bytes; none if the system does not report it.
@@ -56,18 +47,50 @@ func (s *scrape) onDisk(bytes int64) float64 {
 	return float64(bytes)
 }
 
-func (s *scrape) watch(of func(caughtUp bool, entries int) float64) float64 {
-	if s.from.Watch == nil {
+func (s *scrape) watch(of func(*api.WatchState) float64) float64 {
+	if s.status.Upstream.Watch == nil {
 		return none
 	}
-	return of(s.from.Watch())
+	return of(s.status.Upstream.Watch)
+}
+
+// count returns the number of namespaces that fit.
+func (s *scrape) count(fits func(*api.NamespaceStatus) bool) (n float64) {
+	for i := range s.status.Namespaces {
+		n += oneIf(fits(&s.status.Namespaces[i]))
+	}
+	return n
+}
+
+// lost returns the number of namespaces of which upstream has lost entries: all that are known here if the
+// whole of upstream went back.
+func (s *scrape) lost() float64 {
+	if w := s.status.Upstream.Watch; w == nil || w.Lost == "" {
+		return s.count(func(n *api.NamespaceStatus) bool { return n.DataLoss != nil && !n.DataLoss.Restoring })
+	}
+	all, err := s.from.Journal.Keys.Namespaces("", math.MaxInt, func(string) bool { return true })
+	if err != nil {
+		return none
+	}
+	return float64(len(all))
+}
+
+func (s *scrape) leastLeft() float64 {
+	least := 1.0
+	for i := range s.status.Namespaces {
+		if q := s.status.Namespaces[i].Quota; q != nil && q.Limit > 0 {
+			least = min(least, float64(q.Left)/float64(q.Limit))
+		}
+	}
+	return least
 }
 
 // row is a metric and the function that shows its value, or its values by label.
 type row struct {
-	name, help, label string // label is empty if there is only one value
-	kind              prometheus.ValueType
-	read              func(s *scrape, show func(v float64, label ...string))
+	name, help string
+	labels     []string // none if there is only one value
+	kind       prometheus.ValueType
+	read       func(s *scrape, show func(v float64, labels ...string))
 }
 
 func gauge(name, help string, read func(*scrape) float64) row {
@@ -87,10 +110,7 @@ func single(read func(*scrape) float64) func(*scrape, func(float64, ...string)) 
 }
 
 func (r *row) desc() *prometheus.Desc {
-	if r.label == "" {
-		return prometheus.NewDesc(r.name, r.help, nil, nil)
-	}
-	return prometheus.NewDesc(r.name, r.help, []string{r.label}, nil)
+	return prometheus.NewDesc(r.name, r.help, r.labels, nil)
 }
 
 type collector struct {
@@ -107,16 +127,15 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	s := &scrape{from: &c.from, journal: c.from.Journal.Stats()}
-	s.up, s.concurrency = c.from.Upstream()
+	s := &scrape{from: &c.from, status: c.from.Status()}
 	var err error
 	s.disk, err = c.from.Disk()
 	s.diskKnown = err == nil
 	for i := range c.rows {
 		r := &c.rows[i]
 		desc := r.desc()
-		r.read(s, func(v float64, label ...string) {
-			ch <- prometheus.MustNewConstMetric(desc, r.kind, v, label...)
+		r.read(s, func(v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(desc, r.kind, v, labels...)
 		})
 	}
 }

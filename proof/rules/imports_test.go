@@ -75,7 +75,7 @@ var layers = []layer{
 	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/tasks", "internal/wire"}},
 
 	// The metrics read the parts whose state they show.
-	{"internal/metrics", []string{"cache", "internal/identity", "journal"}},
+	{"internal/metrics", []string{"api", "cache", "journal"}},
 
 	// Leaves.
 	{"cache", nil},

@@ -25,7 +25,6 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/fastpath"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/journal"
@@ -225,19 +224,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		return nil, err
 	}
 	shown.Read(metrics.Sources{
-		Journal: n.journal, Cache: n.cache, Identity: undoubted{}, Quotas: n.quotas, Disk: n.proxy.DiskUsage, Coalesced: n.flusher.Saved,
-		Upstream: func() (up bool, concurrency int) {
-			now := n.upstreamState()
-			return now.State != "down", now.Concurrency.Now
-		},
+		Status: n.proxy.Status, Journal: n.journal, Cache: n.cache, Quotas: n.quotas, Disk: n.proxy.DiskUsage, Coalesced: n.flusher.Saved,
 	})
 	return n, nil
 }
-
-// undoubted is a host that never doubts what it knows.
-type undoubted struct{}
-
-func (undoubted) State() (s identity.State) { return s }
 
 func (n *node) upstreamState() api.UpstreamState {
 	r := n.health.Report()

@@ -88,6 +88,36 @@ func (s *Surface) status(w http.ResponseWriter, r *http.Request, p *Parameters) 
 }
 
 func (s *Surface) describe(now time.Time) (*api.Status, error) {
+	known := s.look(now)
+	doc := known.status
+	var err error
+	if doc.Figures, err = s.figures.now(); err != nil {
+		return nil, err
+	}
+	doc.TimeSaved = s.history.timeSaved(&doc.Figures)
+	if oldest := s.journal.Stats().OldestOpen; oldest > 0 {
+		letters, err := s.journal.DeadLetters(oldest-1, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(letters) > 0 {
+			known.openSince = unixTime(letters[0].RefusedAt)
+		}
+	}
+	doc.Summary = summarize(known)
+	return doc, nil
+}
+
+// Status returns the status without the figures, which the metrics have from elsewhere. It reads nothing
+// from the disk, so it cannot fail.
+func (s *Surface) Status() *api.Status {
+	known := s.look(time.Now())
+	known.status.Summary = summarize(known)
+	return known.status
+}
+
+// look returns what the summary goes by, in a status that lacks it and the figures.
+func (s *Surface) look(now time.Time) *facts {
 	st := s.journal.Stats()
 	refusing, ready := s.takesWrites()
 	stopping := s.stopping.Load()
@@ -107,23 +137,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 		since := unixTime(at)
 		doc.History.Since = &since
 	}
-	var err error
-	if doc.Figures, err = s.figures.now(); err != nil {
-		return nil, err
-	}
-	doc.TimeSaved = s.history.timeSaved(&doc.Figures)
-	known := facts{now: now, status: doc, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
-	if st.OldestOpen > 0 {
-		letters, err := s.journal.DeadLetters(st.OldestOpen-1, 1)
-		if err != nil {
-			return nil, err
-		}
-		if len(letters) > 0 {
-			known.openSince = unixTime(letters[0].RefusedAt)
-		}
-	}
-	doc.Summary = summarize(&known)
-	return doc, nil
+	return &facts{now: now, status: doc, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
 }
 
 func unixTime(seconds float64) time.Time {

@@ -29,10 +29,10 @@ func summarize(f *facts) api.Summary {
 		f.journalFailed, f.writesRefused, // callers are refused
 		// somebody has to decide or wait
 		f.lost, f.about(isLost, f.dataLoss),
-		f.upstreamIs("down", api.LevelWarning, "; if this lasts, look at the network and at upstream.url (botwired doctor)"),
+		f.upstreamIs("down", "; if this lasts, look at the network and at upstream.url (botwired doctor)"),
 		f.about(isPaused, f.paused), f.deadLetters,
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
-		f.stopping, f.rebuilding, f.upstreamIs("degraded", api.LevelNotice, ""), f.unwatched, f.about(isRestoring, f.restoring),
+		f.stopping, f.rebuilding, f.upstreamIs("degraded", ""), f.unwatched, f.about(isRestoring, f.restoring),
 		f.about(isThrottled, f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
 		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,
 	} {
@@ -47,8 +47,8 @@ func summarize(f *facts) api.Summary {
 	return api.Summary{Finding: all[0], Also: all[1:]}
 }
 
-func say(l api.Level, since time.Time, remedy, format string, args ...any) *api.Finding {
-	f := &api.Finding{Level: l, Since: stamp(since), Text: fmt.Sprintf(format, args...)}
+func say(kind api.Kind, since time.Time, remedy, format string, args ...any) *api.Finding {
+	f := &api.Finding{Kind: kind, Level: api.Kinds()[kind], Since: stamp(since), Text: fmt.Sprintf(format, args...)}
 	if remedy != "" {
 		f.Remedy = &remedy
 	}
@@ -59,7 +59,7 @@ func (f *facts) journalFailed() *api.Finding {
 	if !f.failed {
 		return nil
 	}
-	return say(api.LevelCritical, time.Time{}, "check the disk before botwired is started again: the journal up to the last acknowledged write is sound",
+	return say("disk_failed", time.Time{}, "check the disk before botwired is started again: the journal up to the last acknowledged write is sound",
 		"The disk failed: botwired takes no more writes, and ends")
 }
 
@@ -72,22 +72,22 @@ func (f *facts) writesRefused() *api.Finding {
 	if strings.Contains(j.Reason, "journal.disk_reserve") {
 		remedy = "free some room on the disk that holds " + f.status.DataDir + ", or raise its user's quota"
 	}
-	found := say(api.LevelCritical, time.Time{}, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
+	found := say("writes_refused", time.Time{}, remedy, "Writes are refused: %s", strings.TrimSuffix(j.Reason, ".")) // guard 3.35
 	found.Since = j.Since
 	return found
 }
 
-func (f *facts) upstreamIs(state string, level api.Level, remedy string) func() *api.Finding {
+func (f *facts) upstreamIs(state, remedy string) func() *api.Finding {
 	return func() *api.Finding {
 		up := &f.status.Upstream
 		if up.State != state {
 			return nil
 		}
 		if up.Watch != nil && up.Watch.Refused != "" {
-			return say(api.LevelCritical, up.Since, "botwired doctor looks at the servers and the bucket; botwired tries again by itself",
+			return say("no_bucket", up.Since, "botwired doctor looks at the servers and the bucket; botwired tries again by itself",
 				"botwired has no bucket that it can use: %s", up.Reason)
 		}
-		found := say(level, up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
+		found := say(api.Kind("upstream_"+state), up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
 		found.Detail = "no write waits"
 		if n := f.status.Pending; n > 0 {
 			found.Detail = fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
@@ -117,7 +117,7 @@ func (f *facts) deadLetters() *api.Finding {
 	if n == 0 {
 		return nil
 	}
-	return say(api.LevelWarning, f.openSince, "botwired dead-letters says why: retry or delete each of them",
+	return say("dead_letters", f.openSince, "botwired dead-letters says why: retry or delete each of them",
 		"Upstream has refused %s for good, which %s for your decision", words.Count(n, "write"), words.ByNumber(n, "waits", "wait"))
 }
 
@@ -126,7 +126,7 @@ func (f *facts) damaged() *api.Finding {
 	if n == 0 {
 		return nil
 	}
-	return say(api.LevelNotice, f.status.StartedAt, "check the disk: it has changed what it held",
+	return say("disk_damaged", f.status.StartedAt, "check the disk: it has changed what it held",
 		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost",
 		words.Number(int64(n))+words.ByNumber(n, " copy or table", " copies or tables"))
 }
@@ -140,11 +140,12 @@ func (f *facts) doubted() *api.Finding {
 	if d == nil || f.now.Sub(d.At) >= doubtShown {
 		return nil
 	}
-	remedy := ""
-	if d.Reason == string(identity.Copied) || d.Reason == string(identity.Restored) {
-		remedy = "if the other copy of the data directory runs too, give it a directory of its own"
+	kind, remedy := api.Kind("doubted"), ""
+	switch identity.Reason(d.Reason) {
+	case identity.Reason(identity.Copied), identity.Reason(identity.Restored), identity.Moved:
+		kind, remedy = "directory_changed", "if the other copy of the data directory runs too, give it a directory of its own"
 	}
-	return say(api.LevelNotice, d.At, remedy,
+	return say(kind, d.At, remedy,
 		"botwired takes what it knew for old (%s): it compares what is pending with upstream before it sends it", d.Detail)
 }
 
@@ -153,9 +154,9 @@ func (f *facts) stopping() *api.Finding {
 		return nil
 	}
 	if f.status.Pending == 0 {
-		return say(api.LevelNotice, time.Time{}, "", "botwired is stopping: no write waits")
+		return say("stopping", time.Time{}, "", "botwired is stopping: no write waits")
 	}
-	return say(api.LevelNotice, time.Time{}, "", "botwired is stopping: of %s it sends what it can now, and keeps the others for the next start",
+	return say("stopping", time.Time{}, "", "botwired is stopping: of %s it sends what it can now, and keeps the others for the next start",
 		words.Count(f.status.Pending, "write"))
 }
 
@@ -163,16 +164,16 @@ func (f *facts) rebuilding() *api.Finding {
 	if !f.status.Rebuilding {
 		return nil
 	}
-	return say(api.LevelNotice, f.status.StartedAt, "", "botwired is still reading its journal: it has found %s so far that upstream does not have",
+	return say("rebuilding", f.status.StartedAt, "", "botwired is still reading its journal: it has found %s so far that upstream does not have",
 		words.Count(f.status.Pending, "write"))
 }
 
 func (f *facts) safe() api.Finding {
 	n := f.status.Pending
 	if n == 0 {
-		return *say(api.LevelOK, time.Time{}, "", "Everything is safe: no write waits")
+		return *say("safe", time.Time{}, "", "Everything is safe: no write waits")
 	}
-	return *say(api.LevelOK, time.Time{}, "", "Everything is safe: %s on %s way, the oldest %s",
+	return *say("safe", time.Time{}, "", "Everything is safe: %s on %s way, the oldest %s",
 		words.Count(n, "write"), words.ByNumber(n, "its", "their"), ago(f.status.OldestPendingSeconds))
 }
 
@@ -253,7 +254,7 @@ func (f *facts) lost() *api.Finding {
 	if w == nil || w.Lost == "" {
 		return nil
 	}
-	return say(api.LevelWarning, w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --all goes on with what upstream has",
+	return say("upstream_lost", w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --all goes on with what upstream has",
 		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
 }
 
@@ -262,7 +263,7 @@ func (f *facts) unwatched() *api.Finding {
 	if !w.IsBroken(f.now) {
 		return nil
 	}
-	return say(api.LevelNotice, w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
+	return say("unwatched", w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
 		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
 }
 
@@ -277,12 +278,12 @@ func (f *facts) dataLoss(g *group) *api.Finding {
 		}
 	}
 	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
-	return say(api.LevelWarning, since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+	return say("data_loss", since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
 		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
 }
 
 func (f *facts) restoring(g *group) *api.Finding {
-	return say(api.LevelNotice, g.first.DataLoss.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
+	return say("restoring", g.first.DataLoss.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
 		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
@@ -301,29 +302,29 @@ func (f *facts) paused(g *group) *api.Finding {
 	case strings.Contains(g.first.Paused, "one write after another"):
 		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
 	case strings.Contains(g.first.Paused, "the key file lacks"):
-		return say(api.LevelWarning, f.since(g), "botwired seal status counts such entries",
+		return say("writes_paused", f.since(g), "botwired seal status counts such entries",
 			"The writes of %s wait (%s): %s", g.name(), g.first.Paused, g.waiting())
 	}
-	return say(api.LevelWarning, f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+	return say("writes_paused", f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
 }
 
 func (f *facts) readsRefused(g *group) *api.Finding {
-	return say(api.LevelWarning, time.Time{}, f.access(),
+	return say("reads_refused", time.Time{}, f.access(),
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
 }
 
 func (f *facts) notOpened(g *group) *api.Finding {
-	return say(api.LevelWarning, time.Time{}, "botwired seal status reads all of it, and says what to do",
+	return say("not_opened", time.Time{}, "botwired seal status reads all of it, and says what to do",
 		"Upstream holds what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened)
 }
 
 func (f *facts) full(g *group) *api.Finding {
-	return say(api.LevelWarning, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say("namespace_full", time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: writes that make it larger are refused", g.fill("full"))
 }
 
 func (f *facts) nearlyFull(g *group) *api.Finding {
-	return say(api.LevelNotice, time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say("namespace_nearly_full", time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
 		"%s: at its limit, writes that make it larger are refused", g.fill("nearly full"))
 }
 
@@ -341,19 +342,19 @@ func (f *facts) usedUp(g *group) *api.Finding {
 		if waitsFor("throttled")(g.first) && g.first.Waits.Until != nil {
 			until = " until " + clock(*g.first.Waits.Until)
 		}
-		return say(api.LevelWarning, since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows; botwired flush --now tries at once",
+		return say("quota_used_up", since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows; botwired flush --now tries at once",
 			"Upstream says that the quota of %s is used up (HTTP 429): %s%s", g.name(), waits(g.pending), until)
 	}
-	return say(api.LevelWarning, since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
+	return say("quota_used_up", since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
 		"%s used up the quota of %s writes: %s until %s", has(g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
 }
 
 func has(g *group) string { return g.name() + words.ByNumber(g.count, " has", " have") }
 
 func (f *facts) spread(g *group) *api.Finding {
-	level, left, until := api.LevelNotice, "few", ""
+	kind, left, until := api.Kind("quota_low"), "few", ""
 	if g.first.WaitsLongForQuota() {
-		level = api.LevelWarning
+		kind = "quota_delays"
 	}
 	if q := g.first.Quota; q != nil {
 		until = " until about " + clock(f.now.Add(time.Duration(q.LingerSeconds*float64(time.Second))).Round(time.Minute))
@@ -361,7 +362,7 @@ func (f *facts) spread(g *group) *api.Finding {
 			left = words.Number(int64(q.Left))
 		}
 	}
-	return say(level, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
+	return say(kind, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
 		"%s %s of the quota's %s left: %s%s", has(g), left, quotaOf(g), waits(g.pending), until)
 }
 
@@ -377,7 +378,7 @@ func (f *facts) throttled(g *group) *api.Finding {
 	if at := g.first.Waits.Until; at != nil {
 		until = " until " + clock(*at)
 	}
-	return say(api.LevelNotice, f.since(g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
+	return say("throttled", f.since(g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
 		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
 }
 
@@ -386,6 +387,6 @@ func (f *facts) failing(g *group) *api.Finding {
 	if f.status.Upstream.State == "down" {
 		return nil
 	}
-	return say(api.LevelNotice, f.since(g), "botwired tries again by itself; botwired pending shows which",
+	return say("failing", f.since(g), "botwired tries again by itself; botwired pending shows which",
 		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
 }

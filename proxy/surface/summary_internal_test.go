@@ -53,15 +53,15 @@ var summaryRows = []summaryRow{
 	{"the journal is full", []func(*facts){func(f *facts) {
 		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
 	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
-	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelWarning,
+	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelCritical,
 		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", []string{"BotWire is down"}},
-	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelWarning,
+	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelCritical,
 		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
 		true, "botwired restore lost", nil},
 	{"lost", []func(*facts){locked, func(f *facts) {
 		f.status.Upstream.Watch = &api.WatchState{Lost: "the bucket b was made anew", Since: since}
-	}}, api.LevelWarning, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
+	}}, api.LevelCritical, "Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies",
 		true, "botwired restore --all", []string{"Upstream does not let the writes of locked in"}},
 	{"not watched", []func(*facts){func(f *facts) {
 		f.status.Upstream.Watch = &api.WatchState{Reason: "no server takes a connection", Since: since}
@@ -120,6 +120,9 @@ var summaryRows = []summaryRow{
 	{"spread", []func(*facts){space(api.NamespaceStatus{
 		Namespace: "a", Pending: 1, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 1000, Left: 300, LingerSeconds: 179.6},
 	})}, api.LevelNotice, "a has 300 of the quota's 1,000 writes left: 1 write waits until about 12:03 UTC", true, "botwired flush", nil},
+	{"spread, near its end", []func(*facts){space(api.NamespaceStatus{
+		Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "quota: spread"}, Quota: &api.Quota{Limit: 1000, Left: 99, LingerSeconds: 600},
+	})}, api.LevelNotice, "a has 99 of the quota's 1,000 writes left: 1 write waits until about 12:10 UTC", true, "botwired flush", nil},
 	{"spread for long", []func(*facts){
 		space(api.NamespaceStatus{
 			Namespace: "a", Pending: 22, OldestPendingSeconds: 10, Waits: &api.Wait{Why: "quota: spread over the window"}, Quota: &api.Quota{Limit: 40, Left: 2, LingerSeconds: 6480},
@@ -137,11 +140,14 @@ var summaryRows = []summaryRow{
 		"BotWire is down: nothing is lost", true, "", nil},
 	{"a doubt", []func(*facts){func(f *facts) {
 		f.status.Identity.Newest = &api.Doubt{Reason: "copied", Detail: "the directory is a copy", At: noon.Add(-time.Minute)}
-	}}, api.LevelNotice, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
+	}}, api.LevelWarning, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
+	{"a doubt of no copy", []func(*facts){func(f *facts) {
+		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", Detail: "the machine slept", At: noon.Add(-time.Minute)}
+	}}, api.LevelNotice, "botwired takes what it knew for old (the machine slept): it compares what is pending with upstream before it sends it", true, "", nil},
 	{"a doubt that is over", []func(*facts){func(f *facts) {
 		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", At: noon.Add(-doubtShown)}
 	}}, api.LevelOK, "Everything is safe: no write waits", false, "", nil},
-	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelNotice,
+	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelWarning,
 		"The disk has damaged 2 copies or tables since the start: botwired asks upstream for them again, and no acknowledged write is lost", true, "check the disk", nil},
 	{"stopping", []func(*facts){func(f *facts) { f.status.Stopping, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
 		"botwired is stopping: of 2 writes it sends what it can now, and keeps the others for the next start", false, "", nil},
@@ -154,16 +160,20 @@ var summaryRows = []summaryRow{
 		[]string{"no longer holds", "is down", "does not let", "for good", "is stopping"}},
 }
 
+func factsOf(row summaryRow) *facts {
+	f := &facts{now: noon, status: &api.Status{DataDir: "/data", StartedAt: since, Upstream: api.UpstreamState{State: "up"}}}
+	for _, add := range row.facts {
+		add(f)
+	}
+	return f
+}
+
 // The summary is one sentence about the worst finding, with its time and remedy. The other findings follow
 // it.
 func TestSummary(t *testing.T) {
 	for _, test := range summaryRows {
 		t.Run(test.name, func(t *testing.T) {
-			f := &facts{now: noon, status: &api.Status{DataDir: "/data", StartedAt: since, Upstream: api.UpstreamState{State: "up"}}}
-			for _, add := range test.facts {
-				add(f)
-			}
-			got := summarize(f)
+			got := summarize(factsOf(test))
 			if got.Level != test.level || got.Text != test.text || (got.Since != nil) != test.since {
 				t.Errorf("%s: %q since %v", got.Level, got.Text, got.Since)
 			}

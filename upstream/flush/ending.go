@@ -141,7 +141,7 @@ func (a *attempt) throttle(failed *upstream.Error, now instant) {
 	q.throttled = failed.Reason
 	a.block(now + instant(wait))
 	if begins {
-		a.f.mu.Log(slog.LevelWarn, "upstream throttles a namespace: its writes wait",
+		a.f.mu.Log(slog.LevelInfo, "upstream throttles a namespace: its writes wait",
 			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
 	}
 }
@@ -160,7 +160,7 @@ func (a *attempt) pause(e ending, now instant) {
 		if q.refusing {
 			what = "upstream refuses the writes of a namespace: they wait"
 		}
-		a.f.mu.Log(slog.LevelError, what, "namespace", q.Key(), "reason", e.failed.Reason,
+		a.f.mu.Log(slog.LevelWarn, what, "namespace", q.Key(), "reason", e.failed.Reason,
 			"retry_every", every.String(), "until", a.f.wall(q.notBefore))
 	}
 }

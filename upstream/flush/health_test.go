@@ -59,7 +59,7 @@ func (w *watched) wantLog(lines ...string) {
 
 const (
 	downLine     = "level=WARN msg=\"upstream is down: reads are answered with what is known here, and writes wait in the journal\" reason="
-	degradedLine = "level=WARN msg=\"upstream is degraded: some requests fail and are tried again\" reason="
+	degradedLine = "level=INFO msg=\"upstream is degraded: some requests fail and are tried again\" reason="
 	upLine       = "level=INFO msg=\"upstream is up again\" after="
 )
 

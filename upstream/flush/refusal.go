@@ -54,7 +54,7 @@ func (a *attempt) refused(w journal.Write, failed *upstream.Error) (ending, erro
 	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
 		return ending{}, err
 	}
-	return a.dead(e, w, slog.LevelError, "upstream refused a write for good: it is a dead letter now", "reason", failed.Reason)
+	return a.dead(e, w, slog.LevelWarn, "upstream refused a write for good: it is a dead letter now", "reason", failed.Reason)
 }
 
 // countRefusal counts a refusal, and returns what it says about the namespace. If that is refusing, the

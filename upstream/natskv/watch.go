@@ -180,7 +180,11 @@ func (w *watch) becomes(sound bool, why string) {
 	if sound {
 		w.log.Info("upstream's changes are watched: copies need not be asked for", "bucket", w.bucket)
 	} else {
-		w.log.Warn("upstream's changes are not watched: copies are fresh by their age", "bucket", w.bucket, "reason", why)
+		level := slog.LevelInfo
+		if w.keeper.unusable() != "" {
+			level = slog.LevelError
+		}
+		w.log.Log(context.Background(), level, "upstream's changes are not watched: copies are fresh by their age", "bucket", w.bucket, "reason", why)
 	}
 }
 

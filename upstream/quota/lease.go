@@ -159,30 +159,14 @@ func (qs *Quotas) Reports() map[string]Report {
 	return reports
 }
 
-// Short counts the namespaces that spread their writes, and among them the namespaces that have nothing
-// left.
-func (qs *Quotas) Short() (spread, usedUp int) {
+// Spread counts the namespaces that spread their writes.
+func (qs *Quotas) Spread() (n int) {
 	qs.each(func(b *budget, now time.Time) {
-		if b.roll(now); qs.opts.Of(b.Key()).none() || !b.terms(b.linger, now).Spread {
-			return
-		}
-		if spread++; b.left() == 0 {
-			usedUp++
+		if b.roll(now); !qs.opts.Of(b.Key()).none() && b.terms(b.linger, now).Spread {
+			n++
 		}
 	})
-	return spread, usedUp
-}
-
-// LeastLeft returns the smallest fraction that any namespace has left of its quota, from 0 to 1; 1 if
-// no namespace has used any.
-func (qs *Quotas) LeastLeft() float64 {
-	least := 1.0
-	for _, r := range qs.Reports() {
-		if r.Limit > 0 {
-			least = min(least, float64(r.Left)/float64(r.Limit))
-		}
-	}
-	return least
+	return n
 }
 
 // Spent returns how many requests were counted since the start.

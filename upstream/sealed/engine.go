@@ -238,7 +238,7 @@ func (e *Engine) note(id journal.ID, why error) {
 		e.closed[id] = why
 	case len(e.closed) < mostClosed:
 		e.closed[id] = why
-		e.opts.Logger.Error("upstream shows in a sealed namespace what is refused: the copy here answers, if there is one",
+		e.opts.Logger.Warn("upstream shows in a sealed namespace what is refused: the copy here answers, if there is one",
 			"namespace", id.Namespace, "key", id.Key, "reason", why)
 	}
 }

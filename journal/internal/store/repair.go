@@ -90,7 +90,7 @@ func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 		time.Sleep(e.opts.FullDiskPause / damageShare)
 		return
 	}
-	e.opts.Logger.Error("a table of the journal is damaged: settled copies in it are asked of upstream anew; "+
+	e.opts.Logger.Warn("a table of the journal is damaged: settled copies in it are asked of upstream anew; "+
 		"if pending writes are damaged too, botwired ends, and \"botwired recover\" salvages what it can",
 		"file", file, "error", OneLine(info.Details))
 }
