@@ -43,7 +43,7 @@ func TestTheLogIsRemoved(t *testing.T) {
 				d, err := fs.OpenDir(dir)
 				no(t, err)
 				no(t, errors.Join(d.Sync(), d.Close())) // or the crash brings it back
-				put(t, j, key("after"), "2") // the look before still counts
+				put(t, j, key("after"), "2")            // the look before still counts
 				time.Sleep(time.Second)
 				if idle {
 					_ = j.Err() // as Maintain does each second
