@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -94,4 +95,49 @@ func TestTheAuthorIsShown(t *testing.T) {
 			t.Errorf("%+v", letter)
 		}
 	})
+}
+
+// An address can name the author of its caller's writes, for an SDK that sends no header of its caller's. A
+// header counts more, and all else is as at the plain address.
+func TestAnAddressNamesTheAuthor(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	do := func(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("User-Agent", "python-httpx/0.28")
+		for i := 0; i+1 < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, r)
+		return w
+	}
+	wantStatus(t, do(http.MethodPut, "/_botwired/as/planner/memory/n/k", putBody("v")), http.StatusOK)
+	s.wantAuthor(k, "planner")
+	wantStatus(t, do(http.MethodPut, "/_botwired/as/night%20shift%2F2/memory/n/k", putBody("w")), http.StatusOK)
+	s.wantAuthor(k, "night shift/2")
+	wantStatus(t, do(http.MethodPut, "/_botwired/as/planner/memory/n/k", putBody("x"), "Botwired-Author", "itself"), http.StatusOK)
+	s.wantAuthor(k, "itself")
+	if got := s.simple(fastpath.Request{
+		Method: http.MethodPut, Path: "/_botwired/as/writer/memory/n/k", JSON: true, Body: []byte(`{"value":"v"}`), Agent: []byte("python-httpx/0.28"),
+	}); got.When != atOnce || got.Status != http.StatusOK {
+		t.Errorf("%+v", got)
+	}
+	s.wantAuthor(k, "writer")
+	wantValue(t, do(http.MethodGet, "/_botwired/as/planner/memory/n/k", ""), "v")
+	wantStatus(t, do(http.MethodPost, "/_botwired/as/planner/_botwired/append?namespace=n&key=k", putBody("more")), http.StatusOK)
+	s.wantAuthor(k, "planner")
+	wantStatus(t, do(http.MethodGet, "/_botwired/as/planner/_botwired/livez", ""), http.StatusOK)
+	wantStatus(t, do(http.MethodGet, "/_botwired/as/planner/elsewhere?q=1", ""), http.StatusTeapot)
+	if got := s.passed[len(s.passed)-1]; got != "GET /elsewhere" {
+		t.Errorf("passed on: %s", got)
+	}
+	wantStatus(t, do(http.MethodGet, "/_botwired/as/a/_botwired/as/b/memory/n/k", ""), http.StatusNotFound)
+	wantStatus(t, do(http.MethodPut, "/_botwired/as/planner/x/%2e%2e/memory/n/k", putBody("v")), http.StatusBadRequest)
+	for _, none := range []string{"/_botwired/as//memory/n/k", "/_botwired/as/%00/memory/n/k", "/_botwired/as/" + strings.Repeat("a", 65) + "/memory/n/k"} {
+		wantDetail(t, do(http.MethodPut, none, putBody("v")), http.StatusBadRequest, "1 to 64 printable characters")
+	}
+	if got := s.simple(fastpath.Request{Method: http.MethodPut, Path: "/_botwired/as//memory/n/k", JSON: true}); got.When != byHandler {
+		t.Errorf("%+v", got)
+	}
 }

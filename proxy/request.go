@@ -69,7 +69,7 @@ func readHeader(q *memory.Request, h http.Header) (err error) {
 var errNoName = wire.Detail(http.StatusBadRequest, "Idempotency-Key must name the request, once: with a UUID, say")
 
 var errNoAuthor = wire.Detail(http.StatusBadRequest,
-	wire.AuthorHeader+" must name the program that writes, once, in 1 to 64 printable characters")
+	wire.AuthorHeader+", or the path after "+wire.AuthorPath+", must name the program that writes, once, in 1 to 64 printable characters")
 
 func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Request) (room *wire.Room, err error) {
 	value, held, refusal := s.bodies.ReadPut(w, r, q.ID.Namespace, q.ID.Key)

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +20,33 @@ import (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, err := byAuthor(r)
 	c := &call{began: time.Now(), trace: trace.FromHeader(r.Header), seen: s.surface.Monitor.BeginHTTP(r)}
+	if err != nil {
+		c.refuse(w, err)
+		return
+	}
 	s.serve(r.Context(), w, r.Method, r.URL.Path, c, func(w http.ResponseWriter) error { return s.route(w, r, c) })
+}
+
+// byAuthor returns a request whose address names its author as if the caller had sent a header; a header of
+// the caller's counts more.
+func byAuthor(r *http.Request) (*http.Request, *wire.Refusal) {
+	author, rest, ok := wire.CutAuthor(r.URL.EscapedPath())
+	if !ok {
+		return r, nil
+	}
+	path, err := url.PathUnescape(rest)
+	if author == "" || err != nil {
+		return r, errNoAuthor
+	}
+	named, to := *r, *r.URL
+	to.Path, to.RawPath = cmp.Or(path, "/"), cmp.Or(rest, "/")
+	named.URL, named.Header = &to, r.Header.Clone()
+	if len(named.Header.Values(wire.AuthorHeader)) == 0 {
+		named.Header.Set(wire.AuthorHeader, author)
+	}
+	return &named, nil
 }
 
 // serve lets handle answer a call, turns its error or panic into an answer, and measures the call.

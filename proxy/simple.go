@@ -21,6 +21,12 @@ import (
 // answers at once if memory or an acknowledgement is enough, and otherwise returns later. It leaves any
 // other request to ServeHTTP. ServeHTTP answers every request, these with the same bytes.
 func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, later fastpath.Later) {
+	if author, path, ok := wire.CutAuthor(r.Path); ok {
+		if author == "" {
+			return nil, nil
+		}
+		r.Path, r.Author = path, cmp.Or(r.Author, author)
+	}
 	route := wire.ParseRoute(r.Path)
 	isPut := r.Method == http.MethodPut && r.JSON
 	if r.Query || route.Kind != wire.EntryRoute || r.Method != http.MethodGet && !isPut || r.Author != "" && !wire.IsAuthor(r.Author) || !s.tasks.Start() {

@@ -1,18 +1,21 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -45,10 +48,43 @@ func notStarted(name string, err error) error {
 	return &term.Exit{Code: ExitNotRun, Err: fmt.Errorf("%s cannot be run: %s", name, words.Reason(err))}
 }
 
-// commandEnviron returns the environment for a command that uses the daemon at an address. The token is
-// passed only in the environment.
-func commandEnviron(environ []string, address, token string) []string {
+// interpreters are programs that run another one, which an argument names.
+var interpreters = []string{"python", "pypy", "uv", "node", "bun", "deno", "npx", "tsx", "ruby", "php", "perl", "bash", "sh", "env"}
+
+// authorOf returns the name of a command in the history: BOTWIRED_AUTHOR, else the script that an interpreter
+// runs or the module of python -m, else the program.
+func authorOf(environ, args []string) string {
+	for _, each := range environ {
+		if given, ok := strings.CutPrefix(each, "BOTWIRED_AUTHOR="); ok && wire.Author(given) != "" {
+			return wire.Author(given)
+		}
+	}
+	base := func(path string) string {
+		name := filepath.Base(path)
+		return wire.Author(cmp.Or(strings.TrimSuffix(name, filepath.Ext(name)), name))
+	}
+	program := strings.TrimRight(base(args[0]), "0123456789.")
+	if !slices.Contains(interpreters, program) {
+		return base(args[0])
+	}
+	for i, each := range args[1:] {
+		switch {
+		case each == "-m" && i+2 < len(args):
+			return wire.Author(args[i+2])
+		case !strings.HasPrefix(each, "-") && !strings.ContainsAny(each, " \n") && filepath.Ext(each) != "":
+			return base(each)
+		}
+	}
+	return base(args[0])
+}
+
+// commandEnviron returns the environment for a command that uses the daemon at an address, under the name of
+// an author. The token is passed only in the environment.
+func commandEnviron(environ []string, address, token, author string) []string {
 	u := url.URL{Scheme: "http", Host: address}
+	if author != "" {
+		u.Path, u.RawPath = wire.AuthorPath+author, wire.AuthorPath+url.PathEscape(author)
+	}
 	if token != "" {
 		u.User = url.UserPassword("x", token)
 	}

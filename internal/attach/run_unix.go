@@ -97,7 +97,7 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 		environ = append(slices.DeleteFunc(slices.Clone(environ), func(each string) bool { return strings.HasPrefix(each, "BOTWIRED_LISTEN=") }),
 			"BOTWIRED_LISTEN="+at)
 	}
-	cmd.Env = commandEnviron(environ, api.Host(b.client.reach.address()), b.client.token)
+	cmd.Env = commandEnviron(environ, api.Host(b.client.reach.address()), b.client.token, authorOf(t.Environ, args))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.Stdin, t.Stdout, t.Stderr
 	if err := b.reaper.start(cmd); err != nil {
 		return notStarted(args[0], err)

@@ -15,8 +15,15 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/listen"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
+
+// pathOf returns the path of an agent's URL, without the agent's name.
+func pathOf(u *url.URL) string {
+	_, path, _ := wire.CutAuthor(u.EscapedPath())
+	return path
+}
 
 // agentURL checks that a program started in this shell would use the daemon.
 func (e *examination) agentURL(ctx context.Context) Finding {
@@ -37,7 +44,7 @@ func (e *examination) agentURL(ctx context.Context) Finding {
 	switch {
 	case u.Scheme != "http":
 		return fail(name, right, "%s: the daemon speaks plain HTTP", shown)
-	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+	case strings.Trim(pathOf(u), "/") != "" || u.RawQuery != "":
 		return fail(name, right, "%s has more than an address, and the daemon serves at the root", shown)
 	}
 	if leads, err := e.leadsToDaemon(ctx, u); err != nil || !leads {

@@ -1,12 +1,17 @@
 package wire
 
 import (
+	"net/url"
 	"strings"
 	"unicode"
 )
 
 // AuthorHeader names the program that writes, in a request to botwired and in front of NATS.
 const AuthorHeader = "Botwired-Author"
+
+// AuthorPath begins the paths of a caller whose address names it, and who cannot send a header:
+// /_botwired/as/NAME/memory/… is /memory/… with NAME as the author of its writes.
+const AuthorPath = "/_botwired/as/"
 
 // maxAuthor bounds an author, in characters.
 const maxAuthor = 64
@@ -39,3 +44,22 @@ func Product(agent string) string {
 	}
 	return Author(agent)
 }
+
+// CutAuthor takes the author off a path, as it was sent, that begins with [AuthorPath]. An author that cannot
+// name one is "". ok says whether the path begins so.
+func CutAuthor(path string) (author, rest string, ok bool) {
+	named, ok := strings.CutPrefix(path, AuthorPath)
+	if !ok {
+		return "", path, false
+	}
+	if end := strings.IndexByte(named, '/'); end >= 0 {
+		named, rest = named[:end], named[end:]
+	}
+	if author, err := url.PathUnescape(named); err == nil && IsAuthor(author) {
+		return author, rest, true
+	}
+	return "", rest, true
+}
+
+// IsByHand reports whether an author is a person: one of botwired's commands, or the dashboard.
+func IsByHand(author string) bool { return author == "botwired" || author == "dashboard" }

@@ -26,12 +26,12 @@ var layers = []layer{
 	{"api", []string{"internal/sse", "internal/wire"}},
 
 	// What a command needs of a daemon, and of the person at a terminal.
-	{"internal/attach", []string{"api", "config", "internal/cli/term", "internal/service", "internal/words"}},
+	{"internal/attach", []string{"api", "config", "internal/cli/term", "internal/service", "internal/wire", "internal/words"}},
 	{"internal/cli/term", []string{"internal/words"}},
 
 	// The commands ask a daemon by package api. Only doctor asks upstream itself.
 	{"internal/cli", []string{"api", "config", "internal/..."}},
-	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/words", "journal", "upstream/..."}},
+	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/wire", "internal/words", "journal", "upstream/..."}},
 	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/tasks", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},

@@ -175,12 +175,15 @@ func (s *Surface) previewRewind(ctx context.Context, u *rewind) (*api.Rewind, er
 		return doc, err
 	}
 	names := slices.Sorted(maps.Keys(doc.Authors))
+	if programs := slices.DeleteFunc(slices.Clone(names), wire.IsByHand); len(programs) > 0 {
+		names = programs // what a person has repaired since stays
+	}
 	if len(names) > 1 { // guard 13.65
 		for i, name := range names {
 			names[i] = fmt.Sprintf("%s (%d)", cmp.Or(name, unnamed), doc.Authors[name])
 		}
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf(
-			"several programs have written entries of %s since: %s. Name one (author, --author), or take the writes of all (all_authors=true, --all-authors)",
+			"several programs have written entries of %s since: %s. Name one with author, or take the writes of all with all_authors=true",
 			u.namespace, strings.Join(names, ", ")))
 	}
 	if len(names) == 1 {
