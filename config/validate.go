@@ -19,7 +19,7 @@ func (l *loader) validate() {
 	if slices.ContainsFunc(c.Namespaces, Override.seals) && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1
 		l.refuse("namespaces", "seal.key_file to be set as well, as an entry has sealed: true")
 	}
-	if i := c.shadowed(); i >= 0 && !l.isFaulty("namespaces") { // guard 23.40
+	if i := c.shadowed(); i >= 0 && !l.isFaulty("namespaces") { // guard 23.60
 		l.refuse("namespaces", fmt.Sprintf("entry %d (match: %s), which has sealed: true, to seal a namespace: "+
 			"an earlier entry has sealed: false for all that it matches", i+1, c.Namespaces[i].Match))
 	}

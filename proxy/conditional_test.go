@@ -125,7 +125,9 @@ func TestTagsAndConditionsPassGateways(t *testing.T) {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
-	put := func(headers ...string) int { return s.do(http.MethodPut, "/memory/n/k", putBody("new"), headers...).Code }
+	put := func(headers ...string) int {
+		return s.do(http.MethodPut, "/memory/n/k", putBody("new"), headers...).Code
+	}
 	for name, headers := range map[string][]string{
 		"it alone":       {"Botwired-If-Match", first},
 		"both":           {"Botwired-If-Match", first, "If-Match", s.tag(k)},

@@ -184,7 +184,7 @@ func (r *Result) appendReadHeader(dst []byte) []byte {
 // appendTagLines appends a tag in both headers that have it: gateways change the first.
 func appendTagLines[T string | []byte](dst []byte, tag T) []byte {
 	dst = append(append(append(dst, "Etag: "...), tag...), "\r\n"...)
-	return append(append(append(dst, wire.OwnETag+": "...), tag...), "\r\n"...) // guard 5.25
+	return append(append(append(dst, wire.OwnETag+": "...), tag...), "\r\n"...) // guard 5.40
 }
 
 // maxAge is the largest age in a header (RFC 9111, section 1.2.2).
