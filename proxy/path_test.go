@@ -64,7 +64,7 @@ func TestAPathThatMayBypassASealIsNotPassedOn(t *testing.T) {
 	if len(s.passed) > 0 {
 		t.Errorf("passed on: %q", s.passed)
 	}
-	for _, target := range []string{"/", "/health", "/memories", "/mem/ory", "/?p=/memory/sealed/k"} {
+	for _, target := range []string{"/", "/health", "/memories", "/mem/ory", "/?p=/memory/sealed/k", "/stats/memory"} {
 		wantStatus(t, s.get(target), http.StatusTeapot)
 	}
 }

@@ -113,7 +113,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 		return wire.Detail(http.StatusNotFound, "Not Found")
 	case mayLeadToMemory(r.URL.Path): // guard 1.4
 		return errUncertainPath
-	case s.seals && namesMemory(r.URL.Path): // guard 23.46
+	case s.seals && namesMemory(r.URL.Path) && r.RequestURI != statsPath: // guard 23.46
 		return errUnsealedPath
 	}
 	end, err := s.surface.BeginWait() // upstream may hang, and its answer may be a stream without an end
@@ -125,6 +125,9 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request) error {
 	s.forward.ServeHTTP(w, r)
 	return nil
 }
+
+// statsPath is the path of BotWire's counters, which hold no entries.
+const statsPath = "/stats/memory"
 
 var errUncertainPath = wire.Detail(http.StatusBadRequest,
 	`The path has a dot segment ("." or ".."), or leads to /memory by slashes of another kind. Servers on the way may `+
