@@ -226,7 +226,7 @@ benchcheck: ## Try each measurement of make bench, for as short a time as possib
 	$(GO) test -count=1 -timeout $(TEST_WITHIN) -tags nightly -run '^TestQuickRuns$$' ./proof/bench
 
 # What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
-NIGHTLY := test benchcheck e2e adapters openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
+NIGHTLY := test benchcheck e2e adapters gateways openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
 .PHONY: nightly
 nightly: export SOAK_FOR = 30m
 nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants
@@ -343,6 +343,10 @@ adapters: build ## Check the Python package's adapters, and run them with the re
 	$(FRAMEWORKS)
 	$(CREWAI)
 	clients/python/tests/adapters/run $(PYTEST)
+
+.PHONY: gateways
+gateways: build ## Update one entry through nginx and Apache, which compress answers and change their tags
+	proof/e2e/gateways
 
 .PHONY: shells
 shells: build ## Complete command lines in bash, zsh and fish, with Tab
