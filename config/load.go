@@ -291,7 +291,7 @@ func (l *loader) defaults() *Config {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file, Warnings: l.modeWarnings(), UserDir: l.places.userDir()}
+	out := &Loaded{Config: l.config, File: l.file, Warnings: append(l.modeWarnings(), l.shadowWarnings()...), UserDir: l.places.userDir()}
 	defaults := l.defaults()
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{

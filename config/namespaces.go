@@ -20,12 +20,15 @@ func overrides(at func(*Config) *[]Override) codec {
 		out := make([]Override, 0, len(v.items))
 		var faults []error
 		for i, item := range v.items {
-			o, faulty := readOverride(item, fmt.Sprintf("entry %d", i+1), p)
+			o, faulty := readOverride(item, entryName(i), p)
 			out, faults = append(out, o), append(faults, faulty...)
 		}
 		return out, errors.Join(faults...)
 	})
 }
+
+// entryName returns how messages call an entry of namespaces.
+func entryName(i int) string { return fmt.Sprintf("entry %d", i+1) }
 
 func readOverride(item node, label string, p places) (o Override, faults []error) {
 	if item.kind != isMapping {
@@ -72,13 +75,11 @@ func (o *Override) read(leaf pair, to *Config, p places) error {
 	return nil
 }
 
-// isPattern rejects malformed patterns, and patterns with characters that no namespace can have.
+// isPattern rejects malformed patterns, and patterns that match no namespace.
 func isPattern(s string) bool {
 	_, err := path.Match(s, "")
-	return err == nil && s != "" && strings.Trim(s, namespaceChars+`*?[]^`) == ""
+	return err == nil && strings.Trim(s, namespaceChars+`*?[]^`) == "" && counts([]rule{{pattern: parseGlob(s)}})
 }
-
-const namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 func (o *Override) matches(namespace string) bool {
 	ok, _ := path.Match(o.Match, namespace)
@@ -168,19 +169,26 @@ func (c *Config) Sealing() (rules []string) {
 	return rules
 }
 
-// shadowed returns the first override that seals and can never apply: for each namespace that it matches, an
-// earlier one says sealed: false. It returns -1 if there is none.
-func (c *Config) shadowed() int {
-	var plain []string
-	for i, o := range c.Namespaces {
-		switch {
-		case o.seals() && !matchesMore(o.Match, plain):
-			return i
-		case o.sets("sealed") && !o.Policy.Sealed:
-			plain = append(plain, o.Match)
+// shadowed calls found for each setting of an entry that counts for no namespace: an earlier entry gives another
+// value to each one that the entry matches.
+func (c *Config) shadowed(found func(i int, o *Override, setting string)) {
+	before := map[string][]rule{} // by setting
+	for i := range c.Namespaces {
+		o := &c.Namespaces[i]
+		pattern := parseGlob(o.Match)
+		for _, name := range o.Set {
+			before[name] = append(before[name], rule{pattern, o.value(name)})
+			if !counts(before[name]) {
+				found(i, o, name)
+			}
 		}
 	}
-	return -1
+}
+
+// value returns the value of a setting that the override sets, as users write it.
+func (o *Override) value(name string) string {
+	row, _ := find(overridable(), name)
+	return row.codec.print(&Config{Policy: o.Policy})
 }
 
 const sealedRule = "sealed "
@@ -201,8 +209,7 @@ func printOverrides(all []Override) string {
 	for i, o := range all {
 		out[i] = map[string]string{"match": o.Match}
 		for _, name := range o.Set {
-			row, _ := find(overridable(), name)
-			out[i][name] = row.codec.print(&Config{Policy: o.Policy})
+			out[i][name] = o.value(name)
 		}
 	}
 	return marshal(out)

@@ -1,98 +1,133 @@
 package config
 
 import (
+	"encoding/binary"
 	"path"
+	"slices"
 	"strings"
 )
 
-// maxNamespace is the length of the longest name of a namespace.
-const maxNamespace = 64
+const (
+	// namespaceChars are the characters of a namespace's name.
+	namespaceChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	// maxNamespace is the length of the longest name of a namespace.
+	maxNamespace = 64
+	// maxStates limits the search of counts: patterns with many stars have more states than anybody waits for.
+	maxStates = 2_000
+)
 
-// matchesMore reports whether a pattern matches a namespace that none of the others matches. It walks through
-// the names, shortest first, and knows of each only how far it fits the patterns. Beyond maxWalk such states it
-// gives up and says true.
-func matchesMore(pattern string, others []string) bool {
-	all := []elements{split(pattern)}
-	for _, other := range others {
-		all = append(all, split(other))
+// glob is a pattern of path.Match in parts.
+type glob []part
+
+type part struct {
+	isStar bool
+	chars  uint64 // those that the part matches: bit i stands for namespaceChars[i]
+}
+
+// parseGlob parses a pattern that path.Match accepts. It knows no backslash.
+func parseGlob(pattern string) (g glob) {
+	for pattern != "" {
+		n := 1
+		if pattern[0] == '[' {
+			n = strings.IndexByte(pattern, ']') + 1
+		}
+		p := part{isStar: pattern[0] == '*'}
+		for i := range namespaceChars {
+			if fits, _ := path.Match(pattern[:n], namespaceChars[i:i+1]); fits {
+				p.chars |= 1 << i
+			}
+		}
+		g, pattern = append(g, p), pattern[n:]
 	}
-	start := make([]string, len(all))
-	for i, each := range all {
-		start[i] = each.skip(strings.Repeat("0", len(each)+1), 0)
+	return g
+}
+
+// rule gives a value to the namespaces that a pattern matches.
+type rule struct {
+	pattern glob
+	value   string
+}
+
+// position says that the characters read so far fit the first parts of a rule's pattern.
+type position struct{ rule, parts int }
+
+// counts reports whether the last of the rules counts: whether there is a namespace that it matches and whose value,
+// by the first rule that matches it, is that of the last. It walks through the names, shortest first, and
+// knows of each only how far it fits the patterns. Beyond maxStates it gives up and says true.
+func counts(rules []rule) bool {
+	var start []position
+	for i := range rules {
+		start = rules[i].reach(start, position{i, 0})
 	}
 	seen := map[string]bool{}
-	states := [][]string{start}
+	level := [][]position{start}
 	for range maxNamespace {
-		var next [][]string
-		for _, state := range states {
-			for i := range len(namespaceChars) {
-				to := make([]string, len(all))
-				for j, each := range all {
-					to[j] = each.step(state[j], namespaceChars[i:i+1])
-				}
-				name := strings.Join(to, " ")
-				if seen[name] || !strings.Contains(to[0], "1") {
+		var next [][]position
+		for _, at := range level {
+			for char := range namespaceChars {
+				to := step(rules, at, char)
+				key := keyOf(to)
+				if len(to) == 0 || seen[key] {
 					continue
 				}
-				if len(seen) == maxWalk || isOnlyFirst(to) {
+				if len(seen) == maxStates || decides(rules, to) {
 					return true
 				}
-				seen[name] = true
+				seen[key] = true
 				next = append(next, to)
 			}
 		}
-		states = next
+		level = next
 	}
 	return false
 }
 
-const maxWalk = 10_000
-
-// isOnlyFirst reports whether a name fits the first pattern to its end, and no other.
-func isOnlyFirst(state []string) bool {
-	for i, each := range state {
-		if strings.HasSuffix(each, "1") != (i == 0) {
-			return false
+// step returns the positions after one more character; none if no name that the last rule matches goes on with it.
+func step(rules []rule, at []position, char int) (to []position) {
+	last := len(rules) - 1
+	for _, p := range slices.Backward(at) {
+		if p.rule != last && len(to) == 0 {
+			return nil
+		}
+		pattern := rules[p.rule].pattern
+		switch {
+		case p.parts == len(pattern):
+		case pattern[p.parts].isStar:
+			to = rules[p.rule].reach(to, p)
+		case pattern[p.parts].chars>>char&1 == 1:
+			to = rules[p.rule].reach(to, position{p.rule, p.parts + 1})
 		}
 	}
-	return true
+	slices.SortFunc(to, func(a, b position) int {
+		if a.rule != b.rule {
+			return a.rule - b.rule
+		}
+		return a.parts - b.parts
+	})
+	return slices.Compact(to)
 }
 
-// elements is a pattern in parts: "*", or what matches one character. A state says with a "1" at i that what
-// was read so far fits the first i parts.
-type elements []string
-
-func split(pattern string) (out elements) {
-	for pattern != "" {
-		n := 1
-		if pattern[0] == '[' {
-			n = strings.IndexByte(pattern[1:], ']') + 2
-		}
-		out, pattern = append(out, pattern[:n]), pattern[n:]
+// reach adds a position, and those behind the stars that follow, as a star may match nothing.
+func (r rule) reach(to []position, p position) []position {
+	to = append(to, p)
+	for p.parts < len(r.pattern) && r.pattern[p.parts].isStar {
+		p.parts++
+		to = append(to, p)
 	}
-	return out
+	return to
 }
 
-// skip sets a position, and those behind the stars that follow it, as a star may match nothing.
-func (e elements) skip(state string, at int) string {
-	state = state[:at] + "1" + state[at+1:]
-	if at < len(e) && e[at] == "*" {
-		return e.skip(state, at+1)
-	}
-	return state
+// decides reports whether the last rule matches a name at these positions, and gives it its value.
+func decides(rules []rule, at []position) bool {
+	ended := slices.DeleteFunc(slices.Clone(at), func(p position) bool { return p.parts < len(rules[p.rule].pattern) })
+	last := len(rules) - 1
+	return len(ended) > 0 && ended[len(ended)-1].rule == last && rules[ended[0].rule].value == rules[last].value
 }
 
-func (e elements) step(state, char string) string {
-	next := strings.Repeat("0", len(state))
-	for i, part := range e {
-		if state[i] != '1' {
-			continue
-		}
-		if part == "*" {
-			next = e.skip(next, i)
-		} else if fits, _ := path.Match(part, char); fits {
-			next = e.skip(next, i+1)
-		}
+func keyOf(at []position) string {
+	var key []byte
+	for _, p := range at {
+		key = binary.AppendVarint(binary.AppendVarint(key, int64(p.rule)), int64(p.parts))
 	}
-	return next
+	return string(key)
 }

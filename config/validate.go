@@ -19,13 +19,34 @@ func (l *loader) validate() {
 	if slices.ContainsFunc(c.Namespaces, Override.seals) && c.Seal.KeyFile == "" && !l.isFaulty("seal.key_file") { // guard 23.1
 		l.refuse("namespaces", "seal.key_file to be set as well, as an entry has sealed: true")
 	}
-	if i := c.shadowed(); i >= 0 && !l.isFaulty("namespaces") { // guard 23.60
-		l.refuse("namespaces", fmt.Sprintf("entry %d (match: %s), which has sealed: true, to seal a namespace: "+
-			"an earlier entry has sealed: false for all that it matches", i+1, c.Namespaces[i].Match))
+	if !l.isFaulty("namespaces") {
+		c.shadowed(func(i int, o *Override, setting string) {
+			if setting == "sealed" && o.seals() { // guard 23.60
+				l.report(&Error{Setting: "namespaces", Item: entryName(i) + ", sealed", Value: "true", Source: l.entrySource(o),
+					Expected: fmt.Sprintf("a namespace to seal: an earlier entry has sealed: false for every one that %s matches. Put this entry before it", o.Match)})
+			}
+		})
 	}
 	if none := kinds[c.Upstream.Kind()].noHeaders; none != "" && len(c.Upstream.Headers) > 0 {
 		l.refuse("upstream.headers", none)
 	}
+}
+
+// shadowWarnings returns warnings about settings that count for no namespace.
+func (l *loader) shadowWarnings() (warnings []string) {
+	l.config.shadowed(func(i int, o *Override, setting string) {
+		warnings = append(warnings, fmt.Sprintf("namespaces: %s, %s = %s (%s) counts for no namespace: an earlier entry has another value for every one that %s matches",
+			entryName(i), setting, o.value(setting), l.entrySource(o), o.Match))
+	})
+	return warnings
+}
+
+func (l *loader) entrySource(o *Override) Source {
+	from := l.sources["namespaces"]
+	if from.Layer == FromFile {
+		from.Line = o.Line
+	}
+	return from
 }
 
 // isFaulty reports whether a value of the setting was rejected. Then the value in force is not the

@@ -163,7 +163,9 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		src := settings.sources(nil)
 		if len(args) > 0 {
-			src.File = args[0]
+			if src.File = args[0]; src.File == "" {
+				return Usagef(`FILE is "": expected the path of a file`)
+			}
 		}
 		loaded, found := config.Check(src)
 		faults := make([]error, 0, len(found)+1)
@@ -199,10 +201,7 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 // printDiffering prints the settings of a valid configuration whose values are not their defaults, and
 // when a running daemon applies a change of each.
 func printDiffering(w io.Writer, loaded *config.Loaded) error {
-	facts := [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}
-	for _, warning := range loaded.Warnings {
-		facts = append(facts, [2]string{"warning", warning})
-	}
+	facts := validFacts(loaded)
 	var rows [][]string
 	for i, s := range config.Settings() {
 		v, changes := loaded.Values[i], "restart"
@@ -223,8 +222,16 @@ func printDiffering(w io.Writer, loaded *config.Loaded) error {
 	return term.Table(w, []string{"SETTING", "VALUE", "DEFAULT", "SOURCE", "CHANGES AT"}, rows)
 }
 
+func validFacts(loaded *config.Loaded) [][2]string {
+	facts := [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}
+	for _, warning := range loaded.Warnings {
+		facts = append(facts, [2]string{"warning", warning})
+	}
+	return facts
+}
+
 func printNamespace(w io.Writer, loaded *config.Loaded, values []config.Value) error {
-	if err := term.Facts(w, [][2]string{{"valid", cmp.Or(loaded.File, "no file")}}); err != nil {
+	if err := term.Facts(w, validFacts(loaded)); err != nil {
 		return err
 	}
 	rows := make([][]string, 0, len(values))
