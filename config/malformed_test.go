@@ -11,7 +11,7 @@ import (
 func malformed() map[string][]string {
 	durations := []string{"", "10", "soon", "1x", "-1s", "1h2d", "1d-1h", "9999999999d", "no limits"}
 	positive := append([]string{"0", "0s"}, durations...)
-	sizes := []string{"", "-1", "1.5GiB", "64Mo", "64 MiB B", "9999999TiB", "MiB"}
+	sizes := []string{"", "-1", "0.3KiB", "64Mo", "64 MiB B", "9999999TiB", "MiB"}
 	counts := []string{"", "-1", "1.5", "many", "99999999999", "0x10"}
 	lists := []string{"", "botwired", `"botwired"`, `{"a":1}`, `["a"`, `[1]`, `[null]`, `[["a"]]`, `[""]`, `["a"] ["b"]`}
 	return map[string][]string{
@@ -51,7 +51,7 @@ func malformed() map[string][]string {
 		"auth.token_file":              {"", "/nonexistent", "a\x00b"},
 		"seal.key_file":                {"", "a\x00b"},
 		"log.level":                    {"", "loud", "INFO"},
-		"namespaces": {"", `{}`, `[1]`, `["a"]`, `[{}]`, `[{"match":""}]`, `[{"match":"["}]`, `[{"match":"a.*"}]`, `[{"match":1}]`,
+		"namespaces": {"", `{}`, `[1]`, `["a"]`, `[{}]`, `[{"match":""}]`, `[{"match":"["}]`, `[{"match":"a.*"}]`, `[{"match":"a]"}]`, `[{"match":"` + strings.Repeat("?", 65) + `"}]`, `[{"match":1}]`,
 			`[{"match":"a","match":"b"}]`, `[{"match":"a","cache.memory":"1MiB"}]`, `[{"match":"a","flush":{"drain_timeout":"1s"}}]`,
 			`[{"match":"a","cache":"1s"}]`, `[{"match":"a","cache":{"fresh_for":"x"}}]`, `[{"match":"a","cache":{"fresh_for":"1s"},"cache.fresh_for":"2s"}]`,
 			`[{"match":"a","quota.writes_per_day":true}]`, `[{"match":"a","nonsense":1}]`},

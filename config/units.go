@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ func FormatDuration(d time.Duration) string {
 	return shortest(int64(d), durationUnits, d.String())
 }
 
-// ParseSize parses a whole number of bytes, with or without a unit in any case: "64MiB", "64MB", "512
+// ParseSize parses a whole number of bytes, with or without a unit in any case: "64MiB", "1.5GB", "512
 // kB", "1048576", "1048576B". As in Kubernetes, "64Mi" is 64MiB, and "64M" is 64MB.
 func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -81,18 +82,20 @@ func ParseSize(s string) (int64, error) {
 	} else if strings.EqualFold(name, "B") {
 		name = ""
 	}
-	n, err := strconv.ParseInt(strings.TrimSuffix(digits, " "), 10, 64)
-	if err != nil {
+	digits = strings.TrimSuffix(digits, " ")
+	n, ok := new(big.Rat).SetString(digits)
+	if !ok || strings.Trim(digits, "+-.0123456789") != "" {
 		return 0, errors.New("not a size")
 	}
 	for _, u := range sizeUnits {
 		if !strings.EqualFold(name, u.name) {
 			continue
 		}
-		if n > math.MaxInt64/u.size || n < math.MinInt64/u.size {
-			return 0, errors.New("not a size that fits 63 bits")
+		n.Mul(n, new(big.Rat).SetInt64(u.size))
+		if !n.IsInt() || !n.Num().IsInt64() {
+			return 0, errors.New("not a whole number of bytes that fits 63 bits")
 		}
-		return n * u.size, nil
+		return n.Num().Int64(), nil
 	}
 	return 0, errors.New("not a size")
 }

@@ -49,12 +49,12 @@ func TestSizes(t *testing.T) {
 			t.Errorf("ParseSize(%s) = %d, %v", got, back, err)
 		}
 	}
-	for s, want := range map[string]int64{"1b": 1, "512M": 512e6, "512Mi": 512 << 20, "2g": 2e9, "3Ki": 3 << 10, "2 KIB": 2048, "2kb": 2000, "8388607TiB": 8388607 << 40} {
+	for s, want := range map[string]int64{"1b": 1, "512M": 512e6, "512Mi": 512 << 20, "2g": 2e9, "3Ki": 3 << 10, "1.5MiB": 1536 << 10, "0.5Gi": 512 << 20, "2 KIB": 2048, "2kb": 2000, "8388607TiB": 8388607 << 40} {
 		if got, err := config.ParseSize(s); got != want || err != nil {
 			t.Errorf("ParseSize(%s) = %d, %v; want %d", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "B", "M", "1i", "1Mib i", "1.5MiB", "1  B", " 1", "8388608TiB", "1e6", "1MiBs"} {
+	for _, s := range []string{"", "B", "M", "1i", "1Mib i", "1.5", "0.3KiB", "1/2MiB", ".MiB", "1..5MiB", "1  B", " 1", "8388608TiB", "1e6", "1MiBs"} {
 		if got, err := config.ParseSize(s); err == nil {
 			t.Errorf("ParseSize(%q) = %d", s, got)
 		}
