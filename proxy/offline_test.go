@@ -166,7 +166,7 @@ func TestAssumedAbsence(t *testing.T) {
 		wantHeader(t, s.do(http.MethodDelete, "/memory/n/gone", ""), "Botwired-Write", "pending; assumed; seq=23")
 		wantFenced("gone", true)
 
-		const advice = "set offline: assume-absent"
+		const advice = "set offline: assume-absent for the namespace, or --offline assume-absent for all"
 		wantDetail(t, s.get("/memory/strict/k"), http.StatusServiceUnavailable, "not known here, and ", advice)
 		for _, w := range []*httptest.ResponseRecorder{
 			s.get("/memory/through/k"), s.get("/memory/n"), s.get("/memory/n/other", "Cache-Control", "no-cache"),

@@ -98,7 +98,7 @@ func notAnswered(err error) string {
 	}
 	said := "not known here, and " + err.Error()
 	if _, ok := errors.AsType[memory.Unassumed](err); ok {
-		said += ". If agents may begin here in an outage, set offline: assume-absent for the namespace (docs/memory-api.md#when-upstream-is-away)"
+		said += ". If agents may begin here in an outage, set offline: assume-absent for the namespace, or --offline assume-absent for all (docs/memory-api.md#when-upstream-is-away)"
 	}
 	return said
 }

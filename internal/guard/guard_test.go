@@ -240,6 +240,11 @@ func TestForeignOrigin(t *testing.T) {
 	twice := []string{"Origin", "http://127.0.0.1:2689", "Origin", "http://127.0.0.1:2689"}
 	checkAnswer(t, "program with two origins", ask(h, "127.0.0.1:2689", "PUT", twice...), 418)
 	checkAnswer(t, "program with a foreign host", ask(h, "127.0.0.1:2689", "GET", "Origin", "http://example.com", "Host", "evil.example"), 403)
+
+	page := append([]string{"Origin", "http://example.com"}, browser...)
+	if refusal := ask(h, "127.0.0.1:2689", "POST", page...).Body.String(); !strings.Contains(refusal, "setting allowed_origins") {
+		t.Errorf("the refusal does not name the setting: %s", refusal)
+	}
 }
 
 // Requests that Chrome and Firefox send for a foreign page are refused.
