@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from botwired._names import KEYS, is_digest
 from botwired._steps import Answer
-from botwired._values import decode
+from botwired._values import decode, encode
 
 
 class Version(Enum):
@@ -162,7 +162,7 @@ def wrap(name: str, text: str) -> str:
 
     In JSON, each quotation mark of the text would take two of BotWire's 100,000 characters.
     """
-    return json.dumps({"key": name}, ensure_ascii=False, separators=(",", ":")) + "\n" + text
+    return encode({"key": name}) + "\n" + text
 
 
 def unwrap(wire_key: str, stored: str) -> tuple[str, str]:

@@ -1,7 +1,11 @@
-"""LangGraph's BaseStore. An item is an entry ``store/NAMESPACE/…/KEY``, as BotWire lists no namespaces."""
+"""LangGraph's BaseStore. An item is an entry ``store/NAMESPACE/…/KEY``, as BotWire lists no namespaces.
+
+The parts of an item that is too long for an entry are entries ``store~parts/NAME``, below no namespace.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, cast
@@ -21,11 +25,12 @@ from langgraph.store.base import (
 from typing_extensions import override
 
 from botwired import AsyncMemory, Memory
-from botwired._entries import Entry
+from botwired._parts import Document, Documents
 from botwired._paths import join, split
 from botwired._port import Port, Runner
 
 ROOT = "store"
+PARTS = ROOT + "~parts/"  # no path begins so: a ~ in a label is escaped
 
 # CHUNK is how many items a search with a filter reads at a time.
 CHUNK = 64
@@ -35,8 +40,8 @@ class Store(BaseStore):
     """Items of any namespaces and keys, whose values are dicts of JSON.
 
     A search reads the items below the namespace, the latest written first, and compares them with the filter. It has no
-    vectors, and refuses a query. As BotWire keeps values for good, a ttl is refused, too. An item is at most 100,000
-    characters long. Without a daemon, searches see the latest 1,000 keys.
+    vectors: it lists the same with a query, and warns once. As BotWire keeps values for good, a ttl is refused. An item
+    may be longer than a value: it is kept in parts then. Without a daemon, searches see the latest 1,000 keys.
     """
 
     def __init__(self, memory: Memory | AsyncMemory) -> None:
@@ -56,13 +61,15 @@ class Store(BaseStore):
 class _Rules:
     def __init__(self, port: Port) -> None:
         self._port = port
+        self._documents = Documents(port, lambda name: PARTS + name)
+        self._has_warned = False
 
     async def batch(self, ops: Sequence[Op]) -> list[Result]:
         """Answer the reads, and then write: of several writes of one item, the last."""
         for op in ops:
             _check(op)
         gets = [_key(op.namespace, op.key) for op in ops if isinstance(op, GetOp)]
-        found = dict(zip(gets, await self._port.entries(gets), strict=True))
+        found = dict(zip(gets, await self._documents.load_all(gets), strict=True))
         results: list[Result] = []
         writes: dict[str, PutOp] = {}
         for op in ops:
@@ -78,12 +85,18 @@ class _Rules:
             results.append(result)
         for key, put in writes.items():
             if put.value is None:
-                await self._port.delete(key)
+                await self._documents.remove(key)
             else:
-                await self._port.set(key, dict(put.value))
+                await self._documents.put(key, dict(put.value))
         return results
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
+        if op.query and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "botwired's store has no vectors to compare a query with: a search lists the items, the latest first",
+                stacklevel=2,
+            )
         paths = await self._paths(op.namespace_prefix)
         end = op.offset + op.limit
         if not op.filter:
@@ -107,17 +120,13 @@ class _Rules:
         return [split(key)[1:] for key in await self._port.list_keys(join([ROOT, *prefix]) + "/")]
 
     async def _read(self, paths: Sequence[list[str]]) -> list[SearchItem]:
-        entries = await self._port.entries([join([ROOT, *path]) for path in paths])
-        items = [
-            _item(SearchItem, tuple(path[:-1]), path[-1], entry) for path, entry in zip(paths, entries, strict=True)
-        ]
+        found = await self._documents.load_all([join([ROOT, *path]) for path in paths])
+        items = [_item(SearchItem, tuple(path[:-1]), path[-1], each) for path, each in zip(paths, found, strict=True)]
         return [item for item in items if item is not None]  # some were deleted meanwhile
 
 
 def _check(op: Op) -> None:
     if isinstance(op, SearchOp):
-        if op.query:
-            raise NotImplementedError("botwired's store has no vectors to search by a query: use filter=")
         if op.limit < 0 or op.offset < 0:
             raise ValueError(f"limit and offset must be 0 or more, not {op.limit} and {op.offset}")
     elif isinstance(op, PutOp):
@@ -133,12 +142,13 @@ def _key(namespace: tuple[str, ...], key: str) -> str:
     return join([ROOT, *namespace, key])
 
 
-def _item(kind: type[Any], namespace: tuple[str, ...], key: str, entry: Entry | None) -> Any:
-    """Return an entry as an item. A value that no store has written is none."""
-    if entry is None or not isinstance(entry.value, dict):
+def _item(kind: type[Any], namespace: tuple[str, ...], key: str, document: Document | None) -> Any:
+    """Return a document as an item. A value that no store has written is none."""
+    if document is None or document.entry is None or not isinstance(document.value, dict):
         return None
-    created, updated = (datetime.fromtimestamp(at, timezone.utc) for at in (entry.created_at, entry.updated_at))
-    return kind(value=entry.value, key=key, namespace=namespace, created_at=created, updated_at=updated)
+    times = (document.entry.created_at, document.entry.updated_at)
+    created, updated = (datetime.fromtimestamp(at, timezone.utc) for at in times)
+    return kind(value=document.value, key=key, namespace=namespace, created_at=created, updated_at=updated)
 
 
 def _has(namespace: tuple[str, ...], condition: MatchCondition) -> bool:

@@ -1,4 +1,4 @@
-"""Any text as a key or a namespace of BotWire's.
+r"""Any text as a key or a namespace of BotWire's.
 
 BotWire takes keys of ``[a-zA-Z0-9_.-]{1,128}`` and namespaces of ``[a-zA-Z0-9_-]{1,64}``. A name within these is sent
 as it is, and so is the same entry for every client. Any other name is escaped:
@@ -6,6 +6,7 @@ as it is, and so is the same entry for every client. Any other name is escaped:
 - The escape begins with ``_.`` (in a namespace ``__``). After it, each byte of the name's UTF-8 is itself if it is a
   letter, a digit, ``-`` or ``_`` (in a namespace no ``_``), and else ``.`` (in a namespace ``_``) and two hexadecimal
   digits: ``user:42`` is ``_.user.3A42``.
+- A lone surrogate is escaped as the three bytes that UTF-8 would have for it: ``\ud83d`` is ``_..ED.A0.BD``.
 - A name whose escape would be too long is ``_-`` and its SHA-256 in base64url: 45 characters. The name cannot be had
   back from that, so `_entries` keeps it in the value.
 - A name that looks like one of these is escaped, too. So no two names become the same one.
@@ -17,6 +18,8 @@ import base64
 import hashlib
 import re
 from typing import NamedTuple
+
+from botwired._values import joined
 
 
 class Wire(NamedTuple):
@@ -39,7 +42,7 @@ class Alphabet:
         self._plain = frozenset(b for b in range(128) if re.fullmatch(f"[{allowed}]", chr(b)) and chr(b) != escape)
 
     def to_wire(self, name: str) -> Wire:
-        """Return the name for the wire. A name that is not a str, is empty or no Unicode is refused."""
+        """Return the name for the wire. A name that is not a str or is empty is refused."""
         if not isinstance(name, str):
             raise TypeError(f"a {self._what} must be a str, not {type(name).__name__}")
         name = str.__str__(name)  # of an Enum, format() would take the name
@@ -67,7 +70,7 @@ class Alphabet:
             return None
         body = text.removeprefix(self._mark).encode()
         try:
-            name = self._hex.sub(lambda found: bytes.fromhex(found[1].decode()), body).decode()
+            name = self._hex.sub(lambda found: bytes.fromhex(found[1].decode()), body).decode(errors="surrogatepass")
         except UnicodeDecodeError:
             return None
         return name if name and self._escaped(name) == text and not self._is_plain(name) else None
@@ -77,10 +80,7 @@ class Alphabet:
         return bool(self._allowed.fullmatch(name)) and not is_digest(name) and self._unescaped(name) is None
 
     def _bytes(self, name: str) -> bytes:
-        try:
-            return name.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"a {self._what} must be Unicode, and a lone surrogate is not") from None
+        return joined(name).encode(errors="surrogatepass")
 
 
 _DIGEST_MARK = "_-"

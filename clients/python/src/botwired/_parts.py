@@ -55,6 +55,8 @@ class Document:
     value: Any
     version: IfVersion
     parts: tuple[str, ...]
+    entry: Entry | None = None
+    """As it was read; None of a value that was written."""
 
 
 class Documents:
@@ -76,11 +78,11 @@ class Documents:
         while entry is not None:
             names = _names(entry.value)
             if not names:
-                return Document(entry.value, seen(entry), ())
+                return Document(entry.value, seen(entry), (), entry)
             parts = await self._port.entries([self._part_key(name) for name in names])
             texts = [part.text for part in parts if part is not None]
             if len(texts) == len(names):
-                return Document(json.loads(join(texts)), seen(entry), names)
+                return Document(json.loads(join(texts)), seen(entry), names, entry)
             entry = await self._again(key, names)
         return None
 
@@ -113,6 +115,20 @@ class Documents:
         with suppress(Error):  # what cannot be deleted now stays: the change itself is made
             await self.drop(before.parts if before else ())
         return Document(value, version, names)
+
+    async def put(self, key: str, value: Any) -> None:
+        """Write whatever there is. The parts of a value that somebody has written meanwhile must go, too."""
+        while True:
+            with suppress(Conflict):
+                await self.store(key, value, await self.load(key))
+                return
+
+    async def remove(self, key: str) -> bool:
+        """Delete whatever there is. The result is whether there was an entry."""
+        while (document := await self.load(key)) is not None:
+            with suppress(Conflict):
+                return await self.delete(key, document)
+        return False
 
     async def delete(self, key: str, before: Document) -> bool:
         """Delete if the entry is as it was seen, else raise Conflict. The result is whether there was one.

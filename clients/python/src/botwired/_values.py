@@ -1,4 +1,4 @@
-"""Values and the texts that BotWire stores for them.
+r"""Values and the texts that BotWire stores for them.
 
 BotWire stores texts. `encode` and `decode` turn any JSON value into one and back:
 
@@ -7,35 +7,42 @@ BotWire stores texts. `encode` and `decode` turn any JSON value into one and bac
 - A number, True, False or None is JSON, too. A text reads as one only if `encode` would have written exactly this text:
   ``5`` reads as 5, while ``1.10`` and ``007`` stay texts, so that nothing of a foreign text is lost.
 - A str is stored as it is, unless it would read as something else: then it is stored as a JSON string.
+- A lone surrogate, half of a character beyond U+FFFF, is no Unicode, and BotWire refuses it. JSON has an escape for it:
+  a str that contains one is stored as a JSON string with ``\ud83d``.
 
 ``decode(encode(value)) == value`` holds for every value that `encode` takes, types included, except that a tuple reads
-as a list.
+as a list, and that the two halves of a character, side by side, read as the character.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 _CONTAINERS = ("[", "{")
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""A lone one: Python's str has no others."""
 
 
 def encode(value: Any) -> str:
     """Return the text to store for a value.
 
     TypeError says that JSON has no such value (bytes, a set, a dict with keys that are not str), and ValueError that it
-    cannot be stored (NaN, an infinity, a lone surrogate, a structure that contains itself).
+    cannot be stored (NaN, an infinity, a structure that contains itself).
     """
-    text = str.__str__(value) if isinstance(value, str) else _to_json(value)  # of an Enum, str() would take the name
-    if isinstance(value, str) and not _is_same(decode(text), text):
-        text = _to_json(text)
-    try:
-        text.encode()
-    except UnicodeEncodeError as e:
-        raise ValueError(
-            f"a lone surrogate ({text[e.start]!a}) is no Unicode character, and cannot be stored"
-        ) from None
-    return text
+    if not isinstance(value, str):
+        return _to_json(value)
+    text = joined(str.__str__(value))  # of an Enum, str() would take the name
+    return text if _is_stored_as_it_is(text) else _to_json(text)
+
+
+def joined(text: str) -> str:
+    """Return a text in which two halves of a character, side by side, are the character."""
+    if not SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def decode(text: str) -> Any:
@@ -53,15 +60,17 @@ def _decode_scalar(text: str) -> Any:
         return text
     try:
         value = json.loads(text)
-        if isinstance(value, str) and _is_same(decode(value), value):
-            return text  # encode stores such a str without quotation marks
+        if isinstance(value, str) and _is_stored_as_it_is(value):
+            return text
         return value if _to_json(value) == text else text
     except (ValueError, RecursionError):
         return text
 
 
-def _is_same(decoded: Any, text: str) -> bool:
-    return isinstance(decoded, str) and decoded == text
+def _is_stored_as_it_is(text: str) -> bool:
+    """Report whether encode stores a str without quotation marks: it is Unicode, and reads as nothing else."""
+    decoded = decode(text)
+    return isinstance(decoded, str) and decoded == text and not SURROGATE.search(text)
 
 
 def _to_json(value: Any) -> str:
@@ -76,7 +85,7 @@ def _to_json(value: Any) -> str:
     except RecursionError:
         raise ValueError("a value must be JSON, and this one is nested too deeply") from None
     _check_keys(value)
-    return text
+    return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", joined(text))
 
 
 def _reason(value: Any, error: TypeError) -> str:

@@ -86,7 +86,11 @@ class _Files:
         if not paths and path != ROOT:
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
         documents = await self._documents.load_all(paths)
-        sizes = {name: len(_text(file).encode()) for name, file in zip(paths, documents, strict=True) if file}
+        sizes = {
+            name: len(_text(file).encode(errors="surrogatepass"))
+            for name, file in zip(paths, documents, strict=True)
+            if file
+        }
         lines = [f"{_size(sum(sizes.values()))}\t{path}"]
         lines += [f"{_size(size)}\t{path}/{name}" for name, size in _listing(path, sizes)]
         header = f"Here're the files and directories up to {LEVELS} levels deep in {path}, excluding hidden items:"
@@ -117,7 +121,7 @@ class _Files:
         path = _resolve(command.path)
         if path == ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
-        if not (await self._delete(path) or await self._delete_below(path)):
+        if not (await self._documents.remove(path) or await self._delete_below(path)):
             raise ToolError(f"The path {command.path} does not exist")
         return f"Successfully deleted {command.path}"
 
@@ -167,14 +171,8 @@ class _Files:
                     await self._documents.store(path, text, document)
                     return answer
 
-    async def _delete(self, path: str) -> bool:
-        while (document := await self._documents.load(path)) is not None:
-            with suppress(Conflict):
-                return await self._documents.delete(path, document)
-        return False
-
     async def _delete_below(self, path: str) -> bool:
-        deleted = [await self._delete(below) for below in await self._below(path)]
+        deleted = [await self._documents.remove(below) for below in await self._below(path)]
         return any(deleted)
 
     async def _move(self, old: str, new: str) -> bool:

@@ -20,11 +20,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from botwired import Conflict, Memory
+from botwired import Memory
 from botwired._log import Log
 from botwired._parts import Documents
 from botwired._port import Blocking, complete
@@ -60,7 +59,7 @@ class MemoryKVStore(BaseKVStore):
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """Write a value, whatever there was."""
-        complete(self._put(_prefix(collection) + key, val))
+        complete(self._documents.put(_prefix(collection) + key, val))
 
     def put_all(
         self,
@@ -89,7 +88,7 @@ class MemoryKVStore(BaseKVStore):
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """Delete a value, and report whether there was one."""
-        return complete(self._delete(_prefix(collection) + key))
+        return complete(self._documents.remove(_prefix(collection) + key))
 
     async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """Write a value, whatever there was."""
@@ -115,18 +114,6 @@ class MemoryKVStore(BaseKVStore):
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """Delete a value, and report whether there was one."""
         return await asyncio.to_thread(self.delete, key, collection)
-
-    async def _put(self, key: str, val: dict[str, Any]) -> None:
-        while True:
-            with suppress(Conflict):  # the parts of the value that somebody has written meanwhile must go, too
-                await self._documents.store(key, val, await self._documents.load(key))
-                return
-
-    async def _delete(self, key: str) -> bool:
-        while True:
-            document = await self._documents.load(key)
-            with suppress(Conflict):
-                return document is not None and await self._documents.delete(key, document)
 
 
 class MemoryChatStore(BaseChatStore):

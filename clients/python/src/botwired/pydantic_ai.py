@@ -24,16 +24,18 @@ A fork has copies of the messages that it keeps. So `delete` deletes all of a co
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from botwired import ANY, AsyncMemory, Conflict, Error
 from botwired._parts import Document, Documents, new_name, to_json
 from botwired._port import Native
+from botwired._values import SURROGATE
 
 try:
     from pydantic import ConfigDict, TypeAdapter
@@ -83,7 +85,7 @@ class _Stored:
         value = document.value
         if not isinstance(value, dict) or not {"record", "segments", "entries"} <= value.keys():
             raise Error(f"the entry {key!r} holds something else than a conversation: it is left as it is")
-        [record] = _RECORDS.validate_json(json.dumps([value["record"]]))
+        [record] = _parse(_RECORDS, [value["record"]])
         return cls(record, tuple(value["segments"]), tuple(value["entries"]), document)
 
 
@@ -105,7 +107,7 @@ class _Conversations:
     async def as_of(self, conversation_id: str, revision: str | None) -> _Stored | None:
         """Return a conversation as it is, without a read if a write's condition will tell whether it still is."""
         seen = self._seen.get(revision) if revision is not None else None
-        if seen is None or seen.document is None or seen.document.version is ANY:
+        if seen is None or seen.document is None or seen.document.version in (ANY, ""):
             return await self.load(conversation_id)
         return seen if seen.record.conversation_id == conversation_id else None
 
@@ -317,8 +319,30 @@ def _dump(entries: Sequence[ConversationEntry]) -> list[_Raw]:
 
 
 def _validate(entries: Sequence[_Raw]) -> list[ConversationEntry]:
-    messages = ModelMessagesTypeAdapter.validate_json(json.dumps([raw["message"] for raw in entries]))
+    messages = _parse(ModelMessagesTypeAdapter, [raw["message"] for raw in entries])
     return [
         ConversationEntry(id=raw["id"], parent_id=raw["parent_id"], kind=raw["kind"], message=message)
         for raw, message in zip(entries, messages, strict=True)
     ]
+
+
+def _parse(adapter: TypeAdapter[list[Any]], rows: list[Any]) -> list[Any]:
+    """Have Pydantic validate JSON. Its parser refuses lone surrogates: they pass it as texts that nothing else has."""
+    text, mark = json.dumps(rows, ensure_ascii=False), new_name()
+    plain = SURROGATE.sub(lambda half: f"{mark}{ord(half[0]):04x}", text)
+    found = adapter.validate_json(plain)
+    return found if plain == text else _unmarked(found, re.compile(mark + "([0-9a-f]{4})"))
+
+
+def _unmarked(value: Any, mark: re.Pattern[str]) -> Any:
+    """Return a value with its lone surrogates. Objects are changed in place."""
+    if isinstance(value, str):
+        return mark.sub(lambda half: chr(int(half[1], 16)), value)
+    if isinstance(value, list | tuple):
+        return type(value)(_unmarked(each, mark) for each in value)
+    if isinstance(value, dict):
+        return {_unmarked(key, mark): _unmarked(each, mark) for key, each in value.items()}
+    if is_dataclass(value):
+        for each in fields(value):
+            object.__setattr__(value, each.name, _unmarked(getattr(value, each.name), mark))
+    return value

@@ -29,6 +29,14 @@ def test_what_one_agent_remembers_another_recalls(memory: Memory) -> None:
     assert tools["List memories"].run() == "There are no keys."
 
 
+def test_any_text_is_remembered(memory: Memory) -> None:
+    odd = "the file says caf\udc97 \ud83d \0 🙂"
+    tools = by_name(memory_tools(memory))
+    tools["Remember"].run(key=odd, value=odd)
+    assert tools["Recall"].run(key=odd) == odd
+    assert tools["Search memories"].run(text="\ud83d") == f"{odd}: {odd}"
+
+
 def test_values_of_other_clients_are_shown(memory: Memory) -> None:
     memory.set("profile", {"city": "Lisbon", "trips": [1, 2]})
     memory.set("number", 5)

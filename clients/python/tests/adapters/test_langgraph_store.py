@@ -9,7 +9,7 @@ from conftest import Server
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from botwired import AsyncMemory, Memory, Refused
+from botwired import AsyncMemory, Memory
 from botwired.langgraph import Store
 
 NAMESPACES = [
@@ -106,8 +106,6 @@ async def test_the_asynchronous_methods(memory: Memory, async_memory: AsyncMemor
 
 def test_what_the_store_does_not_have_is_refused_in_words(memory: Memory) -> None:
     store = Store(memory)
-    with pytest.raises(NotImplementedError, match="no vectors to search by a query: use filter="):
-        store.search(("a",), query="what does the user like?")
     with pytest.raises(NotImplementedError, match="TTL is not supported"):
         store.put(("a",), "k", {}, ttl=5)
     with pytest.raises(NotImplementedError, match="no ttl: BotWire keeps values for good"):
@@ -117,13 +115,36 @@ def test_what_the_store_does_not_have_is_refused_in_words(memory: Memory) -> Non
         store.search(("a",), filter={"n": {"$in": [1]}})
     with pytest.raises(ValueError, match="limit and offset must be 0 or more, not -1 and 0"):
         store.search(("a",), limit=-1)
-    with pytest.raises(Refused, match="Value too large"):
-        store.put(("a",), "k", {"text": "x" * 100_000})
     with pytest.raises(TypeError, match="a value must be JSON"):
         store.put(("a",), "k", {"bytes": b""})
     item = store.get(("a",), "k")
     assert item is not None
     assert item.value == {"n": 1}
+
+
+def test_a_query_lists_the_items_and_warns_once(memory: Memory) -> None:
+    store = Store(memory)
+    for n in range(3):
+        store.put(("facts",), str(n), {"n": n})
+    with pytest.warns(UserWarning, match="no vectors to compare a query with") as warned:
+        found = [store.search(("facts",), query="what does the user like?", limit=2) for _ in range(2)]
+    assert [[item.value["n"] for item in items] for items in found] == [[2, 1], [2, 1]]
+    assert len(warned) == 1
+
+
+def test_an_item_may_be_longer_than_a_value(memory: Memory) -> None:
+    store, long = Store(memory), {"text": "é" * 150_000, "half": "\ud83d" * 50_000}
+    for value in (long, {"n": 1}, long, {"botwired": "parts", "parts": ["x"]}):
+        store.put(("files",), "a", value)
+        item = Store(memory).get(("files",), "a")
+        assert item is not None
+        assert item.value == value
+    store.put(("files",), "b", long)
+    assert [item.value for item in store.search((), filter={"half": long["half"]})] == [long]
+    assert store.list_namespaces() == [("files",)]
+    for key in "ab":
+        store.delete(("files",), key)
+    assert memory.list_keys() == []
 
 
 def test_more_items_than_botwire_lists(daemon: Server, namespace: str) -> None:

@@ -69,7 +69,7 @@ def test_a_log_passes_no_value_of_100000_characters(memory: Memory) -> None:
 def test_an_item_that_is_no_json_leaves_the_log_as_it_was(memory: Memory) -> None:
     log = Log(memory, "refuses")
     log.append([1])
-    for wrong in (float("nan"), b"bytes", {1: 2}, "\ud800"):
+    for wrong in (float("nan"), b"bytes", {1: 2}):
         with pytest.raises((TypeError, ValueError)):
             log.append([2, wrong])
     assert log.read() == [1]
