@@ -29,7 +29,8 @@ type Direct struct {
 	Close func()
 }
 
-// OpenDirect opens the engine of a configuration without its data directory.
+// OpenDirect opens the engine of a configuration beside a daemon that may be running. It changes nothing in the data
+// directory.
 func OpenDirect(ctx context.Context, c *config.Config) (*Direct, error) {
 	//exhaustive:enforce
 	switch c.Upstream.Kind() {

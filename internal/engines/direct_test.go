@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"github.com/botwired/botwired/internal/selfhost"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/natskv"
 )
 
 func loadKeys(t *testing.T, text string) *seal.Keys {
@@ -131,5 +133,25 @@ func TestDirectDeletesOnce(t *testing.T) {
 	err = d.Delete(t.Context(), "ns", "k", plain)
 	if now, readErr := d.Get(t.Context(), "ns", "k"); err == nil || readErr != nil || deletes != 1 || !now.Present() {
 		t.Errorf("%d deletes end with %v, and the entry is %+v, %v", deletes, err, now, readErr)
+	}
+}
+
+// Beside the daemon of a bucket, the mark of its data directory counts, and stays as the daemon has saved it.
+func TestDirectSavesNoMark(t *testing.T) {
+	c := config.Config{DataDir: t.TempDir(), Upstream: config.Upstream{URL: "nats://127.0.0.1:1", Timeout: time.Second}}
+	d, err := OpenDirect(t.Context(), &c)
+	noError(t, err)
+	d.Close()
+	opts, err := Cluster(&c, "", time.Second, slog.New(slog.DiscardHandler))
+	noError(t, err)
+	saved := natskv.Mark{Created: time.Date(2026, 11, 23, 8, 25, 42, 0, time.UTC), Revision: 7}
+	noError(t, fileMarks{filepath.Join(c.DataDir, markFile)}.Save(saved))
+	noError(t, opts.Marks.Save(natskv.Mark{Created: saved.Created, Revision: 9}))
+	if got, err := opts.Marks.Load(); err != nil || got != saved {
+		t.Errorf("the mark is %+v, %v", got, err)
+	}
+	noError(t, os.WriteFile(filepath.Join(c.DataDir, markFile), []byte("{"), 0o600))
+	if _, err := OpenDirect(t.Context(), &c); err == nil || !strings.Contains(err.Error(), markFile) {
+		t.Errorf("a damaged mark: %v", err)
 	}
 }

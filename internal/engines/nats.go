@@ -63,7 +63,8 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 	}, nil
 }
 
-// Cluster returns the options of a NATS engine without Marks. longest limits upstream.timeout.
+// Cluster returns the options of a NATS engine. Its Marks load what the daemon of the data directory has saved, and save
+// nothing. longest limits upstream.timeout.
 func Cluster(c *config.Config, host string, longest time.Duration, logger *slog.Logger) (natskv.Options, error) {
 	n, servers := &c.Upstream.NATS, c.Upstream.Servers()
 	a, err := n.Access()
@@ -82,7 +83,7 @@ func Cluster(c *config.Config, host string, longest time.Duration, logger *slog.
 		TLS: secured, TLSFirst: a.TLSFirst,
 		Access:  accessOf(&a),
 		Timeout: min(c.Upstream.Timeout, longest), Host: host, Name: "botwired/" + build.Version() + " " + host,
-		TombstonesFor: tombstonesFor, Logger: logger,
+		TombstonesFor: tombstonesFor, Marks: savedMarks{fileMarks{filepath.Join(c.DataDir, markFile)}}, Logger: logger,
 	}, nil
 }
 
