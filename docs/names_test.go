@@ -40,8 +40,8 @@ func readVocabulary(t *testing.T) *vocabulary {
 	r := readRepository(t)
 	v := &vocabulary{
 		commands: make(map[string]map[string]bool), flags: map[string]bool{"--config": true, "--help": true}, settings: make(map[string]bool),
-		groups: make(map[string]bool), variables: map[string]bool{config.EnvFile: true}, metrics: make(map[string]bool),
-		endpoints: map[string]bool{"": true, "assets": true, "dead-letters/{id}": true}, targets: r.targets, files: r.files,
+		groups: make(map[string]bool), variables: map[string]bool{config.EnvFile: true, "BOTWIRED_AUTHOR": true}, metrics: make(map[string]bool),
+		endpoints: map[string]bool{"": true, "assets": true, "dead-letters/{id}": true, "as": true}, targets: r.targets, files: r.files,
 	}
 	for _, s := range config.Settings() {
 		v.settings[s.Name], v.variables[s.Env()], v.flags["--"+s.Flag()] = true, true, true

@@ -19,7 +19,7 @@ const rootExamples = `  botwired run -- python agent.py                       # 
   botwired serve --upstream embedded --data-dir trial   # without a network`
 
 // EveryDay lists the commands that the help shows by default.
-var EveryDay = []string{"run", "serve", "status", "get", "set", "list", "doctor", "mcp"}
+var EveryDay = []string{"run", "serve", "status", "get", "set", "list", "history", "undo", "doctor", "mcp"}
 
 // The groups of commands in the help with --all.
 const (

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// The kinds of failure, as docs/upstream-failures.md names them.
+// The kinds of failure, as docs/troubleshooting.md names them.
 const (
 	kindUnreachable = "nobody can be reached"
 	kindCut         = "the connection is closed"

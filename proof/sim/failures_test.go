@@ -34,7 +34,7 @@ type effects struct {
 }
 
 // TestUpstreamsFailures plays every way in which upstream can fail, and compares what comes of it with
-// testdata/failures.md, which make failures writes, and with the rows of docs/upstream-failures.md: there, each kind of
+// testdata/failures.md, which make failures writes, and with the rows of docs/troubleshooting.md: there, each kind of
 // failure has what an agent sees of any of them.
 func TestUpstreamsFailures(t *testing.T) {
 	var table strings.Builder
@@ -56,7 +56,7 @@ func TestUpstreamsFailures(t *testing.T) {
 		}
 		kinds[f.kind] = kind
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "upstream-failures.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestUpstreamsFailures(t *testing.T) {
 			row += " " + strings.Join(cell, " or ") + " |"
 		}
 		if !strings.Contains(string(page), "\n"+row+" ") {
-			t.Errorf("docs/upstream-failures.md has no row %s", row)
+			t.Errorf("docs/troubleshooting.md has no row %s", row)
 		}
 	}
 	const golden = "testdata/failures.md"
