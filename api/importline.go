@@ -47,7 +47,7 @@ func ParseImportLine(line []byte) (l ImportLine, err error) {
 	}
 	var refusal *wire.Refusal
 	if l.Value, refusal = wire.DecodePut(http.Header{"Content-Type": {"application/json"}}, line); refusal != nil {
-		return l, errors.New("its value is no string of Unicode characters")
+		return l, errors.New("its value is not valid Unicode")
 	}
 	if refusal = wire.CheckPut(l.Namespace, l.Key, l.Value); refusal != nil {
 		return l, errors.New((&Refused{Status: refusal.Status, Body: refusal.Body}).Detail())

@@ -151,7 +151,7 @@ func TestShowOfAllDeadLetters(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), lines[1000]+"\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json", "--namespace", "other"), `{"dead_letters":[`+letterOf(1002, "other")+"}]}\n")
 	d.answers["GET /_botwired/dead-letters/1002"] = answer{503, `{"detail":"shutting down"}`}
-	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), cli.ExitError, "shutting down (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "dead-letters", "show", "--all", "--namespace", "other"), cli.ExitError, "shutting down")
 }
 
 func TestDeleteOfAllDeadLetters(t *testing.T) {
@@ -217,7 +217,7 @@ func TestDeleteOfAllDeadLettersThatFails(t *testing.T) {
 	d := newDaemon(t, letters())
 	d.answers["DELETE /_botwired/dead-letters/3"] = answer{503, `{"detail":"shutting down"}`}
 	got := at(t, d, nil, "dead-letters", "delete", "--all", "--yes")
-	if got.stdout != "deleted 2 dead letters\n" || got.stderr != "botwired: shutting down (HTTP 503)\n" || got.code != cli.ExitError {
+	if got.stdout != "deleted 2 dead letters\n" || got.stderr != "botwired: shutting down\n" || got.code != cli.ExitError {
 		t.Errorf("%+v", got)
 	}
 	wantFailure(t, at(t, d, nil, "dead-letters", "delete", "--namespace", "ns", "3"), cli.ExitUsage, "--namespace is for --all")

@@ -20,7 +20,7 @@ func TestSetWithACondition(t *testing.T) {
 		return outcome{code, stdout.String(), stderr.String()}
 	}
 	wantOutput(t, command("set", "ns", "k", "first", "--if-none-match", "*"), "stored ns/k, 5 characters\n")
-	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), cli.ExitError, "there is such an entry, and If-None-Match: * makes only a first value (HTTP 412)")
+	wantFailure(t, command("set", "ns", "k", "again", "--if-none-match", "*"), cli.ExitError, "there is such an entry, and --if-none-match '*' makes only a first value")
 	var read struct{ Value, ETag string }
 	got := command("get", "ns", "k", "--json")
 	if err := json.Unmarshal([]byte(got.stdout), &read); err != nil || read.Value != "first" || read.ETag == "" {
@@ -29,10 +29,10 @@ func TestSetWithACondition(t *testing.T) {
 	unquoted := strings.Trim(read.ETag, `"`) // a shell may have stripped the quotes
 	wantOutput(t, command("set", "ns", "k", "mine", "--if-match", unquoted), "stored ns/k, 4 characters\n")
 	for _, tag := range []string{read.ETag, unquoted, ""} {
-		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), cli.ExitError, "it has changed, so read it again (HTTP 412)")
+		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), cli.ExitError, "it has changed, so read it again")
 	}
-	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), cli.ExitError, "If-Match wants the entry to exist, and it does not (HTTP 412)")
-	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), cli.ExitError, "If-Match must be *, or entity tags", "(HTTP 400)")
+	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), cli.ExitError, "--if-match wants the entry to exist, and it does not")
+	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), cli.ExitError, "--if-match must be *, or entity tags")
 	wantOutput(t, command("get", "ns", "k"), "mine")
 	l.end()
 }

@@ -31,7 +31,7 @@ func TestExport(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "export", "--all"), all+empty)
 	wantFailure(t, at(t, d, nil, "export", "--all", "a"), cli.ExitUsage, "unexpected argument")
 	wantOutput(t, at(t, d, nil, "export", "a", "b"), all+empty)
-	wantFailure(t, at(t, d, nil, "export", "no"), cli.ExitError, "not ready (HTTP 503)")
+	wantFailure(t, at(t, d, nil, "export", "no"), cli.ExitError, "not ready")
 	wantFailure(t, at(t, d, nil, "export", "x"), cli.ExitError, "another program than botwired")
 	broken := at(t, d, func(p *cli.Program) { p.Stdout = brokenPipe{} }, "export", "big")
 	if wantFailure(t, broken, cli.ExitError, "cut off after"); strings.Count(broken.stderr, "broken pipe") != 1 {

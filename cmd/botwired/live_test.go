@@ -53,8 +53,7 @@ upstream      u is not asked yet
 pending       2 writes, 10B, the oldest 3s
 dead letters  0
 reads         1,234,567, 99.9 % answered here, 567 asked of upstream
-saved         15 of 20 writes needed no request, and callers waited about 1h
-              less
+saved         15 of 20 writes, about 1h of waiting
 disk          journal 0B, copies 0B, 1.0GiB free
 memory        0B of entries, at most 1.0MiB
 data_dir      /data

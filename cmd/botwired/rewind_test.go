@@ -21,20 +21,20 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 		"POST /_botwired/undo/namespace?as_of=7&author=agent&before=1700000000.000000&namespace=ns":         {200, page},
 		"POST /_botwired/undo/namespace?after=b&as_of=7&author=agent&before=1700000000.000000&namespace=ns": {200, last},
 		"GET /_botwired/undo/namespace?before=-10m&namespace=ns":                                            {400, `{"detail":"-10m: so and so"}`},
-		"GET /_botwired/undo/namespace?before=1700000001&namespace=ns":                                      {409, `{"detail":"several programs"}`},
+		"GET /_botwired/undo/namespace?before=1700000001&namespace=ns":                                      {409, `{"detail":"several programs. Name one with author, or take the writes of all with all_authors=true"}`},
 	})
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--yes"),
 		"undone: 1 entry restored, 1 entry deleted\nleft as it is: 1 entry\n  a: it was written after the preview\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--yes", "--json"),
 		`{"namespace":"ns","restored":1,"deleted":1,"same":1,"left":1,"left_entries":[{"key":"a","why":"it was written after the preview"}],"next":null}`+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run"),
-		"ns as at 2023-11-14T22:13:20Z before \"agent\" wrote: 2 entries to restore, 1 entry to delete, 1 to leave: a, b, new.\n"+
+		"ns as at 2023-11-14T22:13:20Z, without the writes of agent: 2 entries to restore, 1 entry to delete, 1 to leave: a, b, new.\n"+
 			"left as it is: 1 entry\n  x: another host has written it since\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run", "--json"), previewed+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "none", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z\n")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "x", "--all-authors", "--yes"), cli.ExitError, "before: so and so")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "-10m", "--yes"), cli.ExitError, "-10m: so and so")
-	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--yes"), cli.ExitError, "several programs (HTTP 409)")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--yes"), cli.ExitError, "botwired: several programs. Name one with --author, or take the writes of all with --all-authors\n")
 	for _, args := range [][]string{
 		{"undo", "ns", "--before", "1700000000"}, {"undo", "ns", "--yes"}, {"undo", "ns", "k", "--before", "1", "--yes"},
 		{"undo", "ns", "k", "--dry-run", "--yes"}, {"undo", "ns", "--before", "1", "--author", "a", "--all-authors", "--yes"},

@@ -13,7 +13,7 @@ import (
 const (
 	statusHead    = "All is well\n\n"
 	statusVersion = "version       v1 at 127.0.0.1:1, up since 2026-11-22T20:00:00Z\n"
-	statusTail    = "reads         0\nsaved         0 of 0 writes needed no request\ndisk          journal 0B, copies 0B, 1.0GiB free\n" +
+	statusTail    = "reads         0\nsaved         0 of 0 writes\ndisk          journal 0B, copies 0B, 1.0GiB free\n" +
 		"memory        0B of entries, at most 1.0MiB\ndata_dir      /data\n"
 )
 
@@ -143,7 +143,7 @@ func TestStatusAsksWhetherTheDaemonIsReady(t *testing.T) {
 	wantOutput(t, at(t, ready, nil, "status", "--ready"), "ready\n")
 	wantOutput(t, at(t, ready, nil, "status", "--ready", "--json"), `{"status":"ready"}`+"\n")
 	full := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {503, `{"detail":"not ready: the journal is full"}`}})
-	wantFailure(t, at(t, full, nil, "status", "--ready"), cli.ExitError, "botwired: not ready: the journal is full (HTTP 503)\n")
+	wantFailure(t, at(t, full, nil, "status", "--ready"), cli.ExitError, "botwired: not ready: the journal is full\n")
 	other := newDaemon(t, map[string]answer{"GET /_botwired/readyz": {200, `{"status":"ok"}`}, "GET /_botwired/livez": {200, `{"status":"ok"}`}})
 	for _, args := range [][]string{{"--ready"}, {"--ready", "--json"}, {"--live"}, {"--live", "--json"}} {
 		wantFailure(t, at(t, other, nil, append([]string{"status"}, args...)...), cli.ExitError, "another program than botwired listens", other.address)

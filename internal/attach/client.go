@@ -89,6 +89,20 @@ func (c *Client) explain(r api.Request, err error) error {
 	return fmt.Errorf("cannot reach botwired at %s: %w", c.Listen, notReached(err))
 }
 
+// inWords are the statuses of refusals whose text says all. The others may be upstream's or a gateway's, or a
+// fault of the daemon's.
+var inWords = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
+	http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage,
+}
+
+// inCommandsWords replaces the parameters and paths of the daemon's HTTP by what a command has in their place.
+var inCommandsWords = strings.NewReplacer(
+	"with local=true", "with --local", "with force=true", "with --force", "all_authors=true", "--all-authors", "Name one with author", "Name one with --author",
+	"(POST flush or pending/drop)", "(botwired flush, or botwired pending drop)",
+	"If-None-Match: *", "--if-none-match '*'", "If-None-Match", "--if-none-match", "If-Match", "--if-match",
+)
+
 // refusal explains a non-2xx answer, if its detail is about HTTP and does not help at a shell.
 func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	own := r.Path[0] == api.Surface()[0]
@@ -109,7 +123,10 @@ func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	case refused.Detail() == "":
 		text = fmt.Sprintf("HTTP %d from %s: another program than botwired listens there", refused.Status, c.Listen)
 	default:
-		return refused
+		text = refused.Error()
+		if slices.Contains(inWords, refused.Status) {
+			text = inCommandsWords.Replace(refused.Detail())
+		}
 	}
 	return words.Plain(text, refused)
 }

@@ -31,7 +31,8 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 		Example: "  botwired history my-agent user_name\n" +
 			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'",
 		Long: "List the states that an entry has had, the present one first. The table has the beginning of each value, and\n" +
-			"--json all of it. HOST is \"this\" for a write of this daemon.\n\n" +
+			"--json all of it. HOST is \"this\" for a write of this daemon. Behind NATS it is the machine's name and the data\n" +
+			"directory's, of every host.\n\n" +
 			"These are the writes of this daemon and what upstream has shown it, up to 100, as far back as history.disk has\n" +
 			"room. In front of NATS, the revisions that the bucket keeps (8), of all hosts, are among them.",
 		Args: arguments(2, 2),
@@ -91,8 +92,11 @@ func printHistory(w io.Writer, states *api.Revisions) error {
 	rows := make([][]string, 0, len(states.Revisions))
 	for _, r := range states.Revisions {
 		writer, bytes := r.Host, "deleted"
-		if r.Here {
+		switch {
+		case r.Here && r.Host == "":
 			writer = "this"
+		case r.Here:
+			writer += " (this)"
 		}
 		if r.Value != nil {
 			bytes = strconv.Itoa(r.Bytes)
@@ -115,9 +119,9 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			"it back.\n\n" +
 			"At a terminal, botwired shows what it would do, and asks. It writes only if nobody has written the entry since.\n\n" +
 			"With --before and no KEY, every entry of the namespace becomes what it was then, as far as it is known here:\n" +
-			"deleted entries come back, and new ones go. Entries that others have written since are left and named; without\n" +
-			"--author, the others are all but the one program of this host that has written since. An entry that changes after\n" +
-			"you were asked is left, too. If the command is interrupted, the same one goes on.",
+			"deleted entries come back, and new ones go. By default it undoes the one program of this host that has written; if\n" +
+			"there were several, name one. Entries that others have written since are left and named, and so is an entry\n" +
+			"that changes after you were asked. If the command is interrupted, run it again to continue.",
 		Args: arguments(1, 2),
 	}
 	var all rewindFlags

@@ -57,7 +57,7 @@ func (p *Program) rewind(ctx context.Context, c *attach.Client, namespace string
 	done := api.Rewound{Namespace: namespace, RewindCounts: api.RewindCounts{Same: seen.Same, Left: seen.Left, LeftEntries: seen.LeftEntries}}
 	if changes {
 		if done.RewindCounts, err = p.rewindAll(ctx, c, &seen, query); err != nil {
-			return fmt.Errorf("%w; %s undone so far: the same command goes on",
+			return fmt.Errorf("%w; %s undone so far: run the same command again to continue",
 				err, words.Plural(done.Restored+done.Deleted, "entry"))
 		}
 	}
@@ -109,7 +109,11 @@ func rewindText(seen *api.Rewind) string {
 	}
 	whose := ""
 	if seen.Author != nil {
-		whose = " before " + strconv.Quote(*seen.Author) + " wrote"
+		author := *seen.Author
+		if author == "" {
+			author = "a program without a name"
+		}
+		whose = ", without the writes of " + author
 	}
 	named := make([]string, 0, rewindNamed)
 	for _, change := range seen.Changes[:min(rewindNamed, len(seen.Changes))] {

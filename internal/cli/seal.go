@@ -337,7 +337,7 @@ func (s *sealing) adopt(ctx context.Context, remove bool) error {
 	case err != nil:
 		return err
 	case flushed.Pending > 0:
-		return fmt.Errorf("%s wait to be sent: botwired pending says why", words.Plural(flushed.Pending, "write"))
+		return fmt.Errorf("%s to be sent: botwired pending says why", words.Plural(flushed.Pending, "write")+words.ByNumber(flushed.Pending, " waits", " wait"))
 	case last != "": // guard 23.24
 		if found, err := s.direct.Find(ctx, s.sealed, last); err != nil || found == nil || found.Err != nil {
 			return errors.Join(fmt.Errorf("upstream holds no sealed %s: does the daemon seal %s? It does after a restart", last, s.namespace), err)

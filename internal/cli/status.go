@@ -135,7 +135,11 @@ func sayFinding(w io.Writer, f *api.Finding) {
 	if isScreen {
 		text = s.Bold(levelIn(s.Palette, f.Level, term.Wrap(text, s.Columns)))
 	}
-	for _, line := range []*string{&f.Detail, f.Remedy} {
+	remedy := f.Remedy
+	if remedy != nil && f.Kind == "dead_letters" { // on the page, a button stands there
+		remedy = new(*remedy + ": botwired dead-letters")
+	}
+	for _, line := range []*string{&f.Detail, remedy} {
 		switch {
 		case line == nil || *line == "":
 		case isScreen:
@@ -294,9 +298,9 @@ func readsText(r *api.Reads) string {
 }
 
 func saved(f *api.Figures) string {
-	text := fmt.Sprintf("%s of %s writes needed no request", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
+	text := fmt.Sprintf("%s of %s writes", words.Number(f.Writes.Saved), words.Number(f.Writes.Acknowledged))
 	if f.TimeSaved != nil && *f.TimeSaved != 0 {
-		text += ", and callers waited about " + term.Age(*f.TimeSaved) + " less"
+		text += ", about " + term.Age(*f.TimeSaved) + " of waiting"
 	}
 	return text
 }

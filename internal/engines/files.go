@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,7 +23,8 @@ import (
 const DatabaseFile = "memory.db"
 
 const (
-	// hostFile holds the host name that marks a data directory's writes upstream. A copy of the
+	// hostFile holds the host name that marks a data directory's writes upstream: the machine's, so that people
+	// know it in a history, and random characters. A copy of the
 	// directory has the same name: the engine tells their writes apart by time and content.
 	hostFile = "HOST"
 	// markFile holds the bucket's mark: its state when last seen.
@@ -30,8 +32,10 @@ const (
 	// sealedFile holds what the last start sealed: the ID of the name key, then the lines of
 	// [config.Config.Sealing].
 	sealedFile = "SEALED"
-	// hostSize is the length of a host's name, in characters of 5 random bits each.
+	// hostSize is the length of a host's name without the machine's, in characters of 5 random bits each.
 	hostSize = 16
+	hostMost = 4 * hostSize
+	hostText = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
 // Files names all other files that the engines keep in a data directory.
@@ -42,17 +46,36 @@ func hostOf(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, hostFile)
 	text, _, err := identity.ReadText(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		host := strings.ToLower(rand.Text()[:hostSize])
+		host := machine() + strings.ToLower(rand.Text()[:hostSize])
 		return host, identity.WriteLine(name, host)
 	}
 	if err != nil {
 		return "", err
 	}
 	host := strings.TrimSpace(string(text))
-	if len(host) < hostSize || len(host) > 4*hostSize || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+	if len(host) < hostSize || len(host) > hostMost || strings.Trim(host, hostText) != "" {
 		return "", fmt.Errorf("the file %s names no host (%.40q): it is damaged. Remove it, and this host gets a new name", name, host)
 	}
 	return host, nil
+}
+
+// machine returns the beginning of this machine's name and a hyphen, or "" if it has no name that can be used.
+func machine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	name = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(hostText, r) {
+			return r
+		}
+		return -1
+	}, name)
+	if name = strings.Trim(name[:min(len(name), hostMost-hostSize-1)], "-"); name == "" {
+		return ""
+	}
+	return name + "-"
 }
 
 // keepSealing returns an error if the data directory was used with another name key, or keeps anything of a namespace that
@@ -156,7 +179,7 @@ func (f fileMarks) Load() (m natskv.Mark, err error) {
 	}
 	if err != nil {
 		return natskv.Mark{}, fmt.Errorf("the file %s does not say what the bucket was (%w): nobody can tell whether upstream has lost writes. "+
-			"Remove it to believe the bucket that is there", f.name, err)
+			"Delete the file to accept the bucket as it is", f.name, err)
 	}
 	return m, nil
 }

@@ -22,6 +22,9 @@ func TestHostOfADirectory(t *testing.T) {
 	if first != again || first == other || len(first) < 12 {
 		t.Errorf("%q, then %q, and another is %q", first, again, other)
 	}
+	if name, err := os.Hostname(); err == nil && strings.Trim(name, hostText) == "" && len(name) < 40 && !strings.HasPrefix(first, name+"-") {
+		t.Errorf("%q does not begin with this machine's name, %s", first, name)
+	}
 	for _, text := range []string{"", "short", "with a space in it", strings.Repeat("x", 5000)} {
 		noError(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte(text), 0o600))
 		if host, err := hostOf(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {

@@ -128,7 +128,7 @@ func (u *rewind) decide(c *journal.Changed) outcome {
 	case c.Gap == journal.GapUnsealed:
 		return outcome{left: "it is from before the namespace was sealed, when anybody could write it: an undo of the entry can name its revision"}
 	case c.Gap == journal.GapUnread:
-		return outcome{left: "it was overwritten unread, or is new: an undo can tell once a GET has asked upstream"}
+		return outcome{left: "botwired does not know what was here before"}
 	}
 	if u.only != nil {
 		for _, author := range c.Authors {

@@ -117,7 +117,7 @@ func (f *facts) deadLetters() *api.Finding {
 	if n == 0 {
 		return nil
 	}
-	return say("dead_letters", f.openSince, "botwired dead-letters says why: retry or delete each of them",
+	return say("dead_letters", f.openSince, "see why, then retry or delete each of them",
 		"Upstream has refused %s for good, which %s for your decision", words.Count(n, "write"), words.ByNumber(n, "waits", "wait"))
 }
 
@@ -211,7 +211,7 @@ func (g *group) name() string {
 	if g.count == 1 {
 		return g.first.Namespace
 	}
-	return fmt.Sprintf("%s (%s, say)", words.Count(g.count, "namespace"), g.first.Namespace)
+	return fmt.Sprintf("%s (such as %s)", words.Count(g.count, "namespace"), g.first.Namespace)
 }
 
 func (g *group) waiting() string {
@@ -278,7 +278,7 @@ func (f *facts) dataLoss(g *group) *api.Finding {
 		}
 	}
 	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
-	return say("data_loss", since, remedy, "Upstream no longer holds %s of the %s of %s that it had confirmed: botwired serves its own copies",
+	return say("data_loss", since, remedy, "Upstream no longer holds %s of %s of %s: agents still get botwired's copies",
 		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
 }
 
@@ -300,16 +300,20 @@ func (f *facts) paused(g *group) *api.Finding {
 	case strings.Contains(g.first.Paused, "HTTP 507"):
 		remedy = "delete entries, or have upstream give the namespace more room"
 	case strings.Contains(g.first.Paused, "one write after another"):
-		remedy = "botwired dead-letters says why; once upstream takes them, botwired dead-letters retry --all"
+		remedy = "the dead letters have upstream's reason; once it takes them, botwired dead-letters retry --all"
 	case strings.Contains(g.first.Paused, "the key file lacks"):
-		return say("writes_paused", f.since(g), "botwired seal status counts such entries",
+		return say("writes_paused", f.since(g), "botwired seal status counts such entries and says what to do",
 			"The writes of %s wait (%s): %s", g.name(), g.first.Paused, g.waiting())
 	}
 	return say("writes_paused", f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
 }
 
 func (f *facts) readsRefused(g *group) *api.Finding {
-	return say("reads_refused", time.Time{}, f.access(),
+	remedy := f.access()
+	if strings.Contains(g.first.ReadsRefused, "the key file lacks") {
+		remedy = "botwired seal status says what to do"
+	}
+	return say("reads_refused", time.Time{}, remedy,
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
 }
 
@@ -352,25 +356,21 @@ func (f *facts) usedUp(g *group) *api.Finding {
 func has(g *group) string { return g.name() + words.ByNumber(g.count, " has", " have") }
 
 func (f *facts) spread(g *group) *api.Finding {
-	kind, left, until := api.Kind("quota_low"), "few", ""
+	kind, left, until := api.Kind("quota_low"), " are nearly out of writes", ""
 	if g.first.WaitsLongForQuota() {
 		kind = "quota_delays"
 	}
 	if q := g.first.Quota; q != nil {
 		until = " until about " + clock(f.now.Add(time.Duration(q.LingerSeconds*float64(time.Second))).Round(time.Minute))
-		if g.count == 1 {
-			left = words.Number(int64(q.Left))
+	}
+	if g.count == 1 {
+		left = " has few of the quota's writes left"
+		if q := g.first.Quota; q != nil {
+			left = fmt.Sprintf(" has %s of the quota's %s left", words.Number(int64(q.Left)), words.Count(q.Limit, "write"))
 		}
 	}
 	return say(kind, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
-		"%s %s of the quota's %s left: %s%s", has(g), left, quotaOf(g), waits(g.pending), until)
-}
-
-func quotaOf(g *group) string {
-	if g.count > 1 || g.first.Quota == nil {
-		return "writes"
-	}
-	return words.Count(g.first.Quota.Limit, "write")
+		"%s%s: %s%s", g.name(), left, waits(g.pending), until)
 }
 
 func (f *facts) throttled(g *group) *api.Finding {

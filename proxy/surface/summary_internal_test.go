@@ -54,10 +54,10 @@ var summaryRows = []summaryRow{
 		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
 	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
 	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelCritical,
-		"Upstream no longer holds 40 of the 50 entries of lost that it had confirmed: botwired serves its own copies",
+		"Upstream no longer holds 40 of 50 entries of lost: agents still get botwired's copies",
 		true, "botwired restore lost", []string{"BotWire is down"}},
 	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelCritical,
-		"Upstream no longer holds 43 of the 54 entries of 2 namespaces (lost, say) that it had confirmed: botwired serves its own copies",
+		"Upstream no longer holds 43 of 54 entries of 2 namespaces (such as lost): agents still get botwired's copies",
 		true, "botwired restore lost", nil},
 	{"lost", []func(*facts){locked, func(f *facts) {
 		f.status.Upstream.Watch = &api.WatchState{Lost: "the bucket b was made anew", Since: since}
@@ -89,21 +89,21 @@ var summaryRows = []summaryRow{
 	}, api.LevelWarning, "The writes of a wait (it is sealed with key 1f, which the key file lacks): 1 write waits, the oldest for 7 s", true, "seal status", nil},
 	{"several paused", []func(*facts){
 		space(api.NamespaceStatus{Namespace: "a", Pending: 1, OldestPendingSeconds: 7200, Paused: "HTTP 507 out of room"}), locked,
-	}, api.LevelWarning, "Upstream does not let the writes of 2 namespaces (locked, say) in (HTTP 401): 13 writes wait, the oldest for 2 h", true, "", nil},
+	}, api.LevelWarning, "Upstream does not let the writes of 2 namespaces (such as locked) in (HTTP 401): 13 writes wait, the oldest for 2 h", true, "", nil},
 	{"upstream is full", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Paused: "HTTP 507 out of room"})}, api.LevelWarning,
 		"Upstream does not let the writes of a in (HTTP 507 out of room): 1 write waits, the oldest for 0 ms", true, "more room", nil},
 	{"it refuses all", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Paused: "it refuses one write after another"})}, api.LevelWarning,
 		"Upstream does not let the writes of a in (it refuses one write after another): 1 write waits, the oldest for 0 ms", true, "retry --all", nil},
 	{"one dead letter", []func(*facts){func(f *facts) { f.status.OpenDeadLetters, f.openSince = 1, since }}, api.LevelWarning,
-		"Upstream has refused 1 write for good, which waits for your decision", true, "botwired dead-letters", nil},
+		"Upstream has refused 1 write for good, which waits for your decision", true, "retry or delete", nil},
 	{"dead letters", []func(*facts){func(f *facts) { f.status.OpenDeadLetters = 2 }}, api.LevelWarning,
-		"Upstream has refused 2 writes for good, which wait for your decision", false, "botwired dead-letters", nil},
+		"Upstream has refused 2 writes for good, which wait for your decision", false, "retry or delete", nil},
 	{"full", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Bytes: 1000, BytesLimit: &limit})}, api.LevelWarning,
 		"a is full (about 1,000 of 1,000 bytes): writes that make it larger are refused", false, "delete entries", nil},
 	{"nearly full", []func(*facts){
 		space(api.NamespaceStatus{Namespace: "a", Bytes: 800, BytesLimit: &limit}), space(api.NamespaceStatus{Namespace: "b", Bytes: 900, BytesLimit: &limit}),
 		space(api.NamespaceStatus{Namespace: "c", Bytes: 799, BytesLimit: &limit}),
-	}, api.LevelNotice, "2 namespaces (a, say) are nearly full (about 800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
+	}, api.LevelNotice, "2 namespaces (such as a) are nearly full (about 800 of 1,000 bytes): at its limit, writes that make it larger are refused", false, "delete entries", nil},
 	{"reads refused", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 403"})}, api.LevelWarning,
 		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
 	{"not sealed", []func(*facts){space(api.NamespaceStatus{Namespace: "a", NotOpened: "key k: it is not sealed"})}, api.LevelWarning,
@@ -131,7 +131,7 @@ var summaryRows = []summaryRow{
 	{"two are spread", []func(*facts){
 		space(api.NamespaceStatus{Namespace: "a", Pending: 22, Waits: &api.Wait{Why: "quota: spread"}, Quota: &api.Quota{Left: 2, LingerSeconds: 6480}}),
 		space(api.NamespaceStatus{Namespace: "b", Pending: 1, Waits: &api.Wait{Why: "quota: spread"}, Quota: &api.Quota{Left: 2, LingerSeconds: 6480}}),
-	}, api.LevelWarning, "2 namespaces (a, say) have few of the quota's writes left: 23 writes wait until about 13:48 UTC", true, "botwired flush", nil},
+	}, api.LevelWarning, "2 namespaces (such as a) are nearly out of writes: 23 writes wait until about 13:48 UTC", true, "botwired flush", nil},
 	{"throttled", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}})}, api.LevelNotice,
 		"Upstream throttles a until 12:30 UTC: 1 write waits, the oldest for 0 ms", true, "flush --now", nil},
 	{"failing", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelNotice,

@@ -228,7 +228,7 @@ func (c *connection) connected(nc *nats.Conn) {
 	c.mu.Lock()
 	c.server, c.lastErr, c.mute = server, nil, nil
 	c.mu.Unlock()
-	c.log.Info("upstream is connected", "server", server)
+	c.log.Info("connected to upstream", "server", server)
 	c.onConnect()
 }
 
