@@ -14,6 +14,7 @@ func TestListKnown(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/entries?after=&limit=1000&namespace=ns&prefix=user_":       {200, `{"entries":[` + first + `],"next":"user_1","complete":true}`},
 		"GET /_botwired/entries?after=user_1&limit=1000&namespace=ns&prefix=user_": {200, `{"entries":[` + second + `],"next":null,"complete":true}`},
+		"GET /_botwired/entries?after=&limit=1000&namespace=ns&prefix=_.user_":     {200, `{"entries":[],"next":null,"complete":true}`},
 		"GET /_botwired/entries?after=&limit=1&namespace=ns&prefix=":               {200, `{"entries":[` + second + `],"next":"user_2","complete":false}`},
 		"GET /_botwired/entries?after=&limit=1000&namespace=endless&prefix=":       {200, `{"entries":[],"next":"","complete":false}`},
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -96,7 +97,7 @@ func letterStatus(l *api.ListedDeadLetter) string {
 func printDeadLetters(w io.Writer, letters []api.ListedDeadLetter) error {
 	var open, others [][]string
 	for _, l := range letters {
-		row := []string{l.ID, letterState(&l), strconv.FormatUint(l.Seq, 10), l.Namespace, l.Key, l.Op,
+		row := []string{l.ID, letterState(&l), strconv.FormatUint(l.Seq, 10), l.Namespace, keyname.Format(l.Key), l.Op,
 			term.Moment(w, term.Unix(l.WrittenAt)), letterStatus(&l), l.Error}
 		if letterState(&l) == openLetter {
 			open = append(open, row)
@@ -198,7 +199,7 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 		written = term.Instant(term.Unix(letter.WrittenAt)) // with milliseconds, to compare it with the winner's
 	}
 	facts := [][2]string{
-		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", letter.Key}, {"op", letter.Op},
+		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", keyname.Format(letter.Key)}, {"op", letter.Op},
 		{"written", written}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
 	}
 	if letter.Author != "" {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -108,7 +110,7 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 		if *asJSON {
 			return term.JSON(p.Stdout, answer.Body)
 		}
-		_, err = fmt.Fprintf(p.Stdout, "stored %s, %s\n", term.Printable(joined(args[:2]...)), words.Plural(utf8.RuneCountInString(value), "character"))
+		_, err = fmt.Fprintf(p.Stdout, "stored %s, %s\n", term.Printable(entryID{args[0], args[1]}.String()), words.Plural(utf8.RuneCountInString(value), "character"))
 		return err
 	})
 	return cmd
@@ -163,7 +165,7 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 		if *asJSON {
 			return term.JSON(p.Stdout, answer.Body)
 		}
-		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(joined(args...)))
+		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(entryID{args[0], args[1]}.String()))
 		return err
 	})
 	return cmd
@@ -182,7 +184,7 @@ func entry(ctx context.Context, c *attach.Client, namespace, key string, r api.R
 	if r.Method == http.MethodPut || !api.IsAbsent(err, namespace, key) {
 		return nil, err
 	}
-	return nil, fmt.Errorf("key not found: %s", joined(namespace, key))
+	return nil, fmt.Errorf("key not found: %s", entryID{namespace, key})
 }
 
 func newListCommand(p *Program, settings *Settings) *cobra.Command {
@@ -252,7 +254,7 @@ func (p *Program) tellOfMore(n int, limited bool) {
 func printKeys(w io.Writer, keys []api.Listed) error {
 	rows := make([][]string, 0, len(keys))
 	for _, each := range keys {
-		rows = append(rows, []string{each.Key, strconv.Itoa(each.Bytes), term.Moment(w, term.Unix(each.UpdatedAt))})
+		rows = append(rows, []string{keyname.Format(each.Key), strconv.Itoa(each.Bytes), term.Moment(w, term.Unix(each.UpdatedAt))})
 	}
 	return term.Table(w, []string{"KEY", "BYTES", "UPDATED"}, rows)
 }
@@ -276,17 +278,29 @@ func (p *Program) listKnown(ctx context.Context, c *attach.Client, namespace, pr
 	if invalid := wire.CheckNamespace(namespace); invalid != nil {
 		return &api.Refused{Status: invalid.Status, Body: invalid.Body}
 	}
-	printed, complete := 0, false
-	for page, err := range c.EntryPages(ctx, namespace, prefix, "", min(knownPage, most)) {
-		if err != nil {
-			return err
+	printed, complete := 0, true
+pages:
+	for _, beginning := range keyname.Prefixes(prefix) {
+		for page, err := range c.EntryPages(ctx, namespace, beginning, "", min(knownPage, most)) {
+			if err != nil {
+				return err
+			}
+			found := slices.DeleteFunc(page.Entries, func(e api.Entry) bool { return !keyname.Begins(e.Key, prefix) })
+			if shown := found[:min(len(found), most-printed)]; len(shown) > 0 {
+				if err := p.printKnown(shown, printed == 0, asJSON); err != nil {
+					return err
+				}
+				printed += len(shown)
+			}
+			complete = complete && page.Complete
+			if printed == most {
+				break pages
+			}
 		}
-		shown := page.Entries[:min(len(page.Entries), most-printed)]
-		if err := p.printKnown(shown, printed == 0, asJSON); err != nil {
+	}
+	if printed == 0 {
+		if err := p.printKnown(nil, true, asJSON); err != nil {
 			return err
-		}
-		if printed, complete = printed+len(shown), page.Complete; printed == most {
-			break
 		}
 	}
 	if !complete {
@@ -307,7 +321,7 @@ func (p *Program) printKnown(entries []api.Entry, first, asJSON bool) error {
 		if known.State == "pending" && known.Op == "delete" {
 			state = "pending delete"
 		}
-		rows = append(rows, []string{known.Key, strconv.Itoa(known.ListBytes), term.Plain(term.Unix(known.UpdatedAt)), state})
+		rows = append(rows, []string{keyname.Format(known.Key), strconv.Itoa(known.ListBytes), term.Plain(term.Unix(known.UpdatedAt)), state})
 	}
 	if asJSON {
 		return errors.Join(errs...)

@@ -240,7 +240,7 @@ func compared(states *api.Revisions, names []string) (from, to *api.Revision, er
 	to = &states.Revisions[0]
 	if len(names) == 0 {
 		if from = stateBefore(states, ""); from == nil {
-			return nil, nil, fmt.Errorf("%s/%s has no earlier state that is kept", states.Namespace, states.Key)
+			return nil, nil, fmt.Errorf("%s has no earlier state that is kept", term.Printable(entryID{states.Namespace, states.Key}.String()))
 		}
 		return from, to, nil
 	}
@@ -259,7 +259,7 @@ func named(states *api.Revisions, name string) (*api.Revision, error) {
 	if states.Why != "" {
 		why = "not here: " + term.Printable(states.Why)
 	}
-	return nil, fmt.Errorf("revision %s of %s/%s is %s", term.Printable(strconv.Quote(name)), states.Namespace, states.Key, why)
+	return nil, fmt.Errorf("revision %s of %s is %s", term.Printable(strconv.Quote(name)), term.Printable(entryID{states.Namespace, states.Key}.String()), why)
 }
 
 func printDiff(w io.Writer, colours term.Palette, from, to *api.Revision) error {

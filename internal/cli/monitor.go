@@ -105,7 +105,7 @@ func fields(r *api.AnsweredRequest) string {
 // requestLine formats a request for people. The columns of fixed width come first, because names have
 // any length.
 func requestLine(s *term.Screen, r *api.AnsweredRequest) string {
-	target := joined(r.Namespace, r.Key)
+	target := entryID{r.Namespace, r.Key}.String()
 	if r.Namespace == "" {
 		target = r.Path
 	} else if r.Key == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -91,7 +92,7 @@ func printPending(w io.Writer, listed *api.Pending) error {
 	reasons := make(map[string]bool)
 	for _, each := range listed.Pending {
 		reasons[why(&each)] = true
-		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, each.Key, each.Op, each.Author, strconv.Itoa(each.Bytes),
+		rows = append(rows, []string{strconv.FormatUint(each.Seq, 10), each.Namespace, keyname.Format(each.Key), each.Op, each.Author, strconv.Itoa(each.Bytes),
 			term.Moment(w, term.Unix(each.Since)), strconv.Itoa(each.Attempts), nextAttempt(w, &each), why(&each)})
 	}
 	if len(rows) < 2 || len(reasons) > 1 || reasons[""] {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/serverlog"
 )
 
@@ -147,15 +149,34 @@ func (f *Settings) connect() (*attach.Client, error) {
 	return attach.Connect(loaded, build.Version(), f.process.tellOfDaemon)
 }
 
-// asks returns the RunE of a command that asks the daemon: run gets a client of it.
+// asks returns the RunE of a command that asks the daemon: run gets a client of it, and the KEY among the arguments as
+// BotWire has it.
 func (f *Settings) asks(run func(ctx context.Context, c *attach.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		args, err := withKey(cmd, args)
+		if err != nil {
+			return err
+		}
 		c, err := f.connect()
 		if err != nil {
 			return err
 		}
 		return run(cmd.Context(), c, args)
 	}
+}
+
+func withKey(cmd *cobra.Command, args []string) ([]string, error) {
+	at := slices.Index(placesOf(cmd.Use), "KEY")
+	if at < 0 || at >= len(args) {
+		return args, nil
+	}
+	key, err := keyname.Parse(args[at])
+	if err != nil {
+		return nil, err
+	}
+	args = slices.Clone(args)
+	args[at] = key
+	return args, nil
 }
 
 // ask makes a request and prints the answer: unchanged if asJSON is set, otherwise with print.
@@ -177,11 +198,9 @@ func askFor[T any](ctx context.Context, p *Program, c *attach.Client, r api.Requ
 	return answer, print(answer)
 }
 
-func joined(names ...string) string { return strings.Join(names, "/") }
-
 type entryID struct{ Namespace, Key string }
 
-func (id entryID) String() string { return id.Namespace + "/" + id.Key }
+func (id entryID) String() string { return id.Namespace + "/" + keyname.Format(id.Key) }
 
 // byHandTime is how long the daemon may take to carry out a user's decision. A request in flight for
 // the entry ends first.

@@ -38,7 +38,7 @@ func newPurgeCommand(p *Program, settings *Settings) *cobra.Command {
 		query, what := url.Values{"namespace": {args[0]}}, "the namespace "+args[0]
 		if len(args) == 2 {
 			query.Set("key", args[1])
-			what = joined(args[0], args[1])
+			what = entryID{args[0], args[1]}.String()
 		}
 		where := "upstream and here"
 		if *local {

@@ -221,12 +221,12 @@ func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, k
 		if so.Forgotten > 0 {
 			text = "the copy of %s is forgotten: the next read asks upstream\n"
 		}
-		_, err := fmt.Fprintf(p.Stdout, text, term.Printable(joined(namespace, key)))
+		_, err := fmt.Fprintf(p.Stdout, text, term.Printable(entryID{namespace, key}.String()))
 		return err
 	})
 	if api.IsRefused(err, http.StatusConflict) {
 		return fmt.Errorf("a write to %s is pending, and would be lost: botwired flush --now has it sent first, botwired pending drop makes it a dead letter",
-			joined(namespace, key))
+			term.Printable(entryID{namespace, key}.String()))
 	}
 	return err
 }

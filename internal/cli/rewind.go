@@ -14,6 +14,7 @@ import (
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -117,7 +118,7 @@ func rewindText(seen *api.Rewind) string {
 	}
 	named := make([]string, 0, rewindNamed)
 	for _, change := range seen.Changes[:min(rewindNamed, len(seen.Changes))] {
-		named = append(named, change.Key)
+		named = append(named, keyname.Format(change.Key))
 	}
 	if seen.Restored+seen.Deleted > len(named) {
 		named = append(named, term.Ellipsis)
@@ -132,7 +133,7 @@ func (p *Program) nameLeft(counts *api.RewindCounts) {
 	}
 	fmt.Fprintf(p.Stdout, "left as it is: %s\n", words.Plural(counts.Left, "entry"))
 	for _, l := range counts.LeftEntries[:min(rewindNamed, len(counts.LeftEntries))] {
-		fmt.Fprintf(p.Stdout, "  %s: %s\n", term.Printable(l.Key), term.Printable(l.Why))
+		fmt.Fprintf(p.Stdout, "  %s: %s\n", term.Printable(keyname.Format(l.Key)), term.Printable(l.Why))
 	}
 	if more := counts.Left - rewindNamed; more > 0 {
 		fmt.Fprintf(p.Stdout, "  and %d more: --json names them\n", more)

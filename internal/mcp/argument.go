@@ -11,6 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/botwired/botwired/internal/keyname"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // argument describes an argument of a tool: a text, or a whole number with a default.
@@ -24,6 +27,7 @@ type argument struct {
 	number      bool
 	byDefault   int // for numbers
 	moment      bool
+	key         bool // a text that BotWire would refuse is the Python package's escape of it
 }
 
 // arguments are the texts and whole numbers of a call. A missing number has its default.
@@ -143,6 +147,13 @@ func (a *argument) parseText(value json.RawMessage) (string, error) {
 	}
 	if a.pattern != nil && !a.pattern.MatchString(text) {
 		return "", fmt.Errorf("%s is not accepted: expected %s", a.name, a.accepts)
+	}
+	if a.key {
+		key, err := keyname.Parse(text)
+		if err == nil && wire.CheckKey(key) != nil {
+			err = fmt.Errorf("%s is not accepted: expected %s", a.name, a.accepts)
+		}
+		return key, err
 	}
 	if a.moment {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {

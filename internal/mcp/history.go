@@ -60,10 +60,10 @@ func (s *toolset) historyTool() tool {
 }
 
 func (s *toolset) history(ctx context.Context, in arguments) (any, error) {
-	out := historyResult{Namespace: s.namespaceOf(in), Key: in.text("key"), States: []historyState{}}
+	out := historyResult{Namespace: s.namespaceOf(in), Key: shownKey(in), States: []historyState{}}
 	doc, _, err := s.statesOf(ctx, in)
 	if err == nil && len(doc.Revisions) == 0 { // only upstream knows
-		if _, _, out.Exists, err = s.daemon.read(ctx, out.Namespace, out.Key); out.Exists {
+		if _, _, out.Exists, err = s.daemon.read(ctx, out.Namespace, in.text("key")); out.Exists {
 			doc, _, err = s.statesOf(ctx, in)
 		}
 	}
@@ -146,7 +146,7 @@ func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
 		return nil, err
 	}
 	return undoResult{
-		Namespace: s.namespaceOf(in), Key: in.text("key"),
+		Namespace: s.namespaceOf(in), Key: shownKey(in),
 		Undone: newHistoryState(&done.Undone), Now: newHistoryState(&done.Now), written: newWritten(answer.Header),
 	}, nil
 }

@@ -3,13 +3,17 @@ package mcp
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/keyname"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 const (
@@ -23,6 +27,25 @@ const (
 func (d *daemon) list(ctx context.Context, namespace string, limit int) (list api.Listing, err error) {
 	_, err = d.Read(ctx, api.Request{Path: api.Memory(namespace), Query: url.Values{"limit": {strconv.Itoa(limit)}}}, &list)
 	return list, err
+}
+
+// entries yields the known entries whose keys begin with a prefix, as they are or as they are shown, by key.
+func (d *daemon) entries(ctx context.Context, namespace, prefix, after string, size int) iter.Seq2[*api.Entries, error] {
+	return func(yield func(*api.Entries, error) bool) {
+		for _, beginning := range keyname.Prefixes(prefix) {
+			if beginning != "" && wire.CheckKey(beginning) != nil {
+				continue // it is longer than any key
+			}
+			for page, err := range d.EntryPages(ctx, namespace, beginning, after, size) {
+				if err == nil {
+					page.Entries = slices.DeleteFunc(page.Entries, func(e api.Entry) bool { return !keyname.Begins(e.Key, prefix) })
+				}
+				if !yield(page, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (d *daemon) namespaces(ctx context.Context, after string, limit int) (page api.Namespaces, err error) {
@@ -87,7 +110,7 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 		return nil, err
 	}
 	after, looked, complete := in.text("after"), 0, true
-	for page, err := range s.daemon.EntryPages(ctx, out.Namespace, in.text("prefix"), after, keysPage) {
+	for page, err := range s.daemon.entries(ctx, out.Namespace, in.text("prefix"), after, keysPage) {
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +125,7 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 			if isDeleted(k) || !since.IsZero() && k.UpdatedAt < float64(since.UnixMicro())/1e6 {
 				continue
 			}
-			out.Entries = append(out.Entries, listedEntry{k.Key, k.ListBytes, moment(k.UpdatedAt)})
+			out.Entries = append(out.Entries, listedEntry{keyname.Format(k.Key), k.ListBytes, moment(k.UpdatedAt)})
 		}
 	}
 	if !complete {
@@ -183,7 +206,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 		return nil, err
 	}
 	end, after, complete := time.Now().Add(searchTime), in.text("after"), true
-	for page, err := range s.daemon.EntryPages(ctx, out.Namespace, in.text("prefix"), after, searchPage) {
+	for page, err := range s.daemon.entries(ctx, out.Namespace, in.text("prefix"), after, searchPage) {
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +232,8 @@ func (out *searchResult) look(wanted *regexp.Regexp, found valued) {
 		return
 	}
 	out.Searched++
-	m := match{Key: found.key, InKey: wanted.MatchString(found.key), UpdatedAt: moment(found.updatedAt)}
+	m := match{Key: keyname.Format(found.key), UpdatedAt: moment(found.updatedAt)}
+	m.InKey = wanted.MatchString(m.Key)
 	if found.err != nil {
 		out.Unreadable++
 	}

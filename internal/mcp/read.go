@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/wire"
 )
 
@@ -53,8 +54,8 @@ func (s *toolset) readTool() tool {
 }
 
 func (s *toolset) read(ctx context.Context, in arguments) (any, error) {
-	out := readResult{Namespace: s.namespaceOf(in), Key: in.text("key")}
-	entry, version, found, err := s.daemon.read(ctx, out.Namespace, out.Key)
+	out := readResult{Namespace: s.namespaceOf(in), Key: shownKey(in)}
+	entry, version, found, err := s.daemon.read(ctx, out.Namespace, in.text("key"))
 	if err != nil || !found {
 		return out, err
 	}
@@ -150,7 +151,7 @@ func (s *toolset) recent(ctx context.Context, in arguments) (any, error) {
 		if found.gone {
 			continue
 		}
-		e := recentEntry{Key: found.key, UpdatedAt: moment(found.updatedAt), Unreadable: found.err != nil}
+		e := recentEntry{Key: keyname.Format(found.key), UpdatedAt: moment(found.updatedAt), Unreadable: found.err != nil}
 		e.Preview, e.Characters = cut(found.value, 0, previewMost)
 		out.Entries = append(out.Entries, e)
 	}

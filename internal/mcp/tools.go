@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/botwired/botwired/internal/keyname"
 )
 
 // maxValue is how many characters BotWire accepts in a value.
@@ -17,9 +19,9 @@ var (
 		accepts: "1 to 64 characters, each a letter a-z or A-Z, a digit, _ or -",
 	}
 	keyArgument = argument{
-		name: "key", required: true, most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`),
-		about:   "The key within the namespace, such as user.name.",
-		accepts: "1 to 128 characters, each a letter a-z or A-Z, a digit, _, . or -",
+		name: "key", required: true, most: 128, key: true,
+		about:   "The key within the namespace, such as user.name or customer:8.",
+		accepts: "a text of 1 to 128 characters, such as user.name or customer:8",
 	}
 	valueArgument = argument{
 		name: "value", required: true, most: maxValue,
@@ -32,9 +34,9 @@ var (
 		accepts: `a version that another tool has given, or "absent"`,
 	}
 	prefixArgument = argument{
-		name: "prefix", most: 128, pattern: regexp.MustCompile(`^[a-zA-Z0-9_.-]*$`),
+		name: "prefix", most: 128,
 		about:   "Only keys that begin with this.",
-		accepts: "the beginning of a key: at most 128 letters, digits, _, . and -",
+		accepts: "the beginning of a key: at most 128 characters",
 	}
 	afterArgument = argument{
 		name: "after", most: 200,
@@ -70,6 +72,9 @@ func (s *toolset) namespaceOf(in arguments) string {
 	}
 	return in.text("namespace")
 }
+
+// shownKey returns the key of a call for the agent.
+func shownKey(in arguments) string { return keyname.Format(in.text("key")) }
 
 func (s *toolset) all() []tool {
 	all := []tool{

@@ -105,7 +105,7 @@ func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, er
 		return nil, s.explain(ctx, in, err)
 	}
 	return writeResult{
-		Namespace: s.namespaceOf(in), Key: in.text("key"),
+		Namespace: s.namespaceOf(in), Key: shownKey(in),
 		Version: versionOf(answer.Header), Characters: stored.Bytes, written: newWritten(answer.Header),
 	}, nil
 }
@@ -144,15 +144,15 @@ func (s *toolset) deleteTool() tool {
 }
 
 func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
-	out := deleteResult{Namespace: s.namespaceOf(in), Key: in.text("key")}
+	out, key := deleteResult{Namespace: s.namespaceOf(in), Key: shownKey(in)}, in.text("key")
 	if in.text("if_version") == absent {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
 	}
 	answer, err := s.daemon.Do(ctx, api.Request{
-		Method: http.MethodDelete, Path: api.Memory(out.Namespace, out.Key), Header: headerOf(ctx, in.text("if_version")),
+		Method: http.MethodDelete, Path: api.Memory(out.Namespace, key), Header: headerOf(ctx, in.text("if_version")),
 	})
 	switch {
-	case api.IsAbsent(err, out.Namespace, out.Key):
+	case api.IsAbsent(err, out.Namespace, key):
 		out.State = absent
 		return out, nil
 	case err != nil:

@@ -38,7 +38,7 @@ var layers = []layer{
 	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost"}},
 
 	// MCP knows the daemon by its HTTP alone.
-	{"internal/mcp", []string{"api", "internal/tasks", "internal/wire"}},
+	{"internal/mcp", []string{"api", "internal/keyname", "internal/tasks", "internal/wire"}},
 
 	// The drill asks a daemon by package api, and has its upstream fail by an interface of its own.
 	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered", "internal/tasks"}},
@@ -73,6 +73,9 @@ var layers = []layer{
 	// The memory service knows nothing of the daemon in front of it.
 	{"internal/fastpath", []string{"internal/pipe"}},
 	{"internal/selfhost", []string{"internal/guard", "internal/httplog", "internal/pipe", "internal/tasks", "internal/wire"}},
+
+	// Keys as people write them are those that BotWire refuses.
+	{"internal/keyname", []string{"internal/wire"}},
 
 	// The metrics read the parts whose state they show.
 	{"internal/metrics", []string{"api", "cache", "journal"}},
