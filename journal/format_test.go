@@ -30,6 +30,12 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// remedies are parts of what the errors say to do about a directory of another version.
+var remedies = map[string]string{
+	"older format": "start the version of botwired that wrote it, run botwired flush there",
+	"newer format": "use the newer version of botwired that wrote it",
+}
+
 // contract 21: a directory of another format is refused and stays unmodified.
 func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
 	for name, files := range map[string]map[string]string{
@@ -52,6 +58,15 @@ func TestForeignDirectoryIsRefusedUnmodified(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 				t.Error(diff)
+			}
+			if remedies[name] == "" {
+				return
+			}
+			_, unrecovered := journal.Recover(journal.RecoverOptions{Dir: dir, FS: vfs.Default})
+			for _, err := range []error{err, unrecovered} {
+				if err == nil || !strings.Contains(err.Error(), remedies[name]) {
+					t.Errorf("the error does not say what to do (%s): %v", remedies[name], err)
+				}
 			}
 		})
 	}

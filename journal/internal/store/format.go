@@ -50,7 +50,11 @@ func CheckFormat(fsys vfs.FS, dir string) (exists bool, _ error) {
 		return false, fmt.Errorf("%w: file %s does not say %q and a version", ErrNoFormat, FormatFile, strings.TrimSpace(formatLine))
 	}
 	if version != FormatVersion { // guard 21.1
-		return false, fmt.Errorf("%w: the directory has version %d, and this botwired reads version %d", ErrFormat, version, FormatVersion)
+		remedy := "start the version of botwired that wrote it, run botwired flush there, then start this one with an empty data_dir"
+		if version > FormatVersion {
+			remedy = "use the newer version of botwired that wrote it; to go back, run botwired flush there, then start this one with an empty data_dir"
+		}
+		return false, fmt.Errorf("%w: the directory has version %d, and this botwired reads version %d: %s", ErrFormat, version, FormatVersion, remedy)
 	}
 	return true, nil
 }
