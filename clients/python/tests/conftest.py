@@ -30,6 +30,11 @@ settings.register_profile(
 settings.load_profile("here")
 
 
+@pytest.fixture(autouse=True)
+def _no_outage_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botwired._retry._OUTAGES", {})
+
+
 class Blocking:
     """An AsyncMemory whose methods are called as a Memory's are."""
 

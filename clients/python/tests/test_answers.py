@@ -178,6 +178,9 @@ def test_of_the_reads_in_an_outage_the_first_one_waits(monkeypatch: pytest.Monke
         with pytest.raises(Unavailable, match="not known here"):
             memory.get("k")
         assert len(script.requests) == before + 1
+        with pytest.raises(Unavailable, match="not known here"):
+            script.memory().get("k")  # another memory of the same server: a session's, say
+        assert len(script.requests) == before + 2
         script.answers[:] = [copy, unknown]
         assert memory.get("k") == 1
     script.answers[:] = [from_upstream, unknown]

@@ -37,10 +37,19 @@ class Outcome:
 
 @dataclass
 class Outage:
-    """What a memory knows of an outage of upstream."""
+    """What the memories of a server know of an outage of its upstream."""
 
     is_known: bool = False
     """A read has waited for upstream in vain, and none has had an answer of upstream's since."""
+
+
+_OUTAGES: dict[str, Outage] = {}
+"""By server. All memories of the process share it: programs with a memory for each session wait once, too."""
+
+
+def outage_of(server: str) -> Outage:
+    """Return what is known of an outage behind a server."""
+    return _OUTAGES.setdefault(server, Outage())
 
 
 def exchange(request: Request, patience: float, server: str, outage: Outage) -> Steps[Outcome]:

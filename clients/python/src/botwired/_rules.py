@@ -31,7 +31,7 @@ from botwired._entries import (
     written_of,
 )
 from botwired._names import KEYS, NAMESPACES, is_digest
-from botwired._retry import Contention, Outage, Outcome, exchange
+from botwired._retry import Contention, Outcome, exchange, outage_of
 from botwired._steps import Answer, Call, Request, Sleep, Steps
 from botwired._values import encode
 from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
@@ -57,7 +57,7 @@ class Rules:
         self._server = server  # its URL, for people
         self._author = {"botwired-author": author} if author else {}
         self._has_versions = False
-        self._outage = Outage()
+        self._outage = outage_of(server)
 
     def entry(self, key: str) -> Steps[Entry | None]:
         """Read an entry. None: it does not exist."""
