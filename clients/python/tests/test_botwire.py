@@ -9,9 +9,10 @@ import botwire
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_values import TEXTS, VALUES, exactly
+from test_values import exactly, values
 
 from botwired import Memory
+from botwired._values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,8 @@ def both(server: Server) -> Iterator[tuple[Any, Memory]]:
 
 
 quickly = settings(max_examples=60)
+TEXTS = st.text()  # Unicode: BotWire's package cannot send a lone surrogate
+VALUES = values(TEXTS)
 
 
 @given(value=VALUES | st.builds(json.dumps, VALUES))
@@ -36,6 +39,7 @@ quickly = settings(max_examples=60)
 @example(value=" 5")
 @example(value='"quoted"')
 @example(value="1.10")
+@example(value='"0"')
 @quickly
 def test_what_botwire_has_written(both: tuple[Any, Memory], value: Any) -> None:
     theirs, ours = both
@@ -45,7 +49,7 @@ def test_what_botwire_has_written(both: tuple[Any, Memory], value: Any) -> None:
         # BotWire's package reads the text of a number, True, False or None. Here it is what the text says.
         assert exactly(read, value if not isinstance(value, str) else json.loads(expected))
     else:
-        assert exactly(read, expected) or exactly(read, value)
+        assert exactly(read, expected) or exactly(read, value) or (isinstance(read, str) and encode(read) == expected)
 
 
 @given(value=TEXTS | st.lists(VALUES) | st.dictionaries(TEXTS, VALUES))

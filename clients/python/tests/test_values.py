@@ -13,9 +13,14 @@ from texts import texts
 
 from botwired._values import decode, encode
 
-TEXTS = texts()
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=20)
+
+def values(texts: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
+    """Return the strategy for JSON values with such texts."""
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+    return st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20)
+
+
+VALUES = values(texts())
 LOOK_LIKE_JSON = st.builds(json.dumps, VALUES) | st.builds(encode, VALUES)
 
 
