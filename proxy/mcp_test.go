@@ -39,7 +39,10 @@ func TestMCPIsAnsweredAsDescribed(t *testing.T) {
 	ask(http.StatusOK, listening, json, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen") // it ends: there is nothing to report
 	ask(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, json)
 	ask(http.StatusBadRequest, `{"jsonrpc":"2.0",`, json)
-	ask(http.StatusBadRequest, ` [{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, json) // answers are bounded one by one
+	ask(http.StatusOK, ` [{"jsonrpc":"2.0","id":1,"method":"tools/list"},7]`, json)
+	ask(http.StatusAccepted, `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, json)
+	ask(http.StatusOK, `{"jsonrpc":"2.0","id":1,"method":"no/such"}`, json)
+	ask(http.StatusBadRequest, "", json)
 	ask(http.StatusBadRequest, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, json, "MCP-Protocol-Version", "2026-07-28")
 	ask(http.StatusNotFound, `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{"_meta":`+
 		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+

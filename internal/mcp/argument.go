@@ -75,9 +75,9 @@ func schemaOf(of []argument) *jsonschema.Schema {
 
 func float(n int) *float64 { f := float64(n); return &f }
 
-// parse parses a call's arguments. Its errors say what is accepted, and repeat no value. Null means
+// parseArguments parses a call's arguments. Its errors say what is accepted, and repeat no value. Null means
 // that the argument is missing: some models fill in all arguments.
-func parse(of []argument, raw json.RawMessage) (arguments, error) {
+func parseArguments(of []argument, raw json.RawMessage) (arguments, error) {
 	in := make(arguments)
 	if !isUnicode(raw) {
 		return in, fmt.Errorf("the arguments are not valid Unicode: expected no half of a surrogate pair (\\ud800 to \\udfff) and no broken UTF-8")

@@ -54,17 +54,6 @@ func TestStdioAnswersBeforeItEnds(t *testing.T) {
 	}
 }
 
-// An invalid message ends the server, but only after the answers to the messages before it.
-func TestStdioEndsAtGarbage(t *testing.T) {
-	for _, garbage := range []string{"garbage", `{"id": 7}`, strings.Repeat("x", 17<<20), `"` + strings.Repeat("y", 17<<20)} {
-		var out bytes.Buffer
-		err := newDaemon(t).serve().ServeStdio(t.Context(), strings.NewReader(hello+garbage), &out)
-		if err == nil || !strings.Contains(err.Error(), "cannot read the client's messages") || len(err.Error()) > 300 || !strings.Contains(out.String(), `"id":"hello"`) {
-			t.Errorf("%.20s: it ends with %v, and has written %q", garbage, err, out.String())
-		}
-	}
-}
-
 // A call that the client has canceled does not delay the end.
 func TestStdioForgetsCanceledCalls(t *testing.T) {
 	asked := make(chan struct{})

@@ -86,7 +86,7 @@ func authorOf(req *sdk.CallToolRequest) string {
 }
 
 func (t *tool) call(ctx context.Context, raw json.RawMessage) ([]byte, error) {
-	in, err := parse(t.arguments, raw)
+	in, err := parseArguments(t.arguments, raw)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,6 @@ import (
 // mcpTime bounds a tool call, which makes several requests.
 const mcpTime = 2 * time.Minute
 
-// errMCPBatch refuses several messages in one body. Their answers would be in memory together: a body of 2 MB
-// could ask for gigabytes.
-var errMCPBatch = wire.Detail(http.StatusBadRequest, "The body is a batch: expected one message of JSON-RPC 2.0.")
-
 func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request, _ *Parameters) error {
 	if s.opts.MCP == nil {
 		return wire.Detail(http.StatusNotFound, "Not Found")
@@ -25,9 +21,6 @@ func (s *Surface) answerMCP(w http.ResponseWriter, r *http.Request, _ *Parameter
 		return refusal
 	}
 	defer room.Release()
-	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
-		return errMCPBatch
-	}
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	// The server's read timeout would end the call.
