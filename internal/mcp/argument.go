@@ -1,11 +1,11 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,7 +27,9 @@ type argument struct {
 	number      bool
 	byDefault   int // for numbers
 	moment      bool
-	key         bool // a text that BotWire would refuse is the Python package's escape of it
+	key         bool   // a text that BotWire would refuse is the Python package's escape of it
+	json        bool   // a text, or any other JSON, whose text is meant
+	only        string // the only text that is accepted, of an argument that the tool does not describe
 }
 
 // arguments are the texts and whole numbers of a call. A missing number has its default.
@@ -48,6 +50,9 @@ func schemaOf(of []argument) *jsonschema.Schema {
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
 	for _, a := range of {
+		if a.only != "" {
+			continue
+		}
 		property := &jsonschema.Schema{Type: "string", Description: a.about}
 		switch {
 		case a.number:
@@ -75,39 +80,48 @@ func schemaOf(of []argument) *jsonschema.Schema {
 
 func float(n int) *float64 { f := float64(n); return &f }
 
-// parseArguments parses a call's arguments. Its errors say what is accepted, and repeat no value. Null means
-// that the argument is missing: some models fill in all arguments.
+// parseArguments parses a call's arguments. Its errors say what is accepted, and repeat no value. It takes what
+// models send where its meaning is plain: a number as a text, a value as JSON, all arguments as one text of JSON. It
+// ignores an argument that the tool does not have, as some clients add their own. Null means that the argument is
+// missing: some models fill in all arguments.
 func parseArguments(of []argument, raw json.RawMessage) (arguments, error) {
 	in := make(arguments)
-	if !isUnicode(raw) {
+	valid, text := isUnicode(raw), ""
+	if json.Unmarshal(raw, &text) == nil && text != "" {
+		raw = json.RawMessage(text)
+	}
+	if !valid || !isUnicode(raw) {
 		return in, fmt.Errorf("the arguments are not valid Unicode: expected no half of a surrogate pair (\\ud800 to \\udfff) and no broken UTF-8")
 	}
-	given := make(map[string]json.RawMessage)
+	sent := make(map[string]json.RawMessage)
 	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &given); err != nil {
+		if err := json.Unmarshal(raw, &sent); err != nil {
 			return in, fmt.Errorf("the arguments are not an object: expected %s", namesOf(of))
 		}
 	}
-	for name := range given {
-		if !slices.ContainsFunc(of, func(a argument) bool { return a.name == name }) {
-			return in, fmt.Errorf("unknown argument %.40q: expected %s", name, namesOf(of))
-		}
+	given := make(map[string]json.RawMessage, len(sent))
+	for name, value := range sent {
+		given[plain(name)] = value
 	}
 	for _, a := range of {
-		value := given[a.name]
-		var err error
-		switch {
-		case len(value) == 0 || string(value) == "null":
+		value, exact := sent[a.name]
+		if !exact {
+			value = given[plain(a.name)]
+		}
+		if isMissing(a, value) {
 			if a.required {
 				return in, fmt.Errorf("%s is missing: expected %s", a.name, a.accepts)
 			}
 			if a.number {
 				in[a.name] = a.byDefault
 			}
-		case a.number:
+			continue
+		}
+		var err error
+		if a.number {
 			in[a.name], err = a.parseNumber(value)
-		default:
-			in[a.name], err = a.parseText(value)
+		} else if in[a.name], err = a.parseText(value); err == nil && a.only != "" && in[a.name] != a.only {
+			err = fmt.Errorf("%s is fixed to %q here: leave it out", a.name, a.only)
 		}
 		if err != nil {
 			return in, err
@@ -116,12 +130,28 @@ func parseArguments(of []argument, raw json.RawMessage) (arguments, error) {
 	return in, nil
 }
 
+// plain returns a name as models spell it in one way or another: ifVersion and if-version are if_version. If it
+// were ignored, a write would have no condition.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// isMissing reports whether an argument has no value. An empty text is none where a number, a time or an optional
+// namespace is expected, and is a wrong one where a version is: the write would lose its condition.
+func isMissing(a argument, value json.RawMessage) bool {
+	isEmpty := string(value) == `""` && (a.number || a.moment || !a.required && a.name == namespaceArgument.name)
+	return len(value) == 0 || string(value) == "null" || isEmpty
+}
+
 func namesOf(of []argument) string {
-	names := make([]string, len(of))
-	for i, a := range of {
-		names[i] = a.name
+	var names []string
+	for _, a := range of {
+		name := a.name
 		if !a.required {
-			names[i] += " (optional)"
+			name += " (optional)"
+		}
+		if a.only == "" {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, ", ")
@@ -129,16 +159,28 @@ func namesOf(of []argument) string {
 
 func (a *argument) parseNumber(value json.RawMessage) (int, error) {
 	var n float64
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		value = json.RawMessage(strings.TrimSpace(text))
+	}
 	if err := json.Unmarshal(value, &n); err != nil || n != math.Trunc(n) || n < float64(a.least) || n > float64(a.most) {
 		return 0, fmt.Errorf("%s is wrong: expected a whole number from %d to %d", a.name, a.least, a.most)
 	}
 	return int(n), nil
 }
 
+// parseText returns a text, or the JSON text of a number, of true or false, or of an argument that may be any JSON.
 func (a *argument) parseText(value json.RawMessage) (string, error) {
 	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return "", fmt.Errorf("%s is not a text: expected %s", a.name, a.accepts)
+	if json.Unmarshal(value, &text) != nil {
+		if !a.json && (value[0] == '{' || value[0] == '[') {
+			return "", fmt.Errorf("%s is not a text: expected %s", a.name, a.accepts)
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, value); err != nil {
+			return "", fmt.Errorf("%s is not JSON: expected %s", a.name, a.accepts)
+		}
+		text = compact.String()
 	}
 	if a.most > 0 {
 		if n := utf8.RuneCountInString(text); n > a.most {

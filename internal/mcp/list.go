@@ -109,7 +109,7 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 	if _, err := s.daemon.list(ctx, out.Namespace, 1); err != nil {
 		return nil, err
 	}
-	after, looked, complete := in.text("after"), 0, true
+	after, looked, complete, left := in.text("after"), 0, true, wholeAnswer
 	for page, err := range s.daemon.entries(ctx, out.Namespace, in.text("prefix"), after, keysPage) {
 		if err != nil {
 			return nil, err
@@ -117,15 +117,15 @@ func (s *toolset) list(ctx context.Context, in arguments) (any, error) {
 		complete = complete && page.Complete
 		for i := range page.Entries {
 			k := &page.Entries[i]
-			if len(out.Entries) == limit || looked == keysLooked {
+			shown := !isDeleted(k) && (since.IsZero() || k.UpdatedAt >= float64(since.UnixMicro())/1e6)
+			row := listedEntry{keyname.Format(k.Key), k.ListBytes, moment(k.UpdatedAt)}
+			if len(out.Entries) == limit || looked == keysLooked || shown && !left.takes(row) {
 				out.Next, out.Note = after, noteNext
 				return out, nil
 			}
-			after, looked = k.Key, looked+1
-			if isDeleted(k) || !since.IsZero() && k.UpdatedAt < float64(since.UnixMicro())/1e6 {
-				continue
+			if after, looked = k.Key, looked+1; shown {
+				out.Entries = append(out.Entries, row)
 			}
-			out.Entries = append(out.Entries, listedEntry{keyname.Format(k.Key), k.ListBytes, moment(k.UpdatedAt)})
 		}
 	}
 	if !complete {
@@ -142,10 +142,14 @@ func (s *toolset) listNamespaces(ctx context.Context, in arguments) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	out := listResult{Namespaces: []listedNamespace{}}
+	out, left := listResult{Namespaces: []listedNamespace{}}, wholeAnswer
 	for i := range page.Namespaces {
-		n := &page.Namespaces[i]
-		out.Namespaces = append(out.Namespaces, listedNamespace{n.Namespace, n.Entries})
+		row := listedNamespace{page.Namespaces[i].Namespace, page.Namespaces[i].Entries}
+		if !left.takes(row) {
+			out.Next, out.Note = page.Namespaces[i-1].Namespace, noteNext
+			return out, nil
+		}
+		out.Namespaces = append(out.Namespaces, row)
 	}
 	if page.Next != nil {
 		out.Next, out.Note = *page.Next, noteNext
@@ -205,7 +209,7 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	if _, err := s.daemon.list(ctx, out.Namespace, 1); err != nil {
 		return nil, err
 	}
-	end, after, complete := time.Now().Add(searchTime), in.text("after"), true
+	end, after, complete, left := time.Now().Add(searchTime), in.text("after"), true, wholeAnswer
 	for page, err := range s.daemon.entries(ctx, out.Namespace, in.text("prefix"), after, searchPage) {
 		if err != nil {
 			return nil, err
@@ -213,12 +217,21 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 		complete = complete && page.Complete
 		for found := range s.daemon.values(ctx, out.Namespace, page.Entries) {
 			late := after != in.text("after") && time.Now().After(end) // each call checks at least one entry
-			if late || len(out.Matches) == in.number("limit") || out.Searched == searchKeys {
+			m, matches := matchOf(wanted, found)
+			if late || len(out.Matches) == in.number("limit") || out.Searched == searchKeys || matches && !left.takes(m) {
 				out.Next, out.Note = after, noteNext
 				return out, ctx.Err()
 			}
 			after = found.key
-			out.look(wanted, found)
+			if !found.gone {
+				out.Searched++
+			}
+			if found.err != nil {
+				out.Unreadable++
+			}
+			if matches {
+				out.Matches = append(out.Matches, m)
+			}
 		}
 	}
 	if !complete {
@@ -227,22 +240,16 @@ func (s *toolset) search(ctx context.Context, in arguments) (any, error) {
 	return out, ctx.Err()
 }
 
-func (out *searchResult) look(wanted *regexp.Regexp, found valued) {
+func matchOf(wanted *regexp.Regexp, found valued) (m match, matches bool) {
 	if found.gone {
-		return
+		return m, false
 	}
-	out.Searched++
-	m := match{Key: keyname.Format(found.key), UpdatedAt: moment(found.updatedAt)}
+	m = match{Key: keyname.Format(found.key), UpdatedAt: moment(found.updatedAt)}
 	m.InKey = wanted.MatchString(m.Key)
-	if found.err != nil {
-		out.Unreadable++
-	}
 	if at := wanted.FindStringIndex(found.value); at != nil {
 		m.InValue = true
 		m.Offset = max(0, utf8.RuneCountInString(found.value[:at[0]])-excerptBefore)
 	}
-	if m.InKey || m.InValue {
-		m.Excerpt, _ = cut(found.value, m.Offset, excerptMost)
-		out.Matches = append(out.Matches, m)
-	}
+	m.Excerpt, _ = cut(found.value, m.Offset, excerptMost)
+	return m, m.InKey || m.InValue
 }

@@ -36,6 +36,7 @@ type readResult struct {
 	Version    string  `json:"version,omitempty" jsonschema:"names this state of the entry, for if_version"`
 	Characters int     `json:"characters,omitempty" jsonschema:"of the whole value"`
 	Next       int     `json:"next,omitempty" jsonschema:"there only if value is cut: the offset of the rest"`
+	Note       string  `json:"note,omitempty" jsonschema:"says how to read on"`
 	CreatedAt  string  `json:"created_at,omitempty"`
 	UpdatedAt  string  `json:"updated_at,omitempty"`
 }
@@ -43,11 +44,12 @@ type readResult struct {
 func (s *toolset) readTool() tool {
 	return tool{
 		name: "memory_read", title: "Read a value", effect: reads, result: resultOf[readResult](),
-		about: "Reads the value under a key, with its version. exists is false if there is no such entry.",
+		about: "Reads the value under a key, with its version. exists is false if there is no such entry. " +
+			"A long value comes in parts: next is the offset of the rest.",
 		arguments: s.within(
 			keyArgument,
 			argument{name: "offset", number: true, most: maxValue, about: "Begins at this character of the value."},
-			argument{name: "limit", number: true, least: 1, most: maxValue, byDefault: maxValue, about: "How many characters of the value at most."},
+			argument{name: "limit", number: true, least: 1, most: maxValue, byDefault: maxValue, about: "How many characters of the value at most. An answer has no more than fits a client's limit."},
 		),
 		run: s.read,
 	}
@@ -59,12 +61,14 @@ func (s *toolset) read(ctx context.Context, in arguments) (any, error) {
 	if err != nil || !found {
 		return out, err
 	}
-	from, most := in.number("offset"), in.number("limit")
-	part, characters := cut(entry.Value, from, most)
-	out.Exists, out.Value, out.Version, out.Characters = true, &part, version, characters
+	out.Exists, out.Version = true, version
 	out.CreatedAt, out.UpdatedAt = moment(entry.CreatedAt), moment(entry.UpdatedAt)
-	if from+most < characters {
-		out.Next = from + most
+	left := wholeAnswer
+	left.takes(out)
+	part := ""
+	part, out.Characters, out.Next = left.part(entry.Value, in.number("offset"), in.number("limit"))
+	if out.Value = &part; out.Next > 0 {
+		out.Note = "this is not all: call again with next as offset; if the version is another one then, the value has changed"
 	}
 	return out, nil
 }
@@ -147,13 +151,22 @@ func (s *toolset) recent(ctx context.Context, in arguments) (any, error) {
 	for i, k := range list.Keys {
 		rows[i] = api.Entry{Key: k.Key, ListBytes: k.Bytes, UpdatedAt: k.UpdatedAt}
 	}
+	var previews []string
+	left := wholeAnswer
 	for found := range s.daemon.values(ctx, out.Namespace, rows) {
 		if found.gone {
 			continue
 		}
 		e := recentEntry{Key: keyname.Format(found.key), UpdatedAt: moment(found.updatedAt), Unreadable: found.err != nil}
-		e.Preview, e.Characters = cut(found.value, 0, previewMost)
-		out.Entries = append(out.Entries, e)
+		preview, characters := cut(found.value, 0, previewMost)
+		e.Characters = characters
+		left.takes(e)
+		out.Entries, previews = append(out.Entries, e), append(previews, preview)
+	}
+	each := left.share(previews)
+	for i, preview := range previews {
+		within := each
+		out.Entries[i].Preview, _, _ = within.part(preview, 0, previewMost)
 	}
 	return out, ctx.Err()
 }

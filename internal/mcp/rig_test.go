@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -233,6 +234,20 @@ func (c *client) call(tool string, with, into any) {
 	noError(c.t, json.Unmarshal(structured, into))
 }
 
+// readAll reads a value to its end.
+func (c *client) readAll(namespace, key string) string {
+	c.t.Helper()
+	var value strings.Builder
+	for offset := 0; ; {
+		var r read
+		c.call("memory_read", args{"namespace": namespace, "key": key, "offset": offset}, &r)
+		value.WriteString(r.Value)
+		if offset = r.Next; offset == 0 {
+			return value.String()
+		}
+	}
+}
+
 func mustMarshal(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -246,10 +261,30 @@ func (c *client) ask(tool string, with any) (*sdk.CallToolResult, string) {
 	c.t.Helper()
 	result, err := c.session.CallTool(c.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: with})
 	noError(c.t, err)
+	if n := tokensOf(c.t, result); n > 25_000 {
+		c.t.Errorf("%s has an answer of %d tokens", tool, n)
+	}
 	if len(result.Content) != 1 {
 		c.t.Fatalf("%s has %d contents", tool, len(result.Content))
 	}
 	return result, result.Content[0].(*sdk.TextContent).Text
+}
+
+// tokensOf returns what an answer may cost a model, text and structured content: a token is 3 characters of ASCII, or
+// one other.
+func tokensOf(t *testing.T, result *sdk.CallToolResult) int {
+	t.Helper()
+	text, err := json.Marshal(result)
+	noError(t, err)
+	ascii, others := 0, 0
+	for _, c := range string(text) {
+		if c < utf8.RuneSelf {
+			ascii++
+		} else {
+			others++
+		}
+	}
+	return ascii/3 + others
 }
 
 // refused calls a tool, whose error must contain all parts.

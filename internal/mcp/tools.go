@@ -24,7 +24,7 @@ var (
 		accepts: "a text of 1 to 128 characters, such as user.name or customer:8",
 	}
 	valueArgument = argument{
-		name: "value", required: true, most: maxValue,
+		name: "value", required: true, most: maxValue, json: true,
 		about:   "The text. Anything that is no text goes in as JSON, written as text.",
 		accepts: "a text of at most 100000 characters",
 	}
@@ -57,13 +57,12 @@ type toolset struct {
 	readOnly  bool
 }
 
-// within returns the arguments of a tool for one namespace. Unless the namespace is fixed, it is the
-// first argument.
+// within returns the arguments of a tool for one namespace, which is the first. A fixed one is not described, and
+// a model that names another is told.
 func (s *toolset) within(others ...argument) []argument {
-	if s.namespace != "" {
-		return others
-	}
-	return append([]argument{namespaceArgument}, others...)
+	namespace := namespaceArgument
+	namespace.only, namespace.required = s.namespace, s.namespace == ""
+	return append([]argument{namespace}, others...)
 }
 
 func (s *toolset) namespaceOf(in arguments) string {
