@@ -69,7 +69,6 @@ type Reader struct {
 	opts      ReaderOptions
 	health    *Circuit
 	throttles throttles
-	retries   retryStates
 
 	mu      sync.Mutex // guards refused
 	refused map[string]refusedRead
@@ -94,7 +93,6 @@ func NewReader(opts ReaderOptions) *Reader {
 		throttles: throttles{
 			initial: opts.BackoffInitial, longest: opts.BackoffMax, byNamespace: make(map[string]*throttle),
 		},
-		retries: retryStates{initial: opts.BackoffInitial, longest: longest, byID: make(map[journal.ID]*retryState)},
 	}
 }
 
@@ -148,6 +146,8 @@ func (r *Reader) List(ctx context.Context, namespace string, waitOutOutage bool)
 }
 
 func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask func() error) error {
+	longest := min(r.opts.BackoffMax, max(r.opts.BackoffInitial, r.opts.Patience/blipProbes))
+	pauses := NewBackoff(r.opts.BackoffInitial, longest)
 	for {
 		failed, err := r.once(ctx, id, waitOutOutage, ask)
 		switch {
@@ -162,6 +162,9 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 		if turned != nil {
 			return turned
 		}
+		if wait > 0 && !failed.unasked && !r.health.State().Down {
+			wait = max(wait, pauses.NextBackOff()) // guard 16.60
+		}
 		if err := tasks.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -171,7 +174,7 @@ func (r *Reader) try(ctx context.Context, id journal.ID, waitOutOutage bool, ask
 // again returns when to retry a failed read, or the error that turns it away.
 func (r *Reader) again(failed *Error, waitOutOutage bool) (wait time.Duration, turned *Unavailable) {
 	v := r.health.State()
-	if failed.unasked && !v.Down && failed.RetryAfter == 0 {
+	if failed.unasked && !v.Down {
 		return 0, nil // another request has found upstream back
 	}
 	u := &Unavailable{Wait: max(v.RetryIn, failed.RetryAfter), Reason: cmp.Or(failed.Reason, v.Reason), held: failed.Held}
@@ -190,9 +193,6 @@ func (r *Reader) once(ctx context.Context, id journal.ID, waitOutOutage bool, as
 	}
 	if r.health.Blocks(id.Namespace, time.Now()) {
 		return r.unasked(), nil
-	}
-	if refusal := r.retries.refuses(id); refusal != nil { // guard 16.60
-		return refusal, nil
 	}
 	lane := limit.Refreshes
 	if waitOutOutage {
@@ -255,7 +255,6 @@ func (r *Reader) request(ctx context.Context, id journal.ID, probe bool, ask fun
 	} else {
 		r.health.Failure(id, probe, failed, sent)
 	}
-	r.retries.ended(id, failed)
 	return failed, nil
 }
 
