@@ -163,6 +163,13 @@ def test_another_server(call: Callable[[Memory], Any], answer: httpx.Response) -
         call(Script(answer).memory())
 
 
+def test_a_hasty_read_uses_up_no_other_ones_patience() -> None:
+    unknown = refusal(503, "not known here, and upstream is unavailable")
+    with pytest.raises(Unavailable, match="HTTP 503"):
+        Script(unknown).memory(patience=0.01).get("k")
+    assert Script(unknown, found("1", "x")).memory().get("k") == 1
+
+
 def test_of_the_reads_in_an_outage_the_first_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botwired._retry._UPSTREAM_PATIENCE", 0.1)
     unknown = refusal(503, "not known here, and upstream is unavailable")

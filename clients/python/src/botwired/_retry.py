@@ -39,8 +39,8 @@ class Outcome:
 class Outage:
     """What the memories of a server know of an outage of its upstream."""
 
-    is_known: bool = False
-    """A read has waited for upstream in vain, and none has had an answer of upstream's since."""
+    since: float | None = None
+    """When the first read began that upstream could not answer. None: a later one has had an answer of upstream's."""
 
 
 _OUTAGES: dict[str, Outage] = {}
@@ -55,7 +55,7 @@ def outage_of(server: str) -> Outage:
 def exchange(request: Request, patience: float, server: str, outage: Outage) -> Steps[Outcome]:
     """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
 
-    Of the reads that only upstream could answer in an outage, the first waits, and the others fail at once.
+    Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
     began = time.monotonic()
@@ -65,17 +65,17 @@ def exchange(request: Request, patience: float, server: str, outage: Outage) -> 
         attempt: Answer | Lost = yield request
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
             if "fwd=" in attempt.headers.get("cache-status", ""):
-                outage.is_known = False
+                outage.since = None
             _raise_for(attempt)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
         is_away = isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN)
         if is_away:
-            patience = min(patience, 0 if outage.is_known else _UPSTREAM_PATIENCE)
+            outage.since = began if outage.since is None else outage.since
+            patience = min(patience, max(0, outage.since + _UPSTREAM_PATIENCE - began))
         left = began + patience - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            outage.is_known = outage.is_known or is_away
             raise _unavailable(attempt, patience, server)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
@@ -135,5 +135,5 @@ def _unavailable(attempt: Answer | Lost, patience: float, server: str) -> Unavai
             f"no answer from {server} for {patience:g} s: {attempt.reason}. Is botwired running there? "
             "botwired status tells"
         )
-    waited = f", and no other answer for {patience:g} s" if patience else ""
+    waited = f", and no other answer for {round(patience, 1):g} s" if patience else ""
     return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited})")
