@@ -47,7 +47,7 @@ func TestTheEscapeIsThePythonPackages(t *testing.T) {
 			t.Errorf("%q: parsed %q, %v, and %q shown as %q", key.Name, got, err, key.Wire, shown)
 		}
 	}
-	for _, key := range v.Foreign {
+	for _, key := range append(v.Foreign, "_..ED.A0.80") { // Python can hold a lone surrogate, and Go cannot
 		if shown := keyname.Format(key); shown != key {
 			t.Errorf("%q, which is no escape, is shown as %q", key, shown)
 		}
@@ -60,7 +60,7 @@ func TestTheEscapeIsThePythonPackages(t *testing.T) {
 }
 
 func FuzzEveryKeyRoundTrips(f *testing.F) {
-	for _, key := range vectors(f).Foreign {
+	for _, key := range append(vectors(f).Foreign, "_..ED.A0.80") { // Python can hold a lone surrogate, and Go cannot
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
