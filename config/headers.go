@@ -101,6 +101,13 @@ func RelativeHeaderFile(value string) (header, file string) {
 	return "", ""
 }
 
+// HasPlainHeader reports whether the value of a header, which may be a secret, stands in the text itself, and not
+// in a file. value is as for [RelativeHeaderFile].
+func HasPlainHeader(value string) bool {
+	v, _ := node{text: value, raw: true}.structured(isMapping) // it is valid
+	return slices.ContainsFunc(v.pairs, func(each pair) bool { return len(each.value.pairs) == 0 })
+}
+
 func printHeaders(all map[string]string) string {
 	shown := make(map[string]string, len(all))
 	for name := range all {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,13 +16,15 @@ import (
 
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/mcpconfig"
 	"github.com/botwired/botwired/internal/service"
 )
 
 // installTest has a home directory for "botwired mcp install".
 type installTest struct {
-	t    *testing.T
-	home string
+	t       *testing.T
+	home    string
+	environ []string
 }
 
 func newInstallTest(t *testing.T) *installTest {
@@ -31,14 +34,14 @@ func newInstallTest(t *testing.T) *installTest {
 	}
 	t.Setenv("APPDATA", filepath.Join(home, "AppData"))
 	t.Setenv("PATH", home)
-	return &installTest{t, home}
+	return &installTest{t: t, home: home}
 }
 
 func (i *installTest) run(args ...string) outcome {
 	i.t.Helper()
 	var stdout, stderr bytes.Buffer
 	p := newProcess(term.Terminal{
-		Environ:    []string{"HOME=" + i.home},
+		Environ:    append([]string{"HOME=" + i.home}, i.environ...),
 		Stdin:      strings.NewReader(""),
 		Stdout:     &stdout,
 		Stderr:     &stderr,
@@ -145,6 +148,66 @@ func TestMCPInstallWritesNoRelativePath(t *testing.T) {
 			t.Errorf("%s: %+v, %q", accepted, got, args)
 		}
 	}
+}
+
+// A client's server has none of this shell's variables: its settings are flags in the file of every client, and a
+// secret is in none.
+func TestMCPInstallTakesTheEnvironmentsSettings(t *testing.T) {
+	i := newInstallTest(t)
+	i.write("a-token-that-is-long-enough-for-botwired", "token")
+	i.write("upstream: {concurrency: 3}", "c.yaml")
+	t.Chdir(i.home)
+	dir, err := os.Getwd() // with symbolic links resolved
+	no(t, err)
+	const namespaces = `[{"match": "a-*", "flush.linger": "3s"}, {"match": "*", "offline": "assume-absent"}]`
+	i.environ = []string{
+		"BOTWIRED_LISTEN=127.0.0.1:7777", "BOTWIRED_UPSTREAM_URL=embedded", "BOTWIRED_DATA_DIR=data", "BOTWIRED_LOG_LEVEL=debug",
+		"BOTWIRED_AUTH_TOKEN_FILE=token", "BOTWIRED_NAMESPACES=" + namespaces, "BOTWIRED_CONFIG=c.yaml", "BOTWIRED_AUTHOR=me", "OTHER=x",
+		`BOTWIRED_UPSTREAM_HEADERS={"Authorization": "Bearer S3CRET"}`,
+	}
+	want := []string{
+		"mcp", "--config=" + filepath.Join(dir, "c.yaml"), "--listen=127.0.0.1:8888", "--data-dir=" + filepath.Join(dir, "data"), "--upstream-url=embedded",
+		"--auth-token-file=" + filepath.Join(dir, "token"), "--namespaces=" + namespaces, "--log-level=debug",
+	}
+	slices.Sort(want)
+	for _, client := range mcpconfig.Clients() {
+		got := i.run("--client", client.Name, "--listen", "127.0.0.1:8888", "--print") // a flag comes before its variable
+		list := regexp.MustCompile(`(?s)\[\s*"mcp".*?"(,?\s*\]\n|\s*\])`).FindString(got.stdout)
+		var args []string
+		if err := json.Unmarshal([]byte(list), &args); err != nil {
+			t.Errorf("%s: %v: %s", client.Name, err, got.stdout)
+		}
+		slices.Sort(args)
+		if diff := cmp.Diff(want, args); diff != "" || strings.Contains(got.stdout+got.stderr, "S3CRET") {
+			t.Errorf("%s: %+v (-want +got):\n%s", client.Name, got, diff)
+		}
+		wantParts(t, got.stderr, "the client's server does not get BOTWIRED_UPSTREAM_HEADERS: it holds a secret")
+		if client.Name == "codex" {
+			continue // its own command would write the file
+		}
+		wantParts(t, i.run("--client", client.Name).stderr, "does not get BOTWIRED_UPSTREAM_HEADERS")
+		file, err := client.File(false)
+		no(t, err)
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "--listen=127.0.0.1:7777") || strings.Contains(string(text), "S3CRET") {
+			t.Errorf("%s: %v: %s", client.Name, err, text)
+		}
+		if got := i.run("--client", client.Name, "--remove"); strings.Contains(got.stderr, "does not get") {
+			t.Errorf("%s: %+v", client.Name, got)
+		}
+	}
+	headers := `BOTWIRED_UPSTREAM_HEADERS={"Authorization": {"file": ` + mustJSON(t, filepath.Join(dir, "token")) + `}}`
+	i.environ = []string{headers}
+	got := i.run("--client", "cursor")
+	if _, args := i.server(filepath.Join(i.home, ".cursor", "mcp.json"), "botwired"); !slices.Contains(args, "--upstream-headers="+strings.TrimPrefix(headers, "BOTWIRED_UPSTREAM_HEADERS=")) || strings.Contains(got.stderr, "does not get") {
+		t.Errorf("the name of a secret's file is no secret: %q, %+v", args, got)
+	}
+}
+
+func mustJSON(t *testing.T, text string) string {
+	t.Helper()
+	out, err := json.Marshal(text)
+	no(t, err)
+	return string(out)
 }
 
 // uvx and npx run programs from a cache: a client whose file names such a program loses its server when

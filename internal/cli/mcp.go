@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -143,8 +144,8 @@ func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
 		Long: "Have an MCP client start this program as \"botwired mcp\", with the flags given here, by a change of the client's\n" +
 			"configuration file: everything else in it stays as it is. An entry that is there already keeps its other members,\n" +
 			"such as env. Codex' file is changed by Codex' own command, which writes the entry anew. A copy of the file before\n" +
-			"the last change stays beside it. The client's server does not have the environment of this shell: give it settings\n" +
-			"as flags, or by a configuration file.",
+			"the last change stays beside it. The client's server does not have the environment of this shell: the settings in\n" +
+			"its BOTWIRED_ variables become flags. A secret among them does not, and the command says so.",
 		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
 			"  botwired mcp install --client cursor --namespace project-x --project\n" +
 			"  botwired mcp install --client cursor --remove",
@@ -191,6 +192,12 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	server, err := in.server()
 	if err != nil {
 		return err
+	}
+	if !in.remove {
+		for _, variable := range in.settings.kept(in.loaded) {
+			in.process.say(fmt.Sprintf("botwired: the client's server does not get %s: it holds a secret, which a client's file is no place for. "+
+				"Name the file of the secret in it ({\"NAME\": {\"file\": \"/path\"}}), or in a configuration file, for --config\n", variable))
+		}
 	}
 	if in.print {
 		return in.show(client, server)
@@ -248,25 +255,59 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, flags...)}, err
 }
 
-// absolute returns the flags of the given settings, with absolute paths: a client starts its servers in
-// its own directory. The name of a NATS context stays a name. A relative path in upstream.headers is an
-// error.
+// absolute returns the flags of the given settings, and of those in the environment, with absolute paths: a
+// client starts its servers in its own directory and environment. The name of a NATS context stays a name. A
+// relative path in upstream.headers is an error. A secret in the environment is left out: see kept.
 func (f *Settings) absolute(loaded *config.Loaded) ([]string, error) {
 	flags := *f
 	flags.values = maps.Clone(f.values)
 	for i, setting := range config.Settings() {
-		if value, given := f.values[setting.Name]; given && setting.IsPath(value) {
+		if loaded.Values[i].Source == f.fromVariable(setting) && !f.isKept(setting) {
+			flags.values[setting.Name], _ = f.variable(setting.Env())
+		}
+		if value, given := flags.values[setting.Name]; given && setting.IsPath(value) {
 			flags.values[setting.Name] = loaded.Values[i].Value
 		}
 	}
-	if header, file := config.RelativeHeaderFile(f.values["upstream.headers"]); header != "" {
+	if header, file := config.RelativeHeaderFile(flags.values["upstream.headers"]); header != "" {
 		return nil, Usagef("--upstream-headers: the file of %s is %q: expected an absolute path or one from ~/, "+
 			"as the client starts botwired in its own directory", header, file)
 	}
-	if f.file != "" {
+	if _, named := f.variable(config.EnvFile); named || f.file != "" {
 		flags.file = loaded.File
 	}
 	return flags.settingArguments(), nil
+}
+
+// kept returns the variables that do not go into a client's file, because they hold a secret.
+func (f *Settings) kept(loaded *config.Loaded) (variables []string) {
+	for i, setting := range config.Settings() {
+		if loaded.Values[i].Source == f.fromVariable(setting) && f.isKept(setting) {
+			variables = append(variables, setting.Env())
+		}
+	}
+	return variables
+}
+
+func (f *Settings) fromVariable(s config.Setting) config.Source {
+	return config.Source{Layer: config.FromEnvironment, Name: s.Env()}
+}
+
+// isKept reports whether a setting's variable holds a secret, and not only the name of a file that does.
+func (f *Settings) isKept(s config.Setting) bool {
+	value, _ := f.variable(s.Env())
+	return s.Secret && config.HasPlainHeader(value)
+}
+
+// variable returns a variable of the environment. Its name is one of botwired's.
+func (f *Settings) variable(name string) (value string, is bool) {
+	for _, each := range f.process.Environ {
+		key, text, _ := strings.Cut(each, "=")
+		if key == name || runtime.GOOS == "windows" && strings.EqualFold(key, name) {
+			value, is = text, true
+		}
+	}
+	return value, is
 }
 
 // ownPath returns the absolute path of this program. It prefers the path in which a shell finds it: an
