@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,6 +198,37 @@ func (r *Refused) Detail() string {
 		said = append(said, fmt.Sprint(f.Loc[len(f.Loc)-1], ": ", f.Msg))
 	}
 	return strings.Join(said, "; ")
+}
+
+// The remedies that the status, the commands and the MCP tools name.
+const (
+	RemedyAccess = "look at upstream.url and upstream.headers"
+	RemedyRoom   = "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more"
+)
+
+// WantsToken reports whether the daemon itself refuses the request because it wants its token.
+func (r *Refused) WantsToken() bool {
+	return r.Status == http.StatusUnauthorized && slices.ContainsFunc(r.Header.Values("WWW-Authenticate"), func(challenge string) bool {
+		return strings.HasPrefix(challenge, "Bearer")
+	})
+}
+
+// Meaning returns what a refusal of upstream's means, which the daemon has passed on, and what to do. It returns "" for
+// other refusals: the daemon's own say it themselves.
+func (r *Refused) Meaning() string {
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		if detail := r.Detail(); !r.WantsToken() && !strings.Contains(detail, "allowed_hosts") && !strings.Contains(detail, "allowed_origins") {
+			return "upstream does not let this in: " + RemedyAccess
+		}
+	case http.StatusTooManyRequests:
+		return "upstream throttles this: wait before you try again"
+	case http.StatusUnprocessableEntity:
+		return "BotWire does not take this: change the namespace, the key or the value"
+	case http.StatusRequestEntityTooLarge:
+		return "there is no room for this: " + RemedyRoom
+	}
+	return ""
 }
 
 // IsRefused reports whether an error is a [Refused] with this status.

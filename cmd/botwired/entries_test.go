@@ -273,7 +273,7 @@ func TestTextsAboutTheToken(t *testing.T) {
 		wantFailure(t, at(t, d, nil, append(args, "--auth-token-file", token)...), cli.ExitError,
 			"botwired at "+d.address, " does not accept the token in "+token+" (HTTP 401): --auth-token-file")
 	}
-	wantFailure(t, at(t, d, nil, "get", "up", "stream"), cli.ExitError, "botwired: upstream wants a key (HTTP 401)\n")
+	wantFailure(t, at(t, d, nil, "get", "up", "stream"), cli.ExitError, "botwired: upstream does not let this in: look at upstream.url and upstream.headers (HTTP 401: upstream wants a key)\n")
 }
 
 // The commands recognize a memory service where they expect a daemon.

@@ -107,9 +107,7 @@ var inCommandsWords = strings.NewReplacer(
 func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 	own := r.Path[0] == api.Surface()[0]
 	// The daemon's own challenge asks for its token. Any other 401 is upstream's.
-	challenged := own || slices.ContainsFunc(refused.Header.Values("WWW-Authenticate"), func(challenge string) bool {
-		return strings.HasPrefix(challenge, "Bearer")
-	})
+	challenged := own || refused.WantsToken()
 	text := ""
 	switch {
 	case refused.Status == http.StatusUnauthorized && challenged && c.token == "":
@@ -122,6 +120,8 @@ func (c *Client) refusal(r api.Request, refused *api.Refused) error {
 			"say with --listen where the daemon is", c.Listen, strings.Join(r.Path, "/"))
 	case refused.Detail() == "":
 		text = fmt.Sprintf("HTTP %d from %s: another program than botwired listens there", refused.Status, c.Listen)
+	case refused.Meaning() != "" && refused.Status != http.StatusUnprocessableEntity: // its detail is about the arguments
+		text = fmt.Sprintf("%s (HTTP %d: %s)", refused.Meaning(), refused.Status, refused.Detail())
 	default:
 		text = refused.Error()
 		if slices.Contains(inWords, refused.Status) {

@@ -46,24 +46,35 @@ func (r *refusal) Unwrap() error { return r.answer }
 
 // meanings explains statuses to an agent. For other statuses, the agent gets only the daemon's detail.
 var meanings = map[int]string{
-	http.StatusUnauthorized:          "the botwired daemon wants its token, and this server has another one or none: a person has to set it",
-	http.StatusRequestEntityTooLarge: "there is no room: nothing was written",
-	http.StatusTooManyRequests:       "too many requests: nothing was written",
-	http.StatusServiceUnavailable:    "upstream cannot be asked now, and nothing here answers this",
-	http.StatusInsufficientStorage:   "botwired's disk or journal is full: nothing was written, and reading still works",
-	http.StatusBadGateway:            "upstream failed: a write may have been made, or not: read the entry before you try again",
-	http.StatusGatewayTimeout:        "upstream did not answer: a write may have been made, or not: read the entry before you try again",
+	http.StatusServiceUnavailable:  "upstream cannot be asked now, and nothing here answers this",
+	http.StatusInsufficientStorage: "botwired's disk or journal is full: nothing was written, and reading still works",
+	http.StatusBadGateway:          "upstream failed: a write may have been made, or not: read the entry before you try again",
+	http.StatusGatewayTimeout:      "upstream did not answer: a write may have been made, or not: read the entry before you try again",
 }
 
+// maxDetail limits what an error repeats of an answer, in characters.
+const maxDetail = 500
+
 func (r *refusal) Error() string {
+	means := meanings[r.answer.Status]
+	switch upstreams := r.answer.Meaning(); {
+	case r.answer.WantsToken():
+		means = "the botwired daemon wants its token, and this server has another one or none: a person has to set it"
+	case upstreams != "":
+		means = upstreams + ". Nothing was written"
+		if strings.Contains(upstreams, api.RemedyAccess) {
+			means += ". Trying again does not help until a person has done that: botwired status and botwired doctor say more"
+		}
+	}
 	var doc struct {
 		Detail any `json:"detail"`
 	}
 	text := ""
 	if json.Unmarshal(r.answer.Body, &doc) == nil {
 		text, _ = doc.Detail.(string) // BotWire's 422 echoes the value, so it gives no text here
+		text, _ = cut(text, 0, maxDetail)
 	}
-	if means := meanings[r.answer.Status]; means != "" {
+	if means != "" {
 		text = strings.TrimSuffix(means+" ("+text+")", " ()")
 	}
 	if text == "" {

@@ -46,6 +46,7 @@ type service struct {
 	listener *pipe.Listener
 	down     atomic.Bool
 	refuses  atomic.Bool
+	answers  atomic.Int32 // the status of every answer, with a detail, unless 0
 }
 
 func newService(t *testing.T) *service {
@@ -53,6 +54,10 @@ func newService(t *testing.T) *service {
 	noError(t, err)
 	s := &service{listener: pipe.Listen()}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status := int(s.answers.Load()); status != 0 {
+			wire.Detail(status, "S0 it is").Write(w)
+			return
+		}
 		if s.refuses.Load() && r.Method == http.MethodPut {
 			wire.Detail(http.StatusUnprocessableEntity, "upstream does not like it").Write(w)
 			return

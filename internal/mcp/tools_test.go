@@ -433,6 +433,42 @@ func TestWhatCannotBeAnswered(t *testing.T) {
 	}
 }
 
+// A refusal of upstream's says what it means and what to do, in the words of the status.
+func TestUpstreamsRefusalsSayWhatToDo(t *testing.T) {
+	d := newDaemon(t)
+	c := d.overHTTP(d.serve())
+	for status, parts := range map[int][]string{
+		http.StatusUnauthorized:    {"upstream does not let this in", api.RemedyAccess, "Trying again does not help", "botwired doctor", "S0 it is"},
+		http.StatusPaymentRequired: {"upstream does not let this in", api.RemedyAccess, "Trying again does not help", "S0 it is"},
+		http.StatusForbidden:       {"upstream does not let this in", api.RemedyAccess, "Trying again does not help", "S0 it is"},
+		http.StatusTooManyRequests: {"upstream throttles this", "S0 it is"},
+	} {
+		d.upstream.answers.Store(int32(status))
+		for tool, with := range map[string]args{
+			"memory_read": {"key": "k"}, "memory_append": {"key": "k", "value": "v"}, "memory_delete": {"key": "k"}, "memory_list": {}, "memory_recent": {}, "memory_history": {"key": "k"},
+		} {
+			if status == http.StatusTooManyRequests && tool == "memory_delete" {
+				continue // it is journaled: upstream could not be asked
+			}
+			with["namespace"] = fmt.Sprint("n", status)
+			c.refused(tool, with, parts...)
+		}
+	}
+	for status, parts := range map[int][]string{
+		http.StatusRequestEntityTooLarge: {"there is no room", api.RemedyRoom, "Nothing was written"},
+		http.StatusUnprocessableEntity:   {"BotWire does not take this", "Nothing was written"},
+	} {
+		c := d.overStdio(d.serve(func(o *mcp.Options) {
+			o.Daemon.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(`{"detail":[{"input":"S3CRET"}]}`))}, nil
+			})
+		}))
+		if text := c.refused("memory_write", args{"namespace": "n", "key": "k", "value": "v"}, parts...); strings.Contains(text, "S3CRET") {
+			t.Error(text)
+		}
+	}
+}
+
 // An append that would make the value too long is refused at once, and the value stays.
 func TestAnAppendThatDoesNotFit(t *testing.T) {
 	d := newDaemon(t)

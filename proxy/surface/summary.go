@@ -291,7 +291,7 @@ func (f *facts) access() string {
 	if f.status.Upstream.Watch != nil {
 		return "look at the permissions of upstream.nats.context's user and at the bucket (botwired doctor)"
 	}
-	return "look at upstream.url and upstream.headers"
+	return api.RemedyAccess
 }
 
 func (f *facts) paused(g *group) *api.Finding {
@@ -323,12 +323,12 @@ func (f *facts) notOpened(g *group) *api.Finding {
 }
 
 func (f *facts) full(g *group) *api.Finding {
-	return say("namespace_full", time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say("namespace_full", time.Time{}, api.RemedyRoom,
 		"%s: writes that make it larger are refused", g.fill("full"))
 }
 
 func (f *facts) nearlyFull(g *group) *api.Finding {
-	return say("namespace_nearly_full", time.Time{}, "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more",
+	return say("namespace_nearly_full", time.Time{}, api.RemedyRoom,
 		"%s: at its limit, writes that make it larger are refused", g.fill("nearly full"))
 }
 
