@@ -53,10 +53,10 @@ func (r *room) takes(part any) bool {
 
 // weighEncoded returns what a character of JSON weighs: it is escaped once less than that of a value.
 func weighEncoded(c rune) room {
-	switch {
-	case c == '"':
+	switch c {
+	case '"':
 		return 1 + room(len(`\"`))
-	case c == '\\':
+	case '\\':
 		return 1 + room(len(`\\`))
 	}
 	return weigh(c)
