@@ -75,6 +75,9 @@ class Port(Protocol):
     async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
         """Read many entries, several at a time."""
 
+    async def known(self, key: str) -> Entry | None:
+        """Read an entry of which the daemon has a copy. None: it has none, or there is no entry."""
+
     async def list_keys(self, prefix: str) -> list[str]: ...
 
     def turn(self, key: str) -> AbstractAsyncContextManager[None]:
@@ -111,6 +114,9 @@ class Blocking:
             return [self._memory.entry(key) for key in keys]
         with ThreadPoolExecutor(min(AT_ONCE, len(keys))) as pool:
             return list(pool.map(self._memory.entry, keys))
+
+    async def known(self, key: str) -> Entry | None:
+        return self._memory._transport.run(self._memory._rules.known(key))
 
     async def list_keys(self, prefix: str) -> list[str]:
         return self._memory.list_keys(prefix)
@@ -166,6 +172,9 @@ class Native:
                 return await self._memory.entry(key)
 
         return list(await asyncio.gather(*map(one, keys)))
+
+    async def known(self, key: str) -> Entry | None:
+        return await self._memory._transport.run(self._memory._rules.known(key))
 
     async def list_keys(self, prefix: str) -> list[str]:
         return await self._memory.list_keys(prefix)

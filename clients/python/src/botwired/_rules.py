@@ -32,7 +32,7 @@ from botwired._entries import (
 )
 from botwired._names import KEYS, NAMESPACES, is_digest
 from botwired._retry import Contention, Outcome, exchange, outage_of
-from botwired._steps import Answer, Call, Request, Sleep, Steps
+from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 from botwired._values import encode
 from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
 
@@ -62,6 +62,15 @@ class Rules:
     def entry(self, key: str) -> Steps[Entry | None]:
         """Read an entry. None: it does not exist."""
         return (yield from self._read(KEYS.to_wire(key).text))
+
+    def known(self, key: str) -> Steps[Entry | None]:
+        """Read an entry of which the daemon has a copy, once and without a wait for upstream."""
+        wire_key = KEYS.to_wire(key).text
+        headers = {"cache-control": "only-if-cached, max-stale"}
+        attempt: Answer | Lost = yield Request("GET", self._path(wire_key), headers)
+        if not isinstance(attempt, Answer) or attempt.status != 200:
+            return None
+        return entry_of(self._about(wire_key, attempt), wire_key)
 
     def get(self, key: str, default: Any) -> Steps[Any]:
         """Read a value."""
