@@ -109,8 +109,12 @@ def test_a_gateway_that_leaves_no_tag(server: Server, namespace: str) -> None:
         memory = Memory(namespace, base_url=server.url, http=http)
         with pytest.raises(Error, match=r"a gateway on the way drops"):
             memory.update("n", lambda n: n + 1)
-        with pytest.raises(Error, match=r"a gateway on the way drops"):
-            Log(Memory(namespace, base_url=server.url, http=http), "log").append(["m"])
+        log = Log(Memory(namespace, base_url=server.url, http=http), "log")
+        assert log.read() == ["first"]
+        for change in (lambda: log.append(["m"]), log.pop, log.clear, lambda: log.update(lambda items: items.clear())):
+            with pytest.raises(Error, match=r"a gateway on the way drops"):
+                change()
+        assert log.read() == ["first"]
         assert memory.get("n") == 1
         memory.set("n", 2)
 
@@ -164,10 +168,24 @@ def test_conflicts_of_an_adapter_pause_longer_each_time() -> None:
         Contention("k", 0).pause_after(Conflict("x"))
 
 
+def test_a_conflict_long_after_another_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    contentions = Blocking(Memory("n"))._contentions
+    for key in ("one", "other"):  # somebody gives up after a conflict
+        assert contentions.pause_after(key, Conflict("x")) < 0.1
+    now += 60
+    assert contentions.pause_after("one", Conflict("x")) < 0.1
+    assert list(contentions._of) == ["one"]
+
+
 def test_a_port_forgets_a_contention_that_is_won(server: Server, namespace: str) -> None:
     port = Blocking(Memory(namespace, base_url=server.url))
     port._contentions.pause_after("k", Conflict("x"))
     assert port._contentions._of
     complete(port.swap("k", 1, ABSENT))
+    assert not port._contentions._of
+    port._contentions.pause_after("k", Conflict("x"))
+    complete(port.delete("k"))
     assert not port._contentions._of
     assert given("a", "b") == {"a": "b", "botwired-a": "b"}

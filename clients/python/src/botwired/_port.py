@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeVar
 from botwired import AsyncMemory, Memory, _turns
 from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written
 from botwired._retry import Contention
-from botwired._rules import version_of
 from botwired.errors import Conflict, Unavailable, Unsupported
 
 T = TypeVar("T")
@@ -29,8 +28,13 @@ CONTENDED_SECONDS = 30.0
 
 
 def seen(entry: Entry | None) -> IfVersion:
-    """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY."""
-    return ABSENT if entry is None else version_of(entry)
+    """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY.
+
+    It is "" if a gateway has dropped the version: then the entry can be read, and a swap says why it cannot be written.
+    """
+    if entry is None:
+        return ABSENT
+    return ANY if entry.version is None else entry.version
 
 
 def left(written: Written) -> IfVersion:
@@ -39,7 +43,7 @@ def left(written: Written) -> IfVersion:
 
 
 class _Contentions:
-    """The changes of a port's entries that others were faster with."""
+    """The changes of a port's entries that others were faster with, and that are tried again."""
 
     def __init__(self) -> None:
         self._of: dict[str, Contention] = {}
@@ -48,6 +52,8 @@ class _Contentions:
         self._of.pop(key, None)
 
     def pause_after(self, key: str, conflict: Conflict) -> float:
+        for given_up in [each for each, contention in list(self._of.items()) if contention.is_over()]:
+            self.made(given_up)
         contention = self._of.setdefault(key, Contention(key, CONTENDED_SECONDS))
         try:
             return contention.pause_after(conflict)
@@ -145,10 +151,12 @@ class Blocking:
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
         try:
-            return self._memory.delete(key, if_version=if_version)
+            was_there = self._memory.delete(key, if_version=if_version)
         except Conflict as conflict:
             self._pause_after(key, conflict)
             raise
+        self._contentions.made(key)
+        return was_there
 
     def _pause_after(self, key: str, conflict: Conflict) -> None:
         time.sleep(self._contentions.pause_after(key, conflict))
@@ -203,10 +211,12 @@ class Native:
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
         try:
-            return await self._memory.delete(key, if_version=if_version)
+            was_there = await self._memory.delete(key, if_version=if_version)
         except Conflict as conflict:
             await asyncio.sleep(self._contentions.pause_after(key, conflict))
             raise
+        self._contentions.made(key)
+        return was_there
 
 
 class Runner:

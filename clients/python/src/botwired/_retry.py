@@ -16,6 +16,9 @@ _LONGEST_PAUSE = 1.0
 _FIRST_CONFLICT_PAUSE = 0.002
 """Seconds before a change is tried again that somebody else was faster with: about what a write takes."""
 
+_LULL = 10.0
+"""Seconds after which a conflict is a new change's: the pauses between the attempts of one are far shorter."""
+
 _NOTHING_DONE = frozenset({429, 503})
 """The server asks to try again later, and has not carried out any of the request."""
 _MAYBE_DONE = frozenset({502, 504})
@@ -87,13 +90,18 @@ class Contention:
     def __init__(self, key: str, patience: float) -> None:
         self._key = key
         self._patience = patience
-        self._began = time.monotonic()
+        self._began = self._latest = time.monotonic()
         self._attempts = 0
+
+    def is_over(self) -> bool:
+        """Report whether nobody tries again any more: the latest attempt was long ago."""
+        return time.monotonic() - self._latest >= _LULL
 
     def pause_after(self, conflict: Conflict) -> float:
         """Return the seconds until the next attempt, or raise the error that ends the attempts."""
         self._attempts += 1
-        if time.monotonic() - self._began >= self._patience:
+        self._latest = time.monotonic()
+        if self._latest - self._began >= self._patience:
             raise Unavailable(
                 f"{self._key!r} was not changed: in {self._attempts} attempts over {self._patience:g} s, others have "
                 "written it each time. If nobody else does, a gateway on the way changes the conditions of requests"

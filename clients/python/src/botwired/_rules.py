@@ -12,7 +12,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
 from botwired._entries import (
@@ -258,9 +258,9 @@ class Rules:
 
     def _version(self, entry: Entry | None) -> IfVersion:
         """Return the condition under which a read entry is overwritten; without versions, there is none."""
-        if entry is not None:
-            return version_of(entry)
-        return ABSENT if self._has_versions else ANY
+        if entry is None:
+            return ABSENT if self._has_versions else ANY
+        return ANY if entry.version is None else entry.version or _lost_tag()
 
     def _exchange(self, request: Request) -> Steps[Outcome]:
         outcome = yield from exchange(request, self._patience, self._server, self._outage)
@@ -297,18 +297,11 @@ def given(name: str, value: str) -> dict[str, str]:
     return {name: value, "botwired-" + name: value}
 
 
-def _lost_tag() -> str:
+def _lost_tag() -> NoReturn:
     raise Error(
         "the server is a botwired, and its answers have no version: a gateway on the way drops the headers ETag and "
         "Botwired-ETag. Have it leave them, or write on no condition (if_version=ANY)"
     )
-
-
-def version_of(entry: Entry) -> IfVersion:
-    """Return the condition that an entry is still as it was read. A plain BotWire keeps no versions: ANY."""
-    if entry.version is None:
-        return ANY
-    return entry.version or _lost_tag()
 
 
 def _conflict(key: str, outcome: Outcome, present: Entry | None, sent: IfVersion | None) -> Error:
