@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -31,14 +32,16 @@ type copies struct {
 	// state that a power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
-	doubts    *doubts
-	trust     *Trust
-	seen      seen         // confirmations and reads that the disk does not record
-	written   atomic.Int64 // bytes of copies written since the last measurement
-	unnamed   atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
-	damaged   atomic.Int64 // damaged copies and listings given up so far
-	measured  atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
-	forgotten forgotten    // of the history
+	doubts *doubts
+	trust  *Trust
+	// engineSeen is Options.Seen.
+	engineSeen func() []byte
+	seen       seen         // confirmations and reads that the disk does not record
+	written    atomic.Int64 // bytes of copies written since the last measurement
+	unnamed    atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
+	damaged    atomic.Int64 // damaged copies and listings given up so far
+	measured   atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
+	forgotten  forgotten    // of the history
 	// removals counts the changes that remove versions, from 1 on. It changes in the store's order.
 	removals atomic.Int64
 }
@@ -241,6 +244,7 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, v
 	head := record.EncodeSettled(key, o, confirmedAt, version)
 	tx.Set(key, head)
 	c.setNewest(tx, id, o, confirmedAt, version)
+	c.keepSeen(tx)
 	c.written.Add(int64(len(key) + len(head) + record.VersionKeySize(id) + len(o.Value)))
 }
 
@@ -250,7 +254,31 @@ func (c *copies) gone(tx *store.Tx, id ID, past *settledCopy, at float64) {
 	tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	c.unname(past)
 	c.dropNewest(tx, id)
+	c.keepSeen(tx)
 	tx.SetVersion(id, tx.TakeSeq(), &record.Stored{Op: Delete, Shown: true, At: at})
+}
+
+// keepSeen adds to a batch with a confirmed state what upstream's engine has seen.
+func (c *copies) keepSeen(tx *store.Tx) {
+	if c.engineSeen == nil {
+		return
+	}
+	if seen := c.engineSeen(); len(seen) > 0 {
+		tx.Set(record.SeenKey, record.EncodeSeen(seen)) // guard 9.88
+	}
+}
+
+// Seen returns what Options.Seen had returned when upstream last confirmed a state; nil if nothing is kept.
+func (j *Journal) Seen() (seen []byte, err error) {
+	if err := j.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer j.store.Release()
+	_, err = store.Get(j.store.DB(), record.SeenKey, func(body []byte) error {
+		seen = bytes.Clone(body)
+		return nil
+	})
+	return seen, ignoreDamage(err)
 }
 
 // hide makes readers of the given entries and listings wait until the caller calls the returned

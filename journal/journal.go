@@ -44,6 +44,10 @@ type Options struct {
 	// another host's is later, even if this host's clock is behind. The journal calls NotBefore in the
 	// order of all writes: it must be quick, and must not call the journal.
 	NotBefore func(ID) float64
+	// Seen returns what upstream's engine has seen so far, in its own form. The journal keeps it in the same change as
+	// each state that upstream has confirmed: after a power cut, [Journal.Seen] is not older than any such state. It
+	// may be nil, and return nil. Like NotBefore, it must be quick, and must not call the journal.
+	Seen func() []byte
 	// Sizes bounds the size of namespaces; nil means no bound.
 	Sizes *Sizes
 	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,

@@ -33,7 +33,7 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	copies := newCopies(s, readers, opts.Logger)
-	copies.pending, copies.sizes = pending, opts.Sizes
+	copies.pending, copies.sizes, copies.engineSeen = pending, opts.Sizes, opts.Seen
 	opts.Sizes.copies = copies
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})

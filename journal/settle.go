@@ -55,6 +55,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	if w.Op == Delete {
 		return func(tx *store.Tx, _ bool, _ float64) {
 			tx.Delete(key)
+			c.keepSeen(tx)
 			c.unname(&past)
 			c.dropNewest(tx, w.ID)
 		}, origin

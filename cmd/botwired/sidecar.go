@@ -154,6 +154,7 @@ func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom fun
 		Exact:        c.Upstream.Kind().Exact(),
 		Named:        func(namespace string) bool { return c.For(namespace).Sealed },
 		NotBefore:    d.notBefore,
+		Seen:         d.seen,
 		Logger:       d.logger,
 	})
 	if errors.Is(err, journal.ErrInUse) { // guard 20.2
@@ -173,6 +174,14 @@ func (d *sidecar) notBefore(id journal.ID) float64 {
 		return 0
 	}
 	return d.engine.View.NotBefore(id)
+}
+
+// seen is the journal's Options.Seen: see notBefore.
+func (d *sidecar) seen() []byte {
+	if d.engine.Seen == nil {
+		return nil
+	}
+	return d.engine.Seen()
 }
 
 func (d *sidecar) openProxy(c *config.Config) (err error) {

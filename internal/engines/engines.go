@@ -45,6 +45,9 @@ type Opened struct {
 	Forward http.Handler
 	// Configure applies the settings that a running daemon can change.
 	Configure func(*config.Config)
+	// Seen returns what the engine has seen of upstream, for the journal to keep with each state that upstream has
+	// confirmed. It is nil if the engine needs nothing of that kind.
+	Seen func() []byte
 	// Close comes after the last request.
 	Close func() error
 }

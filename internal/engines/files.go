@@ -193,6 +193,26 @@ func (f fileMarks) Save(m natskv.Mark) error {
 	return identity.WriteLine(f.name, string(text))
 }
 
+// journaledMarks are the daemon's. The file has the mark of the last look at the bucket, and the journal what was
+// seen since: it has kept that with the copies, so no copy is newer.
+type journaledMarks struct {
+	fileMarks
+	seen []byte // the journal's; nil if it has nothing
+}
+
+// Load implements [natskv.Marks].
+func (j journaledMarks) Load() (natskv.Mark, error) {
+	m, err := j.fileMarks.Load()
+	if err != nil || len(j.seen) == 0 {
+		return m, err
+	}
+	var seen natskv.Mark
+	if err := json.Unmarshal(j.seen, &seen); err != nil {
+		return natskv.Mark{}, fmt.Errorf("the journal does not say what was seen of the bucket: %w", err)
+	}
+	return m.With(seen), nil // guard 9.89
+}
+
 // savedMarks are those of a daemon, for somebody beside it.
 type savedMarks struct{ fileMarks }
 

@@ -1,12 +1,14 @@
 package engines
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -51,6 +53,33 @@ func TestMarksInAFile(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		want.Revision++
+	}
+	// The journal may have seen more of that bucket, as long as nobody has accepted another one since.
+	seen := got
+	seen.Revision, seen.Entry, seen.Written = got.Revision+5, journal.ID{Namespace: "ns", Key: "k"}, 1795422350
+	text, err := json.Marshal(seen)
+	noError(t, err)
+	for change, want := range map[*natskv.Mark]natskv.Mark{
+		{}:                             seen,
+		{Accepted: 1}:                  got,
+		{Created: want.Created.Add(1)}: got,
+	} {
+		saved := got
+		saved.Accepted = change.Accepted
+		if !change.Created.IsZero() {
+			saved.Created = change.Created
+		}
+		want.Accepted, want.Created = saved.Accepted, saved.Created
+		noError(t, marks.Save(saved))
+		if m, err := (journaledMarks{marks, text}).Load(); err != nil || m != want {
+			t.Errorf("of %+v and the journal's the mark is %+v, %v", saved, m, err)
+		}
+	}
+	if m, err := (journaledMarks{fileMarks{name + "none"}, text}).Load(); err != nil || m != (natskv.Mark{}) {
+		t.Errorf("without the file the mark is %+v, %v", m, err)
+	}
+	if _, err := (journaledMarks{marks, []byte("{")}).Load(); err == nil {
+		t.Error("what the journal has cannot be read, and counts as nothing")
 	}
 	for _, text := range []string{"", "{", "[]", strings.Repeat(" ", 5000)} {
 		noError(t, os.WriteFile(name, []byte(text), 0o600))

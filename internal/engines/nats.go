@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,7 +49,11 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 		a, err := c.Upstream.NATS.Access()
 		return accessOf(&a), err
 	}
-	opts.Marks = fileMarks{filepath.Join(c.DataDir, markFile)}
+	seen, err := o.Journal.Seen()
+	if err != nil {
+		return Opened{}, err
+	}
+	opts.Marks = journaledMarks{fileMarks{filepath.Join(c.DataDir, markFile)}, seen}
 	engine, err := natskv.Open(ctx, opts)
 	if err != nil {
 		return Opened{}, err
@@ -59,7 +64,11 @@ func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) 
 			wire.Detail(http.StatusNotFound, "Not Found").Write(w)
 		}),
 		Configure: func(*config.Config) {}, // it has no headers
-		Close:     func() error { engine.Close(); return nil },
+		Seen: func() []byte {
+			seen, _ := json.Marshal(engine.Seen()) // Save reports a mark that cannot be encoded
+			return seen
+		},
+		Close: func() error { engine.Close(); return nil },
 	}, nil
 }
 

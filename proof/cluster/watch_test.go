@@ -452,6 +452,79 @@ func TestWatchOldCopyOfTheLastSecond(t *testing.T) {
 	}
 }
 
+// The servers lose what they have confirmed since the last look, and another host writes past all that this one had seen
+// before it connects again, or before it starts again with what its journal has kept of the bucket.
+func TestWatchLastInstantThatWasPassed(t *testing.T) {
+	other := func(t *testing.T, b *natskv.Engine, keys int) {
+		versions := make([]upstream.Version, keys)
+		for i := range 24 {
+			versions[i%keys] = swapped(t, b, putting(fmt.Sprint("other", i%keys), "v", 2000+float64(i), 1, versions[i%keys]))
+		}
+	}
+	for name, c := range map[string]struct {
+		restarts bool
+		keys     int // of the other host
+	}{
+		"goes on": {false, 24}, "starts again": {true, 24},
+		"goes on, and no message is left": {false, 1}, "starts again, and no message is left": {true, 1},
+	} {
+		for _, lost := range []string{"k", "new"} { // replaced, or created
+			t.Run(name+", "+lost, func(t *testing.T) {
+				t.Parallel()
+				s := RunServer(t)
+				link, err := NewLink(t.Context(), s.Address())
+				noError(t, err)
+				t.Cleanup(func() { link.Close() })
+				var kept marks
+				open := func() *natskv.Engine {
+					return engineOf(t, "h1", []string{"nats://" + link.Address()}, func(o *natskv.Options) { o.Marks = &kept })
+				}
+				a := open()
+				sounds(t, a)
+				swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+				old := copiedFiles(t, s, a)
+				over, err := a.Get(t.Context(), entry(lost))
+				noError(t, err)
+				for i := range 8 {
+					over = swapped(t, a, putting(lost, "lost", 1001+float64(i), 2, over))
+				}
+				link.Cut()
+				if c.restarts {
+					before, err := kept.Load()
+					noError(t, err)
+					seen := a.Seen()
+					a.Close()
+					noError(t, kept.Save(before.With(seen)))
+				}
+				s.Stop()
+				s.SetStoreDir(old)
+				noError(t, s.Start())
+				b := engineOf(t, "h2", []string{s.URL()})
+				until(t, func() bool { return asked(t, b) == nil })
+				other(t, b, c.keys)
+				if !c.restarts {
+					until(t, func() bool { return !sound(a) })
+				}
+				link.Join()
+				if c.restarts {
+					a = open()
+				}
+				until(t, func() bool {
+					if sound(a) {
+						t.Fatal("the bucket is believed")
+					}
+					return a.State().Lost != ""
+				})
+				noError(t, a.Accept(false))
+				sounds(t, a)
+				if after, err := kept.Load(); err != nil || after.With(a.Seen()).Accepted != 1 {
+					t.Errorf("after it was accepted, the mark is %+v, %v", after, err)
+				}
+			})
+		}
+	}
+}
+
 // A bucket that was removed is not made again by itself: all it held would be forgotten as if nobody
 // had written it.
 func TestWatchGone(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -59,9 +60,30 @@ type Mark struct {
 	Created  time.Time `json:"created"`     // when its stream was created
 	Revision uint64    `json:"revision"`    // the highest revision seen
 	At       time.Time `json:"at,omitzero"` // when the stream received that message; zero if unknown
-	Latest   float64   `json:"latest"`      // Unix seconds: the latest write time seen
+	// Entry and Written are that message's entry and the time of its version, in Unix seconds. Entry is zero
+	// if that is unknown, or if the stream removes the message by itself.
+	Entry   journal.ID `json:"entry,omitzero"`
+	Written float64    `json:"written,omitempty"`
+	Latest  float64    `json:"latest"` // Unix seconds: the latest write time seen
 	// WentBack says that the bucket has shown an earlier version of an entry than before.
 	WentBack bool `json:"went_back,omitempty"`
+	// Accepted counts the buckets that a person has accepted. What was seen before one counts no more.
+	Accepted int `json:"accepted,omitempty"`
+}
+
+// With returns the mark with the message of a later one of the same bucket, or else unchanged.
+func (m Mark) With(later Mark) Mark {
+	if !m.Created.IsZero() && later.Created.Equal(m.Created) && later.Accepted == m.Accepted {
+		m.advance(&later)
+	}
+	return m
+}
+
+// advance takes the message of another mark if it is later, or the same one and better known.
+func (m *Mark) advance(to *Mark) {
+	if to.Revision > m.Revision || to.Revision == m.Revision && m.Entry == (journal.ID{}) && !to.At.IsZero() {
+		m.Revision, m.At, m.Entry, m.Written = to.Revision, to.At, to.Entry, to.Written
+	}
 }
 
 // Marks stores a mark across restarts. Load returns the zero Mark if there is none. Save is durable
@@ -106,6 +128,11 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	e.background.Go(func() { e.watch.run(background) })
 	return e, nil
 }
+
+// Seen returns the mark with the last message that an answer or a change has shown. Who keeps it with each
+// state that the engine has confirmed, and gives it to [Mark.With] at the next start, notices the loss of that
+// state. Seen may be called concurrently.
+func (e *Engine) Seen() Mark { return e.watch.keeper.top() }
 
 // Close ends the connection and the engine's background work. Requests in flight fail. Call no method
 // after Close.

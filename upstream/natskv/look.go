@@ -90,14 +90,16 @@ func (w *watch) callWitness(ctx context.Context, stream jetstream.Stream, l *loo
 	m, err := stream.GetMsg(one.ctx, mark.Revision)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		l.witness = isMissing
+		if !w.keeper.hasLooked() { // otherwise later versions have replaced it before the session's eyes
+			l.witness = isMissing
+		}
 	case err != nil:
 		l.err = neverSent(w.e.failure(one, err))
 		l.late = errors.Is(err, context.DeadlineExceeded)
-	case m.Time.Equal(mark.At):
-		l.witness = isSame
 	default:
-		l.witness = isOther
+		id, _ := idOf(w.bucket, m.Subject)
+		v := decode(message{Revision: m.Sequence, Header: m.Header, At: m.Time})
+		l.witness = mark.judges(m.Time, id, v.WrittenAt)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -20,9 +21,10 @@ const goneAfter = 5 * time.Second
 // keeper compares the bucket with its mark, and refuses requests to a bucket that has lost confirmed
 // writes. Its methods may be called concurrently.
 type keeper struct {
-	bucket string
-	marks  Marks
-	log    *slog.Logger
+	bucket  string
+	marks   Marks
+	keepFor time.Duration // see Options.TombstonesFor
+	log     *slog.Logger
 
 	saving sync.Mutex // held during a Save; taken before mu
 
@@ -36,10 +38,15 @@ type keeper struct {
 	// checked, and found to be the same, since connection last changed.
 	connection int
 	looked     bool
-	unproven   bool            // the mark's message is missing, and the bucket was not read since: the mark stays
-	failed     *upstream.Error // why the last look failed
-	lagged     bool            // the last look found the leader's last revision lower than a known one
-	settled    chan struct{}   // closed at each decision, and then replaced
+	// interrupted says that, since the last good look, something has happened that comes with the loss of writes:
+	// the connection, the leader's answers or the session have broken off. The leader then has to show the mark's
+	// message. Until it has, nothing that is seen counts: it may be from a bucket that went back.
+	interrupted bool
+	high        Mark            // the highest message seen since the last look began
+	unproven    bool            // the mark's message is missing, and the bucket was not read since: the mark stays
+	failed      *upstream.Error // why the last look failed
+	lagged      bool            // the last look found the leader's last revision lower than a known one
+	settled     chan struct{}   // closed at each decision, and then replaced
 }
 
 // newKeeper loads the mark.
@@ -48,7 +55,10 @@ func newKeeper(opts Options) (*keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what the bucket %s was: %w", opts.Bucket, err)
 	}
-	return &keeper{bucket: opts.Bucket, marks: opts.Marks, log: opts.Logger, mark: mark, saved: mark, settled: make(chan struct{})}, nil
+	return &keeper{
+		bucket: opts.Bucket, marks: opts.Marks, keepFor: opts.TombstonesFor, log: opts.Logger, mark: mark, saved: mark,
+		interrupted: true, settled: make(chan struct{}),
+	}, nil
 }
 
 // latest returns the latest write time that an earlier process has seen; 0 if that is far ahead of this
@@ -63,6 +73,38 @@ func (k *keeper) latest(now time.Time) int64 {
 	return at
 }
 
+// sees notes a message that an answer or a change has shown: the mark without what is common to all messages.
+func (k *keeper) sees(m Mark) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.interrupted && !k.unproven { // guard 9.85
+		k.high.advance(&m)
+	}
+}
+
+// top returns the mark with the highest message seen.
+func (k *keeper) top() Mark {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.mark
+	m.advance(&k.high)
+	return m
+}
+
+// raise makes the highest message seen the mark's. The next look compares with it.
+func (k *keeper) raise() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mark.advance(&k.high) // guard 9.87
+}
+
+// interrupt says that something has happened that comes with the loss of writes.
+func (k *keeper) interrupt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.interrupted = true
+}
+
 // witness is the bucket's message at the mark's revision: other writers may have passed the revision in
 // a bucket that went back.
 type witness int
@@ -74,12 +116,44 @@ const (
 	isMissing         // later versions have replaced it, or the bucket went back
 )
 
-// toWitness returns the mark whose message the leader has to show, since nothing on this connection has
-// proven that the bucket is the one of the mark. ok is false if there is no such message.
+// toWitness returns the mark whose message the leader has to show, since nothing has proven after an
+// interruption that the bucket is the one of the mark. ok is false if there is no such message.
 func (k *keeper) toWitness(there *look) (mark Mark, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.mark, !k.looked && !k.mark.At.IsZero() && there.created.Equal(k.mark.Created) && there.last >= k.mark.Revision
+	known := !k.mark.At.IsZero() || k.mark.Entry != (journal.ID{})
+	return k.mark, k.interrupted && known && there.created.Equal(k.mark.Created) && there.last >= k.mark.Revision
+}
+
+// hasLooked reports whether the bucket was checked since the connection was made.
+func (k *keeper) hasLooked() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looked
+}
+
+// judges returns what the leader's message at the mark's revision says.
+func (m *Mark) judges(at time.Time, id journal.ID, written float64) witness {
+	if !m.At.IsZero() && at.Equal(m.At) || m.At.IsZero() && id == m.Entry && upstream.Micros(written) == upstream.Micros(m.Written) {
+		return isSame
+	}
+	return isOther
+}
+
+// denied reports whether the bucket, read whole, has an earlier version of the entry of the mark's message than
+// that message, or no trace of it, although the message is missing as if a later version had replaced it.
+func (k *keeper) denied(last func(journal.ID) upstream.Version) bool {
+	k.mu.Lock()
+	mark, unproven := k.mark, k.unproven
+	k.mu.Unlock()
+	if !unproven || mark.Entry == (journal.ID{}) {
+		return false
+	}
+	v := last(mark.Entry)
+	if v.Revision == 0 { // the tombstone of a delete may have been removed meanwhile
+		return k.keepFor == 0 || float64(time.Now().Unix())-mark.Written < k.keepFor.Seconds()
+	}
+	return upstream.Micros(v.WrittenAt) < upstream.Micros(mark.Written) // guard 9.86
 }
 
 // read records that the bucket was read whole, and whether it has shown an earlier version of an entry
@@ -87,10 +161,12 @@ func (k *keeper) toWitness(there *look) (mark Mark, ok bool) {
 func (k *keeper) read(wentBack bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unproven = wentBack
 	if wentBack {
-		k.mark.WentBack, k.looked = true, false
+		k.mark.WentBack, k.looked, k.interrupted = true, false, true
+	} else if k.unproven {
+		k.mark.Entry, k.mark.Written = journal.ID{}, 0
 	}
+	k.unproven = wentBack
 }
 
 // judge compares the leader's answer with the mark. It returns false if the bucket cannot be the one of
@@ -109,7 +185,7 @@ func (k *keeper) judge(there Mark, of witness, connection int, now time.Time) bo
 	if connection != k.connection {
 		return false
 	}
-	k.looked, k.failed = true, nil
+	k.looked, k.interrupted, k.failed = true, false, nil
 	k.wake()
 	return true
 }
@@ -130,7 +206,7 @@ func (k *keeper) lags(there Mark, seen uint64, connection int) bool {
 		return true
 	}
 	if k.mark.Revision < seen {
-		k.mark.Revision, k.mark.At = seen, time.Time{}
+		k.mark.Revision, k.mark.At, k.mark.Entry = seen, time.Time{}, journal.ID{}
 	}
 	return false
 }
@@ -161,12 +237,12 @@ func (k *keeper) compare(there Mark, of witness, now time.Time) (same bool, say 
 		k.mark.Created, k.mark.WentBack = there.Created, false
 		k.unproven = k.unproven && of != isSame || of == isMissing
 		if !k.unproven && (k.mark.Revision < there.Revision || k.mark.Revision == there.Revision && k.mark.At.IsZero()) { // guard 9.70
-			k.mark.Revision, k.mark.At = there.Revision, there.At
+			k.mark.advance(&there)
 		}
 		k.mark.Latest = max(k.mark.Latest, there.Latest)
 		return true, say
 	}
-	k.looked = false
+	k.looked, k.interrupted, k.high = false, true, Mark{}
 	switch {
 	case k.lost != "":
 	case k.doubtedAt.IsZero():
@@ -233,7 +309,7 @@ func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.connection++
-	k.looked, k.lagged, k.failed = false, false, nil
+	k.looked, k.interrupted, k.lagged, k.failed = false, true, false, nil
 }
 
 func (k *keeper) current() int {
@@ -283,6 +359,7 @@ func (k *keeper) accept() (bool, error) {
 	defer k.saving.Unlock()
 	k.mu.Lock()
 	there, lost := k.there, k.lost
+	there.Accepted = k.mark.Accepted + 1
 	k.mu.Unlock()
 	if lost == "" {
 		return false, nil
@@ -294,7 +371,7 @@ func (k *keeper) accept() (bool, error) {
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
 	k.connection++ // an answer in flight was meant for the other bucket
-	k.lagged, k.unproven, k.failed = false, false, nil
+	k.high, k.interrupted, k.lagged, k.unproven, k.failed = Mark{}, true, false, false, nil
 	return true, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -200,6 +201,84 @@ func TestMarkNamesItsMessage(t *testing.T) {
 		}
 		if !k.judge(there, isSame, 0, now) || k.refuses() != nil || d.mark.WentBack {
 			t.Errorf("the old bucket is back, and refused: %v", k.refuses())
+		}
+	}
+}
+
+// What was seen since the last look counts if the leader did not break off before: then it may come from a bucket
+// that went back. A message whose time of arrival is unknown is known by its entry and the version's time.
+func TestMarkSeen(t *testing.T) {
+	now, id := time.Now(), journal.ID{Namespace: "ns", Key: "k"}
+	d := &disk{}
+	k := keeperOf(t, d)
+	k.sees(Mark{Revision: 50})
+	if !k.judge(Mark{Created: made, Revision: 9, At: made}, notAsked, 0, now) || k.top().Revision != 9 {
+		t.Fatalf("before the first look it has seen %+v", k.top())
+	}
+	k.sees(Mark{Revision: 12, Entry: id, Written: 7})
+	k.sees(Mark{Revision: 11, At: made})
+	if top := k.top(); top.Revision != 12 || top.Entry != id || !top.Created.Equal(made) || d.mark.Revision != 9 {
+		t.Fatalf("it has seen %+v, and saved %+v", top, d.mark)
+	}
+	for name, broken := range map[string]func(k *keeper){
+		"a lost connection": func(k *keeper) { k.disconnected() },
+		"a silent leader":   func(k *keeper) { k.interrupt() },
+	} {
+		k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 9, At: made}})
+		k.judge(Mark{Created: made, Revision: 9, At: made}, isSame, 0, now)
+		k.sees(Mark{Revision: 12, Entry: id, Written: 7})
+		broken(k)
+		k.sees(Mark{Revision: 20, At: made})
+		k.raise()
+		mark, asks := k.toWitness(&look{created: made, check: check{last: 20}})
+		if !asks || mark.Revision != 12 {
+			t.Errorf("after %s, the message at %d is asked for: %v", name, mark.Revision, asks)
+		}
+		other := journal.ID{Namespace: "ns", Key: "other"}
+		if mark.judges(made, id, 7) != isSame || mark.judges(made, other, 7) != isOther || mark.judges(made, id, 8) != isOther {
+			t.Error("the message is not known by its entry and time")
+		}
+		if k.judge(Mark{Created: made, Revision: 20}, isOther, k.current(), now) {
+			t.Errorf("after %s, a bucket with another message is believed", name)
+		}
+	}
+}
+
+// If the mark's message is missing, the entry that it was about decides, once the bucket was read.
+func TestMarkDenied(t *testing.T) {
+	now, id := time.Now(), journal.ID{Namespace: "ns", Key: "k"}
+	written := float64(now.Unix())
+	for name, c := range map[string]struct {
+		last    upstream.Version
+		keepFor time.Duration
+		denied  bool
+	}{
+		"a later version":               {last: upstream.Version{Revision: 30, WrittenAt: written + 1}},
+		"the same time":                 {last: upstream.Version{Revision: 30, WrittenAt: written}},
+		"an earlier version":            {last: upstream.Version{Revision: 5, WrittenAt: written - 1}, denied: true},
+		"an earlier tombstone":          {last: upstream.Version{Revision: 5, WrittenAt: written - 1, Deleted: true}, denied: true},
+		"no trace":                      {denied: true},
+		"no trace of a recent write":    {keepFor: time.Hour, denied: true},
+		"no trace after the tombstones": {keepFor: -time.Hour},
+	} {
+		k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 9, Entry: id, Written: written}})
+		k.keepFor = c.keepFor
+		last := func(journal.ID) upstream.Version { return c.last }
+		if k.denied(last) {
+			t.Errorf("%s: it is denied before the message is missing", name)
+		}
+		if !k.judge(Mark{Created: made, Revision: 20}, isMissing, 0, now) {
+			t.Errorf("%s: refused", name)
+		}
+		k.sees(Mark{Revision: 30, Entry: id})
+		if k.top().Revision != 9 {
+			t.Errorf("%s: what is seen before the bucket was read counts", name)
+		}
+		if got := k.denied(last); got != c.denied {
+			t.Errorf("%s: denied: %v", name, got)
+		}
+		if k.read(false); k.denied(func(journal.ID) upstream.Version { return upstream.Version{} }) {
+			t.Errorf("%s: the message is missed again", name)
 		}
 	}
 }

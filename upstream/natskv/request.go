@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -52,17 +53,18 @@ func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 		return upstream.Version{}, e.failure(one, err)
 	}
 	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
-	e.show(id, v)
+	e.show(id, v, m.Time)
 	if known, _ := e.index.get(id); known.Revision == v.Revision {
 		v.WrittenAt = known.WrittenAt // the time that the index has for it
 	}
 	return v, nil
 }
 
-// show adds a version to the index, without its value.
-func (e *Engine) show(id journal.ID, v upstream.Version) {
+// show adds a version to the index, without its value. at is when the stream received it; zero if unknown.
+func (e *Engine) show(id journal.ID, v upstream.Version, at time.Time) {
 	v.Value = ""
 	e.index.apply(id, v)
+	e.watch.keeper.sees(Mark{Revision: v.Revision, At: at, Entry: id, Written: v.WrittenAt})
 }
 
 // Swap implements [upstream.Engine].
@@ -84,7 +86,7 @@ func (e *Engine) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 		return upstream.Version{}, e.unswapped(ctx, one, p.ID, err)
 	}
 	v.Revision = ack.Sequence
-	e.show(p.ID, v)
+	e.show(p.ID, v, time.Time{})
 	return v, nil
 }
 

@@ -172,19 +172,24 @@ func (s *session) follow(ctx context.Context, messages jetstream.MessagesContext
 
 func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading bool) {
 	revision := meta.Sequence.Stream
+	seen := Mark{Revision: revision, At: meta.Timestamp}
 	if id, ok := idOf(s.w.bucket, m.Subject()); ok {
 		header := m.Headers()
-		if s.w.index.apply(id, decode(message{Revision: revision, Header: header, At: meta.Timestamp})) && loading {
+		v := decode(message{Revision: revision, Header: header, At: meta.Timestamp})
+		seen.Entry, seen.Written = id, v.WrittenAt
+		if s.w.index.apply(id, v) && loading {
 			s.mu.Lock()
 			s.earlier = append(s.earlier, id)
 			s.mu.Unlock()
 		}
 		if stays, ends := lifetime(header); ends {
+			seen.Entry, seen.Written = journal.ID{}, 0
 			s.w.index.expires(id, revision, meta.Timestamp.Add(stays+expiryMargin))
 		}
 	} else {
 		s.w.index.addForeign(m.Subject())
 	}
+	s.w.keeper.sees(seen)
 	if loading && revision <= s.last {
 		s.mu.Lock()
 		s.shown = append(s.shown, revision)

@@ -72,6 +72,16 @@ func (x *index) wentBack(earlier []journal.ID, shown []uint64, upTo uint64) bool
 	})
 }
 
+// shownVersion returns an entry's last version without its value, if the bucket has shown it when it was wholly
+// read: see vanished.
+func (x *index) shownVersion(id journal.ID, shown []uint64, upTo uint64) upstream.Version {
+	v, _ := x.get(id)
+	if _, found := slices.BinarySearch(shown, v.Revision); !found && v.Revision <= upTo {
+		return upstream.Version{}
+	}
+	return v
+}
+
 // tellMissing reports the entries as deleted that an earlier index has, and this one lacks.
 func (x *index) tellMissing(before *index, upTo uint64) {
 	before.walk(func(id journal.ID, r *row) {

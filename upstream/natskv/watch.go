@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -119,6 +120,7 @@ func (w *watch) run(ctx context.Context) {
 			w.ask(ctx)
 		case <-w.sessionEnded():
 			began := w.session.began
+			w.keeper.interrupt()
 			w.endSession()
 			if time.Since(began) > checkEvery { // otherwise the next one may end as soon
 				w.ask(ctx)
@@ -148,7 +150,8 @@ func (w *watch) advance(ctx context.Context) {
 func (w *watch) loaded(ctx context.Context, s *session) {
 	s.loading = false
 	shown, earlier := s.takeShown()
-	wentBack := w.index.wentBack(earlier, shown, s.last)
+	wentBack := w.index.wentBack(earlier, shown, s.last) ||
+		w.keeper.denied(func(id journal.ID) upstream.Version { return w.index.shownVersion(id, shown, s.last) })
 	w.keeper.read(wentBack)
 	if wentBack {
 		w.endSession()
@@ -191,6 +194,7 @@ func (w *watch) becomes(sound bool, why string) {
 // compare handles the leader's answer.
 func (w *watch) compare(ctx context.Context, l look) {
 	if why := l.unusable(); why != "" {
+		w.keeper.interrupt()
 		if l.err != nil {
 			w.keeper.fails(l.err, l.unfit, l.connection)
 		}
@@ -281,6 +285,7 @@ func (w *watch) ask(ctx context.Context) {
 		return
 	}
 	w.asking = true
+	w.keeper.raise()
 	before, events := w.before, w.events
 	go func() { w.looks <- w.look(ctx, before, events) }()
 }

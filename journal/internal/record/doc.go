@@ -8,6 +8,7 @@
 //
 //	m/state          the state record, rewritten by every batch
 //	m/retention      what was removed from the history; missing if nothing was
+//	u/               what upstream's engine has seen, in the engine's own form; missing if it keeps none
 //	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
 //	                 shown; it never changes
 //	p/ns/key/u64     pending write, u64 that of its version

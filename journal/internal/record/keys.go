@@ -12,6 +12,12 @@ var StateKey = []byte("m/state")
 // RetentionKey is the key of the record that says what was removed from the history.
 var RetentionKey = []byte("m/retention")
 
+// SeenKey is the key of the record of what upstream's engine has seen.
+var SeenKey = []byte("u/")
+
+// EncodeSeen returns the record of what upstream's engine has seen, in the engine's own form.
+func EncodeSeen(seen []byte) []byte { return Seal(SeenKey, bytes.Clone(seen)) }
+
 // The key prefixes of each kind of record.
 const (
 	PendingPrefix = "p/"

@@ -187,6 +187,7 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 		_, err = record.DecodeRow("", body)
 	case string(record.RetentionKey[:2]):
 		_, err = record.DecodeRetention(body)
+	case string(record.SeenKey):
 	default:
 		err = record.ErrCorrupt
 	}

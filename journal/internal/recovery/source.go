@@ -21,7 +21,7 @@ type source interface {
 // viewPrefixes are the prefixes of all records except the state record, in order.
 var viewPrefixes = []string{ // guard 4.34
 	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
-	record.ReceiptPrefix, record.SettledPrefix, record.NewestPrefix, record.VersionPrefix,
+	record.ReceiptPrefix, record.SettledPrefix, record.NewestPrefix, string(record.SeenKey), record.VersionPrefix,
 }
 
 // view reads a store that Pebble can open.
