@@ -41,6 +41,9 @@ type View interface {
 	// Readers of the view wait until changed returns, and then see the version. So changed must be
 	// quick, and must not call the engine.
 	Follow(changed func(id journal.ID, now Version))
+	// Usable makes usable the function that is called each time that upstream may be asked again, after it could not
+	// be used: writes that wait for a time need not wait for it. usable must not call the engine.
+	Usable(usable func())
 	// State describes the view and what it watches.
 	State() WatchState
 	// Accept makes the engine go on with upstream as it is now, if State gives a reason as Lost. With

@@ -263,6 +263,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	d.onClose(func() error { d.proxy.Close(); return nil })
 	d.readMetrics(quotas)
 	if engine.View != nil {
+		engine.View.Usable(func() { d.flusher.TryNow("") })
 		engine.View.Follow(func(id journal.ID, now upstream.Version) { d.proxy.VersionSeen(id, now.Writer.Host == engine.Host) })
 	}
 	end := inside.Serve(newHTTPServer(d.proxy, d.logger))

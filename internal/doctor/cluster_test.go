@@ -54,9 +54,14 @@ func TestDoctorOfABucket(t *testing.T) {
 		"little history": {func(x *natskv.Examination) { x.Dubious = []string{"a", "b"} }, true, "bucket", Warning, "nats stream info KV_botwire", []string{"a; b"}},
 		"one disk":       {func(x *natskv.Examination) { x.Replicas = 1 }, true, "bucket", Warning, "nats stream edit KV_botwire --replicas=3", []string{"on 1 server"}},
 		"a server away":  {func(x *natskv.Examination) { x.Behind = []string{"n2"} }, true, "bucket", Warning, "nats server report jetstream", []string{"1 server", "n2"}},
-		"clock ahead":    {func(x *natskv.Examination) { x.ServerTime = x.Asked.Add(-time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s ahead"}},
-		"clock behind":   {func(x *natskv.Examination) { x.ServerTime = x.Answered.Add(time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s behind"}},
-		"not looked up":  {func(x *natskv.Examination) { x.Lookup = errors.New("timeout") }, true, "bucket", Failed, "nats account info", []string{"timeout"}},
+		"a lost bucket": {func(x *natskv.Examination) { x.Missing, x.Lost = true, " is gone" }, true,
+			"bucket", Failed, "botwired restore --all", []string{"the bucket botwire is gone", "has lost writes"}},
+		"no mark": {func(x *natskv.Examination) { x.MarkErr = errors.New("the file NATS does not say") }, true, "bucket", Failed, "botwired serve", []string{"the file NATS"}},
+		"no majority": {func(x *natskv.Examination) { x.Behind, x.NoMajority = []string{"n2", "n3"}, true }, true,
+			"bucket", Failed, "nats server report jetstream", []string{"start another server", "n2, n3"}},
+		"clock ahead":   {func(x *natskv.Examination) { x.ServerTime = x.Asked.Add(-time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s ahead"}},
+		"clock behind":  {func(x *natskv.Examination) { x.ServerTime = x.Answered.Add(time.Minute) }, true, "clock", Warning, setClock(), []string{"1m0s behind"}},
+		"not looked up": {func(x *natskv.Examination) { x.Lookup = errors.New("timeout") }, true, "bucket", Failed, "nats account info", []string{"timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := examinedBucket()

@@ -216,14 +216,22 @@ func bucketFinding(x *natskv.Examination, n *config.NATS) Finding {
 	const name = "bucket"
 	look := "nats stream info KV_" + n.Bucket
 	switch {
+	case x.MarkErr != nil:
+		return fail(name, "botwired serve", "%s", x.MarkErr)
+	case x.Lost != "":
+		return fail(name, "botwired restore --all", "the bucket %s%s: upstream has lost writes that it had confirmed, and the daemon asks it for nothing until you decide. "+
+			"Is upstream.url right? To give the bucket what this host has a copy of, with the daemon running, say", n.Bucket, x.Lost)
 	case x.Missing && n.Create:
 		return good(name, "there is no bucket %s yet: the daemon makes it", n.Bucket)
 	case x.Missing:
 		return fail(name, "export BOTWIRED_UPSTREAM_NATS_CREATE=true", "there is no bucket %s, and the daemon may not make it: make it, or correct upstream.nats.bucket", n.Bucket)
 	case x.Lookup != nil:
-		return fail(name, "nats account info", "%s cannot be looked up: JetStream is off, this account may not use it, or the servers have no leader: %s", n.Bucket, x.Lookup)
+		return fail(name, "nats account info", "%s cannot be looked up: JetStream is off, this account may not use it, or the servers have no leader, as more than half of them have to run: %s", n.Bucket, x.Lookup)
 	case x.Wrong != "":
 		return fail(name, look, "%s cannot keep the memory: %s", n.Bucket, x.Wrong)
+	case x.NoMajority:
+		return fail(name, "nats server report jetstream", "no majority of the %d servers of %s is up (away or behind: %s), so they confirm no write: start another server, until more than half of them run; which ones do is in",
+			x.Replicas, n.Bucket, strings.Join(x.Behind, ", "))
 	case len(x.Behind) > 0:
 		return warn(name, "nats server report jetstream", "%s away or behind (%s): the memory is on fewer disks than the %d that it should be on",
 			words.Plural(len(x.Behind), "server"), strings.Join(x.Behind, ", "), x.Replicas)

@@ -16,12 +16,18 @@ type Examination struct {
 	Server  string
 	Trips   []time.Duration
 
-	Lookup   error // why the bucket cannot be looked up
-	Missing  bool  // there is no bucket
+	Lookup  error // why the bucket cannot be looked up
+	Missing bool  // there is no bucket
+	// Lost says why the bucket cannot be the one that Options.Marks knows: upstream has lost writes that it had
+	// confirmed. It is empty if it can be. MarkErr says why the mark cannot be read: the daemon then does not start.
+	Lost     string
+	MarkErr  error
 	Wrong    string
 	Dubious  []string // settings that endanger the bucket's contents
 	Replicas int
 	Behind   []string // servers that hold the bucket, and are offline or behind
+	// NoMajority says that the leader has heard from too few of them, and can confirm no write.
+	NoMajority bool
 
 	// The server's clock showed ServerTime between Asked and Answered.
 	Asked, ServerTime, Answered time.Time
@@ -87,14 +93,18 @@ func (x *Examination) bucket(ctx context.Context, js jetstream.JetStream, opts O
 	x.Asked = time.Now()
 	stream, err := js.Stream(ctx, streamName(opts.Bucket))
 	x.Answered = time.Now()
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		x.Missing = true
+	mark, markErr := opts.Marks.Load()
+	known := &keeper{mark: mark}
+	if x.MarkErr = markErr; errors.Is(err, jetstream.ErrStreamNotFound) {
+		x.Missing, x.Lost = true, known.differs(Mark{}, notAsked)
 		return
 	}
 	if x.Lookup = err; err != nil {
 		return
 	}
 	info := stream.CachedInfo()
+	x.Lost = known.differs(Mark{Created: info.Created, Revision: info.State.LastSeq}, notAsked)
+	x.NoMajority = quorumAge(info.Cluster) > quorumFor
 	x.ServerTime = info.TimeStamp
 	x.Wrong, x.Dubious = wrongWith(info.Config, opts.Bucket), dubious(info.Config, opts.Replicas)
 	x.Replicas = info.Config.Replicas

@@ -42,7 +42,7 @@ func (l *look) unusable() string {
 	case l.err != nil:
 		return l.err.Reason
 	case l.age > quorumFor:
-		return "the bucket's leader has heard from no majority of its servers for " + words.Duration(l.age)
+		return "the bucket's leader has heard from no majority of its servers for " + lackOf(l.age) + ": start another server, until more than half of them run"
 	}
 	return ""
 }
@@ -150,6 +150,14 @@ func neverSent(failed *upstream.Error) *upstream.Error {
 
 // never is the assumed age of a server that the leader has not heard from.
 const never = 24 * time.Hour
+
+// lackOf describes how long a majority has been missing.
+func lackOf(age time.Duration) string {
+	if age >= never {
+		return "some time"
+	}
+	return words.Duration(age)
+}
 
 // quorumAge returns how long ago the leader last heard from a majority of servers, including itself.
 // Until then it was certainly the leader.

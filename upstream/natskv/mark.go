@@ -46,6 +46,8 @@ type keeper struct {
 	unproven    bool            // the mark's message is missing, and the bucket was not read since: the mark stays
 	failed      *upstream.Error // why the last look failed
 	lagged      bool            // the last look found the leader's last revision lower than a known one
+	alone       string          // why the bucket cannot be used, if the leader has no majority
+	onUsable    func()          // called when requests may be made again; may be nil
 	settled     chan struct{}   // closed at each decision, and then replaced
 }
 
@@ -172,6 +174,7 @@ func (k *keeper) read(wentBack bool) {
 // judge compares the leader's answer with the mark. It returns false if the bucket cannot be the one of
 // the mark, or if the answer came over an earlier connection.
 func (k *keeper) judge(there Mark, of witness, connection int, now time.Time) bool {
+	refused := k.refuses() != nil
 	same, say := k.compare(there, of, now)
 	if say != nil {
 		say()
@@ -180,14 +183,28 @@ func (k *keeper) judge(there Mark, of witness, connection int, now time.Time) bo
 	if !same {
 		return false
 	}
+	usable := func() {}
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer func() {
+		k.mu.Unlock()
+		usable()
+	}()
 	if connection != k.connection {
 		return false
 	}
-	k.looked, k.interrupted, k.failed = true, false, nil
+	k.looked, k.interrupted, k.failed, k.alone = true, false, nil, ""
 	k.wake()
+	if refused && k.onUsable != nil {
+		usable = k.onUsable // guard 16.60
+	}
 	return true
+}
+
+// lacksMajority records that the leader has heard from no majority of the bucket's servers, and can confirm nothing.
+func (k *keeper) lacksMajority(why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.alone, k.interrupted = why, true
 }
 
 // lags reports whether the leader's last revision is, for the first time, lower than one that was seen
@@ -309,7 +326,7 @@ func (k *keeper) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.connection++
-	k.looked, k.interrupted, k.lagged, k.failed = false, true, false, nil
+	k.looked, k.interrupted, k.lagged, k.failed, k.alone = false, true, false, nil, ""
 }
 
 func (k *keeper) current() int {
@@ -334,6 +351,8 @@ func (k *keeper) refuses() *upstream.Error {
 		return &upstream.Error{Verdict: upstream.Paused, Answered: true, Reason: k.lost}
 	case !k.doubtedAt.IsZero():
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: "the bucket " + k.bucket + " looks as if it had lost writes: it is looked at again in a moment"}
+	case k.alone != "":
+		return &upstream.Error{Verdict: upstream.Unsent, Unreachable: true, Reason: k.alone}
 	case !k.looked && k.failed != nil:
 		return k.failed
 	case !k.looked:
@@ -371,7 +390,7 @@ func (k *keeper) accept() (bool, error) {
 	defer k.mu.Unlock()
 	k.mark, k.saved, k.lost, k.doubtedAt = there, there, "", time.Time{}
 	k.connection++ // an answer in flight was meant for the other bucket
-	k.high, k.interrupted, k.lagged, k.unproven, k.failed = Mark{}, true, false, false, nil
+	k.high, k.interrupted, k.lagged, k.unproven, k.failed, k.alone = Mark{}, true, false, false, nil, ""
 	return true, nil
 }
 

@@ -144,6 +144,33 @@ func TestMarkLags(t *testing.T) {
 	}
 }
 
+// Who waits for the bucket is told when it can be used again: after it was unusable, and after its leader had no
+// majority, but not at each look.
+func TestMarkUsableAgain(t *testing.T) {
+	k := keeperOf(t, &disk{})
+	told := 0
+	k.onUsable = func() { told++ }
+	there, now := Mark{Created: made, Revision: 5}, time.Now()
+	for i, broken := range []func(){
+		func() {},
+		func() { k.fails(refusal(upstream.Paused, "allow_direct"), true, 0) },
+		func() { k.lacksMajority("no majority: start another server") },
+	} {
+		broken()
+		if i == 2 {
+			wantRefusal(t, k, upstream.Unsent, "start another server")
+		}
+		for range 3 {
+			if !k.judge(there, notAsked, 0, now) || k.refuses() != nil {
+				t.Fatalf("refused: %v", k.refuses())
+			}
+		}
+		if told != i+1 {
+			t.Errorf("told %d times after %d breaks", told, i)
+		}
+	}
+}
+
 // A bucket that only looked as if it had lost writes is used again.
 func TestMarkDoubt(t *testing.T) {
 	k := keeperOf(t, &disk{mark: Mark{Created: made, Revision: 100}})

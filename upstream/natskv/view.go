@@ -51,6 +51,14 @@ func (e *Engine) Follow(changed func(id journal.ID, now upstream.Version)) {
 	e.index.onChange = changed
 }
 
+// Usable implements [upstream.View].
+func (e *Engine) Usable(usable func()) {
+	k := e.watch.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.onUsable = usable
+}
+
 // Accept implements [upstream.View]: it makes the present bucket the mark.
 func (e *Engine) Accept(restores bool) error {
 	accepted, err := e.watch.keeper.accept()

@@ -198,6 +198,9 @@ func (w *watch) compare(ctx context.Context, l look) {
 		if l.err != nil {
 			w.keeper.fails(l.err, l.unfit, l.connection)
 		}
+		if l.err == nil && !l.late { // otherwise it is not known whether the leader has a majority
+			w.keeper.lacksMajority(why)
+		}
 		if !l.connected {
 			w.endSession()
 		}
