@@ -79,6 +79,14 @@ type Finding struct {
 	Since  *time.Time `json:"since"` // null if unknown, or if all is well
 	Detail string     `json:"detail,omitempty"`
 	Remedy *string    `json:"remedy"` // what to do, or null
+	// Commands are the commands that Remedy names, word for word.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// Offering returns the finding with the commands that its remedy names.
+func (f *Finding) Offering(commands ...string) *Finding {
+	f.Commands = commands
+	return f
 }
 
 // Summary holds the worst finding and the others.

@@ -85,9 +85,12 @@ func (f *facts) upstreamIs(state, remedy string) func() *api.Finding {
 		}
 		if up.Watch != nil && up.Watch.Refused != "" {
 			return say("no_bucket", up.Since, "botwired doctor looks at the servers and the bucket; botwired tries again by itself",
-				"botwired has no bucket that it can use: %s", up.Reason)
+				"botwired has no bucket that it can use: %s", up.Reason).Offering("botwired doctor")
 		}
 		found := say(api.Kind("upstream_"+state), up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
+		if strings.Contains(remedy, "botwired doctor") {
+			found.Offering("botwired doctor")
+		}
 		found.Detail = "no write waits"
 		if n := f.status.Pending; n > 0 {
 			found.Detail = fmt.Sprintf("%s here, the oldest for %s", waits(n), ago(f.status.OldestPendingSeconds))
@@ -255,7 +258,8 @@ func (f *facts) lost() *api.Finding {
 		return nil
 	}
 	return say("upstream_lost", w.Since, "botwired restore --all gives upstream back what this host has a copy of, botwired forget --all goes on with what upstream has",
-		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies")
+		"Upstream has lost writes that it had confirmed, and botwired has stopped asking it: botwired serves its own copies").
+		Offering("botwired restore --all", "botwired forget --all")
 }
 
 func (f *facts) unwatched() *api.Finding {
@@ -264,7 +268,7 @@ func (f *facts) unwatched() *api.Finding {
 		return nil
 	}
 	return say("unwatched", w.Since, "botwired doctor looks at the way there; botwired tries again by itself",
-		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason)
+		"Upstream does not tell of changes (%s): copies are fresh for cache.fresh_for", w.Reason).Offering("botwired doctor")
 }
 
 func (f *facts) dataLoss(g *group) *api.Finding {
@@ -277,9 +281,10 @@ func (f *facts) dataLoss(g *group) *api.Finding {
 			}
 		}
 	}
-	remedy := fmt.Sprintf("is upstream.url right? botwired restore %s gives them back to upstream, botwired forget %s gives them up", g.first.Namespace, g.first.Namespace)
+	restore, forget := "botwired restore "+g.first.Namespace, "botwired forget "+g.first.Namespace
+	remedy := fmt.Sprintf("is upstream.url right? %s gives them back to upstream, %s gives them up", restore, forget)
 	return say("data_loss", since, remedy, "Upstream no longer holds %s of %s of %s: agents still get botwired's copies",
-		words.Number(int64(missing)), words.Count(of, "entry"), g.name())
+		words.Number(int64(missing)), words.Count(of, "entry"), g.name()).Offering(restore, forget)
 }
 
 func (f *facts) restoring(g *group) *api.Finding {
@@ -287,39 +292,41 @@ func (f *facts) restoring(g *group) *api.Finding {
 		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
-func (f *facts) access() string {
+func (f *facts) access() (remedy string, commands []string) {
 	if f.status.Upstream.Watch != nil {
-		return "look at the permissions of upstream.nats.context's user and at the bucket (botwired doctor)"
+		return "look at the permissions of upstream.nats.context's user and at the bucket (botwired doctor)", []string{"botwired doctor"}
 	}
-	return api.RemedyAccess
+	return api.RemedyAccess, nil
 }
 
 func (f *facts) paused(g *group) *api.Finding {
-	remedy := f.access() + "; botwired tries again by itself, and at once with botwired flush --now"
+	remedy, commands := f.access()
+	remedy, commands = remedy+"; botwired tries again by itself, and at once with botwired flush --now", append(commands, "botwired flush --now")
 	switch {
 	case strings.Contains(g.first.Paused, "HTTP 507"):
-		remedy = "delete entries, or have upstream give the namespace more room"
+		remedy, commands = "delete entries, or have upstream give the namespace more room", nil
 	case strings.Contains(g.first.Paused, "one write after another"):
-		remedy = "the dead letters have upstream's reason; once it takes them, botwired dead-letters retry --all"
+		remedy, commands = "the dead letters have upstream's reason; once it takes them, botwired dead-letters retry --all", []string{"botwired dead-letters retry --all"}
 	case strings.Contains(g.first.Paused, "the key file lacks"):
 		return say("writes_paused", f.since(g), "botwired seal status counts such entries and says what to do",
-			"The writes of %s wait (%s): %s", g.name(), g.first.Paused, g.waiting())
+			"The writes of %s wait (%s): %s", g.name(), g.first.Paused, g.waiting()).Offering("botwired seal status")
 	}
-	return say("writes_paused", f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting())
+	return say("writes_paused", f.since(g), remedy, "Upstream does not let the writes of %s in (%s): %s", g.name(), g.first.Paused, g.waiting()).
+		Offering(commands...)
 }
 
 func (f *facts) readsRefused(g *group) *api.Finding {
-	remedy := f.access()
+	remedy, commands := f.access()
 	if strings.Contains(g.first.ReadsRefused, "the key file lacks") {
-		remedy = "botwired seal status says what to do"
+		remedy, commands = "botwired seal status says what to do", []string{"botwired seal status"}
 	}
 	return say("reads_refused", time.Time{}, remedy,
-		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused)
+		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused).Offering(commands...)
 }
 
 func (f *facts) notOpened(g *group) *api.Finding {
 	return say("not_opened", time.Time{}, "botwired seal status reads all of it, and says what to do",
-		"Upstream holds what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened)
+		"Upstream holds what is not sealed with these keys in %s (%s): botwired refuses it", g.name(), g.first.NotOpened).Offering("botwired seal status")
 }
 
 func (f *facts) full(g *group) *api.Finding {
@@ -347,7 +354,7 @@ func (f *facts) usedUp(g *group) *api.Finding {
 			until = " until " + clock(*g.first.Waits.Until)
 		}
 		return say("quota_used_up", since, "somebody else writes to it, or quota.writes_per_day is more than upstream allows; botwired flush --now tries at once",
-			"Upstream says that the quota of %s is used up (HTTP 429): %s%s", g.name(), waits(g.pending), until)
+			"Upstream says that the quota of %s is used up (HTTP 429): %s%s", g.name(), waits(g.pending), until).Offering("botwired flush --now")
 	}
 	return say("quota_used_up", since, "write to fewer keys, or raise quota.writes_per_day if upstream allows more; of several writes to one key only the newest is sent",
 		"%s used up the quota of %s writes: %s until %s", has(g), words.Number(int64(q.Limit)), waits(g.pending), clock(q.ResetsAt))
@@ -370,7 +377,7 @@ func (f *facts) spread(g *group) *api.Finding {
 		}
 	}
 	return say(kind, f.since(g), "botwired flush sends what is pending at once, as far as the quota goes",
-		"%s%s: %s%s", g.name(), left, waits(g.pending), until)
+		"%s%s: %s%s", g.name(), left, waits(g.pending), until).Offering("botwired flush")
 }
 
 func (f *facts) throttled(g *group) *api.Finding {
@@ -379,7 +386,7 @@ func (f *facts) throttled(g *group) *api.Finding {
 		until = " until " + clock(*at)
 	}
 	return say("throttled", f.since(g), "botwired waits as long as upstream has said; botwired flush --now tries at once",
-		"Upstream throttles %s%s: %s", g.name(), until, g.waiting())
+		"Upstream throttles %s%s: %s", g.name(), until, g.waiting()).Offering("botwired flush --now")
 }
 
 // failing reports namespaces whose writes fail although upstream is up.
@@ -388,5 +395,6 @@ func (f *facts) failing(g *group) *api.Finding {
 		return nil
 	}
 	return say("failing", f.since(g), "botwired tries again by itself; botwired pending shows which",
-		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting())
+		"Writes of %s fail and are tried again (%s): %s", g.name(), strings.TrimPrefix(g.first.Waits.Why, "failed: "), g.waiting()).
+		Offering("botwired pending")
 }

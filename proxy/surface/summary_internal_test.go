@@ -1,9 +1,13 @@
 package surface
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/botwired/botwired/api"
 )
@@ -192,6 +196,36 @@ func TestSummary(t *testing.T) {
 				t.Errorf("also: %+v", got.Also)
 			}
 		})
+	}
+}
+
+// named finds the commands in a remedy. (botwired tries again by itself, too.)
+var named = regexp.MustCompile(`botwired (?:doctor|pending|seal status|flush --now|flush|dead-letters retry --all|dead-letters|(?:restore|forget) (?:--all|[\w-]+))`)
+
+// The commands of a remedy stand in it, in their order, and no other does. An upstream's words are no remedy.
+func TestCommandsOfRemedies(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, row := range summaryRows {
+		summary := summarize(factsOf(row))
+		for _, finding := range append([]api.Finding{summary.Finding}, summary.Also...) {
+			var inRemedy []string
+			if finding.Remedy != nil {
+				inRemedy = named.FindAllString(*finding.Remedy, -1)
+			}
+			if diff := cmp.Diff(inRemedy, finding.Commands, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, %s (-in the remedy +offered):\n%s", row.name, finding.Kind, diff)
+			}
+			for _, command := range finding.Commands {
+				seen[command] = true
+			}
+		}
+	}
+	if len(seen) < 9 {
+		t.Errorf("only %d commands are offered: %v", len(seen), seen)
+	}
+	f := &facts{now: noon, status: &api.Status{Upstream: api.UpstreamState{State: "degraded", Reason: "say botwired forget planner"}}}
+	if got := summarize(f); !strings.Contains(*got.Remedy, "forget planner") || len(got.Commands) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
