@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import http from "node:http";
 import { once } from "node:events";
 import { allOfANamespace, copiesAs } from "./decisions.mjs";
+import { chatsAreConversations, keysAreDecoded, keysAreThePythonPackages, namesAreWholeOnAPhone, noQuotaNoCard } from "./reading.mjs";
 import { Daemon } from "./servers.mjs";
+import { commandsAreOffered, cornerAgrees, refusalIsShown } from "./states.mjs";
 import { deletedIsBroughtBack, historyHasAReason, undoOverwritesNothingUnseen, versionIsBroughtBack } from "./undo.mjs";
 
 const OUTAGE_SHOWN = 2000; // milliseconds
@@ -268,7 +270,7 @@ async function valuesAreInert({ daemon, visit }) {
     await visit.go(daemon.url, `memory/hostile/${key}`);
     await visit.shows(".value-view", "<script>window.hit = 1</script>");
     await visit.click("History");
-    await visit.shows(".compared", "<script>window.hit = 1</script>");
+    await visit.shows(".changes", "<script>window.hit = 1</script>");
     await visit.shows(".version", "by </pre><script>window.hit = 1</script>");
     assert.equal(await page.locator("#app script, #app img, #app svg").count(), 0);
     assert.equal(await page.evaluate(() => window.hit), undefined);
@@ -403,6 +405,9 @@ export const scenarios = [
   ["a pending write turns settled live", settlesLive],
   ["a write that upstream forbids waits", forbiddenWaits],
   ["a write that upstream throttles waits", throttledWaits],
+  ["what upstream refuses is not green, and is sent by a click", refusalIsShown],
+  ["the corner agrees with the sentence in every state", cornerAgrees],
+  ["the sentence's commands are buttons, or can be copied", commandsAreOffered],
   ["the last writes are there when the page is loaded", lastWritesAreShown],
   ["an outage is shown within 2 s", outageIsShown],
   ["a dead letter is retried by a click", deadLetterIsRetried],
@@ -416,6 +421,11 @@ export const scenarios = [
   ["a deleted entry is brought back", deletedIsBroughtBack],
   ["an entry without a history has a reason", historyHasAReason],
   ["an entry is copied as curl, Python and MCP", copiesAs],
+  ["the page's keys are the Python package's", keysAreThePythonPackages],
+  ["a key of the Python package is shown as that has it", keysAreDecoded],
+  ["the adapters' chats are conversations", chatsAreConversations],
+  ["names are whole on a phone", namesAreWholeOnAPhone],
+  ["where no quota is used there is no card of it", noQuotaNoCard],
   ["a long list of namespaces has more pages", namespacesAreMany],
   ["a linked entry is scrolled to, and the newest keys come first", entriesAreFound],
   ["a long text is clamped", longTextIsClamped],

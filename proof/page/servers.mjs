@@ -9,7 +9,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const BINARY = join(import.meta.dirname, "../../bin/botwired");
+export const BINARY = join(import.meta.dirname, "../../bin/botwired");
 const START_LIMIT = 60_000; // milliseconds for a server to answer on a busy machine
 
 export async function freePort() {
@@ -30,6 +30,7 @@ export class Gate {
   #server = http.createServer((request, answer) => this.#pass(request, answer));
   #waiting = [];
   #state = "open";
+  writes = []; // the paths of those that came by
 
   async start(target) {
     this.#target = target;
@@ -54,6 +55,7 @@ export class Gate {
       const parts = [];
       request.on("data", (part) => parts.push(part)).on("end", () => done(Buffer.concat(parts))).on("error", () => done(null));
     });
+    if (request.method === "PUT") this.writes.push(request.url);
     if (this.#state === "held") await new Promise((go) => this.#waiting.push(go));
     if (this.#state === "shut" || body === null) return request.socket.destroy();
     const [refusal, more] = REFUSALS[this.#state] ?? [];
@@ -139,6 +141,9 @@ export class Daemon {
   read = (entry) => get(this.url, entry);
   writeUpstream = (entry, value) => put(this.upstreamUrl, entry, value);
   readUpstream = (entry) => get(this.upstreamUrl, entry);
+
+  // list has the daemon ask upstream what there is.
+  list = (namespace) => fetch(`${this.url}/memory/${namespace}`, { headers: { "Cache-Control": "no-cache" } });
 
   async status() {
     return (await fetch(`${this.url}/_botwired/status`)).json();

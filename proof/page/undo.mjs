@@ -5,7 +5,11 @@ import { Daemon } from "./servers.mjs";
 
 const row = (page, text) => page.locator(".version").filter({ hasText: text });
 
-// Two of three versions are compared. Upstream is away when the first one is brought back, and gets it later.
+// lines are the lines of a kind that the page shows of a change, with their signs.
+const lines = (page, kind) => page.locator(`.line.${kind}`).allInnerTexts().then((all) => all.map((text) => text.replace(/\s+/g, " ").trim()));
+
+// A click on a version shows it against the present one. Upstream is away when the first one is brought back, and gets
+// it later.
 export async function versionIsBroughtBack({ daemon, visit }) {
   const { page } = visit;
   for (const [value, author] of [['{"plan":"first","n":1}', "planner"], ['{"plan":"second","n":1}', "planner"], ['{"plan":"third","n":1}', "wrecker"]]) {
@@ -17,14 +21,21 @@ export async function versionIsBroughtBack({ daemon, visit }) {
   await visit.click("History");
   await row(page, "third").filter({ hasText: "by wrecker on this host · settled" }).filter({ hasText: "the present one" }).waitFor();
   assert.equal(await page.locator(".version").count(), 3);
-  assert.deepEqual(await page.locator(".compared mark").allInnerTexts(), ["second", "third"]);
-  await row(page, "first").getByRole("radio").first().press("Space");
-  await visit.shows(".compared mark", "first");
-  await row(page, "second").getByRole("radio").last().check();
-  assert.deepEqual(await page.locator(".compared mark").allInnerTexts(), ["first", "second"]);
+  assert.deepEqual([await lines(page, "removed"), await lines(page, "added")], [['− removed: "plan": "second",'], ['+ added: "plan": "third",']]);
+  assert.equal(await page.locator("dialog input").count(), 0); // nothing to explain
+  await row(page, "first").getByRole("button").press("Space");
+  await visit.shows(".changes del mark", "first");
+  assert.deepEqual(await page.locator(".changes mark").allInnerTexts(), ["first", "third"]);
+  assert.deepEqual(await lines(page, "same"), ["{", '"n": 1', "}"]);
+  const inks = await page.locator(".changes mark").evaluateAll((marks) => marks.map((e) => [getComputedStyle(e).backgroundColor, getComputedStyle(e).textDecorationLine]));
+  assert.notEqual(inks[0][0], inks[1][0]);
+  assert.deepEqual(inks.map(([, line]) => line), ["line-through", "underline"]); // two colours are one for some
+  await row(page, "third").getByRole("button").click();
+  await visit.shows(".since h3", "As the present one");
+  await row(page, "first").getByRole("button").click();
 
   daemon.gate.set("shut");
-  await page.locator(".compared").first().getByRole("button", { name: "Undo to this version" }).press("Enter");
+  await page.getByRole("button", { name: "Undo to this version" }).press("Enter");
   await visit.shows("dialog [role=status]", "Done: the entry is as it was at");
   await row(page, "the present one").filter({ hasText: "by dashboard on this host · pending" }).waitFor();
   assert.equal(JSON.parse(await daemon.read("undo/entry")).plan, "first");
@@ -45,7 +56,7 @@ export async function undoOverwritesNothingUnseen({ daemon, visit }) {
   await visit.go(daemon.url, "memory/undo/raced");
   await visit.live();
   await visit.click("History");
-  await visit.shows(".compared", "one");
+  await visit.shows(".changes", "one");
   await daemon.write("undo/raced", "three");
   await visit.shows("dialog [role=status]", "The entry has changed since.");
   assert.equal(await visit.page.locator(".version").count(), 2); // what was shown stays until a person wants the rest
@@ -66,7 +77,8 @@ export async function deletedIsBroughtBack({ daemon, visit }) {
   await visit.click("Delete", "dialog");
   await visit.shows(".value .empty-title", "There is no such entry.");
   await visit.click("History");
-  await visit.shows(".compared", "No entry: it was deleted.");
+  await visit.shows(".since", "There is no entry now: it was deleted.");
+  assert.deepEqual(await lines(visit.page, "removed"), ["− removed: kept"]);
   await visit.click("Undo to this version", "dialog");
   await visit.shows("dialog [role=status]", "Done");
   assert.equal(await daemon.read("undo/deleted"), "kept");

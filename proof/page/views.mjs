@@ -28,7 +28,7 @@ export const VIEWS = {
   conversation: ["memory/chats/session-42", ".conversation li"],
   json: ["memory/chats/profile", ".json-name"],
   "long-text": ["memory/notes/text", "pre.text"],
-  history: ["memory/notes/note-1", ".value-view", "History", ".compared mark"],
+  history: ["memory/notes/note-1", ".value-view", "History", ".changes mark"],
   rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],

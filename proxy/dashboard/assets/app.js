@@ -7,7 +7,9 @@ import { DeadLetters } from "./deadletters.js";
 import { number } from "./format.js";
 import { Memory } from "./memory.js";
 import { Overview } from "./overview.js";
+import { wireKey } from "./keys.js";
 import { Sentence } from "./sentence.js";
+import { cornerOf } from "./states.js";
 
 const VIEWS = [
   ["", "Overview", Overview],
@@ -52,11 +54,9 @@ function findBySlash(event) {
 // hostOf is an upstream's name: its URL without what all have.
 const hostOf = (url) => url.replace(/^\w+:\/\//, "").replace(/\/$/, "");
 
-// stateOf is upstream's state: nobody knows it before the first answer.
-const stateOf = ({ state, reason, last_success_at: answered, watch }) => (answered || reason || watch?.caught_up ? state : "not asked yet");
-
 function Header({ view, status }) {
   const { open_dead_letters: open, conflicts, upstream } = status ?? {};
+  const corner = upstream && cornerOf(status);
   return html`
     <header class=${`top ${daemon.connected ? "live" : ""}`}>
       <a class="brand" href="#/"><span class="mark" aria-hidden="true"></span>botwired</a>
@@ -69,15 +69,15 @@ function Header({ view, status }) {
       </nav>
       ${daemon.connected === false && html`<span class="state" title="No events: the page asks again"><i aria-hidden="true"></i>not live</span>`}
       ${upstream && !daemon.error && html`
-        <span class=${`state ${stateOf(upstream)}`} title=${upstream.url}>
-          <b>${hostOf(upstream.url)}</b><i aria-hidden="true"></i>${stateOf(upstream)}
+        <span class=${`state ${corner.level}`} title=${upstream.url}>
+          <b>${hostOf(upstream.url)}</b><i aria-hidden="true"></i>${corner.word}
         </span>`}
     </header>`;
 }
 
 function App() {
   useDaemon();
-  const [view, ...rest] = usePlace();
+  const [view, namespace, key] = usePlace();
   const { status } = daemon;
   const [, title, View] = VIEWS.find(([name]) => name === view) ?? VIEWS[0];
   useEffect(() => {
@@ -91,8 +91,8 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
     <${Header} view=${view} status=${status} />
     <main id="main" tabindex="-1">
-      <${Sentence} status=${status} error=${daemon.error} small=${View !== Overview} />
-      <${View} daemon=${daemon} path=${rest} />
+      <${Sentence} status=${status} error=${daemon.error} small=${View !== Overview} again=${daemon.refresh} />
+      <${View} daemon=${daemon} path=${[namespace, key && wireKey(key)]} />
     </main>
     <footer class="bottom">
       <span>botwired ${status?.version}</span>

@@ -1,63 +1,9 @@
-// Two values side by side, with the words marked that only one of them has.
+// Two values side by side with the words marked that only one of them has, and one below the other: what a change has
+// removed and added.
 
 import { html, useMemo } from "./vendor/htm-preact.js";
-import { parsed } from "./json.js";
-
-// textOf is a value as it is compared: JSON is spread out, so that it has lines.
-function textOf(value) {
-  if (value == null) return "";
-  const document = parsed(value);
-  return document !== null && typeof document === "object" ? JSON.stringify(document, null, 2) : value;
-}
-
-// TOKENS divide texts into words. Texts with too many differing words are compared line by line.
-const TOKENS = [/[\p{L}\p{N}_]+|,?\n\s*|./gsu, /[^\n]*\n|[^\n]+/g];
-const MOST = 4_000_000; // pairs of tokens to compare
-
-// bare is a token as it is compared: without a comma at the end of its line, which depends on the line's neighbour.
-const bare = (token) => token.replace(/,(?=\n|$)/, "");
-
-// common marks the tokens of a longest common subsequence; null if that takes too long.
-function common(a, b) {
-  let [from, end] = [0, 0];
-  while (from < Math.min(a.length, b.length) && bare(a[from]) === bare(b[from])) from++;
-  while (end < Math.min(a.length, b.length) - from && bare(a.at(-1 - end)) === bare(b.at(-1 - end))) end++;
-  const [rows, columns] = [a.length - from - end, b.length - from - end];
-  if (rows * columns > MOST) return null;
-  const width = columns + 1;
-  const longest = new Uint16Array((rows + 1) * width); // of the tokens from here on
-  const same = (i, j) => bare(a[from + i]) === bare(b[from + j]);
-  for (let i = rows - 1; i >= 0; i--) {
-    for (let j = columns - 1; j >= 0; j--) {
-      longest[i * width + j] = same(i, j) ? longest[(i + 1) * width + j + 1] + 1 : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
-    }
-  }
-  const shared = [a, b].map((tokens) => tokens.map((_, i) => i < from || i >= tokens.length - end));
-  for (let i = 0, j = 0; i < rows && j < columns;) {
-    if (same(i, j)) shared[0][from + i++] = shared[1][from + j++] = true;
-    else if (longest[(i + 1) * width + j] >= longest[i * width + j + 1]) i++;
-    else j++;
-  }
-  return [a, b].map((tokens, side) => pieces(tokens, shared[side]));
-}
-
-// pieces joins neighbours: pairs of a text, and whether both sides have it.
-function pieces(tokens, shared) {
-  const all = [];
-  tokens.forEach((token, i) => {
-    if (all.length > 0 && all.at(-1)[1] === shared[i]) all.at(-1)[0] += token;
-    else all.push([token, shared[i]]);
-  });
-  return all;
-}
-
-function compare(texts) {
-  for (const token of TOKENS) {
-    const both = common(...texts.map((text) => text.match(token) ?? []));
-    if (both) return both;
-  }
-  return texts.map((text) => [[text, false]]);
-}
+import { changes, compare, textOf } from "./diff.js";
+import { count } from "./format.js";
 
 const Side = ({ title, note, value, marked, children }) => html`
   <section class="compared">
@@ -76,4 +22,44 @@ export function Compare({ left, right }) {
     <div class="compare">
       ${sides.map(([title, value, note, below], i) => html`<${Side} key=${i} title=${title} value=${value} note=${note} marked=${marked[i]}>${below}<//>`)}
     </div>`;
+}
+
+const AROUND = 3; // unchanged lines that are shown beside a change
+const MOST_LINES = 500; // that are shown
+
+const KINDS = { removed: ["del", "−", "removed"], added: ["ins", "+", "added"], same: ["span", " ", null] };
+
+function Line({ kind, line }) {
+  const [element, sign, word] = KINDS[kind];
+  return html`
+    <div class=${`line ${kind}`}><i aria-hidden="true">${sign}</i><${element}>${word && html`<span class="hidden">${word}: </span>`}${line.map(([text, shared], i) =>
+      (shared ? text : html`<mark key=${i}>${text}</mark>`))}<//></div>`;
+}
+
+// shortened leaves out unchanged lines that are far from any change: a number stands for them.
+function shortened(lines) {
+  const near = new Set();
+  lines.forEach(([kind], i) => {
+    if (kind !== "same") for (let j = i - AROUND; j <= i + AROUND; j++) near.add(j);
+  });
+  if (near.size === 0) return lines;
+  const all = [];
+  lines.forEach((line, i) => {
+    if (near.has(i)) all.push(line);
+    else if (typeof all.at(-1) === "number") all[all.length - 1]++;
+    else all.push(1);
+  });
+  return all;
+}
+
+// Changes shows what has become of a value (null: none) since.
+export function Changes({ before, after, label }) {
+  const shown = useMemo(() => {
+    const all = shortened(changes(textOf(before), textOf(after)));
+    const most = all.slice(0, MOST_LINES).map((line, i) => (typeof line === "number"
+      ? html`<div key=${i} class="line gap">${`${count(line, "line")} as before`}</div>`
+      : html`<${Line} key=${i} kind=${line[0]} line=${line[1]} />`));
+    return [...most, all.length > MOST_LINES && html`<div class="line gap">${`${count(all.length - MOST_LINES, "more line")} not shown`}</div>`];
+  }, [before, after]);
+  return html`<div class="changes" role="group" tabindex="0" aria-label=${label}>${shown}</div>`;
 }

@@ -6,7 +6,7 @@ import { post, remove } from "./api.js";
 import { Decide, later } from "./decide.js";
 import { exportAll, idsOf, PAGE, pageOf } from "./deadlist.js";
 import { clock, count, number } from "./format.js";
-import { Confirm, Empty, Problem, Segments, useLoaded, useTask } from "./ui.js";
+import { Confirm, Empty, EntryName, entryName, Problem, Segments, useLoaded, useTask } from "./ui.js";
 
 const KINDS = [["", "All"], ["refused", "Refused"], ["superseded", "Conflicts"], ["dropped", "Dropped"]];
 
@@ -31,7 +31,7 @@ function Letter({ letter, changed }) {
     <li class="letter panel" data-id=${letter.id}>
       <div class="letter-head">
         <span class=${`chip ${letter.kind}`}>${LABELS[letter.kind]}</span>
-        <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><span class="space">${letter.namespace}</span><span class="slash">/</span><span class="key">${letter.key}</span></a>
+        <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><${EntryName} of=${letter} /></a>
         <span class="note">${letter.op}${letter.author && ` by ${letter.author}`}, written ${clock(letter.written_at)}</span>
       </div>
       <p class="why">${reasonOf(letter)}</p>
@@ -48,7 +48,7 @@ function Letter({ letter, changed }) {
       ${discarding && html`
         <${Confirm} title="Discard this dead letter?" action="Discard" close=${() => discard(false)}
           run=${async () => { await remove(`dead-letters/${letter.id}`); changed(); }}>
-          <p>The write to <b class="break">${letter.namespace}/${letter.key}</b> and its value are gone for good.</p>
+          <p>The write to <b class="break">${entryName(letter)}</b> and its value are gone for good.</p>
         <//>`}
     </li>`;
 }

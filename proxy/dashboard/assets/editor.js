@@ -6,7 +6,8 @@ import { readEntry, unreachable, writeEntry } from "./api.js";
 import { Compare } from "./compare.js";
 import { number } from "./format.js";
 import { parsed } from "./json.js";
-import { Dialog, Problem, useTask } from "./ui.js";
+import { isKey, wireKey } from "./keys.js";
+import { Dialog, entryName, Problem, useTask } from "./ui.js";
 
 const LONGEST = 100_000; // code points: BotWire takes no longer value
 
@@ -53,7 +54,7 @@ export function Editor({ entry, close, saved }) {
     save(entry.key, text);
   };
   return html`
-    <${Dialog} title=${`Edit ${entry.namespace}/${entry.key}`} close=${close} wide=${true}>
+    <${Dialog} title=${`Edit ${entryName(entry)}`} close=${close} wide=${true}>
       <form onSubmit=${submit}>
         ${overtaken && html`<${Overtaken} mine=${text} theirs=${base} />`}
         <textarea aria-label="Value" rows="16" spellcheck=${false} autofocus value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
@@ -67,16 +68,15 @@ export function Editor({ entry, close, saved }) {
     <//>`;
 }
 
-const KEY = /^[a-zA-Z0-9_.-]{1,128}$/;
-
 export function NewEntry({ namespace, close }) {
-  const [key, setKey] = useState("");
+  const [name, setName] = useState("");
+  const key = wireKey(name);
   const [text, setText] = useState("");
   const { base, overtaken, busy, error, save } = useSaving(namespace, null, () => {
     close();
     location.hash = `#/memory/${namespace}/${key}`;
   });
-  const good = KEY.test(key) && !unreachable(key);
+  const good = isKey(key) && !unreachable(key);
   const submit = (event) => {
     event.preventDefault();
     if (good) save(key, text);
@@ -84,9 +84,10 @@ export function NewEntry({ namespace, close }) {
   return html`
     <${Dialog} title=${`New entry in ${namespace}`} close=${close} wide=${true}>
       <form onSubmit=${submit}>
-        <label>Key<input type="text" autofocus required maxlength="128" spellcheck=${false} autocapitalize="off" value=${key}
-          readonly=${overtaken} onInput=${(event) => setKey(event.target.value)} /></label>
-        ${key && !good && html`<p class="note">A key has 1 to 128 letters, digits, dots, hyphens and underscores.</p>`}
+        <label>Key<input type="text" autofocus required maxlength="128" spellcheck=${false} autocapitalize="off" value=${name}
+          readonly=${overtaken} onInput=${(event) => setName(event.target.value)} /></label>
+        ${name && !good && html`<p class="note">A key has at most 128 characters, of which each but letters, digits, hyphens and underscores counts as three or more. “.” and “..” are none.</p>`}
+        ${good && key !== name && html`<p class="note break">In BotWire it is <code>${key}</code>, as the Python package names it.</p>`}
         ${overtaken && html`<${Overtaken} mine=${text} theirs=${base} />`}
         <label>Value<textarea rows="10" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
         <${Size} text=${text} />

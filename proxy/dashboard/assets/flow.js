@@ -2,7 +2,8 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ago, bytes, duration } from "./format.js";
-import { CopyButton, Empty } from "./ui.js";
+import { troubleOf } from "./states.js";
+import { CopyButton, Empty, EntryName } from "./ui.js";
 
 const SHOWN = 12;
 
@@ -15,6 +16,7 @@ const STATES = {
   waits: "waits",
   refused: "refused by upstream, waits",
   settled: "settled",
+  lost: "upstream may lack it",
   superseded: "superseded",
   dead: "dead letter",
   dropped: "dropped",
@@ -25,6 +27,7 @@ function account(write, now) {
   const took = write.began != null ? duration(((write.ended ?? now) - write.began) / 1000) : "";
   switch (write.state) {
     case "settled":
+    case "lost":
       return now - write.ended > AGES_AFTER ? ago(write.ended / 1000, now) : took && `after ${took}`;
     case "superseded":
       return write.by ? `by write ${write.by}` : "by another host";
@@ -36,10 +39,12 @@ function account(write, now) {
   return took && `for ${took}`;
 }
 
-// held returns the write as it is in a namespace whose writes wait, or are refused by upstream.
-function held(namespaces, write) {
+// held returns the write as it is in a namespace whose writes wait or are refused by upstream, or that upstream has lost.
+function held({ namespaces, upstream }, write) {
+  const namespace = namespaces.find((n) => n.namespace === write.namespace);
+  if (write.state === "settled") return troubleOf(namespace, upstream.watch)?.word === "data loss" ? { ...write, state: "lost" } : write;
   const isWaiting = write.state === "pending" || write.state === "sent";
-  const { paused, waits } = (isWaiting && namespaces.get(write.namespace)) || {};
+  const { paused, waits } = (isWaiting && namespace) || {};
   return paused ? { ...write, state: "refused", reason: paused } : waits ? { ...write, state: "waits" } : write;
 }
 
@@ -50,7 +55,7 @@ function Write({ write, now }) {
     <li class=${`write ${write.state}`} data-seq=${write.seq}>
       <span class="way" aria-hidden="true"><i></i><i></i><i></i></span>
       <a class="entry" href=${write.state === "dead" || write.state === "dropped" ? "#/dead-letters" : entry}>
-        <span class="space">${write.namespace}</span><span class="slash">/</span><span class="key">${write.key}</span>
+        <${EntryName} of=${write} />
       </a>
       <span class="size">${write.op === "delete" ? "delete" : write.bytes == null ? "" : bytes(write.bytes)}${write.author && ` by ${write.author}`}</span>
       <span class="state"><b>${STATES[write.state]}</b> ${account(write, now)}</span>
@@ -68,8 +73,7 @@ const Nothing = () => html`
 
 export function Flow({ daemon }) {
   const [kept, keep] = useState(null); // the writes while somebody reads them
-  const namespaces = new Map(daemon.status?.namespaces.map((n) => [n.namespace, n]));
-  const writes = kept ?? daemon.writes.list().slice(0, SHOWN).map((w) => held(namespaces, w));
+  const writes = kept ?? daemon.writes.list().slice(0, SHOWN).map((w) => held(daemon.status, w));
   const now = Date.now();
   return html`
     <section class="panel flow" aria-labelledby="flow">

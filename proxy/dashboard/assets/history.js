@@ -1,12 +1,12 @@
-// The versions of an entry, the newest first: two of them side by side, and an undo to one of them. An undo is a
+// The versions of an entry, the newest first: what has changed since one of them, and an undo to it. An undo is a
 // write as any other, on the condition that it replaces what the page has shown.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { readVersions, undo } from "./api.js";
-import { Compare } from "./compare.js";
+import { Changes } from "./compare.js";
 import { ago, clock, count, instant, moment } from "./format.js";
 import { sentence } from "./sentence.js";
-import { Dialog, Empty, Problem, useChanges, useLoaded, useTask } from "./ui.js";
+import { Dialog, Empty, entryName, Problem, useChanges, useLoaded, useTask } from "./ui.js";
 
 const BEGINNING = 120; // characters of a value that a row shows
 
@@ -38,40 +38,46 @@ function writerOf(v) {
 const stateOf = (v) => STATES[v.state] ?? v.state;
 
 function Version({ version: v, present, chosen, choose }) {
-  const title = `${sizeOf(v)} of ${moment(v.updated_at)}`;
   return html`
     <li class=${`version ${v.state}`}>
-      ${chosen && ["left", "right"].map((side) => html`
-        <input key=${side} type="radio" name=${side} aria-label=${`On the ${side}: ${title}`} checked=${chosen[side] === v} onChange=${() => choose(side, v)} />`)}
-      <div>
-        <p><b>${moment(v.updated_at)}</b> <span class="note">${ago(v.updated_at)}, ${sizeOf(v)}${present && html` · <b>the present one</b>`}</span></p>
-        <p class="note">${writerOf(v)} · ${stateOf(v)}</p>
-        ${v.value && html`<p class="beginning">${v.value.slice(0, BEGINNING)}</p>`}
-      </div>
+      <button type="button" class="quiet" aria-pressed=${chosen} onClick=${choose}>
+        <span><b>${moment(v.updated_at)}</b> <span class="note">${ago(v.updated_at)}, ${sizeOf(v)}</span>${present && html` <b class="chip">the present one</b>`}</span>
+        <span class="note">${writerOf(v)} · ${stateOf(v)}</span>
+        ${v.value && html`<span class="beginning">${v.value.slice(0, BEGINNING)}</span>`}
+      </button>
     </li>`;
 }
 
-// Versions has two of them chosen: at first the present one, on the right, and the one before it.
+// Since is what has changed since a version.
+function Since({ version: v, present, busy, undoTo }) {
+  const same = v.value === present.value;
+  return html`
+    <section class="since" aria-label="What has changed since">
+      <header>
+        <h3>${same ? "As the present one" : `From ${moment(v.updated_at)} to the present one`}</h3>
+        ${!same && html`<span class="legend" aria-hidden="true"><del>− removed</del> <ins>+ added</ins></span>`}
+        ${!same && nameOf(v) && html`<button type="button" disabled=${busy} onClick=${() => undoTo(v)}>Undo to this version</button>`}
+      </header>
+      ${v.value == null && html`<p class="note">There was no entry then: it was deleted.</p>`}
+      ${present.value == null && !same && html`<p class="note">There is no entry now: it was deleted.</p>`}
+      <${Changes} before=${v.value} after=${present.value} label=${`What has changed since ${moment(v.updated_at)}`} />
+    </section>`;
+}
+
+// Versions shows one of them against the present one: at first the one before it.
 function Versions({ versions, busy, undoTo }) {
-  const [names, setNames] = useState({});
-  const find = (name, otherwise) => versions.find((v) => nameOf(v) === name) ?? otherwise;
-  const chosen = { left: find(names.left, versions[1]), right: find(names.right, versions[0]) };
-  const choose = (side, v) => setNames({ ...names, [side]: nameOf(v) });
+  const [name, choose] = useState(null);
+  const chosen = versions.find((v) => nameOf(v) === name) ?? versions[1] ?? versions[0];
   const back = (v) => { // it stays chosen: a double click is no undo of the undo
-    setNames({ left: nameOf(v) });
+    choose(nameOf(v));
     undoTo(v);
   };
-  const side = (v) => {
-    const button = v.value !== versions[0].value && nameOf(v) && html`<button type="button" disabled=${busy} onClick=${() => back(v)}>Undo to this version</button>`;
-    return [moment(v.updated_at), v.value, `${writerOf(v)}, ${stateOf(v)}`, button];
-  };
-  const several = versions.length > 1;
   return html`
     <ol class="versions" aria-label="Versions, the newest first">
-      ${versions.map((v, i) => html`<${Version} key=${nameOf(v)} version=${v} present=${i === 0} chosen=${several && chosen} choose=${choose} />`)}
+      ${versions.map((v, i) => html`<${Version} key=${nameOf(v)} version=${v} present=${i === 0} chosen=${v === chosen} choose=${() => choose(nameOf(v))} />`)}
     </ol>
-    <p class="note">${several ? "Choose two to compare: the first circle is for the left side, the second for the right." : "No other version of it is known here."}</p>
-    ${several && html`<${Compare} left=${side(chosen.left)} right=${side(chosen.right)} />`}`;
+    ${versions.length === 1 && html`<p class="note">No other version of it is known here.</p>`}
+    <${Since} version=${chosen} present=${versions[0]} busy=${busy} undoTo=${back} />`;
 }
 
 export function History({ daemon, namespace, name, close }) {
@@ -97,7 +103,7 @@ export function History({ daemon, namespace, name, close }) {
   });
   const older = !daemon.status?.upstream.url.startsWith("nats:") && reach(daemon.status); // there, the bucket keeps the versions
   return html`
-    <${Dialog} title=${`History of ${namespace}/${name}`} close=${close} wide=${true}>
+    <${Dialog} title=${`History of ${entryName({ namespace, key: name })}`} close=${close} wide=${true}>
       ${error?.status === 404 ? html`<${Empty} title=${sentence(error.message)} />` : html`<${Problem} error=${error} />`}
       ${!shown && !error && html`<p class="note">Looking…</p>`}
       ${later && newest.tag !== shown.tag && !busy && html`

@@ -20,7 +20,7 @@ function Tiles({ status }) {
       <//>
       <${Tile} name="Waiting saved" value=${duration(status.time_saved_seconds)}>for agents, an estimate<//>
       <${Tile} name="Upstream writes saved" value=${number(writes?.saved)}>
-        ${writes ? `${count(writes.acknowledged, "write")}, ${number(writes.sent)} sent since the start` : NONE}
+        ${writes ? `of ${count(writes.acknowledged, "write")} since the start: newer ones replaced them` : NONE}
       <//>
       <${Tile} name="Pending" value=${number(status.pending)}>
         ${refused ? `${number(refused)} refused by upstream` : status.pending > 0 ? `${bytes(status.pending_bytes)}, the oldest ${duration(status.oldest_pending_seconds)}` : "nothing waits"}

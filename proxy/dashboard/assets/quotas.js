@@ -2,7 +2,6 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { clock, count, duration, number } from "./format.js";
-import { Empty } from "./ui.js";
 
 const SHOWN = 5;
 
@@ -35,14 +34,14 @@ function Quota({ of }) {
     </li>`;
 }
 
-// Quotas shows the namespaces that are nearest to their end first.
+// Quotas shows the namespaces that are nearest to their end first; nothing where none has used a quota.
 export function Quotas({ namespaces }) {
   const [all, setAll] = useState(false);
   const limited = namespaces.filter((n) => n.quota).sort((a, b) => share(b) - share(a));
+  if (limited.length === 0) return null;
   return html`
     <section class="panel quotas" aria-labelledby="quotas">
       <header><h2 id="quotas">Quota of upstream writes</h2></header>
-      ${limited.length === 0 && html`<${Empty} title="No namespace has used a quota."><p>Where upstream limits the writes of a day, this shows what is left and for how long.</p><//>`}
       <ul>${limited.slice(0, all ? 100 : SHOWN).map((n) => html`<${Quota} key=${n.namespace} of=${n} />`)}</ul>
       ${limited.length > SHOWN && html`
         <button type="button" class="more" onClick=${() => setAll(!all)}>${all ? "Fewer" : `${number(limited.length - SHOWN)} more`}</button>`}

@@ -5,6 +5,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { get, post } from "./api.js";
 import { count, moment, number } from "./format.js";
 import { reach } from "./history.js";
+import { shownKey } from "./keys.js";
 import { sentence } from "./sentence.js";
 import { Dialog, Problem, Segments, useLoaded, useSettled, useTask } from "./ui.js";
 
@@ -78,7 +79,7 @@ function Whose({ authors, chosen, choose }) {
 // Named lists the first of some entries, each with what is said of it.
 const Named = ({ label, rows, of }) => rows.length > 0 && html`
   <ul class="named" aria-label=${label}>
-    ${rows.slice(0, NAMED).map(([key, text]) => html`<li key=${key}><b class="break">${key}</b> <span class="note">${text}</span></li>`)}
+    ${rows.slice(0, NAMED).map(([key, text]) => html`<li key=${key}><b class="break">${shownKey(key)}</b> <span class="note">${text}</span></li>`)}
     ${of > NAMED && html`<li class="note">and ${number(of - NAMED)} more</li>`}
   </ul>`;
 

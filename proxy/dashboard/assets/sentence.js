@@ -2,6 +2,7 @@
 // daemon makes it, so that the command line says the same.
 
 import { html } from "./vendor/htm-preact.js";
+import { WithCommands } from "./commands.js";
 import { ago, clock, count } from "./format.js";
 
 const SIGNS = { ok: "✓", notice: "i", warning: "!", critical: "!" };
@@ -15,27 +16,35 @@ export function sentence(text) {
   return `${first}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
 }
 
-export function Sentence({ status, error, small }) {
+const NO_ANSWER = { remedy: "this page asks again every second; in a terminal, botwired serve starts the daemon", commands: ["botwired serve"] };
+
+// Remedy is what to do about a finding. Dead letters have a view of their own.
+const Remedy = ({ of, then }) => html`
+  <${WithCommands} text=${sentence(of.remedy)} commands=${of.commands} then=${then} />
+  ${of.kind === "dead_letters" && !location.hash.startsWith("#/dead-letters") && html` <a class="button deed" href="#/dead-letters">See them</a>`}`;
+
+export function Sentence({ status, error, small, again }) {
   const summary = error
-    ? { level: "critical", text: error.message, since: null, remedy: "This page asks again every second. In a terminal, “botwired serve” starts the daemon." }
+    ? { level: "critical", text: error.message, since: null, ...NO_ANSWER }
     : status?.summary ?? { level: "notice", text: status ? "The daemon is there." : "Asking the daemon…" };
   const { since, detail, remedy, also = [] } = summary;
   const outage = !error && status?.upstream.state === "down" ? "outage" : "";
   const began = since && html`<time>Since ${clock(since)}, ${ago(since)}.</time>`;
   const more = also.length > 0 ? `${count(also.length, "thing")} more to know` : "What to know";
+  const todo = html`${began} <${Remedy} of=${summary} then=${again} />`;
   return html`
     <section class=${`sentence ${summary.level} ${outage} ${small ? "small" : ""}`} aria-label="State of the daemon">
       <span class="sign" aria-hidden="true">${SIGNS[summary.level]}</span>
       <div>
         <h1>${summary.text}</h1>
         ${detail && html`<p>${sentence(detail)}</p>`}
-        ${(since || remedy) && html`<p class=${detail ? "wide" : ""}>${began} ${sentence(remedy)}</p>`}
+        ${(since || remedy) && html`<div class=${`todo ${detail ? "wide" : ""}`}>${todo}</div>`}
         ${!small && (also.length > 0 || detail) && html`
           <details class=${also.length > 0 ? "" : "narrow"}>
             <summary>${more}</summary>
             <ul>
-              ${detail && html`<li class="narrow">${began} ${sentence(remedy)}</li>`}
-              ${also.map((f) => html`<li key=${f.text} class=${f.level}><b>${f.text}.</b> ${sentence(f.remedy)}</li>`)}
+              ${detail && html`<li class="narrow">${todo}</li>`}
+              ${also.map((f) => html`<li key=${f.kind} class=${f.level}><b>${f.text}.</b> <${Remedy} of=${f} then=${again} /></li>`)}
             </ul>
           </details>`}
       </div>

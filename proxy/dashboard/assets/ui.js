@@ -1,11 +1,20 @@
 // Small parts that every view uses.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { shownKey } from "./keys.js";
 
 // Problem shows why something could not be had.
 export const Problem = ({ error }) => error && html`<p class="problem" role="alert">${error.message}</p>`;
 
 export const Empty = ({ title, children }) => html`<div class="empty"><p class="empty-title">${title}</p>${children}</div>`;
+
+// EntryName is an entry as a person knows it.
+export const EntryName = ({ of: { namespace, key } }) => html`<span class="space">${namespace}</span><span class="slash">/</span><span class="key">${shownKey(key)}</span>`;
+
+export const entryName = ({ namespace, key }) => `${namespace}/${shownKey(key)}`;
+
+// Command is one for a terminal.
+export const Command = ({ text }) => html`<span class="inline-command"><code>${text}</code><${CopyButton} text=${text} what=${text} /></span>`;
 
 // Segments choose one of several views of the same thing.
 export const Segments = ({ label, options, chosen, choose }) => html`
@@ -14,7 +23,7 @@ export const Segments = ({ label, options, chosen, choose }) => html`
       <button key=${value} type="button" aria-pressed=${value === chosen} onClick=${() => choose(value)}>${name}</button>`)}
   </div>`;
 
-export function CopyButton({ text, label = "Copy", className = "" }) {
+export function CopyButton({ text, label = "Copy", what = null, className = "" }) {
   const [said, say] = useState("");
   useEffect(() => {
     const timer = said && setTimeout(() => say(""), 2000);
@@ -28,7 +37,7 @@ export function CopyButton({ text, label = "Copy", className = "" }) {
       say("The browser does not let this page copy");
     }
   };
-  return html`<button type="button" class=${className} onClick=${copy}><span aria-live="polite">${said || label}</span></button>`;
+  return html`<button type="button" class=${className} aria-label=${what && !said ? `${label} ${what}` : null} onClick=${copy}><span aria-live="polite">${said || label}</span></button>`;
 }
 
 // Dialog is modal while it is shown: Escape closes it, and the focus goes back to where it was.
@@ -103,7 +112,7 @@ export function useLoaded(read, inputs) {
 }
 
 // REREAD_AFTER bounds how often the page reads again what changes often, in milliseconds.
-const REREAD_AFTER = 1000;
+export const REREAD_AFTER = 1000;
 
 // useChanges calls a function after writes to an entry, or without a key to a namespace: the first time at once.
 export function useChanges(daemon, namespace, key, changed) {
