@@ -55,11 +55,13 @@ function shortened(lines) {
 // Changes shows what has become of a value (null: none) since.
 export function Changes({ before, after, label }) {
   const shown = useMemo(() => {
-    const all = shortened(changes(textOf(before), textOf(after)));
+    const found = changes(textOf(before), textOf(after));
+    const alike = before != null && after != null && before !== after && found.every(([kind]) => kind === "same");
+    const all = shortened(found);
     const most = all.slice(0, MOST_LINES).map((line, i) => (typeof line === "number"
       ? html`<div key=${i} class="line gap">${`${count(line, "line")} as before`}</div>`
       : html`<${Line} key=${i} kind=${line[0]} line=${line[1]} />`));
-    return [...most, all.length > MOST_LINES && html`<div class="line gap">${`${count(all.length - MOST_LINES, "more line")} not shown`}</div>`];
+    return [alike && html`<div class="line gap">They differ in white space only.</div>`, ...most, all.length > MOST_LINES && html`<div class="line gap">${`${count(all.length - MOST_LINES, "more line")} not shown`}</div>`];
   }, [before, after]);
   return html`<div class="changes" role="group" tabindex="0" aria-label=${label}>${shown}</div>`;
 }

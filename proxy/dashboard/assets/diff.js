@@ -13,8 +13,9 @@ const WORDS = /[\p{L}\p{N}_]+|,?\n\s*|./gsu;
 const LINES = /[^\n]*\n|[^\n]+/g;
 const MOST = 4_000_000; // pairs of tokens to compare
 
-// bare is a token as it is compared: without a comma at the end of its line, which depends on the line's neighbour.
-const bare = (token) => token.replace(/,(?=\n|$)/, "");
+// bare is a token as it is compared: without a comma at the end of its line, which depends on the line's neighbour, and
+// as the last line of a text has no end.
+const bare = (token) => token.replace(/,(?=\n|$)/, "").replace(/(?<=.)\n$/, "");
 
 const split = (text, tokens) => text.match(tokens) ?? [];
 
@@ -72,7 +73,7 @@ function inLines(all) {
     });
   }
   if (lines.at(-1).length === 0) lines.pop();
-  return lines.map((line) => (line.every(([, shared]) => shared) ? [...line, ["⏎", false]] : line)); // only its end differs
+  return lines;
 }
 
 // changes is what has become of a text, line by line: each with a kind ("same", "removed" or "added") and its pieces.
