@@ -50,14 +50,14 @@ async function forbiddenWaits({ daemon, visit }) {
 // Upstream says that the quota is used up, long before it is: the page says who says so, and until when.
 async function throttledWaits({ daemon, visit }) {
   daemon.gate.set("throttling");
-  await daemon.write("throttled/waits", "1");
+  await daemon.write("throttled/later", "1");
   await visit.go(daemon.url);
-  await visit.page.locator(flow("waits", "waits")).waitFor();
+  await visit.page.locator(flow("later", "waits")).waitFor();
   await visit.shows(".sentence.warning h1", /^Upstream says that the quota of throttled is used up \(HTTP 429\): 1 write waits until \d\d:\d\d UTC$/);
   await visit.shows(".quota.bad .note", /^used up, says upstream \(HTTP 429\): 1 write waits until /);
   daemon.gate.set("open");
   await daemon.flush();
-  await visit.page.locator(flow("waits", "settled")).waitFor();
+  await visit.page.locator(flow("later", "settled")).waitFor();
 }
 
 // Writes from before the page was loaded are there, the newest first, with what has become of each.

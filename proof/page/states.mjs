@@ -119,6 +119,8 @@ export async function closedIsShown(inVisit, look) {
       await visit.shows(".sentence.warning h1", "Upstream holds what is not sealed with these keys in private-agent");
       await visit.shows(".sentence .inline-command", "botwired seal status");
       await agrees(visit, "does not open");
+      await visit.shows(".write .state", "does not open");
+      assert.equal(await visit.page.locator(".write.settled").count(), 0);
       await notGreen(visit, daemon, "private-agent", "does not open", "does not open");
       await visit.go(daemon.url, "memory/private-agent/letters");
       await visit.shows(".details", /Sealed\s*upstream cannot read it/);

@@ -2,7 +2,7 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ago, bytes, duration } from "./format.js";
-import { troubleOf } from "./states.js";
+import { stateOf, troubleOf } from "./states.js";
 import { CopyButton, Empty, EntryName } from "./ui.js";
 
 const SHOWN = 12;
@@ -16,7 +16,6 @@ const STATES = {
   waits: "waits",
   refused: "refused by upstream, waits",
   settled: "settled",
-  lost: "upstream may lack it",
   superseded: "superseded",
   dead: "dead letter",
   dropped: "dropped",
@@ -27,6 +26,7 @@ function account(write, now) {
   const took = write.began != null ? duration(((write.ended ?? now) - write.began) / 1000) : "";
   switch (write.state) {
     case "settled":
+    case "doubted":
     case "lost":
       return now - write.ended > AGES_AFTER ? ago(write.ended / 1000, now) : took && `after ${took}`;
     case "superseded":
@@ -39,10 +39,14 @@ function account(write, now) {
   return took && `for ${took}`;
 }
 
-// held returns the write as it is in a namespace whose writes wait or are refused by upstream, or that upstream has lost.
+// held returns the write as it is in a namespace whose writes wait or are refused by upstream, or with which something
+// else is wrong.
 function held({ namespaces, upstream }, write) {
   const namespace = namespaces.find((n) => n.namespace === write.namespace);
-  if (write.state === "settled") return troubleOf(namespace, upstream.watch)?.word === "data loss" ? { ...write, state: "lost" } : write;
+  if (write.state === "settled") {
+    const { text, tone } = stateOf(write, troubleOf(namespace, upstream.watch));
+    return tone === "settled" ? write : { ...write, state: tone === "bad" ? "lost" : "doubted", said: text };
+  }
   const isWaiting = write.state === "pending" || write.state === "sent";
   const { paused, waits } = (isWaiting && namespace) || {};
   return paused ? { ...write, state: "refused", reason: paused } : waits ? { ...write, state: "waits" } : write;
@@ -58,7 +62,7 @@ function Write({ write, now }) {
         <${EntryName} of=${write} />
       </a>
       <span class="size">${write.op === "delete" ? "delete" : write.bytes == null ? "" : bytes(write.bytes)}${write.author && ` by ${write.author}`}</span>
-      <span class="state"><b>${STATES[write.state]}</b> ${account(write, now)}</span>
+      <span class="state"><b>${write.said ?? STATES[write.state]}</b> ${account(write, now)}</span>
       ${trouble && html`<span class="reason">${write.reason}</span>`}
     </li>`;
 }
