@@ -195,7 +195,7 @@ func (k *keeper) judge(there Mark, of witness, connection int, now time.Time) bo
 	k.looked, k.interrupted, k.failed, k.alone = true, false, nil, ""
 	k.wake()
 	if refused && k.onUsable != nil {
-		usable = k.onUsable // guard 16.60
+		usable = k.onUsable // guard 16.61
 	}
 	return true
 }
