@@ -337,7 +337,7 @@ func testMCPPausedClient(t *testing.T, program string) {
 		_, err = fmt.Fprintf(paused.stdin, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"memory_read","arguments":{"namespace":"n","key":"k"}}}`+"\n", 10+id)
 		no(t, err)
 	}
-	if value, err := readMCP(other); len(value) != 100_000 || err != nil {
+	if value, err := readMCP(other); value == "" || strings.Trim(value, "x") != "" || err != nil { // as much as fits an answer
 		t.Errorf("%d characters, %v", len(value), err)
 	}
 	paused.answer("29") // nothing is lost

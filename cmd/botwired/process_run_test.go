@@ -122,7 +122,7 @@ func wantParts(t *testing.T, text string, parts ...string) {
 func testRunKeepsPending(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	first := b.run(`echo "$BOTWIRE_URL $NO_PROXY"; set_ n k1 v; set_ n k2 v; exit 7`)
-	first.says("http://" + b.address + " example.org,127.0.0.1,localhost")
+	first.says("http://" + b.address + "/_botwired/as/sh example.org,127.0.0.1,localhost")
 	first.wantExit(2*time.Minute, 7)
 	wantParts(t, first.stderr.String(), "botwired: 2 writes are on this disk and go to "+b.service.url()+" with the next start of botwired")
 	b.awaitNoDaemon()
@@ -273,7 +273,7 @@ func testRunWithAToken(t *testing.T, program string) {
 	file := filepath.Join(t.TempDir(), "token")
 	no(t, os.WriteFile(file, []byte("s3/cret\n"), 0o600))
 	r := b.run(`echo "$BOTWIRE_URL"`, "--auth-token-file", file)
-	r.says("http://x:s3%2Fcret@" + b.address)
+	r.says("http://x:s3%2Fcret@" + b.address + "/_botwired/as/sh")
 	r.wantExit(2*time.Minute, 0)
 	log, err := os.ReadFile(filepath.Join(b.dir, "run.log"))
 	no(t, err)
