@@ -88,7 +88,7 @@ func (d diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	case table:
 		return pacedTable{f, d.turns, fromMemory}, nil
 	case err == nil && strings.HasSuffix(name, ".log"):
-		d.Newest.is(f, name)
+		f = d.Newest.is(f, name)
 		return &zeroedLog{watchedFile: watchedFile{f, d.OnFailure}, room: d.allocateLog(f)}, nil
 	}
 	return f, err
@@ -105,7 +105,7 @@ func (d diskFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (
 	}
 	f, err := d.FS.ReuseForWrite(from, to, category)
 	if err == nil {
-		d.Newest.is(f, to)
+		f = d.Newest.is(f, to)
 		d.allocateLog(f) // an earlier use may not have found the room
 	}
 	return d.watch(f, err)

@@ -3,30 +3,51 @@ package diskfs
 import (
 	"errors"
 	"io/fs"
-	"sync/atomic"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Newest is the log that the records go to. Another program may remove or rename its file: writes still succeed then,
 // and nobody finds the records after the process has ended. It may be used concurrently.
-type Newest struct{ log atomic.Pointer[openLog] }
-
-type openLog struct {
-	file vfs.File
-	name string
+type Newest struct {
+	mu  sync.Mutex // guards log, and keeps its file open while Lost looks at it
+	log *openLog   // nil if none is open
 }
 
-func (n *Newest) is(file vfs.File, name string) {
-	if n != nil {
-		n.log.Store(&openLog{file, name})
+// openLog is a log that a Newest knows until it is closed.
+type openLog struct {
+	vfs.File
+	name string
+	of   *Newest
+}
+
+// is returns the file as the newest log.
+func (n *Newest) is(file vfs.File, name string) vfs.File {
+	if n == nil {
+		return file
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.log = &openLog{file, name, n}
+	return n.log
+}
+
+func (l *openLog) Close() error {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if l.of.log == l {
+		l.of.log = nil
+	}
+	return l.File.Close()
 }
 
 // Lost returns the name of the log if no file has it any more, or another file. It reports nothing that the system
 // cannot tell.
 func (n *Newest) Lost(fsys vfs.FS) (name string, lost bool) {
-	log := n.log.Load()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	log := n.log
 	if log == nil {
 		return "", false
 	}
@@ -34,6 +55,6 @@ func (n *Newest) Lost(fsys vfs.FS) (name string, lost bool) {
 	if err != nil {
 		return log.name, errors.Is(err, fs.ErrNotExist)
 	}
-	open, err := log.file.Stat() // now: some file systems give a file another number later
+	open, err := log.File.Stat() // now: some file systems give a file another number later
 	return log.name, err == nil && isOther(named, open)
 }
