@@ -29,7 +29,11 @@ const (
 	codeOtherUnderWay   = 10164 // a write to the entry is in flight, or another one has won
 	codeTooMany         = 10167
 	codeNoPeers         = 10005
+	codeNoLeader        = 10008 // the servers have no leader for the account's streams
 )
+
+// needsMajority says what ends it if a bucket has no leader for long.
+const needsMajority = "start another server, until more than half of them run"
 
 // failure returns a request's error with its verdict.
 func (e *Engine) failure(one *call, err error) *upstream.Error {
@@ -43,7 +47,7 @@ func (e *Engine) failure(one *call, err error) *upstream.Error {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return &upstream.Error{
 			Verdict: upstream.Unsent, Unreachable: true,
-			Reason: "no server answers for the bucket " + e.opts.Bucket + ": it has no leader now, or JetStream is off",
+			Reason: "no server answers for the bucket " + e.opts.Bucket + ": JetStream is off, or it has no leader now; if this lasts, " + needsMajority,
 		}
 	case errors.Is(err, nats.ErrMaxPayload):
 		return refusal(upstream.Permanent, fmt.Sprintf("the value is larger than the servers take: their max_payload is %d bytes", one.js.Conn().MaxPayload()))
@@ -71,6 +75,9 @@ func (e *Engine) answered(answer *jetstream.APIError) *upstream.Error {
 		Reason: fmt.Sprintf("the servers answer: %s (%d)", answer.Description, answer.ErrorCode),
 	}
 	switch answer.ErrorCode {
+	case codeNoLeader: // nobody has said anything of the bucket
+		failed.Verdict, failed.Unreachable, failed.Answered = upstream.Unsent, true, false
+		failed.Reason = "the servers have no leader now (" + answer.Description + "); if this lasts, " + needsMajority
 	case codeMessageTooLarge, codeHeaderTooLarge:
 		failed.Verdict = upstream.Permanent
 	case codeTooMany:

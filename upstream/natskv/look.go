@@ -38,11 +38,11 @@ type look struct {
 func (l *look) unusable() string {
 	switch {
 	case l.late:
-		return "the bucket's leader does not answer in time"
+		return "the bucket's leader does not answer in time; if this lasts, " + needsMajority
 	case l.err != nil:
 		return l.err.Reason
 	case l.age > quorumFor:
-		return "the bucket's leader has heard from no majority of its servers for " + lackOf(l.age) + ": start another server, until more than half of them run"
+		return "the bucket's leader has heard from no majority of its servers for " + lackOf(l.age) + ": " + needsMajority
 	}
 	return ""
 }
