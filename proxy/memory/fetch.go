@@ -48,6 +48,23 @@ type fetches struct {
 	logger   *slog.Logger
 	group    singleflight.Group
 	began    sync.Map // name of a fetch in flight → time.Time
+	resting  sync.Map // names of the fetches that failed within the last restAfter
+}
+
+// restAfter is how long upstream is not asked again for what it has failed to answer, for readers who have a stale copy.
+const restAfter = time.Second
+
+// refresh starts or joins a fetch for a reader who has a stale copy, unless the last one has just failed.
+func (f *fetches) refresh(from resource) {
+	if _, rests := f.resting.Load(from.name()); !rests { // guard 16.62
+		f.begin(from, false) // if this fails, nothing is lost yet
+	}
+}
+
+func (f *fetches) rest(name string) {
+	if _, rests := f.resting.LoadOrStore(name, true); !rests {
+		time.AfterFunc(restAfter, func() { f.resting.Delete(name) })
+	}
 }
 
 // patience returns how long a caller waits for upstream if there is no other answer.
@@ -91,6 +108,9 @@ func (f *fetches) begin(from resource, waitOutOutage bool) <-chan singleflight.R
 		defer tasks.RecoverPanic(f.logger, &err)
 		for {
 			got, err := f.once(name, from, waitOutOutage)
+			if isUnavailable(err) {
+				f.rest(from.name())
+			}
 			if !errors.Is(err, errOvertaken) {
 				return got, err
 			}

@@ -52,6 +52,35 @@ func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
 	}
 }
 
+// However many callers take a stale copy, upstream is asked for it once a second while it fails to answer, and the entry's
+// readers get its answer soon after it is back.
+func TestAFailedRefreshRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		k := id("n", "k")
+		r.upstream.set(k, "old")
+		r.wantValue(k, "old")
+		time.Sleep(usual.FreshFor + time.Second)
+		r.upstream.set(k, "new")
+		r.upstream.fails.Store(true)
+		before := r.upstream.asked.Load()
+		read := func(during time.Duration) {
+			for until := time.Now().Add(during); time.Now().Before(until); time.Sleep(time.Millisecond) {
+				if _, err := r.Do(t.Context(), &Request{Verb: GetEntry, ID: k, Directives: AnyAge}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		read(20 * time.Second)
+		if n := r.upstream.asked.Load() - before; n < 19 || n > 20 {
+			t.Errorf("in 20 s, upstream is asked %d times", n)
+		}
+		r.upstream.fails.Store(false)
+		read(restAfter + 2*time.Millisecond)
+		r.wantValue(k, "new")
+	})
+}
+
 // delayed stops just before its answer is accepted.
 type delayed struct {
 	*entry

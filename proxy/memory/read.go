@@ -75,7 +75,7 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 	r := found.answer()
 	switch {
 	case found.freshness == cache.Stale:
-		m.fetches.begin(from, false) // if this fails, nothing is lost yet
+		m.fetches.refresh(from)
 		if r.Source == FromCache {
 			r.Source = FromStale
 		}

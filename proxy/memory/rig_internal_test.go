@@ -97,7 +97,14 @@ type fakeUpstream struct {
 	entries map[journal.ID]string
 	held    chan chan struct{}
 	asked   atomic.Int64
+	fails   atomic.Bool // no request has an answer
 }
+
+// away is the error of a request without an answer.
+type away struct{}
+
+func (away) Error() string             { return "away" }
+func (away) RetryAfter() time.Duration { return 0 }
 
 func (u *fakeUpstream) set(id journal.ID, value string) {
 	u.mu.Lock()
@@ -107,6 +114,9 @@ func (u *fakeUpstream) set(id journal.ID, value string) {
 
 func (u *fakeUpstream) Get(_ context.Context, id journal.ID, _ bool) (*journal.Observation, error) {
 	u.asked.Add(1)
+	if u.fails.Load() {
+		return nil, away{}
+	}
 	u.mu.Lock()
 	value, ok := u.entries[id]
 	u.mu.Unlock()
