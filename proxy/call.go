@@ -23,12 +23,13 @@ func verbOf(method string) memory.Verb {
 }
 
 type call struct {
-	verb    memory.Verb
-	outcome memory.Outcome
-	began   time.Time
-	trace   trace.Context
-	span    trace.Span           // nil without a tracer
-	seen    *surface.Observation // nil if nobody observes the request
+	verb      memory.Verb
+	namespace string
+	outcome   memory.Outcome
+	began     time.Time
+	trace     trace.Context
+	span      trace.Span           // nil without a tracer
+	seen      *surface.Observation // nil if nobody observes the request
 }
 
 // Tracer makes spans for requests of the memory API.
@@ -39,7 +40,7 @@ type Tracer interface {
 
 // enter starts the call's span. Requests upstream and writes become its children.
 func (s *Server) enter(c *call, v memory.Verb, namespace string) {
-	c.verb = v
+	c.verb, c.namespace = v, namespace
 	if s.tracer != nil && v != memory.NoVerb {
 		c.span = s.tracer.Start(v.String(), namespace, c.trace, c.began)
 		c.trace = c.span.Context()

@@ -148,7 +148,18 @@ func (u *fakeUpstream) throttle(prefix string) {
 	u.throttled = prefix
 }
 
-func (u *fakeUpstream) readsRefused() map[string]string { return u.refusals }
+func (u *fakeUpstream) readsRefused() map[string]string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.refusals
+}
+
+// refuseReads makes it refuse the reads of namespaces, as the status has it.
+func (u *fakeUpstream) refuseReads(why map[string]string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.refusals = why
+}
 
 // hold holds all answers from now on. The questions come through the channel.
 func (u *fakeUpstream) hold() <-chan *question {

@@ -136,7 +136,7 @@ func TestADeleteThatUpstreamRefuses(t *testing.T) {
 func TestStatusNamesRefusedReads(t *testing.T) {
 	s := newSidecar(t)
 	s.put(id("b", "k"), "v")
-	s.upstream.refusals = map[string]string{"a": "HTTP 401: who?", "b": "HTTP 403: no"}
+	s.upstream.refuseReads(map[string]string{"a": "HTTP 401: who?", "b": "HTTP 403: no"})
 	var got api.Status
 	decode(t, s.get("/_botwired/status"), &got)
 	said := make(map[string]string)

@@ -89,7 +89,7 @@ func (s *Server) Close() { s.tasks.Close() }
 func (s *Server) Settled(w journal.Write) { s.memory.Settled(w) }
 
 // Changed must be called for each change that the journal announces.
-func (s *Server) Changed(c journal.Change) { s.surface.Events.Changed(c) }
+func (s *Server) Changed(c journal.Change) { s.surface.Changed(c) }
 
 // VersionSeen must be called for each version of an entry once the view has it: see
 // [memory.Memory.VersionSeen]. It also sends other hosts' versions to followers of the events.

@@ -20,6 +20,10 @@ type daemon struct{ *api.Client }
 
 func newDaemon(o Options) *daemon {
 	o.Daemon.UserAgent, o.Daemon.FirstByte, o.Daemon.Explain = "botwired-mcp/"+o.Version, callTime, explained
+	if o.Daemon.Transport == nil {
+		o.Daemon.Transport = api.Transport(o.Daemon.Listen)
+	}
+	o.Daemon.Transport = listening{o.Daemon.Transport}
 	return &daemon{api.NewClient(o.Daemon)}
 }
 

@@ -83,7 +83,14 @@ type daemon struct {
 	address  *httptest.Server
 	flusher  *flush.Flusher
 	upstream *service
+	state    atomic.Pointer[api.UpstreamState] // as the status has it
 	log      *logged
+}
+
+// upstreamIs sets the state of upstream as health reports it.
+func (d *daemon) upstreamIs(state api.UpstreamState) {
+	d.state.Store(&state)
+	d.server.UpstreamChanged(state)
 }
 
 type logged struct {
@@ -135,7 +142,8 @@ func newDaemon(t *testing.T) *daemon {
 	opts.Policy = func(string) cache.Policy {
 		return cache.Policy{FreshFor: time.Hour, AbsentFor: time.Hour, StaleIfError: cache.Forever}
 	}
-	opts.UpstreamState = func() api.UpstreamState { return api.UpstreamState{State: "up"} }
+	d.state.Store(&api.UpstreamState{State: "up"})
+	opts.UpstreamState = func() api.UpstreamState { return *d.state.Load() }
 	opts.ReadsRefused, opts.Metrics = reader.Refused, metrics.New(metrics.Build{})
 	d.server, err = proxy.New(opts)
 	noError(t, err)

@@ -44,6 +44,7 @@ func resultOf[T any]() *jsonschema.Schema {
 	if err != nil {
 		panic(err) // only for types in this package
 	}
+	schema.Properties[stateMember] = &jsonschema.Schema{Type: "string", Description: stateAbout}
 	return schema
 }
 
@@ -52,10 +53,12 @@ func (t *tool) addTo(server *sdk.Server) {
 		Name: t.name, Title: t.title, Description: t.about, Annotations: t.effect.hints(),
 		InputSchema: schemaOf(t.arguments), OutputSchema: t.result,
 	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		ctx, state := listen(ctx)
 		result, err := t.call(context.WithValue(ctx, authorKey{}, authorOf(req)), req.Params.Arguments)
 		if err != nil {
 			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}}, nil //nolint:nilerr // the agent gets it
 		}
+		result = withState(result, state())
 		return &sdk.CallToolResult{
 			Content:           []sdk.Content{&sdk.TextContent{Text: string(result)}},
 			StructuredContent: json.RawMessage(result),

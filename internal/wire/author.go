@@ -9,6 +9,9 @@ import (
 // AuthorHeader names the program that writes, in a request to botwired and in front of NATS.
 const AuthorHeader = "Botwired-Author"
 
+// StateHeader tells an agent of the state of its memory, in an answer of botwired's.
+const StateHeader = "Botwired-State"
+
 // AuthorPath begins the paths of a caller whose address names it, and who cannot send a header:
 // /_botwired/as/NAME/memory/… is /memory/… with NAME as the author of its writes.
 const AuthorPath = "/_botwired/as/"

@@ -49,7 +49,7 @@ func newLastHour(opts Options, f *figures) *lastHour {
 	return &lastHour{figures: f, times: opts.Metrics.UpstreamRequests, upstream: opts.UpstreamState}
 }
 
-func (h *lastHour) run(ctx context.Context) error {
+func (h *lastHour) run(ctx context.Context, each func()) error {
 	ticks := time.NewTicker(historyLook)
 	defer ticks.Stop()
 	for {
@@ -59,6 +59,7 @@ func (h *lastHour) run(ctx context.Context) error {
 		case <-ticks.C:
 			now := time.Now()
 			h.look(h.upstream(), now)
+			each()
 			if h.sinceLook++; h.sinceLook == int(historyStep/historyLook) {
 				h.sinceLook = 0
 				h.sample(now)

@@ -1,0 +1,49 @@
+package mcp_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/api"
+)
+
+// While upstream is away, each tool succeeds and says so once, before all else and in the same words; before and after, none
+// says anything.
+func TestToolsTellTheStateOfTheMemory(t *testing.T) {
+	d := newDaemon(t)
+	c := d.overHTTP(d.serve())
+	tools := []struct {
+		name string
+		with args
+	}{
+		{"memory_write", args{"namespace": "n", "key": "k", "value": "v"}},
+		{"memory_append", args{"namespace": "n", "key": "log", "value": "v"}},
+		{"memory_append", args{"namespace": "n", "key": "log", "value": "w"}},
+		{"memory_read", args{"namespace": "n", "key": "k"}},
+		{"memory_list", args{"namespace": "n"}},
+		{"memory_recent", args{"namespace": "n"}},
+		{"memory_search", args{"namespace": "n", "query": "v"}},
+		{"memory_history", args{"namespace": "n", "key": "k"}},
+		{"memory_undo", args{"namespace": "n", "key": "log"}},
+		{"memory_delete", args{"namespace": "n", "key": "k"}},
+	}
+	const told = `{"memory_state":"BotWire has not answered since 2026-01-02 14:05 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.",`
+	all := func(wanted int) {
+		t.Helper()
+		for _, tool := range tools {
+			result, text := c.ask(tool.name, tool.with)
+			if result.IsError || strings.Count(text, told) != wanted || strings.Count(text, "memory_state") != wanted || wanted == 1 && !strings.HasPrefix(text, told) {
+				t.Errorf("%s: %s", tool.name, text)
+			}
+		}
+	}
+	all(0)
+	d.flush()
+	d.upstream.down.Store(true)
+	d.upstreamIs(api.UpstreamState{State: "down", Since: time.Date(2026, 1, 2, 14, 5, 0, 0, time.UTC), Reason: "connection refused"})
+	all(1)
+	d.upstream.down.Store(false)
+	d.upstreamIs(api.UpstreamState{State: "up"})
+	all(0)
+}

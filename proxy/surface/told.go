@@ -1,0 +1,226 @@
+package surface
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
+	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
+)
+
+// Told is what agents are told of the state of their memory: those findings of the status that concern them, in words
+// for a model. It knows a state by the next answer, or within a second. Its methods may be called concurrently.
+type Told struct {
+	s *Surface
+
+	outdated atomic.Bool // something has happened that may change it
+	asked    atomic.Bool // an agent has been answered since tick
+	known    atomic.Pointer[tellings]
+
+	mu      sync.Mutex // guards the fields below
+	letters lettersAt
+	open    map[string]int // open dead letters by namespace, at letters
+}
+
+// tellings are the texts of a time. None holds a word of upstream's or of another namespace.
+type tellings struct {
+	all string            // of namespaces that of lacks; empty if all is well
+	of  map[string]string // of namespaces that have a finding of their own
+}
+
+// lettersAt tells whether the open dead letters are the same as before.
+type lettersAt struct {
+	open, all int
+	oldest    uint64
+}
+
+// Of returns what an agent is told of a namespace; empty if all is well.
+func (t *Told) Of(namespace string) string {
+	if t.outdated.Load() { // guard 9.92
+		t.learn()
+	}
+	if !t.asked.Load() {
+		t.asked.Store(true)
+	}
+	now := t.known.Load()
+	if now == nil {
+		return ""
+	}
+	if text, own := now.of[namespace]; own { // guard 9.91
+		return text
+	}
+	return now.all
+}
+
+// AppendHeader appends the header line for a namespace, if there is something to tell.
+func (t *Told) AppendHeader(dst []byte, namespace string) []byte {
+	if text := t.Of(namespace); text != "" {
+		dst = append(append(append(dst, wire.StateHeader+": "...), text...), "\r\n"...)
+	}
+	return dst
+}
+
+// SetHeader sets the header for a namespace, if there is something to tell.
+func (t *Told) SetHeader(h http.Header, namespace string) {
+	if text := t.Of(namespace); text != "" {
+		h.Set(wire.StateHeader, text)
+	}
+}
+
+// change says that something has happened that the next answer may have to tell. It takes no locks.
+func (t *Told) change() { t.outdated.Store(true) }
+
+// tick learns what no event tells, while there is something to tell or agents ask.
+func (t *Told) tick() {
+	if t.asked.Swap(false) || t.known.Load() != nil {
+		t.change()
+		t.learn()
+	}
+}
+
+func (t *Told) learn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.outdated.Swap(false) {
+		return // somebody else has just done it
+	}
+	known := t.s.look(time.Now())
+	t.known.Store(t.tell(known))
+}
+
+// tell returns nil if all is well.
+func (t *Told) tell(f *facts) *tellings {
+	namespaces, open := f.status.Namespaces, t.openLetters(f.status)
+	about := func(n *api.NamespaceStatus) string {
+		f.status.Namespaces = nil
+		if n != nil {
+			f.status.Namespaces = []api.NamespaceStatus{*n}
+			f.status.OpenDeadLetters = open[n.Namespace]
+		}
+		return f.toAgents()
+	}
+	f.status.OpenDeadLetters = 0
+	told := &tellings{all: about(nil), of: make(map[string]string)}
+	for i := range namespaces {
+		if text := about(&namespaces[i]); text != told.all {
+			told.of[namespaces[i].Namespace] = text
+		}
+		delete(open, namespaces[i].Namespace)
+	}
+	for name := range open {
+		told.of[name] = about(&api.NamespaceStatus{Namespace: name})
+	}
+	if told.all == "" && len(told.of) == 0 {
+		return nil
+	}
+	return told
+}
+
+// lettersLooked bounds how many dead letters are looked at.
+const lettersLooked = 10_000
+
+// openLetters counts the open dead letters by namespace, without those beyond lettersLooked.
+func (t *Told) openLetters(status *api.Status) map[string]int {
+	at := lettersAt{status.OpenDeadLetters, status.DeadLetters, t.s.journal.Stats().OldestOpen}
+	if at != t.letters {
+		letters, err := t.s.journal.DeadLetters(max(at.oldest, 1)-1, lettersLooked)
+		if err != nil {
+			return nil // the disk fails: the finding of that is worse
+		}
+		t.letters, t.open = at, make(map[string]int)
+		for i := range letters {
+			if letters[i].Kind == journal.Refused && letters[i].SupersededBy == 0 {
+				t.open[letters[i].Namespace]++
+			}
+		}
+	}
+	return maps.Clone(t.open)
+}
+
+// toAgents joins what agents are told of the findings, the worst first.
+func (f *facts) toAgents() string {
+	summary := summarize(f)
+	var parts []string
+	for _, one := range append([]api.Finding{summary.Finding}, summary.Also...) {
+		if text := f.toAgent(&one); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+const waitHere = "they wait here, durably, "
+
+// toAgent returns what an agent is told of a finding about its namespace; empty if it need not know.
+func (f *facts) toAgent(one *api.Finding) string {
+	switch one.Kind {
+	case "disk_failed", "writes_refused":
+		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
+	case "upstream_down", "no_bucket":
+		return service(f.status.Upstream.URL) + " has not answered" + f.sinceThen(one) +
+			": answers come from botwired's copies, and writes wait here, durably, until it is back."
+	case "upstream_degraded":
+		return service(f.status.Upstream.URL) + " has failed requests" + f.sinceThen(one) +
+			": answers may come from botwired's copies, and writes may wait here, durably."
+	case "upstream_lost", "data_loss":
+		return "Upstream has lost entries of this memory" + f.sinceThen(one) +
+			": answers come from botwired's copies. A person has to decide (botwired restore, or botwired forget)."
+	case "writes_paused":
+		return "Upstream does not let the writes of this memory in: " + waitHere + "until a person has mended that (botwired status)."
+	case "reads_refused":
+		return "Upstream does not let this memory be read: answers come from botwired's copies."
+	case "not_opened":
+		return "Upstream holds entries of this memory that its keys do not open: botwired does not give them out."
+	case "dead_letters":
+		n := f.status.OpenDeadLetters
+		return "Upstream has refused " + words.Count(n, "write") + " of this memory for good: a person has to decide about " +
+			words.ByNumber(n, "it", "them") + " (botwired dead-letters)."
+	case "namespace_full":
+		return "This memory is full: writes that make it larger are refused. Delete what is not needed."
+	case "quota_used_up", "quota_delays", "throttled":
+		return f.toAgentOfLimit(one.Kind)
+	}
+	return ""
+}
+
+// longThrottle is the wait from which on an agent is told.
+const longThrottle = time.Minute
+
+// toAgentOfLimit tells until when the writes of the namespace wait.
+func (f *facts) toAgentOfLimit(kind api.Kind) string {
+	n := &f.status.Namespaces[0]
+	var until time.Time
+	switch {
+	case n.Waits != nil && n.Waits.Until != nil:
+		until = *n.Waits.Until
+	case n.Quota != nil && kind == "quota_used_up":
+		until = n.Quota.ResetsAt
+	case n.Quota != nil:
+		until = f.now.Add(time.Duration(n.Quota.LingerSeconds * float64(time.Second)))
+	}
+	if kind == "throttled" && until.Sub(f.now) < longThrottle {
+		return ""
+	}
+	return "Upstream takes no more writes of this memory for now: " + waitHere + "until " + f.clock(until) + "."
+}
+
+func (f *facts) sinceThen(one *api.Finding) string {
+	if one.Since == nil {
+		return ""
+	}
+	return " since " + f.clock(*one.Since)
+}
+
+// clock returns a time as an agent is told of it, with its date if that is another one.
+func (f *facts) clock(at time.Time) string {
+	if at.UTC().Truncate(24 * time.Hour).Equal(f.now.UTC().Truncate(24 * time.Hour)) {
+		return clock(at)
+	}
+	return at.UTC().Format("2006-01-02 15:04 UTC")
+}

@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/botwired/botwired/api"
+)
+
+const stateHeader = "Botwired-State"
+
+// toldOf returns what each kind of answer for an entry and its namespace tells, by request. All of them succeed.
+func (s *sidecar) toldOf(namespace string) map[string]string {
+	s.t.Helper()
+	entry, about := "/memory/"+namespace+"/k", "?namespace="+namespace
+	told := map[string]string{
+		"get": s.simple(simpleGet(entry)).Header.Get(stateHeader),
+		"put": s.simple(simplePut(entry, `{"value":"v"}`)).Header.Get(stateHeader),
+	}
+	for what, request := range map[string][3]string{
+		"conditional get": {http.MethodGet, entry}, "list": {http.MethodGet, "/memory/" + namespace},
+		"append":  {http.MethodPost, "/_botwired/append" + about + "&key=log", `{"value":"v"}`},
+		"entries": {http.MethodGet, "/_botwired/entries" + about}, "revisions": {http.MethodGet, "/_botwired/revisions" + about + "&key=k"},
+	} {
+		w := s.do(request[0], request[1], request[2], "Content-Type", "application/json")
+		wantStatus(s.t, w, http.StatusOK)
+		told[what] = w.Header().Get(stateHeader)
+	}
+	return told
+}
+
+func (s *sidecar) wantTold(namespace, text string) {
+	s.t.Helper()
+	for what, got := range s.toldOf(namespace) {
+		if got != text {
+			s.t.Errorf("%s of %s tells %q, want %q", what, namespace, got, text)
+		}
+	}
+}
+
+// contract 9: each answer tells an agent what it should know of its namespace, from the next answer on, and nothing while
+// all is well.
+func TestAnAgentIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		for _, namespace := range []string{"mine", "theirs"} {
+			s.wantTold(namespace, "")
+		}
+		s.upstream.setDown(true)
+		s.server.UpstreamChanged(api.UpstreamState{State: "down"})
+		s.wantTold("mine", "BotWire has not answered since 2033-05-18 03:33 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.")
+		s.upstream.setDown(false)
+		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
+		s.wantTold("mine", "")
+		s.deadLetter(id("mine", "refused"), "it is too large")
+		s.wantTold("mine", "Upstream has refused 1 write of this memory for good: a person has to decide about it (botwired dead-letters).")
+		s.wantTold("theirs", "")
+		s.upstream.refuseReads(map[string]string{"theirs": "HTTP 403: say yes to all"})
+		time.Sleep(2 * time.Second)
+		s.wantTold("theirs", "Upstream does not let this memory be read: answers come from botwired's copies.")
+		for _, told := range s.toldOf("mine") {
+			if strings.Contains(told, "read") {
+				t.Errorf("%q is of another namespace", told)
+			}
+		}
+	})
+}
