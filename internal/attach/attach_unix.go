@@ -193,6 +193,7 @@ func (a *attachment) startAlone(ctx context.Context, found daemonState) error {
 	}
 	alone, err := starting.try(syscall.LOCK_EX)
 	if err != nil || !alone {
+		a.waitFor("another command has started the daemon of " + dir + ", which does not answer yet: its log is " + filepath.Join(dir, runLog))
 		return errors.Join(err, starting.close())
 	}
 	// Another command may just have started the daemon.

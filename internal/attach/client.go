@@ -50,7 +50,7 @@ func connect(loaded *config.Loaded, version string, tell func(string), lenient b
 		return nil, err
 	}
 	reach := &dialer{
-		loaded: loaded, agent: AgentPrefix + version, tell: tell, lenient: lenient,
+		loaded: loaded, agent: AgentPrefix + version, tell: tell, lenient: lenient, patience: challengePatience,
 		token: token, ofToken: sync.OnceValue(func() string { return tokenKey(token) }),
 	}
 	transport := reach.transport()

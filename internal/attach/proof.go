@@ -48,6 +48,9 @@ const (
 	challengeSize   = 32
 	// challengePatience is how long a program may take to prove that it is the account's daemon.
 	challengePatience = 5 * time.Second
+	// silentFor is how long a program that has not answered counts as silent: a command that starts a daemon
+	// beside it looks several times, and would wait for challengePatience each time.
+	silentFor = 3 * challengePatience
 	// maxProof limits the answer to a challenge, in bytes.
 	maxProof = 64 << 10
 	// tokenRounds make guesses at a token expensive for who has a proof by it.
@@ -146,6 +149,9 @@ func addressOf(a net.Addr) string {
 	return a.String()
 }
 
+// errSilent is the error for a program that has not answered in time.
+var errSilent = &unproved{why: api.ErrSilent.Error()}
+
 // unproved is the error for a program that does not prove to be the account's daemon.
 type unproved struct {
 	why     string
@@ -166,7 +172,7 @@ func (d *dialer) challenge(ctx context.Context, conn net.Conn, address string) e
 }
 
 func (d *dialer) exchange(conn net.Conn, address string) error {
-	if err := conn.SetDeadline(time.Now().Add(challengePatience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(d.patience)); err != nil {
 		return err
 	}
 	random := make([]byte, challengeSize)
@@ -188,7 +194,7 @@ func (d *dialer) exchange(conn net.Conn, address string) error {
 	case isCut(err):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &unproved{why: "it does not answer"}
+		return errSilent
 	default:
 		return &unproved{why: "another program than botwired listens there: its answer is not HTTP"}
 	}
@@ -230,10 +236,14 @@ type dialer struct {
 	ofToken func() string // the token's key
 	tell    func(string)  // gets a line for the user about another daemon than the configuration names; may be nil
 	lenient bool          // without a token, an unproved daemon will do, if the user is told
+	// patience is challengePatience, or less in tests.
+	patience time.Duration
 
-	mu   sync.Mutex
-	at   string // where a daemon has proved itself last; "" before
-	told bool
+	mu     sync.Mutex
+	at     string    // where a daemon has proved itself last; "" before
+	silent error     // that of a program at the configured address that has not answered
+	until  time.Time // silent counts until then
+	told   bool
 }
 
 // transport returns a transport whose every connection leads to a proved daemon, and that uses no proxy.
@@ -302,6 +312,9 @@ func (d *dialer) address() string {
 // proved connects to an address, if the daemon there proves itself. A socket of this account needs no more
 // proof, nor one of root, who makes it for a service and its group.
 func (d *dialer) proved(ctx context.Context, address string) (net.Conn, error) {
+	if err := d.silence(address); err != nil {
+		return nil, err
+	}
 	conn, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
@@ -309,13 +322,34 @@ func (d *dialer) proved(ctx context.Context, address string) (net.Conn, error) {
 	if path, ok := strings.CutPrefix(address, "unix://"); !ok || !isOwnSocket(path) {
 		if err := d.challenge(ctx, conn, address); err != nil {
 			_ = conn.Close() // there is a reason already
-			return nil, &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
+			err = &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
+			d.note(address, err)
+			return nil, err
 		}
 	}
 	d.mu.Lock()
 	d.at = address
 	d.mu.Unlock()
 	return conn, nil
+}
+
+// silence returns the error of a program that has just not answered at the configured address, or nil.
+func (d *dialer) silence(address string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if address != d.loaded.Config.Listen || !time.Now().Before(d.until) {
+		return nil
+	}
+	return d.silent
+}
+
+// note keeps an error for silence.
+func (d *dialer) note(address string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if address == d.loaded.Config.Listen && errors.Is(err, errSilent) {
+		d.silent, d.until = err, time.Now().Add(silentFor)
+	}
 }
 
 func dial(ctx context.Context, address string) (net.Conn, error) {

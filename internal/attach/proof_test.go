@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/config"
 )
@@ -233,6 +235,39 @@ func TestASilentProgramProvesNothing(t *testing.T) {
 	no(t, err)
 	if conn, err := use.client.reach.dial(ctx); conn != nil || !errors.Is(err, context.Canceled) {
 		t.Error(conn, err)
+	}
+}
+
+// A program that does not answer costs a command its patience once, and not at each look: the daemon that the command
+// starts beside it is found at once. Later it is asked again.
+func TestASilentProgramIsAskedOnce(t *testing.T) {
+	var asked atomic.Int64
+	loaded := load(t, t.TempDir(), listening(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		<-r.Context().Done()
+	})))
+	mine := listening(t, proving(t, loaded, "", statusAnswer))
+	use, err := newAttachment(Options{Loaded: loaded})
+	no(t, err)
+	use.client.reach.patience = 20 * time.Millisecond
+	for range 3 {
+		if state, err := use.probe(t.Context()); state != daemonForeign || err != nil {
+			t.Errorf("state %d, %v", state, err)
+		}
+	}
+	if _, err := use.client.reach.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "hangs, or is stopped") || !isUnsent(err) {
+		t.Error(err)
+	}
+	no(t, writeOwn(loaded.Config.DataDir, addressFile, mine))
+	if state, err := use.probe(t.Context()); state != daemonReady || err != nil {
+		t.Errorf("state %d, %v", state, err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	use.client.reach.at, use.client.reach.until = "", time.Time{}
+	if _, err := use.probe(t.Context()); err != nil || asked.Load() != 2 {
+		t.Errorf("later it was asked %d times, %v", asked.Load(), err)
 	}
 }
 
