@@ -102,7 +102,7 @@ async function outageIsShown({ daemon, visit }) {
   for (let attempt = 1; attempt <= 3; attempt++) {
     await daemon.upstream.stop();
     await daemon.write(`outage/entry-${attempt}`, "kept");
-    await visit.shows(".sentence.outage h1", /^BotWire is down: nothing is lost$/);
+    await visit.shows(".sentence.outage h1", /^Upstream is down: nothing is lost$/);
     shown = Date.now() - Date.parse((await daemon.status()).upstream.since);
     await visit.shows(".top .state", /^127\.0\.0\.1:\d+ ?down$/);
     await visit.page.locator(flow(`entry-${attempt}`, "waits")).waitFor();

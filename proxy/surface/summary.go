@@ -87,7 +87,7 @@ func (f *facts) upstreamIs(state, remedy string) func() *api.Finding {
 			return say("no_bucket", up.Since, "botwired doctor looks at the servers and the bucket; botwired tries again by itself",
 				"botwired has no bucket that it can use: %s", up.Reason).Offering("botwired doctor")
 		}
-		found := say(api.Kind("upstream_"+state), up.Since, up.Reason+"; botwired tries again by itself"+remedy, "%s is %s: nothing is lost", service(up.URL), state)
+		found := say(api.Kind("upstream_"+state), up.Since, up.Reason+"; botwired tries again by itself"+remedy, "Upstream is %s: nothing is lost", state)
 		if strings.Contains(remedy, "botwired doctor") {
 			found.Offering("botwired doctor")
 		}
@@ -97,16 +97,6 @@ func (f *facts) upstreamIs(state, remedy string) func() *api.Finding {
 		}
 		return found
 	}
-}
-
-func service(url string) string {
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "nats", "tls":
-		return "NATS"
-	case "embedded":
-		return "The embedded upstream"
-	}
-	return "BotWire"
 }
 
 func waits(n int) string { return words.Count(n, "write") + words.ByNumber(n, " waits", " wait") }

@@ -50,16 +50,16 @@ var summaryRows = []summaryRow{
 	{"some writes", []func(*facts){func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 3, 1.2 }}, api.LevelOK,
 		"Everything is safe: 3 writes on their way, the oldest 1.2 s", false, "", nil},
 	{"the disk failed", []func(*facts){isFull, isDown, func(f *facts) { f.failed = true }}, api.LevelCritical,
-		"The disk failed: botwired takes no more writes, and ends", false, "check the disk", []string{"BotWire is down"}},
+		"The disk failed: botwired takes no more writes, and ends", false, "check the disk", []string{"Upstream is down"}},
 	{"the disk is full", []func(*facts){isDown, isFull}, api.LevelCritical,
 		"Writes are refused: journal full: the disk has less than the 64 MiB free that journal.disk_reserve keeps. Reads and flushing go on",
-		true, "free some room on the disk that holds /data", []string{"BotWire is down"}},
+		true, "free some room on the disk that holds /data", []string{"Upstream is down"}},
 	{"the journal is full", []func(*facts){func(f *facts) {
 		f.status.Journal = api.JournalState{RefusesWrites: true, Reason: "journal full: of journal.max_bytes"}
 	}}, api.LevelCritical, "Writes are refused: journal full: of journal.max_bytes", false, "raise journal.max_bytes", nil},
 	{"data loss", []func(*facts){isDown, lossOfOne}, api.LevelCritical,
 		"Upstream no longer holds 40 of 50 entries of lost: agents still get botwired's copies",
-		true, "botwired restore lost", []string{"BotWire is down"}},
+		true, "botwired restore lost", []string{"Upstream is down"}},
 	{"two have data loss", []func(*facts){lossOfOne, space(api.NamespaceStatus{Namespace: "small", DataLoss: &api.DataLoss{Since: since, Missing: 3, Of: 4}})}, api.LevelCritical,
 		"Upstream no longer holds 43 of 54 entries of 2 namespaces (such as lost): agents still get botwired's copies",
 		true, "botwired restore lost", nil},
@@ -79,13 +79,13 @@ var summaryRows = []summaryRow{
 		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.nats.context", nil},
 	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
 		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
-	{"down", []func(*facts){isDown}, api.LevelWarning, "BotWire is down: nothing is lost", true, "connection refused; botwired tries again by itself", nil},
+	{"down", []func(*facts){isDown}, api.LevelWarning, "Upstream is down: nothing is lost", true, "connection refused; botwired tries again by itself", nil},
 	{"down, and one write waits", []func(*facts){isDown, func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 61 }}, api.LevelWarning,
-		"BotWire is down: nothing is lost", true, "botwired doctor", nil},
+		"Upstream is down: nothing is lost", true, "botwired doctor", nil},
 	{"degraded", []func(*facts){func(f *facts) {
 		f.status.Upstream = api.UpstreamState{URL: "tls://a,b", State: "degraded", Since: since, Reason: "HTTP 503"}
 		f.status.Pending, f.status.OldestPendingSeconds = 2, 5
-	}}, api.LevelNotice, "NATS is degraded: nothing is lost", true, "by itself", nil},
+	}}, api.LevelNotice, "Upstream is degraded: nothing is lost", true, "by itself", nil},
 	{"paused", []func(*facts){locked}, api.LevelWarning,
 		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.headers", nil},
 	{"a key lacks", []func(*facts){
@@ -141,7 +141,7 @@ var summaryRows = []summaryRow{
 	{"failing", []func(*facts){space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelNotice,
 		"Writes of a fail and are tried again (HTTP 500): 1 write waits, the oldest for 0 ms", true, "botwired pending", nil},
 	{"failing while upstream is down", []func(*facts){isDown, space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelWarning,
-		"BotWire is down: nothing is lost", true, "", nil},
+		"Upstream is down: nothing is lost", true, "", nil},
 	{"a doubt", []func(*facts){func(f *facts) {
 		f.status.Identity.Newest = &api.Doubt{Reason: "copied", Detail: "the directory is a copy", At: noon.Add(-time.Minute)}
 	}}, api.LevelWarning, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
