@@ -210,6 +210,9 @@ func (j journaledMarks) Load() (natskv.Mark, error) {
 	if err := json.Unmarshal(j.seen, &seen); err != nil {
 		return natskv.Mark{}, fmt.Errorf("the journal does not say what was seen of the bucket: %w", err)
 	}
+	if m == (natskv.Mark{}) { // a person has deleted the file: what was seen of the bucket before counts no more
+		m.Accepted = seen.Accepted + 1
+	}
 	return m.With(seen), nil // guard 9.89
 }
 
