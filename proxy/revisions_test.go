@@ -495,6 +495,27 @@ func TestTheMonitorShowsAnUndo(t *testing.T) {
 	})
 }
 
+// A version from before a namespace was sealed says so. It is not the present state, neither while upstream is away and
+// nobody knows that, nor if the entry has the same value again.
+func TestVersionsFromBeforeASeal(t *testing.T) {
+	s := newSidecar(t)
+	k := id("n", "k")
+	s.upstream.set(k, "planted")
+	wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+	s.upstream.remove(k)
+	if err := s.journal.Rename("n"); err != nil {
+		t.Fatal(err)
+	}
+	s.cache.Changed("n", "k")
+	s.upstream.setDown(true)
+	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusServiceUnavailable)
+	s.upstream.setDown(false)
+	s.wantStates(k, "absent  delete", "unsealed  put planted")
+	s.upstream.set(k, "planted") // another host has sealed it
+	s.cache.Changed("n", "k")
+	s.wantStates(k, "settled  put planted", "unsealed  put planted")
+}
+
 // Before a namespace was sealed, anybody could write it: an undo that names no version does not bring that back, as it
 // would pass for memory then. One that names a version does.
 func TestUndoDoesNotReachBehindASeal(t *testing.T) {

@@ -130,6 +130,28 @@ func TestUndoAtATerminal(t *testing.T) {
 	}
 }
 
+// The question is about the state that the daemon takes: none that upstream has refused. If that is from before the
+// namespace was sealed, the daemon refuses, and there is no question.
+func TestUndoAsksAboutWhatItWrites(t *testing.T) {
+	for earlier, want := range map[string]string{"settled": "Make it revision 5 again", "unsealed": ""} {
+		server := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodGet {
+				_, _ = w.Write([]byte(`{"revisions":[{"revision":9,"state":"settled","value":"new"},{"revision":8,"state":"dead","value":"no"},` +
+					`{"revision":5,"state":"` + earlier + `","value":"old"}]}`))
+				return
+			}
+			http.Error(w, `{"detail":"refused"}`, http.StatusConflict)
+		})))
+		t.Cleanup(server.Close)
+		got := at(t, &daemon{address: server.Listener.Addr().String()},
+			func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader("y\n") }, "undo", "ns", "k")
+		if !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "[y/N]") != (want != "") {
+			t.Errorf("%s: %+v", earlier, got)
+		}
+	}
+}
+
 // The proxy gets an engine's versions and errors as its own revisions and errors.
 func TestRevisionsOfAnEngine(t *testing.T) {
 	var fail error

@@ -189,7 +189,7 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 		return "", err
 	}
 	tag = wire.Tag(shown.Header)
-	earlier := stateBefore(&states, to)
+	earlier := stateToUndo(&states, to)
 	if earlier == nil {
 		return tag, nil
 	}
@@ -198,11 +198,15 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 		id, stateText(w, now), revisionName(earlier), stateText(w, earlier)))
 }
 
-// stateBefore returns the state of revision to, or the state before the newest if to is empty. It returns
-// nil if there is none.
-func stateBefore(states *api.Revisions, to string) *api.Revision {
+// stateToUndo returns the state that an undo brings back: that of revision to, or without one the state before
+// the newest, but none that upstream has refused. It returns nil if the daemon refuses the undo.
+func stateToUndo(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
-		if r := &states.Revisions[i]; to == "" || isNamed(r, to) {
+		switch r := &states.Revisions[i]; {
+		case to != "" && !isNamed(r, to), to == "" && r.State == "dead":
+		case to == "" && r.State == "unsealed":
+			return nil
+		default:
 			return r
 		}
 	}
@@ -239,10 +243,10 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
-		if from = stateBefore(states, ""); from == nil {
+		if len(states.Revisions) < 2 {
 			return nil, nil, fmt.Errorf("%s has no earlier state that is kept", term.Printable(entryID{states.Namespace, states.Key}.String()))
 		}
-		return from, to, nil
+		return &states.Revisions[1], to, nil
 	}
 	if from, err = named(states, names[0]); err == nil && len(names) > 1 {
 		to, err = named(states, names[1])

@@ -16,8 +16,12 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 )
 
-// deadState is the state of a version that upstream has refused.
-const deadState = "dead"
+const (
+	// deadState is the state of a version that upstream has refused.
+	deadState = "dead"
+	// unsealedState is the state of a version from before the namespace was sealed, when anybody could write it.
+	unsealedState = "unsealed"
+)
 
 // revisionTag returns the entity tag of the write that made a state. It stays the same when the write
 // settles.
@@ -62,6 +66,7 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 		return nil, nil, err
 	}
 	var there []api.Revision
+	unknown := missing // why the present state is
 	if s.opts.Revisions == nil {
 		missing = nil
 	} else if missing == nil {
@@ -91,6 +96,8 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 		}
 	case len(all) == 0:
 		return nil, nil, s.noStates(id)
+	case all[0].State == unsealedState && unknown != nil: // guard 23.49
+		return nil, nil, unknown
 	}
 	if present > 0 {
 		first := all[present]
@@ -159,14 +166,6 @@ func (s *Surface) Undo(ctx context.Context, q *memory.Request, to Revision) (mem
 		if err != nil {
 			return w, err
 		}
-		unsealed, err := s.journal.History.Before(q.ID.Namespace)
-		if err != nil {
-			return w, err
-		}
-		if to == (Revision{}) && earlier.Seq != nil && *earlier.Seq <= unsealed { // guard 23.44
-			return w, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: the version of %s before this one is from before the namespace "+
-				"was sealed, when anybody could write it. To have it all the same, name its revision", q.ID))
-		}
 		undone.Undone, undone.Now = states[0], *earlier
 		if earlier.Value == nil {
 			return journal.NewWrite{ID: q.ID, Op: journal.Delete}, nil
@@ -202,6 +201,9 @@ func earlierState(id journal.ID, states []api.Revision, to Revision, missing err
 		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %s of %s is not kept, or never was", to, id))
 	case !given && found <= 0:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id))
+	case !given && states[found].State == unsealedState: // guard 23.44
+		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: the version of %s before this one is from before the namespace "+
+			"was sealed, when anybody could write it. To have it all the same, name its revision", id))
 	case found == 0, states[0].Value == nil && states[found].Value == nil:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))
 	}
@@ -212,9 +214,15 @@ const versionsListed = 100
 
 func (s *Surface) statesHere(id journal.ID) ([]api.Revision, error) {
 	kept, err := s.journal.History.Of(id, versionsListed)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.journal.History.Before(id.Namespace)
 	states := make([]api.Revision, len(kept))
 	for i := range kept {
-		states[i] = s.stateOf(&kept[i])
+		if states[i] = s.stateOf(&kept[i]); kept[i].Seq <= before && states[i].State != deadState {
+			states[i].State = unsealedState
+		}
 	}
 	return states, err
 }
@@ -289,7 +297,7 @@ func withPresent(states []api.Revision, now *cache.Item) (all []api.Revision, pr
 		d = api.Revision{State: "shown", Op: journal.Put.String(), Value: &value, Bytes: wire.CodePoints(value), UpdatedAt: updatedAt}
 	}
 	present = slices.IndexFunc(states, func(s api.Revision) bool {
-		return s.State != deadState && s.State != "superseded" && s.Op == d.Op && s.Text() == d.Text()
+		return s.State != deadState && s.State != unsealedState && s.State != "superseded" && s.Op == d.Op && s.Text() == d.Text()
 	})
 	if present >= 0 {
 		return states, present, err

@@ -17,6 +17,7 @@ const STATES = {
   dead: "refused by upstream, or dropped by a person",
   shown: "read from upstream",
   absent: "upstream has none",
+  unsealed: "from before the namespace was sealed, when anybody could write it",
 };
 
 // reach says that versions are missing, and of what time; false if none is, or was until a time.
