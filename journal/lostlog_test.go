@@ -65,6 +65,21 @@ func TestTheLogIsRemoved(t *testing.T) {
 	}
 }
 
+// Nor is anything lost if the journal is closed before it looks.
+func TestTheLogIsRemovedBeforeTheEnd(t *testing.T) {
+	fs := vfs.NewMem()
+	ended := false
+	j := open(t, fs, func(o *journal.Options) { o.Fatal = func(error) { ended = true } })
+	put(t, j, key("a"), "1")
+	for _, log := range logsIn(t, fs, dir) {
+		no(t, fs.Remove(log))
+	}
+	if err := j.Close(); !ended {
+		t.Errorf("Fatal was not called, and Close returned %v", err)
+	}
+	expect(t, open(t, fs), key("a"), journal.Value, "1")
+}
+
 // Nor does it matter if the log is renamed, and another file has its name.
 func TestTheLogIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")

@@ -126,6 +126,7 @@ func (s *Store) Release() { s.life.RUnlock() }
 // without it.
 func (s *Store) Close() error {
 	s.marker.end()
+	s.findLog() // Pebble leaves what is in memory to the log
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
