@@ -525,6 +525,34 @@ func TestWatchLastInstantThatWasPassed(t *testing.T) {
 	}
 }
 
+// A bucket loses a confirmed write under a connection that stays: one to a server that has not failed itself. Its last
+// revision does not show that, as others have written past it.
+func TestWatchLossUnderAConnection(t *testing.T) {
+	for name, key := range map[string]string{"replaced": "k", "created": "new"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := RunServer(t)
+			js := admin(t, s.URL())
+			stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{ // it lets the test delete a message
+				Name: "KV_memory", Subjects: []string{"$KV.memory.>"}, MaxMsgsPerSubject: 8, Discard: jetstream.DiscardNew,
+				AllowRollup: true, AllowMsgTTL: true,
+			})
+			noError(t, err)
+			a := engineOf(t, "h1", []string{s.URL()})
+			sounds(t, a)
+			swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
+			over, err := a.Get(t.Context(), entry(key))
+			noError(t, err)
+			lost := swapped(t, a, putting(key, "lost", float64(time.Now().Unix()), 2, over))
+			noError(t, stream.DeleteMsg(t.Context(), lost.Revision))
+			for _, consumer := range consumers(t, js) { // a leader that fails ends them, too
+				noError(t, js.DeleteConsumer(t.Context(), "KV_memory", consumer))
+			}
+			until(t, func() bool { return a.State().Lost != "" })
+		})
+	}
+}
+
 // A bucket that was removed is not made again by itself: all it held would be forgotten as if nobody
 // had written it.
 func TestWatchGone(t *testing.T) {

@@ -90,9 +90,7 @@ func (w *watch) callWitness(ctx context.Context, stream jetstream.Stream, l *loo
 	m, err := stream.GetMsg(one.ctx, mark.Revision)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		if !w.keeper.hasLooked() { // otherwise later versions have replaced it before the session's eyes
-			l.witness = isMissing
-		}
+		l.witness = isMissing
 	case err != nil:
 		l.err = neverSent(w.e.failure(one, err))
 		l.late = errors.Is(err, context.DeadlineExceeded)

@@ -127,13 +127,6 @@ func (k *keeper) toWitness(there *look) (mark Mark, ok bool) {
 	return k.mark, k.interrupted && known && there.created.Equal(k.mark.Created) && there.last >= k.mark.Revision
 }
 
-// hasLooked reports whether the bucket was checked since the connection was made.
-func (k *keeper) hasLooked() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.looked
-}
-
 // judges returns what the leader's message at the mark's revision says.
 func (m *Mark) judges(at time.Time, id journal.ID, written float64) witness {
 	if !m.At.IsZero() && at.Equal(m.At) || m.At.IsZero() && id == m.Entry && upstream.Micros(written) == upstream.Micros(m.Written) {
