@@ -139,6 +139,23 @@ func TestASubscriptionHasTheIDOfItsCall(t *testing.T) {
 	}
 }
 
+// Two subscriptions keep their ids, also if one is called as the server calls the other.
+func TestSubscriptionsAreNotMixedUp(t *testing.T) {
+	listen := func(id string) string {
+		return `{"jsonrpc":"2.0","id":"` + id + `","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
+	}
+	for range 20 {
+		var got strings.Builder
+		noError(t, nowhere().ServeStdio(t.Context(), strings.NewReader(listen("2")+listen("3")), &got))
+		for _, id := range []string{"2", "3"} {
+			if strings.Count(got.String(), `"io.modelcontextprotocol/subscriptionId":"`+id+`"`) != 2 {
+				t.Fatalf("%s:\n%s", id, got.String())
+			}
+		}
+	}
+}
+
 // What is no message gets one error, which repeats nothing of it, and the next message its answer.
 func TestGarbageIsAnsweredAndEndsNothing(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }

@@ -221,7 +221,10 @@ func (c *lines) Write(_ context.Context, sent jsonrpc.Message) error {
 	if !isAnswer {
 		c.mu.Lock()
 		for own, call := range c.open {
-			text = subscribed(call.id, own, text)
+			if named := subscribed(call.id, own, text); !bytes.Equal(named, text) {
+				text = named
+				break // now it may name another call as the server does
+			}
 		}
 		c.mu.Unlock()
 		return c.write(text)
