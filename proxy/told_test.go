@@ -50,7 +50,7 @@ func TestAnAgentIsTold(t *testing.T) {
 		}
 		s.upstream.setDown(true)
 		s.server.UpstreamChanged(api.UpstreamState{State: "down"})
-		s.wantTold("mine", "BotWire has not answered since 2033-05-18 03:33 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.")
+		s.wantTold("mine", "Upstream has not answered since 2033-05-18 03:33 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.")
 		s.upstream.setDown(false)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		s.wantTold("mine", "")

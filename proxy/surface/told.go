@@ -163,10 +163,10 @@ func (f *facts) toAgent(one *api.Finding) string {
 	case "disk_failed", "writes_refused":
 		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
 	case "upstream_down", "no_bucket":
-		return service(f.status.Upstream.URL) + " has not answered" + f.sinceThen(one) +
+		return "Upstream has not answered" + f.sinceThen(one) +
 			": answers come from botwired's copies, and writes wait here, durably, until it is back."
 	case "upstream_degraded":
-		return service(f.status.Upstream.URL) + " has failed requests" + f.sinceThen(one) +
+		return "Upstream has failed requests" + f.sinceThen(one) +
 			": answers may come from botwired's copies, and writes may wait here, durably."
 	case "upstream_lost", "data_loss":
 		return "Upstream has lost entries of this memory" + f.sinceThen(one) +
