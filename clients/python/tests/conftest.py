@@ -31,8 +31,8 @@ settings.load_profile("here")
 
 
 @pytest.fixture(autouse=True)
-def _no_outage_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("botwired._retry._OUTAGES", {})
+def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botwired._retry._CONTACTS", {})
 
 
 class Blocking:

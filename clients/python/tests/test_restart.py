@@ -6,13 +6,14 @@ import asyncio
 import functools
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from servers import daemon
 
-from botwired import ABSENT, AsyncMemory, Conflict, Memory
+from botwired import ABSENT, AsyncMemory, Conflict, Memory, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,12 +162,24 @@ def test_fifty_tasks(restarted: Server) -> None:
     audited(restarted, books)
 
 
-def test_a_daemon_that_comes_later(tmp_path: Path) -> None:
+def test_a_daemon_that_comes_back(tmp_path: Path) -> None:
     server = daemon(tmp_path).start()
-    server.stop()
     with Memory("restart", base_url=server.url) as memory, ThreadPoolExecutor(1) as pool:
+        assert memory.get("k") is None
+        server.stop()
         written: Any = pool.submit(memory.set, "k", 1)
         server.start()
         assert written.result(30).state == "pending"
         assert memory.get("k") == 1
     server.stop()
+
+
+def test_no_daemon_at_all(tmp_path: Path, kind: Any) -> None:
+    server = daemon(tmp_path).start()
+    server.stop()
+    memory = kind("n", base_url=server.url)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=rf"there is no botwired at {server.url}: .*`botwired run -- COMMAND`"):
+        memory.set("k", 1)
+    assert time.monotonic() - began < 5
+    memory.close()

@@ -22,6 +22,7 @@ class AsyncTransport:
         self._address = address
         self._timeout = timeout
         self._given = client
+        self.state: str | None = None  # the newest answer's
         self._own: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
     async def run(self, steps: Steps[T]) -> T:
@@ -64,7 +65,9 @@ class AsyncTransport:
                     reading.add(piece)
         except httpx.RequestError as e:
             return lost_by(e)
-        return reading.answer(response)
+        answer = reading.answer(response)
+        self.state = answer.headers.get("botwired-state")
+        return answer
 
     def _client(self) -> httpx.AsyncClient:
         if self._given is not None:

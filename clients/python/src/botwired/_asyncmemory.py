@@ -54,6 +54,11 @@ class AsyncMemory:
         """The URL that requests go to, without a token."""
         return self._address.shown
 
+    @property
+    def state(self) -> str | None:
+        """What the newest answer says of this memory, in a sentence for the agent. None: all is well."""
+        return self._transport.state
+
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value, or `default` if the entry does not exist."""
         return await self._transport.run(self._rules.get(key, default))

@@ -24,6 +24,10 @@ _NOTHING_DONE = frozenset({429, 503})
 _MAYBE_DONE = frozenset({502, 504})
 """A server on the way does not know what has become of the request."""
 
+_FIRST_CONTACT_PATIENCE = 0.5
+"""Seconds for a server that this process has never had an answer of, while no connection is made: as long as a daemon
+takes to start."""
+
 _UPSTREAM_PATIENCE = 5.0
 """Seconds for a read that only upstream could answer, and upstream is away: the daemon itself has tried that long."""
 _UNKNOWN = "not known here"
@@ -39,23 +43,25 @@ class Outcome:
 
 
 @dataclass
-class Outage:
-    """What the memories of a server know of an outage of its upstream."""
+class Contact:
+    """What the memories of a server know of it."""
 
-    since: float | None = None
+    is_made: bool = False
+    """The server has answered this process."""
+    outage_since: float | None = None
     """When the first read began that upstream could not answer. None: a later one has had an answer of upstream's."""
 
 
-_OUTAGES: dict[str, Outage] = {}
+_CONTACTS: dict[str, Contact] = {}
 """By server. All memories of the process share it: programs with a memory for each session wait once, too."""
 
 
-def outage_of(server: str) -> Outage:
-    """Return what is known of an outage behind a server."""
-    return _OUTAGES.setdefault(server, Outage())
+def contact_with(server: str) -> Contact:
+    """Return what is known of a server."""
+    return _CONTACTS.setdefault(server, Contact())
 
 
-def exchange(request: Request, patience: float, server: str, outage: Outage) -> Steps[Outcome]:
+def exchange(request: Request, patience: float, server: str, contact: Contact) -> Steps[Outcome]:
     """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
 
     Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
@@ -66,20 +72,24 @@ def exchange(request: Request, patience: float, server: str, outage: Outage) -> 
     is_repeated = False
     while True:
         attempt: Answer | Lost = yield request
+        contact.is_made = contact.is_made or isinstance(attempt, Answer)
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
             if "fwd=" in attempt.headers.get("cache-status", ""):
-                outage.since = None
+                contact.outage_since = None
             _raise_for(attempt)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
         is_away = isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN)
         if is_away:
-            outage.since = began if outage.since is None else outage.since
-            patience = min(patience, max(0, outage.since + _UPSTREAM_PATIENCE - began))
+            contact.outage_since = began if contact.outage_since is None else contact.outage_since
+            patience = min(patience, max(0, contact.outage_since + _UPSTREAM_PATIENCE - began))
+        is_absent = isinstance(attempt, Lost) and not attempt.was_sent and not contact.is_made
+        if is_absent:
+            patience = min(patience, _FIRST_CONTACT_PATIENCE)
         left = began + patience - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            raise _unavailable(attempt, patience, server)
+            raise _unavailable(attempt, is_absent, patience, server)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -137,7 +147,12 @@ def _raise_for(answer: Answer) -> None:
     raise Refused(status, answer.detail)
 
 
-def _unavailable(attempt: Answer | Lost, patience: float, server: str) -> Unavailable:
+def _unavailable(attempt: Answer | Lost, is_absent: bool, patience: float, server: str) -> Unavailable:
+    if isinstance(attempt, Lost) and is_absent:
+        return Unavailable(
+            f"there is no botwired at {server}: {attempt.reason}. Start one: `botwired run -- COMMAND` runs it beside "
+            "a command, and `botwired serve` by itself"
+        )
     if isinstance(attempt, Lost):
         return Unavailable(
             f"no answer from {server} for {patience:g} s: {attempt.reason}. Is botwired running there? "

@@ -31,7 +31,7 @@ from botwired._entries import (
     written_of,
 )
 from botwired._names import KEYS, NAMESPACES, is_digest
-from botwired._retry import Contention, Outcome, exchange, outage_of
+from botwired._retry import Contention, Outcome, contact_with, exchange
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 from botwired._values import encode
 from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
@@ -57,7 +57,7 @@ class Rules:
         self._server = server  # its URL, for people
         self._author = {"botwired-author": author} if author else {}
         self._has_versions = False
-        self._outage = outage_of(server)
+        self._contact = contact_with(server)
 
     def entry(self, key: str) -> Steps[Entry | None]:
         """Read an entry. None: it does not exist."""
@@ -263,7 +263,7 @@ class Rules:
         return ANY if entry.version is None else entry.version or _lost_tag()
 
     def _exchange(self, request: Request) -> Steps[Outcome]:
-        outcome = yield from exchange(request, self._patience, self._server, self._outage)
+        outcome = yield from exchange(request, self._patience, self._server, self._contact)
         if "botwired" in outcome.answer.headers.get("cache-status", ""):
             self._has_versions = True
         return outcome

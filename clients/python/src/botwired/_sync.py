@@ -26,6 +26,7 @@ class Transport:
         self._address = address
         self._timeout = timeout
         self._given = client
+        self.state: str | None = None  # the newest answer's
         self._own: dict[int, httpx.Client] = {}  # by process; no lock, which a fork could leave locked
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,7 +76,9 @@ class Transport:
                     reading.add(piece)
         except httpx.RequestError as e:
             return lost_by(e)
-        return reading.answer(response)
+        answer = reading.answer(response)
+        self.state = answer.headers.get("botwired-state")
+        return answer
 
     def _client(self) -> httpx.Client:
         if self._given is not None:

@@ -22,6 +22,16 @@ from typing import Any
 
 _CONTAINERS = ("[", "{")
 
+_BYTES = "bytes are not: decode them, or store them in base64"
+_REFUSED = {
+    "bytes": _BYTES,
+    "bytearray": _BYTES,
+    "datetime": "a date is not: store its isoformat()",
+    "date": "a date is not: store its isoformat()",
+    "set": "a set is not: store the list of it",
+}
+"""What to do with values that people try, by the type that json names: it may be anywhere in the value."""
+
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone one: Python's str has no others."""
 
@@ -77,9 +87,7 @@ def _to_json(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except TypeError as e:
-        raise TypeError(
-            f"a value must be JSON: str, int, float, bool, None, list or dict ({_reason(value, e)})"
-        ) from None
+        raise TypeError(f"a value must be JSON: str, int, float, bool, None, list or dict ({_reason(e)})") from None
     except ValueError as e:
         raise ValueError(f"a value must be JSON: {e}") from None
     except RecursionError:
@@ -88,9 +96,10 @@ def _to_json(value: Any) -> str:
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", joined(text))
 
 
-def _reason(value: Any, error: TypeError) -> str:
-    if isinstance(value, bytes | bytearray):
-        return "bytes are not: decode them, or store them in base64"
+def _reason(error: TypeError) -> str:
+    for kind, words in _REFUSED.items():
+        if str(error).startswith(f"Object of type {kind} "):
+            return words
     return str(error)
 
 

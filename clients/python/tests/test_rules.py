@@ -1,0 +1,139 @@
+"""Holds the package to clients/rules.json, as the one for JavaScript is held to it. Time passes only in pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+import botwired
+from botwired import ABSENT, AsyncMemory, Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RULES = json.loads((Path(__file__).parents[2] / "rules.json").read_text(encoding="utf-8"))
+ANSWERS: dict[str, Any] = RULES["answers"]
+URL = "http://127.0.0.1:4"
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "get": lambda m: m.get("k"),
+    "set": lambda m, **condition: m.set("k", 6, **condition),
+    "delete": lambda m, **condition: m.delete("k", **condition),
+    "keys": lambda m: m.keys(),
+    "update": lambda m: m.update("k", lambda n: n + 1, default=0),
+    "undo": lambda m: m.undo("k"),
+}
+
+
+class Script:
+    """Answers of a server in turn, and the last one for ever."""
+
+    answers: list[str]
+    requests: list[httpx.Request]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = ANSWERS[self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]]
+        if lost := answer.get("lost"):
+            raise (httpx.ConnectError if lost == "before it was sent" else httpx.ReadError)(lost)
+        content = answer["text"] if "text" in answer else json.dumps(answer["body"])
+        return httpx.Response(answer["status"], headers=answer["headers"], text=content)
+
+
+class Awaited:
+    """An AsyncMemory on a script, whose methods are called as a Memory's are."""
+
+    def __init__(self, script: Script) -> None:
+        self._memory = AsyncMemory("n", URL, http=httpx.AsyncClient(transport=httpx.MockTransport(script)))
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._memory, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return asyncio.run(attribute(*arguments, **named))
+
+        return call if callable(attribute) else attribute
+
+
+def blocking(script: Script) -> Memory:
+    return Memory("n", URL, http=httpx.Client(transport=httpx.MockTransport(script)))
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses of a clock that nothing else moves."""
+    slept: list[float] = []
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        slept.append(seconds)
+
+    async def sleep_async(seconds: float) -> None:
+        sleep(seconds)
+
+    monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("botwired._sync.time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr("botwired._async.asyncio", SimpleNamespace(sleep=sleep_async))
+    return slept
+
+
+@pytest.mark.parametrize("make", [blocking, Awaited], ids=["sync", "async"])
+@pytest.mark.parametrize("case", RULES["cases"], ids=lambda case: case["name"])
+def test_the_rules(case: dict[str, Any], make: Callable[[Script], Any], pauses: list[float]) -> None:
+    script = Script()
+    memory = make(script)
+    writes: dict[int, str] = {}
+    for wanted in case["calls"]:
+        script.answers, script.requests = list(wanted["answers"]), []
+        pauses.clear()
+        check_outcome(memory, wanted)
+        if wanted["requests"] is not None:
+            check_requests(script.requests, wanted["requests"], writes)
+        if "waited" in wanted:
+            assert sum(pauses) == pytest.approx(wanted["waited"])
+        if "pauses" in wanted:
+            assert len(pauses) == len(wanted["pauses"])
+            for pause, (least, most) in zip(pauses, wanted["pauses"], strict=True):
+                assert least - 1e-9 <= pause <= most + 1e-9
+        if "state" in wanted:
+            assert memory.state == wanted["state"]
+
+
+def check_outcome(memory: Any, wanted: dict[str, Any]) -> None:
+    condition: dict[str, Any] = {}
+    if "if_version" in wanted:
+        condition = {"if_version": ABSENT if wanted["if_version"] == "ABSENT" else wanted["if_version"]}
+    if "error" not in wanted:
+        result = CALLS[wanted["call"]](memory, **condition)
+        if "result" in wanted:
+            shown = {"set": "version", "undo": "value"}.get(wanted["call"])
+            assert (getattr(result, shown) if shown else result) == wanted["result"]
+        return
+    kind = getattr(botwired, wanted["error"]["type"])
+    with pytest.raises(kind) as error:
+        CALLS[wanted["call"]](memory, **condition)
+    assert type(error.value) is kind
+    for words in wanted["error"]["says"]:
+        assert words.replace("URL", URL) in str(error.value)
+
+
+def check_requests(requests: list[httpx.Request], wanted: list[Any], writes: dict[int, str]) -> None:
+    rows = [each if isinstance(each, dict) else {"method": each} for each in wanted]
+    assert [request.method for request in requests] == [row["method"] for row in rows]
+    for request, row in zip(requests, rows, strict=True):
+        name = request.headers.get("idempotency-key")
+        assert (name is None) == (request.method not in ("PUT", "DELETE"))
+        assert request.headers.get("botwired-idempotency-key") == name
+        for header, value in row.get("headers", {}).items():
+            assert request.headers.get(header) == value
+        if "write" in row:
+            assert row["write"] in writes or name not in writes.values()
+            assert writes.setdefault(row["write"], str(name)) == name
