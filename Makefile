@@ -312,12 +312,16 @@ $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 # Each target installs what it lacks. This is for those who would wait for one after the other.
 FRAMEWORKS = @proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
 CREWAI     = @proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
+# It installs a folder's package-lock.json, unless that is installed.
+NODE_MODULES = cd $(1) && { cmp -s package-lock.json node_modules/installed.json || { npm ci --no-audit --no-fund --loglevel=error && \
+	cp package-lock.json node_modules/installed.json; }; }
 .PHONY: clients
 clients: ## Install what .ci/run takes from PyPI and npm
 	@proof/venv clients/python/.venv clients/python/requirements.txt
 	@proof/e2e/run prepare botwire
 	@proof/mcp/run prepare
 	@proof/page/run prepare
+	@$(call NODE_MODULES,clients/node/test/types)
 
 # CLIENT are words of the client's name and the case's, such as "langchain outage": only those run.
 .PHONY: e2e
@@ -326,10 +330,12 @@ e2e: $(if $(SEALED),bin/tap) ## Run BotWire's own clients and all examples again
 
 # PYTEST are further arguments of the tests, such as "-k restart".
 .PHONY: node
-node: ## Test the launcher of the npm package
-	@{ command -v node && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs python3; } >&2
-	node --test clients/node/test/launcher.test.js
+node: build ## Test the npm package: the launcher, and the client against the daemon; KILLS=20 kills it more often
+	@{ command -v node && command -v npm && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm python3; } >&2
+	@$(call NODE_MODULES,clients/node/test/types)
+	clients/node/test/types/node_modules/.bin/tsc -p clients/node/test/types
+	$(if $(KILLS),KILLS=$(KILLS) )node --test clients/node/test/*.test.js
 
 .PHONY: python
 python: build ## Check the Python package, and run it against the daemon
@@ -438,4 +444,4 @@ $(ACTIONLINT): tools/actionlint/go.mod
 
 .PHONY: clean
 clean: ## Remove the builds, and the data of make run
-	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv* proof/page/node_modules proof/e2e/node_modules examples/*/node_modules
+	rm -rf bin $(RUN_DIR) .venv .e2e clients/python/.venv* clients/node/test/*/node_modules proof/page/node_modules proof/e2e/node_modules examples/*/node_modules

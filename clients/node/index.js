@@ -1,5 +1,8 @@
 "use strict";
 
+const { ABSENT, Memory } = require("./lib/memory.js");
+Object.assign(exports, require("./lib/errors.js"), { ABSENT, Memory });
+
 // The program is in a package for its platform. npm installs the one package whose "os" and "cpu"
 // are this machine's, because each is an optional dependency of this one.
 const { optionalDependencies = {} } = require("./package.json");

@@ -1,4 +1,4 @@
-// An agent of the Vercel AI SDK that remembers: two tools over BotWire's memory API, which botwired speaks.
+// An agent of the Vercel AI SDK that remembers: two tools over botwired's Memory.
 //
 //     npm install
 //     node agent.mjs "Remember: the keys are under the mat"
@@ -6,9 +6,9 @@
 //
 // model.mjs stands for a model: put one of yours here, such as openai("gpt-5").
 import { generateText, isStepCount, tool } from "ai";
+import { Memory } from "botwired";
 import { z } from "zod";
 
-import { Memory } from "./memory.mjs";
 import { model } from "./model.mjs";
 
 const memory = new Memory("vercel-agent");
@@ -18,17 +18,21 @@ const tools = {
     description: "Keep a fact for later conversations.",
     inputSchema: z.object({ fact: z.string() }),
     async execute({ fact }) {
-      // If an answer is lost and the write is tried again, the fact may be there already.
-      await memory.update("facts", (facts = []) => (facts.includes(fact) ? facts : [...facts, fact]));
-      return "kept";
+      await memory.update("facts", (facts = []) => [...facts, fact]);
+      return told("kept");
     },
   }),
   recall: tool({
     description: "Read all facts that were kept.",
     inputSchema: z.object({}),
-    execute: async () => (await memory.get("facts")) ?? [],
+    execute: async () => told(await memory.get("facts", [])),
   }),
 };
+
+/** A tool's result, and what the model should know of its memory: that this is a copy, or that a write waits. */
+function told(result) {
+  return memory.state === undefined ? { result } : { note: memory.state, result };
+}
 
 for (const prompt of process.argv.slice(2)) {
   const { text } = await generateText({ model, tools, stopWhen: isStepCount(5), prompt });

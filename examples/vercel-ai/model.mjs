@@ -12,7 +12,7 @@ function reply({ role, content }) {
 
 function answerTo({ toolName, output }) {
   if (output.type.startsWith("error")) return `The tool failed: ${JSON.stringify(output.value)}`;
-  return toolName === "recall" ? `I remember: ${output.value.join("; ")}` : "I will remember that.";
+  return toolName === "recall" ? `I remember: ${output.value.result.join("; ")}` : "I will remember that.";
 }
 
 const says = (text) => generated("stop", { type: "text", text });

@@ -201,6 +201,10 @@ func (i installer) npx(ctx context.Context) (err error) {
 		if err == nil && !strings.Contains(said, i.src.version) {
 			err = fmt.Errorf("the program of binary() has said %q", said)
 		}
+		if err != nil {
+			return err
+		}
+		_, err = u.do(ctx, "node", "--input-type=module", "-e", `import { Memory } from "botwired"; new Memory("demo")`)
 		return err
 	})
 }

@@ -42,18 +42,26 @@ func readNPM(ctx context.Context, src source) (npmPackages, error) {
 		return npmPackages{}, err
 	}
 	n := npmPackages{version: version.npm, date: src.date}
-	if n.launcher, err = tracked(ctx, nodeFolder+"/bin", nodeFolder+"/index.js", nodeFolder+"/index.d.ts", nodeFolder+"/README.md"); err != nil {
-		return npmPackages{}, err
-	}
-	for i := range n.launcher {
-		n.launcher[i].name = strings.TrimPrefix(n.launcher[i].name, nodeFolder+"/")
-	}
 	text, err := os.ReadFile(filepath.Join(nodeFolder, "package.json"))
 	if err != nil {
 		return npmPackages{}, err
 	}
 	if err := json.Unmarshal(text, &n.manifest); err != nil {
 		return npmPackages{}, fmt.Errorf("%s/package.json: %w", nodeFolder, err)
+	}
+	var of struct{ Files []string }
+	if err := json.Unmarshal(text, &of); err != nil {
+		return npmPackages{}, fmt.Errorf("%s/package.json: %w", nodeFolder, err)
+	}
+	files := []string{nodeFolder + "/README.md"}
+	for _, each := range of.Files {
+		files = append(files, nodeFolder+"/"+each)
+	}
+	if n.launcher, err = tracked(ctx, files...); err != nil {
+		return npmPackages{}, err
+	}
+	for i := range n.launcher {
+		n.launcher[i].name = strings.TrimPrefix(n.launcher[i].name, nodeFolder+"/")
 	}
 	licence, err := os.ReadFile("LICENSE")
 	n.licence = entry{"LICENSE", 0o644, licence}

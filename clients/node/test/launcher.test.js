@@ -59,8 +59,8 @@ if (what === "repeat") {
 function install({ names = [own], installed = [own] } = {}) {
   const folder = mkdtempSync(path.join(tmpdir(), "botwired-node-"));
   const launcher = path.join(folder, "node_modules", "botwired");
-  for (const each of ["bin", "index.js"]) cpSync(path.join(here, each), path.join(launcher, each), { recursive: true });
   const manifest = JSON.parse(readFileSync(path.join(here, "package.json"), "utf8"));
+  for (const each of manifest.files) cpSync(path.join(here, each), path.join(launcher, each), { recursive: true });
   manifest.optionalDependencies = Object.fromEntries(names.map((name) => [name, "0.0.0"]));
   writeFileSync(path.join(launcher, "package.json"), JSON.stringify(manifest));
   for (const name of installed) {

@@ -1,0 +1,33 @@
+"use strict";
+
+// Updates of one entry take turns within a process. It makes no promise to other processes: versions do that. Without
+// turns, 50 updates of one entry at once would conflict with each other 1,225 times.
+
+/** The last that takes a turn, by entry. @type {Map<string, Promise<void>>} */
+const last = new Map();
+
+/**
+ * Calls a function when all that have asked before are done.
+ * @template T
+ * @param {string} place
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function take(place, work) {
+  const before = last.get(place);
+  /** @type {() => void} */
+  let end = () => {};
+  const mine = new Promise((/** @type {(value: void) => void} */ resolve) => {
+    end = resolve;
+  });
+  last.set(place, mine);
+  try {
+    await before;
+    return await work();
+  } finally {
+    end();
+    if (last.get(place) === mine) last.delete(place);
+  }
+}
+
+module.exports = { take };

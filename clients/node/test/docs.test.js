@@ -1,0 +1,32 @@
+"use strict";
+
+// The blocks of docs/typescript.md and of the package's README do what the pages say.
+const assert = require("node:assert/strict");
+const { execFileSync } = require("node:child_process");
+const { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } = require("node:fs");
+const { tmpdir } = require("node:os");
+const path = require("node:path");
+const { test } = require("node:test");
+
+const { daemon } = require("./daemon.js");
+
+const here = path.join(__dirname, "..");
+
+for (const page of ["docs/typescript.md", "clients/node/README.md"]) {
+  test(page, { timeout: 60_000 }, async (t) => {
+    const text = readFileSync(path.join(here, "../..", page), "utf8");
+    const blocks = [...text.matchAll(/^```js\n(.*?)^```$/gms)].map(([, block]) => block);
+    assert.ok(blocks.length > 0);
+    const server = await daemon().start();
+    const folder = mkdtempSync(path.join(tmpdir(), "botwired-node-"));
+    t.after(async () => {
+      await server.remove();
+      rmSync(folder, { recursive: true });
+    });
+    mkdirSync(path.join(folder, "node_modules"));
+    symlinkSync(here, path.join(folder, "node_modules", "botwired"));
+    const script = path.join(folder, "page.mjs");
+    writeFileSync(script, blocks.join("\n").replaceAll("http://127.0.0.1:2689", server.url));
+    execFileSync(process.execPath, [script], { env: { ...process.env, BOTWIRE_URL: server.url }, encoding: "utf8" });
+  });
+}

@@ -1,0 +1,95 @@
+"use strict";
+
+// A server that lies, dawdles, or floods: an error in time, and no wrong value.
+const assert = require("node:assert/strict");
+const { once } = require("node:events");
+const { createServer } = require("node:net");
+const { test } = require("node:test");
+const { gzipSync } = require("node:zlib");
+
+const { BotwiredError, Memory, Refused, Unavailable } = require("../index.js");
+
+const entry = { namespace: "n", key: "k", value: "v", created_at: 1, updated_at: 2 };
+
+/** Answers each request, on a connection of its own, with what `answer` sends. */
+async function serve(t, answer) {
+  const server = createServer((socket) => {
+    socket.on("error", () => {}).once("data", () => answer(socket));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const sockets = new Set();
+  server.on("connection", (socket) => sockets.add(socket));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+const memoryOf = (body, init) => new Memory("n", { url: "http://127.0.0.1:4", fetch: async () => new Response(body, init) });
+
+test("a body that never ends counts as no answer", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n   "));
+  await assert.rejects(new Memory("n", { url, timeout: 300, patience: 100 }).get("k"), (error) => error instanceof Unavailable && error.message.includes("the answer did not end within 0.3 s"));
+});
+
+test("a body that is too long is not kept", { timeout: 20_000 }, async (t) => {
+  const piece = Buffer.alloc(1_000_000);
+  const url = await serve(t, (socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+    const flood = () => {
+      while (socket.writable && socket.write(piece));
+    };
+    socket.on("drain", flood);
+    flood();
+  });
+  await assert.rejects(new Memory("n", { url }).get("k"), /the answer is longer than 64 MiB/);
+});
+
+test("a body that cannot be decompressed", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnono"));
+  await assert.rejects(new Memory("n", { url }).set("k", 1), /not one of BotWire's/);
+});
+
+test("a compressed body", { timeout: 20_000 }, async (t) => {
+  const body = gzipSync(JSON.stringify(entry));
+  const url = await serve(t, (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${body.length}\r\n\r\n`);
+    socket.end(body);
+  });
+  assert.equal(await new Memory("n", { url }).get("k"), "v");
+});
+
+test("a redirection is not followed", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => socket.end("HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:4/\r\nContent-Length: 0\r\n\r\n"));
+  await assert.rejects(new Memory("n", { url }).set("k", 1), (error) => error instanceof Refused && error.status === 307);
+});
+
+for (const [name, body] of [
+  ["a deep list", "[".repeat(100_000)],
+  ["a number that no date is", JSON.stringify(entry).replace('"created_at":1', '"created_at":1e400')],
+  ["no number", JSON.stringify({ ...entry, created_at: "1" })],
+  ["a lone surrogate", JSON.stringify({ ...entry, value: "\ud800" })],
+  ["a value that is no text", JSON.stringify({ ...entry, value: 1 })],
+  ["no UTF-8", Buffer.from('{"value":"\xff"}', "latin1")],
+]) {
+  test(`JSON with ${name}`, () => assert.rejects(memoryOf(body).get("k"), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message)));
+}
+
+test("a reason in FastAPI's words", async () => {
+  await assert.rejects(memoryOf('{"detail":[{"type":"string_type"}]}', { status: 422 }).set("k", 1), /string_type/);
+});
+
+test("the headers of a request", async () => {
+  const requests = [];
+  const fetch = async (url, options) => {
+    requests.push({ url, ...options });
+    return new Response(JSON.stringify({ namespace: "n", key: "k", stored: true }));
+  };
+  await new Memory("n", { url: "http://botwired.test/base/", token: "sesame", fetch }).set("k", "é", { wait: 1200 });
+  const [{ url, headers, body }] = requests;
+  assert.equal(url, "http://botwired.test/base/memory/n/k");
+  assert.equal(body, '{"value":"é"}');
+  assert.deepEqual([headers.get("authorization"), headers.get("prefer"), headers.get("botwired-author")], ["Bearer sesame", "wait=2", null]);
+  assert.match(headers.get("user-agent"), /^botwired-node\//);
+});

@@ -1,0 +1,101 @@
+"use strict";
+
+// Holds the package to clients/rules.json, as the Python package is held to it. Time passes only while a call pauses.
+const assert = require("node:assert/strict");
+const { readFileSync } = require("node:fs");
+const path = require("node:path");
+const { beforeEach, test } = require("node:test");
+
+const botwired = require("../index.js");
+const { contacts } = require("../lib/retry.js");
+const time = require("../lib/time.js");
+
+const { answers, cases } = JSON.parse(readFileSync(path.join(__dirname, "../../rules.json"), "utf8"));
+const URL_OF_ALL = "http://127.0.0.1:4";
+
+const calls = {
+  get: (memory) => memory.get("k"),
+  set: async (memory, options) => (await memory.set("k", 6, options)).version,
+  delete: (memory, options) => memory.delete("k", options),
+  keys: (memory) => memory.keys(),
+  update: (memory) => memory.update("k", (n = 0) => n + 1),
+  undo: async (memory) => (await memory.undo("k")).value,
+};
+
+/** Answers of a server in turn, and the last one for ever. */
+class Script {
+  requests = [];
+
+  fetch = async (url, { method, headers }) => {
+    this.requests.push({ method, headers: new Headers(headers) });
+    const { lost, status, headers: sent, body, text } = answers[this.answers.length > 1 ? this.answers.shift() : this.answers[0]];
+    if (lost === "before it was sent") throw new TypeError("fetch failed", { cause: Object.assign(new Error("refused"), { code: "ECONNREFUSED" }) });
+    if (lost) throw new TypeError("fetch failed", { cause: Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" }) });
+    return new Response(text ?? JSON.stringify(body), { status, headers: sent });
+  };
+}
+
+let pauses;
+beforeEach(() => {
+  let now = 0;
+  pauses = [];
+  contacts.clear();
+  time.now = () => now;
+  time.sleep = async (milliseconds) => {
+    now += milliseconds;
+    pauses.push(milliseconds / 1000);
+  };
+});
+
+for (const { name, calls: made } of cases) {
+  test(name, async () => {
+    const script = new Script();
+    const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+    const writes = new Map();
+    for (const wanted of made) {
+      script.requests = [];
+      script.answers = [...wanted.answers];
+      pauses.length = 0;
+      const options = wanted.if_version === undefined ? {} : { ifVersion: wanted.if_version === "ABSENT" ? botwired.ABSENT : wanted.if_version };
+      const outcome = await calls[wanted.call](memory, options).then((result) => ({ result }), (error) => ({ error }));
+      checkOutcome(outcome, wanted);
+      if (wanted.requests !== null) checkRequests(script.requests, wanted.requests, writes);
+      if ("waited" in wanted) assert.equal(Math.round(sum(pauses) * 1e6) / 1e6, wanted.waited);
+      if ("pauses" in wanted) checkPauses(wanted.pauses);
+      if ("state" in wanted) assert.equal(memory.state, wanted.state ?? undefined);
+    }
+  });
+}
+
+function checkOutcome({ result, error }, wanted) {
+  if (!wanted.error) {
+    assert.ifError(error);
+    if ("result" in wanted) assert.equal(result, wanted.result);
+    return;
+  }
+  assert.ok(error, "it has succeeded");
+  assert.equal(error.constructor, botwired[wanted.error.type === "Error" ? "BotwiredError" : wanted.error.type], error.stack);
+  for (const words of wanted.error.says) assert.ok(error.message.includes(words.replace("URL", URL_OF_ALL)), error.message);
+}
+
+function checkRequests(requests, wanted, writes) {
+  assert.deepEqual(requests.map(({ method }) => method), wanted.map((each) => each.method ?? each));
+  requests.forEach(({ method, headers }, at) => {
+    const name = headers.get("idempotency-key");
+    assert.equal(name === null, !["PUT", "DELETE"].includes(method));
+    assert.equal(headers.get("botwired-idempotency-key"), name);
+    for (const [header, value] of Object.entries(wanted[at].headers ?? {})) assert.equal(headers.get(header), value, header);
+    const { write } = wanted[at];
+    if (write === undefined) return;
+    if (!writes.has(write)) assert.ok(![...writes.values()].includes(name), "two writes have one name");
+    writes.set(write, writes.get(write) ?? name);
+    assert.equal(name, writes.get(write));
+  });
+}
+
+function checkPauses(wanted) {
+  assert.equal(pauses.length, wanted.length);
+  wanted.forEach(([least, most], at) => assert.ok(least - 1e-9 <= pauses[at] && pauses[at] <= most + 1e-9, `${pauses}`));
+}
+
+const sum = (numbers) => numbers.reduce((all, each) => all + each, 0);
