@@ -345,10 +345,12 @@ python: build ## Check the Python package, and run it against the daemon
 
 # Frameworks that exclude each other have an environment each.
 .PHONY: adapters
-adapters: build ## Check the Python package's adapters, and run them with the real frameworks
+adapters: build ## Check both packages' adapters, and run them with the real frameworks; npm's package on Deno and Bun, too
 	$(FRAMEWORKS)
 	$(CREWAI)
 	clients/python/tests/adapters/run $(PYTEST)
+	@$(call NODE_MODULES,clients/node/test/frameworks)
+	clients/node/test/frameworks/run
 
 .PHONY: gateways
 gateways: build ## Update one entry through nginx and Apache, which compress answers and change their tags

@@ -1,6 +1,7 @@
 "use strict";
 
-// The blocks of docs/typescript.md and of the package's README do what the pages say.
+// The blocks of docs/typescript.md and of the package's README do what the pages say. Those for a framework are run with it:
+// test/frameworks.
 const assert = require("node:assert/strict");
 const { execFileSync } = require("node:child_process");
 const { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } = require("node:fs");
@@ -15,7 +16,7 @@ const here = path.join(__dirname, "..");
 for (const page of ["docs/typescript.md", "clients/node/README.md"]) {
   test(page, { timeout: 60_000 }, async (t) => {
     const text = readFileSync(path.join(here, "../..", page), "utf8");
-    const blocks = [...text.matchAll(/^```js\n(.*?)^```$/gms)].map(([, block]) => block);
+    const blocks = [...text.matchAll(/^```js\n(.*?)^```$/gms)].map(([, block]) => block).filter((block) => !block.includes('from "@langchain'));
     assert.ok(blocks.length > 0);
     const server = await daemon().start();
     const folder = mkdtempSync(path.join(tmpdir(), "botwired-node-"));

@@ -92,4 +92,5 @@ CLIENTS = [
     Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
     Client("mcp", "MCP", "agent.py", "mcp", needs_daemon=True, keeps_all=True),
     Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True, keeps_all=True),
+    Client("langgraph-js", "LangGraph.js", "agent.mjs", "@langchain/langgraph", "node"),
 ]

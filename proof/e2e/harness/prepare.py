@@ -10,6 +10,7 @@ from harness.processes import Failure
 
 LOCKS = HERE / "locks"
 PACKAGE = ROOT / "clients" / "python"
+NODE_PACKAGE = ROOT / "clients" / "node"
 UV_REQUIREMENTS = HERE / "requirements-uv.txt"
 LIMIT = 600  # seconds for each step
 
@@ -88,12 +89,14 @@ def _flagged(requirements):
 
 
 def node_modules(folder):
-    """Installs a folder's package-lock.json."""
+    """Installs a folder's package-lock.json, with botwired's own package from this clone if that names it."""
     need("npm", "npm")
-    lock, installed = folder / "package-lock.json", folder / "node_modules" / "installed.json"
-    if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+    made_of, mark = (folder / "package-lock.json").read_bytes(), folder / "node_modules" / "made-of.txt"
+    if b"file:../../clients/node" in made_of:
+        made_of += b"".join(path.read_bytes() for pattern in ("*.*", "lib/*") for path in sorted(NODE_PACKAGE.glob(pattern)))
+    if not mark.exists() or mark.read_bytes() != made_of:
         command("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", cwd=folder)
-        shutil.copy(lock, installed)  # last: what was cut off is made again
+        mark.write_bytes(made_of)  # last: what was cut off is made again
 
 
 def need(program, package):

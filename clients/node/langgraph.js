@@ -1,0 +1,3 @@
+"use strict";
+
+Object.assign(exports, require("./lib/langgraph.js")(require("@langchain/langgraph-checkpoint")));
