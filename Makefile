@@ -330,12 +330,12 @@ e2e: $(if $(SEALED),bin/tap) ## Run BotWire's own clients and all examples again
 
 # PYTEST are further arguments of the tests, such as "-k restart".
 .PHONY: node
-node: build ## Test the npm package: the launcher, and the client against the daemon; KILLS=20 kills it more often
+node: build ## Test the npm package: the launcher, and the client against the daemon
 	@{ command -v node && command -v npm && command -v python3; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm python3; } >&2
 	@$(call NODE_MODULES,clients/node/test/types)
 	clients/node/test/types/node_modules/.bin/tsc -p clients/node/test/types
-	$(if $(KILLS),KILLS=$(KILLS) )node --test clients/node/test/*.test.js
+	node --test clients/node/test/*.test.js
 
 .PHONY: python
 python: build ## Check the Python package, and run it against the daemon

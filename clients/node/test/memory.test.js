@@ -125,6 +125,19 @@ test("an update that fails writes nothing, and lets the next one go on", async (
   assert.equal((await memory.entry("k")).version, version);
 });
 
+test("an update within an update of the same entry fails, in place of waiting for itself", async () => {
+  const memory = newMemory();
+  await assert.rejects(memory.update("k", () => memory.append("k", "x")), /which would wait for itself/);
+  let later;
+  await memory.update("k", async () => {
+    await memory.update("other", () => 1);
+    later = new Promise((resolve) => setImmediate(resolve)).then(() => memory.update("other", (n) => n + 1));
+    return 1;
+  });
+  assert.equal(await later, 2);
+  assert.equal(await memory.update("k", (n) => n + 1), 2);
+});
+
 test("append", async () => {
   const memory = newMemory();
   await Promise.all(["5", "6", "7"].map((line) => memory.append("log", line)));

@@ -8,7 +8,7 @@ const { test } = require("node:test");
 const { Memory } = require("../index.js");
 const { daemon } = require("./daemon.js");
 
-const kills = Number(process.env.KILLS ?? 4);
+const kills = Number(process.env.KILLS ?? 20);
 const sets = 600;
 const updates = 200;
 
