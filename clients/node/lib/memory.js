@@ -288,7 +288,7 @@ class Memory {
    */
   #still(entry) {
     if (entry === undefined) return this.#hasVersions ? { ifVersion: ABSENT } : {};
-    return entry.version === undefined ? {} : { ifVersion: entry.version || lostTag() };
+    return entry.version === undefined ? {} : { ifVersion: entry.version };
   }
 
   /** The headers that name the author and the write. A daemon makes a named write once. */
