@@ -315,6 +315,7 @@ CREWAI     = @proof/venv clients/python/.venv-crewai clients/python/tests/adapte
 # It installs a folder's package-lock.json, unless that is installed.
 NODE_MODULES = cd $(1) && { cmp -s package-lock.json node_modules/installed.json || { npm ci --no-audit --no-fund --loglevel=error && \
 	cp package-lock.json node_modules/installed.json; }; }
+HERMES     = @proof/venv clients/python/.venv-hermes clients/python/tests/adapters/hermes.txt
 .PHONY: clients
 clients: ## Install what .ci/run takes from PyPI and npm
 	@proof/venv clients/python/.venv clients/python/requirements.txt
@@ -345,9 +346,10 @@ python: build ## Check the Python package, and run it against the daemon
 
 # Frameworks that exclude each other have an environment each.
 .PHONY: adapters
-adapters: build ## Check both packages' adapters, and run them with the real frameworks; npm's package on Deno and Bun, too
+adapters: build ## Check the packages' adapters and the provider for Hermes, and run them with the real frameworks; npm's package on Deno and Bun, too
 	$(FRAMEWORKS)
 	$(CREWAI)
+	$(HERMES)
 	clients/python/tests/adapters/run $(PYTEST)
 	@$(call NODE_MODULES,clients/node/test/frameworks)
 	clients/node/test/frameworks/run

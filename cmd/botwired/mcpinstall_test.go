@@ -33,6 +33,7 @@ func newInstallTest(t *testing.T) *installTest {
 		t.Setenv(variable, home)
 	}
 	t.Setenv("APPDATA", filepath.Join(home, "AppData"))
+	t.Setenv("HERMES_HOME", "")
 	t.Setenv("PATH", home)
 	return &installTest{t: t, home: home}
 }
@@ -173,6 +174,11 @@ func TestMCPInstallTakesTheEnvironmentsSettings(t *testing.T) {
 	for _, client := range mcpconfig.Clients() {
 		got := i.run("--client", client.Name, "--listen", "127.0.0.1:8888", "--print") // a flag comes before its variable
 		list := regexp.MustCompile(`(?s)\[\s*"mcp".*?"(,?\s*\]\n|\s*\])`).FindString(got.stdout)
+		if client.IsProvider { // it has the flags alone
+			_, list, _ = strings.Cut(got.stdout, `"flags": [`)
+			list, _, _ = strings.Cut(list, "\n  ]")
+			list = `["mcp", ` + list + "]"
+		}
 		var args []string
 		if err := json.Unmarshal([]byte(list), &args); err != nil {
 			t.Errorf("%s: %v: %s", client.Name, err, got.stdout)
@@ -188,6 +194,9 @@ func TestMCPInstallTakesTheEnvironmentsSettings(t *testing.T) {
 		wantParts(t, i.run("--client", client.Name).stderr, "does not get BOTWIRED_UPSTREAM_HEADERS")
 		file, err := client.File(false)
 		no(t, err)
+		if client.IsProvider {
+			file = filepath.Join(file, "botwired.json")
+		}
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "--listen=127.0.0.1:7777") || strings.Contains(string(text), "S3CRET") {
 			t.Errorf("%s: %v: %s", client.Name, err, text)
 		}

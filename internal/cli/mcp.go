@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,8 @@ func newMCPInstallCommand(p *Program, settings *Settings) *cobra.Command {
 			"configuration file: everything else in it stays as it is. An entry that is there already keeps its other members,\n" +
 			"such as env. Codex' file is changed by Codex' own command, which writes the entry anew. A copy of the file before\n" +
 			"the last change stays beside it. The client's server does not have the environment of this shell: the settings in\n" +
-			"its BOTWIRED_ variables become flags. A secret among them does not, and the command says so.",
+			"its BOTWIRED_ variables become flags. A secret among them does not, and the command says so. Hermes gets a memory\n" +
+			"provider in place of a server, as a folder that it loads: it keeps every turn, and has the same tools.",
 		Example: "  botwired mcp install --client claude-code --print   # look, and change nothing\n" +
 			"  botwired mcp install --client cursor --namespace project-x --project\n" +
 			"  botwired mcp install --client cursor --remove",
@@ -189,6 +191,9 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if !known {
 		return Usagef("--client = %q: expected one of %s", in.client, strings.Join(clientNames(), ", "))
 	}
+	if _, isSocket := in.loaded.Config.Socket(); isSocket && client.IsProvider {
+		return Usagef("listen = %q: %s needs an address that goes into a URL, such as 127.0.0.1:2689", in.loaded.Config.Listen, client.Title)
+	}
 	server, err := in.server()
 	if err != nil {
 		return err
@@ -211,7 +216,10 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	}
 	facts := [][2]string{{"file", done.File}, {"state", "unchanged"}}
 	if done.Changed {
-		next := client.After
+		next := strings.ReplaceAll(client.After, "NAME", in.name)
+		if in.remove {
+			next = cmp.Or(client.AfterRemoval, next)
+		}
 		if in.project && client.AfterProject != "" && !in.remove {
 			next = client.AfterProject + ", and " + next
 		}
@@ -224,7 +232,7 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 }
 
 func (in *mcpInstall) show(client *mcpconfig.Client, server mcpconfig.Server) error {
-	file, err := client.File(in.project)
+	file, err := client.Place(server, in.project)
 	if err != nil {
 		return err
 	}
@@ -252,7 +260,12 @@ func (in *mcpInstall) server() (mcpconfig.Server, error) {
 		args = append(args, "--read-only")
 	}
 	flags, err := in.settings.absolute(in.loaded)
-	return mcpconfig.Server{Name: in.name, Program: program, Args: append(args, flags...)}, err
+	return mcpconfig.Server{
+		Name: in.name, Program: program, Args: append(args, flags...),
+		Memory: mcpconfig.Memory{
+			Namespace: *in.options.namespace, ReadOnly: *in.options.readOnly, Flags: flags, Tools: mcp.Describe(*in.options.readOnly),
+		},
+	}, err
 }
 
 // absolute returns the flags of the given settings, and of those in the environment, with absolute paths: a

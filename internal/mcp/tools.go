@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/botwired/botwired/internal/keyname"
 )
@@ -84,6 +87,25 @@ func (s *toolset) all() []tool {
 		return slices.DeleteFunc(all, func(t tool) bool { return t.effect != reads })
 	}
 	return all
+}
+
+// Describe returns the tools of one namespace, which none of them names, as JSON: a list of name, description and
+// parameters, as models' functions have them.
+func Describe(readOnly bool) json.RawMessage {
+	type function struct {
+		Name        string             `json:"name"`
+		Description string             `json:"description"`
+		Parameters  *jsonschema.Schema `json:"parameters"`
+	}
+	var out []function
+	for _, t := range (&toolset{namespace: "fixed", readOnly: readOnly}).all() {
+		out = append(out, function{t.name, t.about, schemaOf(t.arguments)})
+	}
+	text, err := encode(out)
+	if err != nil {
+		panic(err) // only for tools in this package
+	}
+	return text
 }
 
 // moment formats a time for people and models: RFC 3339, in UTC. It returns "" for an unknown time.

@@ -39,6 +39,12 @@ var clients = []*Client{
 		AfterProject: "trust this folder, or Gemini CLI does not read its file",
 		user:         ".gemini/settings.json", project: ".gemini/settings.json",
 	},
+	{
+		// https://hermes-agent.nousresearch.com/docs/developer-guide/memory-provider-plugin
+		Name: "hermes", Title: "Hermes", After: "run \"hermes memory setup NAME\", and start a new session",
+		AfterRemoval: "choose another provider with \"hermes memory setup\"",
+		user:         hermesFolder(), movedBy: "HERMES_HOME", IsProvider: true,
+	},
 	// https://kiro.dev/docs/mcp/configuration/
 	{Name: "kiro", Title: "Kiro", After: byItself, user: ".kiro/settings/mcp.json", project: ".kiro/settings/mcp.json"},
 	// https://lmstudio.ai/docs/app/mcp
@@ -67,4 +73,11 @@ func zedFile() string {
 		return ".config/zed/settings.json"
 	}
 	return "zed/settings.json"
+}
+
+func hermesFolder() string {
+	if runtime.GOOS == "windows" {
+		return "AppData/Local/hermes/plugins/botwired"
+	}
+	return ".hermes/plugins/botwired"
 }

@@ -1,6 +1,6 @@
 // Package mcpconfig makes MCP clients start a server, by changing the client's configuration file.
-// Codex' file, which is TOML, is changed with Codex' own command. The package imports nothing of the
-// project.
+// Codex' file, which is TOML, is changed with Codex' own command. Hermes gets the folder of a memory
+// provider, which is in the subfolder hermes. The package imports nothing of the project.
 //
 // A change adds, replaces or removes the members of one server. Comments, order and everything else in
 // the file stay, and a copy of the previous file is kept beside it. A file that is invalid, or not a
@@ -29,6 +29,7 @@ type Server struct {
 	Name    string // its name in the client
 	Program string // an absolute path
 	Args    []string
+	Memory  Memory // for a client that does not start the server
 }
 
 // Client is a program that uses MCP servers.
@@ -37,6 +38,8 @@ type Client struct {
 	Title string // as its makers write it
 	// After says how to make the client read its configuration again.
 	After string
+	// AfterRemoval says what to do when the server is out again, or is "": then it is After.
+	AfterRemoval string
 	// AfterProject says what else the client needs before it uses a project's file, or is "".
 	AfterProject string
 
@@ -49,6 +52,8 @@ type Client struct {
 	// own is the client's command that changes the client's file, for a file in TOML. It is "" for a
 	// file in JSON, which botwired edits.
 	own string
+	// IsProvider: the client has no server, and loads a folder in place of user, which has the server's name.
+	IsProvider bool
 }
 
 // File returns the path of the user's file, or with project, of the file in the working directory.
@@ -61,7 +66,12 @@ func (c *Client) File(project bool) (string, error) {
 	}
 	file := filepath.FromSlash(c.user)
 	if dir := os.Getenv(c.movedBy); filepath.IsAbs(dir) {
-		return filepath.Join(dir, filepath.Base(file)), nil
+		if c.IsProvider {
+			file = filepath.Join("plugins", filepath.Base(file))
+		} else {
+			file = filepath.Base(file)
+		}
+		return filepath.Join(dir, file), nil
 	}
 	base := os.UserHomeDir
 	if c.configured {
@@ -71,10 +81,22 @@ func (c *Client) File(project bool) (string, error) {
 	return filepath.Join(dir, file), err
 }
 
+// Place returns the path of the file, or of the folder, that a change of the server changes.
+func (c *Client) Place(s Server, project bool) (string, error) {
+	file, err := c.File(project)
+	if c.IsProvider {
+		file = filepath.Join(filepath.Dir(file), s.Name)
+	}
+	return file, err
+}
+
 func (c *Client) serversKey() string { return cmp.Or(c.key, "mcpServers") }
 
 // Entry returns the server's part of the client's file.
 func (c *Client) Entry(s Server) string {
+	if c.IsProvider {
+		return folderEntry(s)
+	}
 	if c.own != "" {
 		return fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = %s\n", c.serversKey(), s.Name, compact(s.Program), compact(s.Args))
 	}
@@ -113,8 +135,11 @@ type Change struct {
 // Change adds a server to the client's file, or with remove takes it out. project chooses the file: see
 // File.
 func (c *Client) Change(ctx context.Context, s Server, project, remove bool) (done Change, err error) {
-	if done.File, err = c.File(project); err != nil {
+	if done.File, err = c.Place(s, project); err != nil {
 		return done, err
+	}
+	if c.IsProvider {
+		return changeFolder(done.File, s, remove)
 	}
 	before, err := read(done.File)
 	if err != nil {

@@ -1,6 +1,7 @@
 package mcpconfig_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -255,5 +256,64 @@ func TestClients(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if file, failed := code.File(false); err != nil || failed != nil || file != filepath.Join(home, ".claude.json") {
 		t.Error(file, failed)
+	}
+}
+
+// Hermes gets a folder, which a second change leaves as it is and a removal takes away. What somebody has changed in it is
+// kept beside it, and the folder of another program stays.
+func TestFolderOfHermes(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HERMES_HOME", home)
+	hermes, _ := mcpconfig.Find("hermes")
+	s := mcpconfig.Server{Name: "team", Program: "/opt/bot wired", Memory: mcpconfig.Memory{Namespace: "n", Flags: []string{"--listen=a:1"}}}
+	folder := filepath.Join(home, "plugins", "team")
+	change := func(remove, changes bool, backup string) {
+		t.Helper()
+		done, err := hermes.Change(t.Context(), s, false, remove)
+		if want := (mcpconfig.Change{File: folder, Changed: changes, Backup: backup}); err != nil || done != want {
+			t.Fatalf("%+v, %v, and not %+v", done, err, want)
+		}
+	}
+	change(true, false, "")
+	change(false, true, "")
+	change(false, false, "")
+	want := lines(`{`, `  "program": "/opt/bot wired",`, `  "flags": [`, `    "--listen=a:1"`, `  ],`, `  "namespace": "n",`,
+		`  "read_only": false,`, `  "tools": []`, `}`)
+	if diff := cmp.Diff(want, text(t, filepath.Join(folder, "botwired.json"))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := text(t, filepath.Join(folder, "plugin.yaml")); !strings.HasPrefix(got, "name: team\n") {
+		t.Error(got)
+	}
+	if got := hermes.Entry(s); !strings.Contains(got, want) || !strings.Contains(got, "class BotwiredMemory(MemoryProvider)") {
+		t.Error(got)
+	}
+	code := filepath.Join(folder, "__init__.py")
+	for range 2 { // the second copy takes the place of the first
+		if err := os.WriteFile(code, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		change(false, true, code+".botwired.bak")
+	}
+	if got := text(t, code+".botwired.bak"); got != "mine" {
+		t.Error(got)
+	}
+	if err := os.Remove(code + ".botwired.bak"); err != nil {
+		t.Fatal(err)
+	}
+	change(true, true, "")
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(code, []byte("another's"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, remove := range []bool{false, true} {
+		if _, err := hermes.Change(t.Context(), s, false, remove); err == nil || !strings.Contains(err.Error(), "give this one another --name") {
+			t.Error(err)
+		}
+	}
+	if _, err := hermes.Place(s, true); err == nil {
+		t.Error("Hermes has no file of a project")
 	}
 }
