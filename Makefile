@@ -312,10 +312,10 @@ $(TOOLS)/manifests: $(wildcard tools/manifests/*)
 # Each target installs what it lacks. This is for those who would wait for one after the other.
 FRAMEWORKS = @proof/venv clients/python/.venv-frameworks clients/python/tests/adapters/frameworks.txt
 CREWAI     = @proof/venv clients/python/.venv-crewai clients/python/tests/adapters/crewai.txt
+HERMES     = @proof/venv clients/python/.venv-hermes clients/python/tests/adapters/hermes.txt
 # It installs a folder's package-lock.json, unless that is installed.
 NODE_MODULES = cd $(1) && { cmp -s package-lock.json node_modules/installed.json || { npm ci --no-audit --no-fund --loglevel=error && \
 	cp package-lock.json node_modules/installed.json; }; }
-HERMES     = @proof/venv clients/python/.venv-hermes clients/python/tests/adapters/hermes.txt
 .PHONY: clients
 clients: ## Install what .ci/run takes from PyPI and npm
 	@proof/venv clients/python/.venv clients/python/requirements.txt

@@ -58,7 +58,9 @@ var blockMarks = map[string]bool{
 var languages = []string{"console", "dockerfile", "go", "http", "ini", "js", "json", "powershell", "python", "text", "toml", "xml", "yaml"}
 
 // followed reports whether a reader follows the page's blocks to its end.
-func (p *page) followed() bool { return p.path == "README.md" || strings.HasPrefix(p.path, "docs/") }
+func (p *page) followed() bool {
+	return p.path == "README.md" || p.path == "INSTALL_FOR_AGENTS.md" || strings.HasPrefix(p.path, "docs/")
+}
 
 // has reports whether a block has a mark.
 func (b block) has(name string) bool { return len(b.values(name)) > 0 }

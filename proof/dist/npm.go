@@ -101,6 +101,7 @@ func (n npmPackages) writeProgram(into string, p platform, program, sbom []byte,
 		"files":           []string{"bin", othersLicences, "botwired.cdx.json"},
 		"preferUnplugged": true, // Yarn would keep it in an archive, where nothing can run it
 		"bin":             nil, "main": nil, "types": nil, "keywords": nil, "engines": nil,
+		"mcpName": nil,
 	}, []entry{
 		{"bin/" + p.program(), 0o755, program}, {othersLicences, 0o644, oneText(licences)},
 		{"botwired.cdx.json", 0o644, sbom}, {"README.md", 0o644, []byte(about)},

@@ -20,7 +20,7 @@ const sumsFile = "SHA256SUMS"
 // documents are what an archive has of the repository, beside the licences. README.md links to the
 // pages in docs/.
 var documents = []string{
-	"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy", "examples",
+	"LICENSE", "README.md", "INSTALL_FOR_AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy", "examples",
 	"docs/*.md", "docs/*.svg", "docs/*.png", "docs/*.json",
 }
 
