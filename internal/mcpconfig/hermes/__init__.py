@@ -137,14 +137,14 @@ class Keeper:
         except AWAY as e:  # no answer in time may be a busy machine: what was said last counts
             away = "" if isinstance(e, httpx.TimeoutException) else str(e)
         with self._changed:
-            if away := self._trouble or away:
+            is_late = bool(self._queue) and not self.daemon.found.is_set()
+            if away := self._trouble or away or ("the daemon is not ready" if is_late else ""):
                 said = f"this turn is not written yet ({away}): it waits in Hermes, and is lost if that ends first"
             if self._dropped:
                 said += f"; {self._dropped} turns were not kept, as too many waited"
         return said
 
     def drain(self) -> bool:
-        """Wait until the daemon has all turns, for PATIENCE at most."""
         with self._changed:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._queue, PATIENCE)

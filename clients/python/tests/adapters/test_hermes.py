@@ -22,6 +22,9 @@ from agent.memory_manager import MemoryManager
 from conftest import BINARY, Server
 from plugins.memory import discover_memory_providers, load_memory_provider
 
+# `botwired run` goes on when its pipes are closed, and Python would like to wait for it.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
 MODULE = "_hermes_user_memory.botwired"
 Install = Callable[..., None]
 
@@ -65,6 +68,13 @@ def turn(manager: MemoryManager, number: int, user: str, assistant: str, session
     return recalled
 
 
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
@@ -106,9 +116,7 @@ def test_a_later_session_recalls_what_was_said(install: Install, daemon: Server)
     sys.modules.pop(MODULE)
     manager = hermes("s2")
     (provider,) = manager.providers
-    deadline = time.monotonic() + 20
-    while len(provider._texts) < 2 and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
+    wait_for(lambda: len(provider._texts) == 2)
     recalled = manager.prefetch_all("where is the key, and does the dog bark or Bello?")
     assert "under the mat, \\ud83d" in recalled
     assert "dog: Bello barks" in recalled
@@ -159,6 +167,30 @@ def live_through(install: Install, folder: Path) -> list[float]:
     assert all("Memory state: " in each for each in said[150:170] + said[300:320])
     assert not any("Memory state: " in each for each in said[:50])
     return took
+
+
+@pytest.mark.parametrize(
+    ("script", "said"), [("exec cat", "the daemon is not ready"), ("echo no such upstream; exit 1", "no such upstream")]
+)
+def test_a_daemon_that_does_not_start_is_named(install: Install, tmp_path: Path, script: str, said: str) -> None:
+    install("--namespace", "x")
+    file = tmp_path / "home" / "plugins" / "botwired" / "botwired.json"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o700)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "program": str(program)}))
+    manager = hermes()
+    turn(manager, 1, "a", "b")
+    manager.flush_pending(20)
+    keeper = sys.modules[MODULE]._keepers[0]
+    if "exit" in script:
+        wait_for(lambda: keeper._trouble)
+    assert f"Memory state: this turn is not written yet ({said})" in turn(manager, 2, "c", "d")
+    manager.flush_pending(20)
+    keeper._queue.clear()
+    keeper.daemon._command = []  # it looks for no other one
+    keeper.daemon.leave()
+    wait_for(keeper.daemon.found.is_set)
 
 
 class Fake(BaseHTTPRequestHandler):
@@ -219,8 +251,7 @@ def test_a_refused_turn_is_tried_again_before_the_next(install: Install, fake: t
     handler.status = 507
     turn(manager, 1, "a", "first")
     keeper = sys.modules[MODULE]._keepers[0]
-    with keeper._changed:
-        assert keeper._changed.wait_for(lambda: keeper._trouble or keeper._changed.wait(0.01), 20)
+    wait_for(lambda: keeper._trouble)
     assert "not written yet (said by the daemon (HTTP 507))" in turn(manager, 2, "c", "second")
     handler.status = 200
     manager.shutdown_all()
@@ -293,7 +324,7 @@ def test_the_provider_starts_its_daemon_and_starts_it_again(install: Install, tm
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["key"] == "k"
         for each in psutil.Process(process.pid).children(recursive=True):
-            if "serve" in each.cmdline():
+            if each.status() != psutil.STATUS_ZOMBIE and "serve" in each.cmdline():
                 each.kill()
         for expected in ("True\n", ""):
             process.stdin.write("\n")
