@@ -21,6 +21,9 @@ BROKEN = [
     ("kubernetes/shared.yaml", "targetPort: http}", "targetPort: htp}", "no port htp"),
     ("kubernetes/shared.yaml", "matchLabels: {botwired: client}", "matchLabels: {botwired: clint}", "selects no pod"),
     ("kubernetes/shared.yaml", ", defaultMode: 0440", "", "no defaultMode"),
+    ("kubernetes/sandbox.yaml", "agents.x-k8s.io/v1beta1", "agents.x-k8s.io/v1beta2", "nobody checks this kind"),
+    ("kubernetes/sandbox.yaml", "  podTemplate:", "  template:", 'unknown field "template"'),
+    ("kubernetes/sandbox.yaml", "[ReadWriteOncePod]", "[ReadWriteOnce]", "lets several pods in"),
 ]
 
 

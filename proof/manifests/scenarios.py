@@ -126,6 +126,23 @@ def statefulset(world):
     delete(world, sidecar, again)
 
 
+def suspended(world):
+    """A sandbox of agent-sandbox, suspended in an outage and resumed: its pod goes, and its volume stays."""
+    world.upstream_up()
+    claim = world.volume("claim")
+    sidecar, agent = pod(world, "kubernetes/sandbox.yaml", claim)
+    wait_for("the first entry is upstream", lambda: world.upstream_value("starts") == "1")
+    world.upstream_down()
+    wrote = delete(world, sidecar, agent)
+    world.upstream_up()
+    world.check("suspended in an outage: upstream lacks the agent's last write", world.upstream_value("last") is None)
+    sidecar, agent = pod(world, "kubernetes/sandbox.yaml", claim)
+    last = wait_for("resumed: the last write is upstream", lambda: world.upstream_value("last"))
+    world.check("resumed: botwired sends it", last == f"start 1 ended after {wrote} entries", last)
+    world.check("resumed: the agent knows its first life", "started 2 times" in agent.said(), agent.said())
+    delete(world, sidecar, agent)
+
+
 def starting(world):
     """A disk that is full when the pod starts: alive, not started, and no restart."""
     world.upstream_up()
@@ -258,7 +275,7 @@ def noticed(identity, copied):
     return identity["start"] == "copied" if copied else bool(newest.get("reason"))
 
 
-SCENARIOS = {f.__name__: f for f in (statefulset, sandbox, deployment, compose, shared, loopback, starting)}
+SCENARIOS = {f.__name__: f for f in (statefulset, suspended, sandbox, deployment, compose, shared, loopback, starting)}
 
 
 def main():

@@ -16,6 +16,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	sandboxv1beta1 "sigs.k8s.io/agent-sandbox/api/v1beta1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -104,6 +105,16 @@ func (o *objects) decode(document []byte) error {
 		err := yaml.UnmarshalStrict(document, &s)
 		o.pods = append(o.pods, pod{s.Name, s.Spec.Template.ObjectMeta, s.Spec.Template.Spec, s.Spec.VolumeClaimTemplates})
 		return cmp.Or(err, selects(s.Spec.Selector, s.Spec.Template.Labels))
+	case "agents.x-k8s.io/v1beta1 Sandbox":
+		var s sandboxv1beta1.Sandbox
+		err := yaml.UnmarshalStrict(document, &s)
+		template := s.Spec.PodTemplate
+		p := pod{name: s.Name, meta: metav1.ObjectMeta{Labels: template.ObjectMeta.Labels}, spec: template.Spec}
+		for _, claim := range s.Spec.VolumeClaimTemplates {
+			p.claims = append(p.claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}, Spec: claim.Spec})
+		}
+		o.pods = append(o.pods, p)
+		return err
 	}
 	return fmt.Errorf("%s %s: nobody checks this kind", kind.APIVersion, kind.Kind)
 }
