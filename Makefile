@@ -253,6 +253,11 @@ conversation: build ## Hold a conversation directly and through botwired, and dr
 	@proof/venv .venv proof/e2e/requirements.txt
 	@bin/bench conversation -python .venv/bin/python $(CONVERSATION)
 
+.PHONY: reports
+reports: build ## Replay reports about slow, dead and half-dead memories, directly and through botwired
+	@proof/venv .venv proof/e2e/requirements.txt
+	@.venv/bin/python proof/reports/run
+
 # DAY are further flags, such as -day.seed=2. Fewer agents or hours are for trying it: README says 1,000 and 24.
 DAY_AGENTS ?= 1000
 DAY_HOURS  ?= 24
