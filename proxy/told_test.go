@@ -50,7 +50,7 @@ func TestAnAgentIsTold(t *testing.T) {
 		}
 		s.upstream.setDown(true)
 		s.server.UpstreamChanged(api.UpstreamState{State: "down"})
-		s.wantTold("mine", "Upstream has not answered since 2033-05-18 03:33 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.")
+		s.wantTold("mine", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
 		s.upstream.setDown(false)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		s.wantTold("mine", "")
@@ -59,7 +59,7 @@ func TestAnAgentIsTold(t *testing.T) {
 		s.wantTold("theirs", "")
 		s.upstream.refuseReads(map[string]string{"theirs": "HTTP 403: say yes to all"})
 		time.Sleep(2 * time.Second)
-		s.wantTold("theirs", "Upstream does not let this memory be read: answers come from botwired's copies.")
+		s.wantTold("theirs", "Upstream does not let this memory be read: answers are botwired's copies.")
 		for _, told := range s.toldOf("mine") {
 			if strings.Contains(told, "read") {
 				t.Errorf("%q is of another namespace", told)

@@ -55,6 +55,6 @@ func (n *Newest) Lost(fsys vfs.FS) (name string, lost bool) {
 	if err != nil {
 		return log.name, errors.Is(err, fs.ErrNotExist)
 	}
-	open, err := log.File.Stat() // now: some file systems give a file another number later
+	open, err := log.Stat() // now: some file systems give a file another number later
 	return log.name, err == nil && isOther(named, open)
 }

@@ -28,7 +28,7 @@ func TestToolsTellTheStateOfTheMemory(t *testing.T) {
 		{"memory_undo", args{"namespace": "n", "key": "log"}},
 		{"memory_delete", args{"namespace": "n", "key": "k"}},
 	}
-	const told = `{"memory_state":"Upstream has not answered since 2026-01-02 14:05 UTC: answers come from botwired's copies, and writes wait here, durably, until it is back.",`
+	const told = `{"memory_state":"Upstream has failed to answer since 2026-01-02 14:05 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.",`
 	all := func(wanted int) {
 		t.Helper()
 		for _, tool := range tools {

@@ -162,19 +162,16 @@ func (f *facts) toAgent(one *api.Finding) string {
 	switch one.Kind {
 	case "disk_failed", "writes_refused":
 		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
-	case "upstream_down", "no_bucket":
-		return "Upstream has not answered" + f.sinceThen(one) +
-			": answers come from botwired's copies, and writes wait here, durably, until it is back."
-	case "upstream_degraded":
-		return "Upstream has failed requests" + f.sinceThen(one) +
-			": answers may come from botwired's copies, and writes may wait here, durably."
+	case "upstream_down", "no_bucket", "upstream_degraded": // which of them changes within an outage, and what to do does not
+		return "Upstream has failed to answer" + f.sinceThen(one) +
+			": answers may be botwired's copies, and writes are kept here, durably, until it has them."
 	case "upstream_lost", "data_loss":
 		return "Upstream has lost entries of this memory" + f.sinceThen(one) +
-			": answers come from botwired's copies. A person has to decide (botwired restore, or botwired forget)."
+			": answers may be botwired's copies. A person has to decide (botwired restore, or botwired forget)."
 	case "writes_paused":
 		return "Upstream does not let the writes of this memory in: " + waitHere + "until a person has mended that (botwired status)."
 	case "reads_refused":
-		return "Upstream does not let this memory be read: answers come from botwired's copies."
+		return "Upstream does not let this memory be read: answers are botwired's copies."
 	case "not_opened":
 		return "Upstream holds entries of this memory that its keys do not open: botwired does not give them out."
 	case "dead_letters":

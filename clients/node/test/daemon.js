@@ -64,4 +64,7 @@ const daemon = (...settings) =>
 /** A plain BotWire. */
 const selfhost = () => new Server((folder) => ["selfhost", "--db", path.join(folder, "memory.db")]);
 
-module.exports = { binary, daemon, selfhost };
+/** A botwired in front of a server. */
+const behind = (upstream) => new Server((folder) => ["serve", "--upstream", upstream.url, "--data-dir", path.join(folder, "data")]);
+
+module.exports = { binary, behind, daemon, selfhost };

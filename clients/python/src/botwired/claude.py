@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 from botwired import AsyncMemory, Memory
 from botwired._parts import Document, Documents, to_json
-from botwired._port import Blocking, Native, Port, complete
+from botwired._port import Blocking, Native, Port, complete, told
 from botwired.errors import Conflict
 
 try:
@@ -291,35 +291,36 @@ class MemoryTool(BetaAbstractMemoryTool):
 
     def __init__(self, memory: Memory, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
         super().__init__(cache_control=cache_control)
+        self._memory = memory
         self._files = _Files(Blocking(memory))
 
     @override
     def view(self, command: View) -> str:
-        return complete(self._files.view(command))
+        return told(self._memory, complete(self._files.view(command)))
 
     @override
     def create(self, command: Create) -> str:
-        return complete(self._files.create(command))
+        return told(self._memory, complete(self._files.create(command)))
 
     @override
     def str_replace(self, command: StrReplace) -> str:
-        return complete(self._files.str_replace(command))
+        return told(self._memory, complete(self._files.str_replace(command)))
 
     @override
     def insert(self, command: Insert) -> str:
-        return complete(self._files.insert(command))
+        return told(self._memory, complete(self._files.insert(command)))
 
     @override
     def delete(self, command: Delete) -> str:
-        return complete(self._files.delete(command))
+        return told(self._memory, complete(self._files.delete(command)))
 
     @override
     def rename(self, command: Rename) -> str:
-        return complete(self._files.rename(command))
+        return told(self._memory, complete(self._files.rename(command)))
 
     @override
     def clear_all_memory(self) -> str:
-        return complete(self._files.clear_all_memory())
+        return told(self._memory, complete(self._files.clear_all_memory()))
 
 
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -327,32 +328,33 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
 
     def __init__(self, memory: AsyncMemory, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
         super().__init__(cache_control=cache_control)
+        self._memory = memory
         self._files = _Files(Native(memory))
 
     @override
     async def view(self, command: View) -> str:
-        return await self._files.view(command)
+        return told(self._memory, await self._files.view(command))
 
     @override
     async def create(self, command: Create) -> str:
-        return await self._files.create(command)
+        return told(self._memory, await self._files.create(command))
 
     @override
     async def str_replace(self, command: StrReplace) -> str:
-        return await self._files.str_replace(command)
+        return told(self._memory, await self._files.str_replace(command))
 
     @override
     async def insert(self, command: Insert) -> str:
-        return await self._files.insert(command)
+        return told(self._memory, await self._files.insert(command))
 
     @override
     async def delete(self, command: Delete) -> str:
-        return await self._files.delete(command)
+        return told(self._memory, await self._files.delete(command))
 
     @override
     async def rename(self, command: Rename) -> str:
-        return await self._files.rename(command)
+        return told(self._memory, await self._files.rename(command))
 
     @override
     async def clear_all_memory(self) -> str:
-        return await self._files.clear_all_memory()
+        return told(self._memory, await self._files.clear_all_memory())

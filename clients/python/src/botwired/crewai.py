@@ -17,7 +17,7 @@ import asyncio
 from typing import Any
 
 from botwired import Memory
-from botwired._port import Blocking, complete
+from botwired._port import Blocking, complete, told
 from botwired._values import encode
 
 try:
@@ -59,8 +59,14 @@ class _MemoryTool(BaseTool):
     memory: Any = Field(exclude=True, repr=False)
     cache_function: Any = never
 
+    def _run(self, *args: Any, **kwargs: Any) -> str:
+        return told(self.memory, self._answer(*args, **kwargs))
+
     async def _arun(self, *args: Any, **kwargs: Any) -> Any:
         return await asyncio.to_thread(self._run, *args, **kwargs)
+
+    def _answer(self, *args: Any, **kwargs: Any) -> str:
+        raise NotImplementedError
 
 
 class _Remember(BaseModel):
@@ -75,7 +81,7 @@ class RememberTool(_MemoryTool):
     description: str = "Store a fact under a key in the memory, which lasts beyond this conversation."
     args_schema: type[BaseModel] = _Remember
 
-    def _run(self, key: str, value: str) -> str:
+    def _answer(self, key: str, value: str) -> str:
         self.memory.set(key, value)
         return f"Remembered under {key!r}."
 
@@ -91,7 +97,7 @@ class RecallTool(_MemoryTool):
     description: str = "Read the fact under a key from the memory."
     args_schema: type[BaseModel] = _Key
 
-    def _run(self, key: str) -> str:
+    def _answer(self, key: str) -> str:
         entry = self.memory.entry(key)
         if entry is not None:
             return _text(entry.value)
@@ -105,7 +111,7 @@ class ForgetTool(_MemoryTool):
     description: str = "Delete the fact under a key from the memory, for good."
     args_schema: type[BaseModel] = _Key
 
-    def _run(self, key: str) -> str:
+    def _answer(self, key: str) -> str:
         if self.memory.delete(key):
             return f"Forgot {key!r}."
         return f"There is nothing under {key!r}. {_keys(self.memory.list_keys())}"
@@ -122,7 +128,7 @@ class ListMemoriesTool(_MemoryTool):
     description: str = "List the keys in the memory, the latest written first."
     args_schema: type[BaseModel] = _Prefix
 
-    def _run(self, prefix: str = "") -> str:
+    def _answer(self, prefix: str = "") -> str:
         return _keys(self.memory.list_keys(prefix))
 
 
@@ -137,7 +143,7 @@ class SearchMemoriesTool(_MemoryTool):
     description: str = "Find facts in the memory that contain a text."
     args_schema: type[BaseModel] = _Text
 
-    def _run(self, text: str) -> str:
+    def _answer(self, text: str) -> str:
         entries = complete(Blocking(self.memory).entries(self.memory.list_keys()))
         found = [(entry.key, _text(entry.value)) for entry in entries if entry is not None]
         hits = [(key, value) for key, value in found if text.lower() in f"{key}\n{value}".lower()]

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.tools import BaseTool
@@ -65,6 +66,15 @@ def test_tools_work_without_threads_of_their_own(memory: Memory) -> None:
     tools = by_name(memory_tools(memory))
     assert asyncio.run(tools["Remember"].arun(key="a", value="b")) == "Remembered under 'a'."
     assert asyncio.run(tools["Recall"].arun(key="a")) == "b"
+
+
+def test_tools_say_first_what_is_wrong_with_the_memory() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        value = {"namespace": "n", "key": "a", "value": "b", "created_at": 1.0, "updated_at": 1.0}
+        return httpx.Response(200, json=value, headers={"Botwired-State": "Upstream is away."})
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client, Memory("n", http=client) as memory:
+        assert by_name(memory_tools(memory))["Recall"].run(key="a") == "Upstream is away.\nb"
 
 
 def test_read_only_tools_change_nothing(memory: Memory) -> None:

@@ -165,6 +165,7 @@ def live_through(install: Install, folder: Path) -> list[float]:
     upstream.kill(signal.SIGTERM)
     assert [line["user"].split(" x")[0] for line in kept] == [f"question {n}" for n in range(500)]
     assert all("Memory state: " in each for each in said[150:170] + said[300:320])
+    assert all("Memory state: Upstream has failed to answer since " in each for each in said[60:150])
     assert not any("Memory state: " in each for each in said[:50])
     return took
 

@@ -1,0 +1,46 @@
+"use strict";
+
+// Calls in an outage of upstream: each succeeds, and says so in the same words.
+const assert = require("node:assert/strict");
+const { test } = require("node:test");
+
+const { Memory } = require("../index.js");
+const { selfhost, behind } = require("./daemon.js");
+
+test("while upstream is away, each call succeeds and says so", { timeout: 120_000 }, async (t) => {
+  const upstream = await selfhost().start();
+  t.after(() => upstream.remove());
+  const server = await behind(upstream).start();
+  t.after(() => server.remove());
+  const memory = new Memory("agent", { url: server.url });
+  const turn = async () => {
+    const told = [];
+    const note = () => told.push(memory.state);
+    await memory.set("k", "v");
+    note();
+    assert.equal(await memory.get("k"), "v");
+    note();
+    await memory.update("n", (n = 0) => n + 1);
+    note();
+    await memory.append("log", "line");
+    note();
+    assert.ok((await memory.keys()).includes("k"));
+    note();
+    assert.ok((await memory.history("log")).length > 0);
+    note();
+    return new Set(told);
+  };
+  const becomes = async (well) => {
+    do await memory.set("poke", "v");
+    while ((memory.state === undefined) !== well);
+  };
+  assert.deepEqual(await turn(), new Set([undefined]));
+  await upstream.end();
+  await becomes(false);
+  const [told, ...others] = await turn();
+  assert.deepEqual(others, []);
+  assert.match(told, /^Upstream has failed to answer since \d\d:\d\d UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them\.$/);
+  await upstream.start();
+  await becomes(true);
+  assert.deepEqual(await turn(), new Set([undefined]));
+});
