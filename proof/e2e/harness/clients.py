@@ -88,7 +88,6 @@ CLIENTS = [
     Client("openai-agents", "OpenAI Agents", "agent.py", "openai-agents"),
     Client("llama-index", "LlamaIndex", "agent.py", "llama-index-core"),
     Client("crewai", "CrewAI", "agent.py", "crewai", "crewai"),
-    Client("autogen", "AutoGen", "agent.py", "autogen-agentchat", keeps_all=True),
     Client("e2b", "E2B code interpreter", "agent.py", "e2b-code-interpreter", with_token=True),
     Client("mcp", "MCP", "agent.py", "mcp", needs_daemon=True, keeps_all=True),
     Client("vercel-ai", "Vercel AI SDK", "agent.mjs", "ai", "node", with_token=True, keeps_all=True),
