@@ -150,10 +150,20 @@ func newSealStatusCommand(p *Program, settings *Settings) *cobra.Command {
 			all = append(all, x)
 		}
 		if *asJSON {
-			return term.EncodeJSON(p.Stdout, map[string]any{"key": s.keys.ID(), "keys": s.keys.IDs(), "namespaces": all})
+			described := make([]sealedDocument, len(all))
+			for i := range all {
+				described[i] = sealedDocument{all[i], s.sealedBy(all[i].Namespace)}
+			}
+			return term.EncodeJSON(p.Stdout, map[string]any{"key": s.keys.ID(), "keys": s.keys.IDs(), "namespaces": described})
 		}
 		return s.printStatus(all)
 	})
+}
+
+// sealedDocument is what is printed of a namespace as JSON.
+type sealedDocument struct {
+	engines.Sealed
+	SealedBy string `json:"sealed_by"` // the source of its setting sealed
 }
 
 // sealedBy returns the source of a namespace's setting sealed.

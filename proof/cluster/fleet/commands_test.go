@@ -322,6 +322,7 @@ func TestRotationInFrontOfABucket(t *testing.T) {
 	after.must(t, "seal rewrap shop", "3 entries of 3 written again")
 	after.must(t, "flush")
 	after.must(t, "seal status", "opens 3 entries, and seals", "opens no entry: its line may go")
+	after.must(t, "seal status --json", `"sealed_by":"environment BOTWIRED_NAMESPACES, match: shop"`)
 	after.must(t, "seal adopt shop", "0 entries written")
 	after.must(t, "get shop c", "sealed")
 	end()
