@@ -46,13 +46,14 @@ class Tapped(Server):
 class Stage:
     """The servers of one case."""
 
-    def __init__(self, report, directory, case):
+    def __init__(self, report, directory, case, client):
         self.report, self.directory, self.case = report, directory, case
         self.upstream = self.memory = Server(directory, "selfhost", "/health", "selfhost", "--db", directory / "upstream.db", "--latency", "50ms")
         if SEALED:
             self.upstream = Tapped(report, self.memory)
             subprocess.run([BINARY, "seal", "keygen", directory / "keys"], check=True, capture_output=True, env=environment(directory))
-        guarded = {"address": "0.0.0.0", "token": TOKEN} if case == "token" else {}
+        # botwired mcp uses no daemon behind another program's port, as the meter is, but one with its token off loopback.
+        guarded = {"address": "0.0.0.0", "token": TOKEN} if case == "token" or client.needs_daemon else {}
         self.daemon = self._serve("data", **guarded)
         self.meter = None
         self.agents = []
@@ -92,6 +93,8 @@ class Stage:
         """Starts the client, with its memory at a URL, and with the daemon's settings for botwired's own commands."""
         variables = {**QUIET, "BOTWIRE_URL": url, "E2E_SERVICE": SERVICE,
                      "BOTWIRED_LISTEN": f"127.0.0.1:{self.meter.port}", "BOTWIRED_DATA_DIR": self.directory / "data"}
+        if self.daemon.credentials:
+            variables["BOTWIRED_AUTH_TOKEN_FILE"] = self.directory / "token"
         agent = spawn(command, self.directory, "client.log", env=variables, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1, **options)
         self.agents.append(agent)
         return agent
