@@ -20,7 +20,7 @@ class Model(BaseLLM):
             return recite(observed[-1]) if observed else action("Search memories", text="fact-")
         if not observed:
             return action("List memories", prefix="fact-")
-        if observed[-1].strip().startswith("Remembered"):
+        if "Remembered under" in observed[-1]:  # what is wrong with the memory may stand before it
             return final("I will remember that.")
         number = len(re.findall(r"'fact-\d+'", observed[-1])) + 1
         return action("Remember", key=f"fact-{number:04}", value=told[-1])
