@@ -71,6 +71,33 @@ func Open(opts Options) (*Journal, error) {
 	return j, nil
 }
 
+// Examine returns the error with which [Open] would refuse the journal in a directory, as far as that can be seen without
+// changing it: nil if there is no journal, or a sound one.
+//
+// Errors: those of [Open], among them [ErrInUse] where a process has the journal open.
+func Examine(dir string) error {
+	opts := Options{Dir: dir}.withDefaults()
+	exists, err := store.CheckFormat(opts.FS, dir)
+	if err == nil && !exists {
+		err = recovery.CheckSwap(opts.FS, dir)
+	}
+	if err != nil {
+		return refusedStart(dir, err)
+	}
+	if !exists {
+		return nil
+	}
+	lock, err := store.LockDir(opts.FS, dir)
+	if err != nil {
+		return refusedStart(dir, err)
+	}
+	_, err = store.Check(store.Options{Dir: dir, FS: opts.FS, Lock: lock, Logger: opts.Logger})
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return refusedStart(dir, err)
+	}
+	return nil
+}
+
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	fsys, dir := opts.FS, opts.Dir
 	exists, err := store.CheckFormat(fsys, dir) // guard 21.2

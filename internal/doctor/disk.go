@@ -14,6 +14,7 @@ import (
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
 )
 
 // nearReserve is the multiple of journal.disk_reserve below which doctor warns about free space.
@@ -33,8 +34,8 @@ func nearestTo(dir string) string {
 	}
 }
 
-// dataDir checks that this user, and nobody else, can look into the data directory. answers means that a
-// daemon uses it.
+// dataDir checks that this user, and nobody else, can look into the data directory, and that serve would open its
+// journal. answers means that a daemon uses it.
 func dataDir(c *config.Config, answers bool) Finding {
 	const name = "data directory"
 	dir := c.DataDir
@@ -53,6 +54,19 @@ func dataDir(c *config.Config, answers bool) Finding {
 	switch err = errors.Join(err, entries.Close()); {
 	case err != nil || !info.IsDir():
 		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is no directory", dir)
+	case answers: // the daemon has opened the journal
+	default:
+		err = journal.Examine(filepath.Join(dir, "journal"))
+	}
+	switch {
+	case errors.Is(err, journal.ErrInUse):
+		return warn(name, "", "another process uses %s, such as a daemon with another listen: serve could not", dir)
+	case errors.Is(err, journal.ErrFormat):
+		return fail(name, "", "%s", err)
+	case errors.Is(err, journal.ErrCorrupt):
+		return fail(name, "botwired recover --data-dir "+attach.ShellWord(dir), "%s", err)
+	case err != nil:
+		return fail(name, "", "%s", words.Unusable(err))
 	case runtime.GOOS != "windows" && info.Mode().Perm()&^0o700 != 0:
 		return warn(name, "chmod -R go= "+attach.ShellWord(dir), "other users of this machine can look into it: %s has mode %04o", dir, info.Mode().Perm())
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/botwired/botwired/journal"
 )
 
 func TestDoctorOfTheDisk(t *testing.T) {
@@ -86,6 +88,17 @@ func TestDoctorOfTheDataDirectory(t *testing.T) {
 		}, "data directory", Failed, another, "is not a directory"},
 		"not there": {func(t *testing.T, dir string) { no(t, os.Remove(dir)) },
 			"data directory", OK, "", "serve makes it"},
+		"a sound journal": {func(t *testing.T, dir string) { makeJournal(t, dir) },
+			"data directory", OK, "", "<dir>"},
+		"a corrupt journal": {func(t *testing.T, dir string) {
+			makeJournal(t, dir)
+			no(t, os.Truncate(filepath.Join(dir, "journal", "MARK"), 3))
+			no(t, os.Chmod(dir, 0o755)) // the worse of both counts
+		}, "data directory", Failed, "botwired recover --data-dir <dir>", "journal corrupt"},
+		"another format": {func(t *testing.T, dir string) {
+			makeJournal(t, dir)
+			no(t, os.WriteFile(filepath.Join(dir, "journal", "FORMAT"), []byte("botwired journal 99\n"), 0o600))
+		}, "data directory", Failed, "", "use the newer version of botwired that wrote it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newPatient(t, nil)
@@ -117,4 +130,11 @@ func TestDoctorLooksForADaemonThatHangs(t *testing.T) {
 	if f := e.daemon(ctx); f.Result != Failed || !strings.HasPrefix(f.Remedy, "ps ") || !strings.Contains(f.Text, "no answer came in time") {
 		t.Errorf("%+v", f)
 	}
+}
+
+func makeJournal(t *testing.T, dir string) {
+	t.Helper()
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal")})
+	no(t, err)
+	no(t, j.Close())
 }
