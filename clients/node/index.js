@@ -23,9 +23,11 @@ exports.binary = function binary() {
     );
   }
   const served = Object.keys(optionalDependencies).map((each) => each.replace("@botwired/", ""));
+  if (served.length === 0) {
+    throw new Error("botwired: this package is a clone's, and has no program: `make build` in the clone makes bin/botwired");
+  }
   throw new Error(
-    `botwired: there is no package for ${process.platform}-${process.arch}` +
-      (served.length > 0 ? `, only for ${served.join(", ")}. ` : " in a clone. ") +
+    `botwired: there is no package for ${process.platform}-${process.arch}, only for ${served.join(", ")}. ` +
       "With Go, this builds the program: go install github.com/botwired/botwired/cmd/botwired@latest",
   );
 };

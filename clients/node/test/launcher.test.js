@@ -189,6 +189,14 @@ test("where there is no package for the platform, the error names those there ar
   assert.ok(stderr.includes("only for plan9-mips, amiga-m68k") && stderr.includes("go install"), stderr);
 });
 
+test("a clone's package says how to build the program", limit, async () => {
+  const folder = install({ names: [], installed: [] });
+  const { code, stderr } = await start(folder, ["version"]).ended;
+  rmSync(folder, { recursive: true });
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("make build") && !stderr.includes("go install"), stderr);
+});
+
 test("a program finds the path, by import and by require", limit, async () => {
   const folder = install();
   const script = path.join(folder, "agent.mjs");

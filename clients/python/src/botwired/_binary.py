@@ -20,7 +20,10 @@ def find_binary() -> str:
         if place.is_file():
             return str(place)
     tried = ", ".join(str(place) for place in places)
-    raise FileNotFoundError(f"there is no botwired binary at {tried}: install the package from its wheel")
+    raise FileNotFoundError(
+        f"there is no botwired binary at {tried}: install the package from its wheel; "
+        "in a clone, `make build` makes bin/botwired"
+    )
 
 
 def _folders() -> list[str]:
