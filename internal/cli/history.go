@@ -140,6 +140,8 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 		switch ofAll := all.byAuthor || all.all || all.dry; {
 		case len(args) == 1 && all.before == "", len(args) == 2 && (all.before != "" || ofAll), len(args) == 1 && *to != "":
 			return Usagef("expected NAMESPACE KEY, or NAMESPACE and --before")
+		case all.before != "" && !isTime(timeBefore(all.before)):
+			return Usagef("--before = %q: expected how long ago, such as 10m, 1h or 1d, a time as in RFC 3339, such as 2026-11-27T09:30:00Z, or Unix seconds", all.before)
 		case all.byAuthor && all.all:
 			return Usagef("--author and --all-authors exclude each other")
 		}

@@ -104,6 +104,13 @@ func timeBefore(text string) string {
 	return text
 }
 
+// isTime reports whether the daemon takes a time that timeBefore has returned.
+func isTime(text string) bool {
+	_, notNumber := strconv.ParseFloat(text, 64)
+	_, notTime := time.Parse(time.RFC3339, text)
+	return notNumber == nil || notTime == nil
+}
+
 func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted == 0 {
 		return fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
