@@ -50,7 +50,7 @@ func TestTheLogIsRemoved(t *testing.T) {
 				} else if err := second(j.Append(journal.NewWrite{ID: key("later"), Op: journal.Put, Value: "3"})); !errors.Is(err, journal.ErrFailed) {
 					t.Errorf("a write into the lost log: %v", err)
 				}
-				if len(fatal) != 1 || !strings.Contains(fatal[0], "removed or renamed the log") || !strings.Contains(fatal[0], "safe in a table") {
+				if len(fatal) != 1 || !strings.Contains(fatal[0], "removed, renamed or cut the log") || !strings.Contains(fatal[0], "safe in a table") {
 					t.Errorf("Fatal was called with %q", fatal)
 				}
 				if err := second(j.Append(journal.NewWrite{ID: key("later"), Op: journal.Put, Value: "3"})); !errors.Is(err, journal.ErrFailed) {
@@ -99,9 +99,37 @@ func TestTheLogIsReplaced(t *testing.T) {
 	if !errors.Is(err, journal.ErrFailed) {
 		t.Error(err)
 	}
-	if err := <-ended; !strings.Contains(err.Error(), "removed or renamed the log") {
+	if err := <-ended; !strings.Contains(err.Error(), "removed, renamed or cut the log") {
 		t.Error(err)
 	}
+}
+
+// Nor if it is cut, as a rotation by copy and truncate does: what comes later would stand behind a hole.
+func TestTheLogIsCut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	ended := make(chan error, 1)
+	j, err := journal.Open(journal.Options{Dir: dir, Fatal: func(err error) { ended <- err }})
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	put(t, j, key("a"), "1")
+	for _, log := range logsIn(t, vfs.Default, dir) {
+		no(t, os.Truncate(log, 0))
+	}
+	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); {
+		err = second(j.Append(journal.NewWrite{ID: key("b"), Op: journal.Put, Value: "2"}))
+	}
+	if !errors.Is(err, journal.ErrFailed) {
+		t.Fatalf("writes into the cut log: %v", err)
+	}
+	if err := <-ended; !strings.Contains(err.Error(), "cut the log") {
+		t.Error(err)
+	}
+	_ = j.Close()
+	if j, err = journal.Open(journal.Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	expect(t, j, key("a"), journal.Value, "1")
 }
 
 // A log that the journal itself has done with is not lost.

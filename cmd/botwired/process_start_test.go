@@ -313,7 +313,7 @@ func testLogRemoved(t *testing.T, program string) {
 		no(t, os.Remove(log))
 	}
 	c.wantExit(time.Minute, cli.ExitError)
-	if line := "another program has removed or renamed the log"; !strings.Contains(c.stderr.String(), line) {
+	if line := "another program has removed, renamed or cut the log"; !strings.Contains(c.stderr.String(), line) {
 		t.Errorf("stderr lacks %q: %s", line, c.stderr)
 	}
 	c = startChild(t, program, dir, address, service.url())

@@ -82,7 +82,7 @@ func newStore(opts Options) *Store {
 // rescueTime bounds how long a store whose log is gone writes its records to a table before it ends.
 const rescueTime = 700 * time.Millisecond
 
-// findLog ends the journal if another program has removed or renamed the log: what goes into it is lost when the process
+// findLog ends the journal if another program has removed, renamed or cut the log: what goes into it is lost when the process
 // ends. From here on nothing is acknowledged into it. The acknowledged records are still in memory, so
 // findLog writes them to a table first.
 func (s *Store) findLog() {
@@ -96,7 +96,7 @@ func (s *Store) findLog() {
 	if err := s.Flush(ctx); err != nil { // guard 2.14
 		kept = "what was in it may be lost"
 	}
-	s.fail(fmt.Errorf("another program has removed or renamed the log %s, and %s", s.opts.FS.PathBase(name), kept))
+	s.fail(fmt.Errorf("another program has removed, renamed or cut the log %s, and %s", s.opts.FS.PathBase(name), kept))
 }
 
 // LockDir takes the lock on an existing directory. Errors: [ErrInUse] and those of the file system.
