@@ -186,7 +186,7 @@ func (f *facts) toAgent(one *api.Finding) string {
 	return ""
 }
 
-// longThrottle is the wait from which on an agent is told.
+// longThrottle is the wait, to come or gone by, from which on an agent is told.
 const longThrottle = time.Minute
 
 // toAgentOfLimit tells until when the writes of the namespace wait.
@@ -201,7 +201,7 @@ func (f *facts) toAgentOfLimit(kind api.Kind) string {
 	case n.Quota != nil:
 		until = f.now.Add(time.Duration(n.Quota.LingerSeconds * float64(time.Second)))
 	}
-	if kind == "throttled" && until.Sub(f.now) < longThrottle {
+	if kind == "throttled" && max(until.Sub(f.now), time.Duration(n.OldestPendingSeconds*float64(time.Second))) < longThrottle {
 		return ""
 	}
 	return "Upstream takes no more writes of this memory for now: " + waitHere + "until " + f.clock(until) + "."

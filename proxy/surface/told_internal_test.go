@@ -49,6 +49,11 @@ func TestWhatAgentsAreToldOfFindings(t *testing.T) {
 
 // Waits of seconds are not worth a model's attention.
 func TestAnAgentIsToldOfLongWaits(t *testing.T) {
+	short := noon.Add(59 * time.Second)
+	f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 1, OldestPendingSeconds: 60, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &short}}}}}
+	if got := f.toAgents(); got == "" {
+		t.Error("nothing is told of a write that short waits have held up for a minute")
+	}
 	for wait, told := range map[time.Duration]string{
 		59 * time.Second: "",
 		time.Hour:        "Upstream takes no more writes of this memory for now: they wait here, durably, until 13:00 UTC.",
