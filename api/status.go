@@ -114,6 +114,7 @@ type UpstreamState struct {
 	State         string      `json:"state"` // "up", "degraded" or "down"
 	Since         time.Time   `json:"since"`
 	Reason        string      `json:"reason,omitempty"`
+	Sick          string      `json:"-"`               // the namespace of the entry that fails while all others succeed; empty if that is not why
 	LastSuccessAt *time.Time  `json:"last_success_at"` // null if there was none since the start
 	Concurrency   Concurrency `json:"concurrency"`
 	Watch         *WatchState `json:"watch"` // null if upstream does not report changes

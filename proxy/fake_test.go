@@ -28,7 +28,8 @@ type fakeUpstream struct {
 	entries map[journal.ID]journal.Observation
 	clock   float64
 	down    bool
-	refusal error // answered instead; nil if nothing
+	shown   *api.UpstreamState // its state, whatever it does; nil: by down
+	refusal error              // answered instead; nil if nothing
 	// throttled is the prefix of the namespaces whose reads are throttled; "" for none.
 	throttled string
 	sick      string // the prefix of the keys whose reads it refuses; "" for none
@@ -183,9 +184,19 @@ func (u *fakeUpstream) setDown(down bool) {
 	u.down = down
 }
 
+// setState sets what health says of it; nil: by what it does.
+func (u *fakeUpstream) setState(state *api.UpstreamState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.shown = state
+}
+
 func (u *fakeUpstream) state() api.UpstreamState {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.shown != nil {
+		return *u.shown
+	}
 	if u.down {
 		crowded := api.Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}
 		return api.UpstreamState{State: "down", Since: time.Unix(2e9, 0), Reason: "connection refused", Concurrency: crowded}

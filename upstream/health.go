@@ -33,6 +33,8 @@ type Report struct {
 	Since time.Time
 	// Reason says why upstream is not up, for people; empty if it is up.
 	Reason string
+	// Sick is the namespace of the entry that fails while all others succeed; empty if that is not why.
+	Sick string
 	// LastSuccess is when upstream last gave a sensible answer; zero if it has not yet.
 	LastSuccess time.Time
 }
@@ -83,7 +85,7 @@ func (h *Health) Report() Report {
 
 // report returns the stored state. The caller holds mu.
 func (h *Health) report() Report {
-	return Report{State: h.state, Since: h.since, Reason: h.reason(), LastSuccess: h.lastSuccess}
+	return Report{State: h.state, Since: h.since, Reason: h.reason(), Sick: h.sick(), LastSuccess: h.lastSuccess}
 }
 
 // succeeded records a success of one circuit, and its effect on the other. A successful write lets
@@ -161,14 +163,35 @@ func (h *Health) judge() State {
 	return Degraded
 }
 
-// stateOf returns the state by one circuit's failures. It ignores failures that were not repeated for a
-// long time if the other kind of request succeeds.
+// sick returns the namespace of the last sick entry if only sick entries fail.
+func (h *Health) sick() string {
+	if h.ofAll(&h.reads) != Up || h.ofAll(&h.writes) != Up {
+		return ""
+	}
+	for _, c := range []*Circuit{&h.reads, &h.writes} {
+		if c.sickAgain() {
+			return c.lastSick.Namespace
+		}
+	}
+	return ""
+}
+
+// stateOf returns the state by one circuit's failures.
 func (h *Health) stateOf(c *Circuit) State {
+	if state := h.ofAll(c); state != Up || !c.sickAgain() {
+		return state
+	}
+	return Degraded
+}
+
+// ofAll returns the state by the failures of a circuit that are no sick entry's. It ignores those that were not
+// repeated for a long time if the other kind of request succeeds.
+func (h *Health) ofAll(c *Circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
 	switch {
 	case repeated && (c.down || c.foreign && c.failures >= failuresTell): // guard 16.17
 		return Down
-	case repeated && (c.kept || c.failures >= failuresTell), c.sickAgain():
+	case repeated && (c.kept || c.failures >= failuresTell):
 		return Degraded
 	}
 	return Up

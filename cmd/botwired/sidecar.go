@@ -292,7 +292,7 @@ func (d *sidecar) upstreamState() api.UpstreamState {
 }
 
 func upstreamStateOf(r upstream.Report) api.UpstreamState {
-	state := api.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason}
+	state := api.UpstreamState{State: string(r.State), Since: r.Since, Reason: r.Reason, Sick: r.Sick}
 	if !r.LastSuccess.IsZero() {
 		state.LastSuccessAt = &r.LastSuccess
 	}

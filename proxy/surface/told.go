@@ -105,15 +105,22 @@ func (t *Told) tell(f *facts) *tellings {
 		}
 		return f.toAgents()
 	}
+	of := make(map[string]bool)
+	for name := range open {
+		of[name] = true
+	}
+	if sick := f.status.Upstream.Sick; sick != "" {
+		of[sick] = true
+	}
 	f.status.OpenDeadLetters = 0
 	told := &tellings{all: about(nil), of: make(map[string]string)}
 	for i := range namespaces {
 		if text := about(&namespaces[i]); text != told.all {
 			told.of[namespaces[i].Namespace] = text
 		}
-		delete(open, namespaces[i].Namespace)
+		delete(of, namespaces[i].Namespace)
 	}
-	for name := range open {
+	for name := range of {
 		told.of[name] = about(&api.NamespaceStatus{Namespace: name})
 	}
 	if told.all == "" && len(told.of) == 0 {
@@ -163,6 +170,9 @@ func (f *facts) toAgent(one *api.Finding) string {
 	case "disk_failed", "writes_refused":
 		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
 	case "upstream_down", "no_bucket", "upstream_degraded": // which of them changes within an outage, and what to do does not
+		if sick := f.status.Upstream.Sick; sick != "" && (len(f.status.Namespaces) == 0 || f.status.Namespaces[0].Namespace != sick) { // guard 9.93
+			return ""
+		}
 		return "Upstream has failed to answer" + f.sinceThen(one) +
 			": answers may be botwired's copies, and writes are kept here, durably, until it has them."
 	case "upstream_lost", "data_loss":
