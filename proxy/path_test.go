@@ -52,6 +52,7 @@ func TestAPathThatMayBypassASealIsNotPassedOn(t *testing.T) {
 		"/Memory/sealed/k", "/MEMORY/sealed/k", "/MEMORY", "/v1/memory/sealed/k", "/v1/MeMory/sealed/k", "/memory.json/sealed/k", "/memory;v=1/sealed/k",
 		"/%4demory/sealed/k", "/%254Demory/sealed/k", "/v1%2fmemory%2fsealed%2fk", "/%25256d%2565mory/sealed/k", "/x/%6d%65%6d%6f%72%79/sealed/k",
 		"/x/mem%09ory/sealed/k", "/mem%00ory/sealed/k", "/%25%36%64%65mory/sealed/k", "/api/v2/memory-api/sealed/k", "//v1//memory//sealed/k", "/v1/memory",
+		"/%25u006demory/sealed/k", "/%25U004Demory/sealed/k", "/%EF%BD%8Demory/sealed/k", "/memor%C3%BD/sealed/k", "/%FFmemor/k",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodPost} {
 			wantDetail(t, s.do(method, target, putBody("v")), http.StatusBadRequest, "does not pass it on")

@@ -157,7 +157,7 @@ func mayLeadToMemory(path string) bool {
 }
 
 // namesMemory reports whether a gateway on the way may find the memory API in a path, also by ignoring case, a prefix, an
-// ending or control characters.
+// ending or control characters, by the escapes of some (%u006d), or by taking a character for a similar one.
 func namesMemory(path string) bool {
 	path = unescaped(path, func(byte) bool { return true })
 	path = strings.Map(func(r rune) rune {
@@ -166,7 +166,8 @@ func namesMemory(path string) bool {
 		}
 		return unicode.ToLower(r)
 	}, path)
-	return strings.Contains(path, "memory")
+	return strings.Contains(path, "memory") || strings.Contains(path, "%u") ||
+		strings.ContainsFunc(path, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // unescaped resolves the escapes of the characters that resolves accepts, until there are none: also those that other
