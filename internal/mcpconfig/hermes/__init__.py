@@ -48,7 +48,7 @@ class Daemon:
     """The daemon at BOTWIRE_URL. Without that, `botwired run` finds one, or starts one that ends with this process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.url = os.environ.get("BOTWIRE_URL", "")
+        self.url = os.environ.get("BOTWIRE_URL", "").rstrip("/")
         command = [settings["program"], "run", *settings["flags"], "--", sys.executable, "-c", HOLD]
         self._command = [] if self.url else command
         self._run: subprocess.Popen[str] | None = None
@@ -141,7 +141,7 @@ class Keeper:
             if away := self._trouble or away or ("the daemon is not ready" if is_late else ""):
                 said = f"this turn is not written yet ({away}): it waits in Hermes, and is lost if that ends first"
             if self._dropped:
-                said += f"; {self._dropped} turns were not kept, as too many waited"
+                said += f"{said and '; '}{self._dropped} turns were not kept, as too many waited"
         return said
 
     def drain(self) -> bool:

@@ -135,6 +135,13 @@ def test_upstream_is_away_and_the_daemon_is_killed_twice(install: Install, tmp_p
     assert took[494] <= 0.005
 
 
+def until_told(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while "botwired-state" not in httpx.put(f"{url}/memory/other/k", json={"value": "v"}).headers:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def live_through(install: Install, folder: Path) -> list[float]:
     """Live through 500 turns, of which upstream is away for 400, and return how long each was held up."""
     (folder / "up").mkdir(parents=True)
@@ -146,6 +153,8 @@ def live_through(install: Install, folder: Path) -> list[float]:
     for number in range(500):
         if number == 50:
             upstream.kill()
+        if number == 60:  # by then, the daemon knows
+            until_told(daemon.url)
         if number in (150, 300):
             daemon.kill()
         if number in (170, 320):
