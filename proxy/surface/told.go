@@ -214,6 +214,9 @@ func (f *facts) toAgentOfLimit(kind api.Kind) string {
 	if kind == "throttled" && max(until.Sub(f.now), time.Duration(n.OldestPendingSeconds*float64(time.Second))) < longThrottle {
 		return ""
 	}
+	if !until.After(f.now) { // it is unknown, or over
+		return "Upstream takes no more writes of this memory for now: they wait here, durably."
+	}
 	return "Upstream takes no more writes of this memory for now: " + waitHere + "until " + f.clock(until) + "."
 }
 

@@ -65,4 +65,10 @@ func TestAnAgentIsToldOfLongWaits(t *testing.T) {
 			t.Errorf("%v: %q, want %q", wait, got, told)
 		}
 	}
+	f = &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{
+		{Namespace: "n", Pending: 1, OldestPendingSeconds: 61, Waits: &api.Wait{Why: "throttled: HTTP 429"}},
+	}}}
+	if got := f.toAgents(); got != "Upstream takes no more writes of this memory for now: they wait here, durably." {
+		t.Errorf("without a time: %q", got)
+	}
 }
