@@ -28,7 +28,7 @@ type fakeUpstream struct {
 	entries map[journal.ID]journal.Observation
 	clock   float64
 	down    bool
-	shown   *api.UpstreamState // its state, whatever it does; nil: by down
+	shown   *api.UpstreamState // the state to report; nil reports the one that follows from down
 	refusal error              // answered instead; nil if nothing
 	// throttled is the prefix of the namespaces whose reads are throttled; "" for none.
 	throttled string

@@ -495,18 +495,24 @@ func TestTheMonitorShowsAnUndo(t *testing.T) {
 	})
 }
 
+// readBeforeASeal reads an entry as upstream holds it, and then has its namespace sealed.
+func (s *sidecar) readBeforeASeal(of journal.ID, value string) {
+	s.t.Helper()
+	s.upstream.set(of, value)
+	wantStatus(s.t, s.get("/memory/"+of.Namespace+"/"+of.Key), http.StatusOK)
+	s.upstream.remove(of)
+	if err := s.journal.Rename(of.Namespace); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cache.Changed(of.Namespace, of.Key)
+}
+
 // A version from before a namespace was sealed says so. It is not the present state, neither while upstream is away and
 // nobody knows that, nor if the entry has the same value again.
 func TestVersionsFromBeforeASeal(t *testing.T) {
 	s := newSidecar(t)
 	k := id("n", "k")
-	s.upstream.set(k, "planted")
-	wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
-	s.upstream.remove(k)
-	if err := s.journal.Rename("n"); err != nil {
-		t.Fatal(err)
-	}
-	s.cache.Changed("n", "k")
+	s.readBeforeASeal(k, "planted")
 	s.upstream.setDown(true)
 	wantStatus(t, s.get("/_botwired/revisions?namespace=n&key=k"), http.StatusServiceUnavailable)
 	s.upstream.setDown(false)
@@ -521,13 +527,7 @@ func TestVersionsFromBeforeASeal(t *testing.T) {
 func TestUndoDoesNotReachBehindASeal(t *testing.T) {
 	s := newSidecar(t)
 	k := id("n", "k")
-	s.upstream.set(k, "planted")
-	wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
-	s.upstream.remove(k)
-	if err := s.journal.Rename("n"); err != nil {
-		t.Fatal(err)
-	}
-	s.cache.Changed("n", "k")
+	s.readBeforeASeal(k, "planted")
 	s.put(k, "one")
 	wantDetail(t, s.undo(k, ""), http.StatusConflict, "before the namespace was sealed")
 	s.put(k, "two")

@@ -104,7 +104,7 @@ func twoAccounts(t *testing.T, program string) (one, other *account) {
 	no(t, err)
 	name := filepath.Join(shared, "botwired")
 	no(t, os.WriteFile(name, binary, 0o755))
-	no(t, os.Chmod(name, 0o755)) // whatever the umask of this process is
+	no(t, os.Chmod(name, 0o755)) // the umask may have taken bits from the mode
 	address := freeAddress(t)
 	lend := func(id int) *account {
 		home := filepath.Join(shared, fmt.Sprint(id))

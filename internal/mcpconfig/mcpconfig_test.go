@@ -259,8 +259,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// Hermes gets a folder, which a second change leaves as it is and a removal takes away. What somebody has changed in it is
-// kept beside it, and the folder of another program stays.
+// The command writes a folder for Hermes. Run again, it changes nothing, and --remove deletes the folder. It keeps a copy of
+// a file that somebody has edited, and does not touch another program's folder.
 func TestFolderOfHermes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HERMES_HOME", home)

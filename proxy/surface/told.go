@@ -215,9 +215,9 @@ func (f *facts) toAgentOfLimit(kind api.Kind) string {
 		return ""
 	}
 	if !until.After(f.now) { // it is unknown, or over
-		return "Upstream takes no more writes of this memory for now: they wait here, durably."
+		return "Upstream has put off the writes of this memory: they wait here, durably."
 	}
-	return "Upstream takes no more writes of this memory for now: " + waitHere + "until " + f.clock(until) + "."
+	return "Upstream has put off the writes of this memory: " + waitHere + "until " + f.clock(until) + "."
 }
 
 func (f *facts) sinceThen(one *api.Finding) string {

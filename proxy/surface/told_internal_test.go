@@ -56,8 +56,8 @@ func TestAnAgentIsToldOfLongWaits(t *testing.T) {
 	}
 	for wait, told := range map[time.Duration]string{
 		59 * time.Second: "",
-		time.Hour:        "Upstream takes no more writes of this memory for now: they wait here, durably, until 13:00 UTC.",
-		25 * time.Hour:   "Upstream takes no more writes of this memory for now: they wait here, durably, until 2026-11-23 13:00 UTC.",
+		time.Hour:        "Upstream has put off the writes of this memory: they wait here, durably, until 13:00 UTC.",
+		25 * time.Hour:   "Upstream has put off the writes of this memory: they wait here, durably, until 2026-11-23 13:00 UTC.",
 	} {
 		until := noon.Add(wait)
 		f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}}}}}
@@ -68,7 +68,7 @@ func TestAnAgentIsToldOfLongWaits(t *testing.T) {
 	f = &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{
 		{Namespace: "n", Pending: 1, OldestPendingSeconds: 61, Waits: &api.Wait{Why: "throttled: HTTP 429"}},
 	}}}
-	if got := f.toAgents(); got != "Upstream takes no more writes of this memory for now: they wait here, durably." {
+	if got := f.toAgents(); got != "Upstream has put off the writes of this memory: they wait here, durably." {
 		t.Errorf("without a time: %q", got)
 	}
 }

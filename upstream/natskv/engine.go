@@ -67,7 +67,8 @@ type Mark struct {
 	Latest  float64    `json:"latest"` // Unix seconds: the latest write time seen
 	// WentBack says that the bucket has shown an earlier version of an entry than before.
 	WentBack bool `json:"went_back,omitempty"`
-	// Accepted counts the buckets that a person has accepted. What was seen before one counts no more.
+	// Accepted counts how often a person has accepted the bucket as it is. A message seen before the last time is no
+	// evidence of a loss.
 	Accepted int `json:"accepted,omitempty"`
 }
 
@@ -129,8 +130,8 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Seen returns the mark with the last message that an answer or a change has shown. Who keeps it with each
-// state that the engine has confirmed, and gives it to [Mark.With] at the next start, notices the loss of that
+// Seen returns the mark with the last message that an answer or a change has shown. A caller who stores it with
+// each confirmed state, and passes it to [Mark.With] at the next start, finds out if the bucket has lost that
 // state. Seen may be called concurrently.
 func (e *Engine) Seen() Mark { return e.watch.keeper.top() }
 

@@ -43,15 +43,7 @@ func TestRestoreWithoutABucket(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := streamsOf(t, server.URL())
 	if err := js.DeleteStream(t.Context(), "KV_"+bucket); err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +92,7 @@ func TestAMendedBucketIsUsedAtOnce(t *testing.T) {
 	server := cluster.RunServer(t)
 	d := daemon(t, server.URL(), append(OverBucket(bucket), "--upstream-nats-replicas", "1")...)
 	awaitStatus(t, d, "the bucket is watched", func(s *api.Status) bool { return s.Upstream.Watch.CaughtUp })
-	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := streamsOf(t, server.URL())
 	set := func(direct bool) {
 		t.Helper()
 		stream, err := js.Stream(t.Context(), "KV_"+bucket)
@@ -138,6 +122,21 @@ func TestAMendedBucketIsUsedAtOnce(t *testing.T) {
 		t.Errorf("the writes were sent after %v", took)
 	}
 	awaitStatus(t, d, "all is well", func(s *api.Status) bool { return s.Summary.Level == api.LevelOK })
+}
+
+// streamsOf returns a client of the servers' streams, which ends with the test.
+func streamsOf(t *testing.T, url string) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
 }
 
 // Without a majority of the servers, the status and doctor say what to do.
