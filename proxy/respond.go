@@ -22,7 +22,7 @@ func (s *Server) write(w http.ResponseWriter, c *call, r *memory.Result, err err
 		return err
 	}
 	s.count(c, r)
-	s.surface.Told.SetHeader(w.Header(), c.namespace)
+	s.surface.AgentState.SetHeader(w.Header(), c.namespace)
 	if r.Status == http.StatusNotModified {
 		w.WriteHeader(r.Status)
 		c.seen.End(r.Status, 0)

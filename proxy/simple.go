@@ -58,7 +58,7 @@ func (s *Server) AnswerSimple(r *fastpath.Request, dst []byte) (answer []byte, l
 		c.span = s.tracer.Start(c.verb.String(), route.Namespace, traceOf(r), c.began)
 	}
 	dst = appendStatus(dst, result.Status)
-	dst = s.surface.Told.AppendHeader(result.AppendHeader(dst), route.Namespace) // guard 9.90
+	dst = s.surface.AgentState.AppendHeader(result.AppendHeader(dst), route.Namespace) // guard 9.90
 	dst = appendBody(dst, r.Date, body)
 	c.seen.End(result.Status, len(body))
 	s.leave(&c)

@@ -123,13 +123,13 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 func (s *Surface) Changed(c journal.Change) {
 	s.Events.Changed(c)
 	if c.Ended.State == journal.ReceiptDead {
-		s.Told.change()
+		s.AgentState.change()
 	}
 }
 
 // UpstreamChanged must be called with each new state of upstream.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
-	s.Told.change()
+	s.AgentState.change()
 	s.Events.add(eventUpstream, "", func(at float64) any {
 		return api.UpstreamEvent{At: at, State: now.State, Since: unixSeconds(now.Since), Reason: now.Reason}
 	})

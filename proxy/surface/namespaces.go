@@ -164,6 +164,6 @@ func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters)
 	for _, k := range found {
 		doc.Entries = append(doc.Entries, newKnownDocument(k))
 	}
-	s.Told.SetHeader(w.Header(), namespace)
+	s.AgentState.SetHeader(w.Header(), namespace)
 	return writeDocument(w, http.StatusOK, doc)
 }

@@ -49,7 +49,7 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	}
 	tag := []string{revisionTag(&doc.Revisions[0])}
 	w.Header()["Etag"], w.Header()[wire.OwnETag] = tag, tag
-	s.Told.SetHeader(w.Header(), id.Namespace)
+	s.AgentState.SetHeader(w.Header(), id.Namespace)
 	return writeDocument(w, http.StatusOK, doc)
 }
 

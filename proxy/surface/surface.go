@@ -71,7 +71,7 @@ type Surface struct {
 	history    *lastHour
 	Events     *Events  // of writes
 	Monitor    *Monitor // of requests
-	Told       *Told
+	AgentState *AgentState
 	metrics    http.Handler
 	openAPI    func() (*openapi.Document, error)
 	startedAt  time.Time
@@ -122,8 +122,8 @@ type Options struct {
 	Waiters int
 }
 
-// Run records the last hour, and learns what agents are told, until ctx ends.
-func (s *Surface) Run(ctx context.Context) error { return s.history.run(ctx, s.Told.tick) }
+// Run records the last hour, and keeps what agents learn of their memory up to date, until ctx ends.
+func (s *Surface) Run(ctx context.Context) error { return s.history.run(ctx, s.AgentState.tick) }
 
 // BeginStop makes readyz answer 503, so that no more callers are sent here.
 func (s *Surface) BeginStop() { s.stopping.Store(true) }
@@ -148,7 +148,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		Monitor: &Monitor{feed.New[api.AnsweredRequest](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
-	s.history, s.Told = newLastHour(opts, s.figures), &Told{s: s}
+	s.history, s.AgentState = newLastHour(opts, s.figures), &AgentState{s: s}
 	s.operations = map[string]operation{
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace"}},

@@ -14,8 +14,8 @@ test("while upstream is away, each call succeeds and says so", { timeout: 120_00
   t.after(() => server.remove());
   const memory = new Memory("agent", { url: server.url });
   const turn = async () => {
-    const told = [];
-    const note = () => told.push(memory.state);
+    const states = [];
+    const note = () => states.push(memory.state);
     await memory.set("k", "v");
     note();
     assert.equal(await memory.get("k"), "v");
@@ -28,7 +28,7 @@ test("while upstream is away, each call succeeds and says so", { timeout: 120_00
     note();
     assert.ok((await memory.history("log")).length > 0);
     note();
-    return new Set(told);
+    return new Set(states);
   };
   const becomes = async (well) => {
     do await memory.set("poke", "v");
@@ -37,9 +37,9 @@ test("while upstream is away, each call succeeds and says so", { timeout: 120_00
   assert.deepEqual(await turn(), new Set([undefined]));
   await upstream.end();
   await becomes(false);
-  const [told, ...others] = await turn();
+  const [state, ...others] = await turn();
   assert.deepEqual(others, []);
-  assert.match(told, /^Upstream has failed to answer since \d\d:\d\d UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them\.$/);
+  assert.match(state, /^Upstream has failed to answer since \d\d:\d\d UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them\.$/);
   await upstream.start();
   await becomes(true);
   assert.deepEqual(await turn(), new Set([undefined]));

@@ -73,7 +73,7 @@ def complete(rules: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("rules over a blocking port have waited for an event loop")
 
 
-def told(memory: Memory | AsyncMemory, result: str) -> str:
+def with_state(memory: Memory | AsyncMemory, result: str) -> str:
     """Return a tool's result for a model, which is to know the memory's state first."""
     return f"{memory.state}\n{result}" if memory.state else result
 

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 from botwired import AsyncMemory, Memory
 from botwired._parts import Document, Documents, to_json
-from botwired._port import Blocking, Native, Port, complete, told
+from botwired._port import Blocking, Native, Port, complete, with_state
 from botwired.errors import Conflict
 
 try:
@@ -296,31 +296,31 @@ class MemoryTool(BetaAbstractMemoryTool):
 
     @override
     def view(self, command: View) -> str:
-        return told(self._memory, complete(self._files.view(command)))
+        return with_state(self._memory, complete(self._files.view(command)))
 
     @override
     def create(self, command: Create) -> str:
-        return told(self._memory, complete(self._files.create(command)))
+        return with_state(self._memory, complete(self._files.create(command)))
 
     @override
     def str_replace(self, command: StrReplace) -> str:
-        return told(self._memory, complete(self._files.str_replace(command)))
+        return with_state(self._memory, complete(self._files.str_replace(command)))
 
     @override
     def insert(self, command: Insert) -> str:
-        return told(self._memory, complete(self._files.insert(command)))
+        return with_state(self._memory, complete(self._files.insert(command)))
 
     @override
     def delete(self, command: Delete) -> str:
-        return told(self._memory, complete(self._files.delete(command)))
+        return with_state(self._memory, complete(self._files.delete(command)))
 
     @override
     def rename(self, command: Rename) -> str:
-        return told(self._memory, complete(self._files.rename(command)))
+        return with_state(self._memory, complete(self._files.rename(command)))
 
     @override
     def clear_all_memory(self) -> str:
-        return told(self._memory, complete(self._files.clear_all_memory()))
+        return with_state(self._memory, complete(self._files.clear_all_memory()))
 
 
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -333,28 +333,28 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
 
     @override
     async def view(self, command: View) -> str:
-        return told(self._memory, await self._files.view(command))
+        return with_state(self._memory, await self._files.view(command))
 
     @override
     async def create(self, command: Create) -> str:
-        return told(self._memory, await self._files.create(command))
+        return with_state(self._memory, await self._files.create(command))
 
     @override
     async def str_replace(self, command: StrReplace) -> str:
-        return told(self._memory, await self._files.str_replace(command))
+        return with_state(self._memory, await self._files.str_replace(command))
 
     @override
     async def insert(self, command: Insert) -> str:
-        return told(self._memory, await self._files.insert(command))
+        return with_state(self._memory, await self._files.insert(command))
 
     @override
     async def delete(self, command: Delete) -> str:
-        return told(self._memory, await self._files.delete(command))
+        return with_state(self._memory, await self._files.delete(command))
 
     @override
     async def rename(self, command: Rename) -> str:
-        return told(self._memory, await self._files.rename(command))
+        return with_state(self._memory, await self._files.rename(command))
 
     @override
     async def clear_all_memory(self) -> str:
-        return told(self._memory, await self._files.clear_all_memory())
+        return with_state(self._memory, await self._files.clear_all_memory())

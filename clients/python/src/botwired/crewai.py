@@ -17,7 +17,7 @@ import asyncio
 from typing import Any
 
 from botwired import Memory
-from botwired._port import Blocking, complete, told
+from botwired._port import Blocking, complete, with_state
 from botwired._values import encode
 
 try:
@@ -60,7 +60,7 @@ class _MemoryTool(BaseTool):
     cache_function: Any = never
 
     def _run(self, *args: Any, **kwargs: Any) -> str:
-        return told(self.memory, self._answer(*args, **kwargs))
+        return with_state(self.memory, self._answer(*args, **kwargs))
 
     async def _arun(self, *args: Any, **kwargs: Any) -> Any:
         return await asyncio.to_thread(self._run, *args, **kwargs)

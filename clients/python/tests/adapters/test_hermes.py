@@ -135,7 +135,7 @@ def test_upstream_is_away_and_the_daemon_is_killed_twice(install: Install, tmp_p
     assert took[494] <= 0.005
 
 
-def until_told(url: str) -> None:
+def until_reported(url: str) -> None:
     deadline = time.monotonic() + 60
     while "botwired-state" not in httpx.put(f"{url}/memory/other/k", json={"value": "v"}).headers:
         assert time.monotonic() < deadline
@@ -154,7 +154,7 @@ def live_through(install: Install, folder: Path) -> list[float]:
         if number == 50:
             upstream.kill()
         if number == 60:  # by then, the daemon knows
-            until_told(daemon.url)
+            until_reported(daemon.url)
         if number in (150, 300):
             daemon.kill()
         if number in (170, 320):

@@ -66,24 +66,24 @@ def call(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def turns(server: Server) -> dict[str, str | None]:
-    """Take a turn with each, and return what it is told."""
-    told: dict[str, str | None] = {}
+    """Take a turn with each, and return what each says of its memory."""
+    states: dict[str, str | None] = {}
     with Memory("agent", server.url) as memory:
         memory.set("k", "v")
-        told["set"] = memory.state
+        states["set"] = memory.state
         assert memory.get("k") == "v"
-        told["get"] = memory.state
+        states["get"] = memory.state
         memory.update("n", lambda n: (n or 0) + 1)
-        told["update"] = memory.state
+        states["update"] = memory.state
         assert "k" in memory.list_keys()
-        told["list"] = memory.state
+        states["list"] = memory.state
 
         with warnings.catch_warnings(action="ignore"):  # it is deprecated, and used
             chain = RunnableWithMessageHistory(
                 GenericFakeChatModel(messages=iter([AIMessage("hello")])), lambda s: ChatMessageHistory(s, memory)
             )
         assert chain.invoke("hi", {"configurable": {"session_id": "chat"}}).content == "hello"
-        told["a LangChain turn"] = memory.state
+        states["a LangChain turn"] = memory.state
 
         graph = StateGraph(MessagesState)
         graph.add_node("answer", lambda _: {"messages": [AIMessage("hello")]})
@@ -91,25 +91,25 @@ async def turns(server: Server) -> dict[str, str | None]:
         graph.add_edge("answer", END)
         compiled = graph.compile(checkpointer=CheckpointSaver(memory), store=Store(memory))
         compiled.invoke({"messages": [("user", "hi")]}, {"configurable": {"thread_id": "t"}})
-        told["a LangGraph turn"] = memory.state
+        states["a LangGraph turn"] = memory.state
 
         path = f"/memories/{uuid.uuid4().hex}.md"
         answered = MemoryTool(memory).call({"command": "create", "path": path, "file_text": "x"})
-        told["Claude's memory tool"] = said_before(str(answered), "File created")
+        states["Claude's memory tool"] = said_before(str(answered), "File created")
     async with AsyncMemory("agent", server.url) as memory_:
         session = MemorySession("s", memory_)
         model = ScriptedModel(steps=[[assistant_message("hello")]])
         assert (await Runner.run(Agent(name="a", model=model), "hi", session=session)).final_output == "hello"
-        told["an OpenAI Agents turn"] = memory_.state
+        states["an OpenAI Agents turn"] = memory_.state
         viewed = await AsyncMemoryTool(memory_).call({"command": "view", "path": "/memories"})
-        told["Claude's memory tool, async"] = said_before(str(viewed), "Here")
+        states["Claude's memory tool, async"] = said_before(str(viewed), "Here")
     for tool, arguments in {
         "memory_write": {"key": "m", "value": "v"},
         "memory_read": {"key": "m"},
         "memory_list": {},
     }.items():
-        told[tool] = call(server.url, tool, **arguments).get("memory_state")
-    return told
+        states[tool] = call(server.url, tool, **arguments).get("memory_state")
+    return states
 
 
 def said_before(text: str, result: str) -> str | None:
@@ -126,7 +126,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-async def test_everybody_is_told_of_an_outage_in_the_same_words(upstream: Server, behind: Server) -> None:
+async def test_everybody_reports_an_outage_in_the_same_words(upstream: Server, behind: Server) -> None:
     before = await turns(behind)
     assert set(before.values()) == {None}, before
     upstream.kill()

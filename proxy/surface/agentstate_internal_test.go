@@ -14,10 +14,10 @@ var silent = map[api.Kind]bool{
 	"namespace_nearly_full": true, "doubted": true, "disk_damaged": true, "directory_changed": true,
 }
 
-// An agent is told of each finding of the status, or it is one that it need not know. Nothing that it is told holds a word of
+// Each finding of the status has a sentence for agents, or is one that they need not know. No sentence holds a word of
 // upstream's.
-func TestWhatAgentsAreToldOfFindings(t *testing.T) {
-	told := make(map[api.Kind]bool)
+func TestSentencesForAgents(t *testing.T) {
+	has := make(map[api.Kind]bool)
 	for _, row := range summaryRows {
 		f := &facts{now: noon, status: &api.Status{Upstream: api.UpstreamState{State: "up", URL: "http://u"}, DataDir: "/data"}}
 		for _, fact := range row.facts {
@@ -28,8 +28,8 @@ func TestWhatAgentsAreToldOfFindings(t *testing.T) {
 		}
 		summary := summarize(f)
 		for _, one := range append([]api.Finding{summary.Finding}, summary.Also...) {
-			text := f.toAgent(&one)
-			told[one.Kind] = told[one.Kind] || text != ""
+			text := f.agentSentence(&one)
+			has[one.Kind] = has[one.Kind] || text != ""
 			for _, upstreams := range []string{"refused:", "HTTP", "403", "connection", "key k"} {
 				if strings.Contains(text, upstreams) {
 					t.Errorf("%s: %q", row.name, text)
@@ -41,34 +41,34 @@ func TestWhatAgentsAreToldOfFindings(t *testing.T) {
 		}
 	}
 	for kind := range api.Kinds() {
-		if told[kind] == silent[kind] {
-			t.Errorf("%s: an agent is told: %v, need not know: %v", kind, told[kind], silent[kind])
+		if has[kind] == silent[kind] {
+			t.Errorf("%s: has a sentence for agents: %v, need not be known: %v", kind, has[kind], silent[kind])
 		}
 	}
 }
 
 // Waits of seconds are not worth a model's attention.
-func TestAnAgentIsToldOfLongWaits(t *testing.T) {
+func TestAgentsHearOfLongWaits(t *testing.T) {
 	short := noon.Add(59 * time.Second)
 	f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 1, OldestPendingSeconds: 60, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &short}}}}}
-	if got := f.toAgents(); got == "" {
-		t.Error("nothing is told of a write that short waits have held up for a minute")
+	if got := f.agentText(); got == "" {
+		t.Error("no sentence about a write that short waits have held up for a minute")
 	}
-	for wait, told := range map[time.Duration]string{
+	for wait, want := range map[time.Duration]string{
 		59 * time.Second: "",
 		time.Hour:        "Upstream has put off the writes of this memory: they wait here, durably, until 13:00 UTC.",
 		25 * time.Hour:   "Upstream has put off the writes of this memory: they wait here, durably, until 2026-11-23 13:00 UTC.",
 	} {
 		until := noon.Add(wait)
 		f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}}}}}
-		if got := f.toAgents(); got != told {
-			t.Errorf("%v: %q, want %q", wait, got, told)
+		if got := f.agentText(); got != want {
+			t.Errorf("%v: %q, want %q", wait, got, want)
 		}
 	}
 	f = &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{
 		{Namespace: "n", Pending: 1, OldestPendingSeconds: 61, Waits: &api.Wait{Why: "throttled: HTTP 429"}},
 	}}}
-	if got := f.toAgents(); got != "Upstream has put off the writes of this memory: they wait here, durably." {
+	if got := f.agentText(); got != "Upstream has put off the writes of this memory: they wait here, durably." {
 		t.Errorf("without a time: %q", got)
 	}
 }

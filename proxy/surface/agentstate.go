@@ -14,22 +14,22 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Told is what agents are told of the state of their memory: those findings of the status that concern them, in words
-// for a model. It knows a state by the next answer, or within a second. Its methods may be called concurrently.
-type Told struct {
+// AgentState describes the state of their memory to agents: the findings of the status that concern them, in words for a
+// model. It has a new state by the next answer, or within a second. Its methods may be called concurrently.
+type AgentState struct {
 	s *Surface
 
 	outdated atomic.Bool // something has happened that may change it
 	asked    atomic.Bool // an agent has been answered since tick
-	known    atomic.Pointer[tellings]
+	known    atomic.Pointer[agentTexts]
 
 	mu      sync.Mutex // guards the fields below
 	letters lettersAt
 	open    map[string]int // open dead letters by namespace, at letters
 }
 
-// tellings are the texts of a time. None holds a word of upstream's or of another namespace.
-type tellings struct {
+// agentTexts are the descriptions at one moment. None holds a word of upstream's or of another namespace.
+type agentTexts struct {
 	all string            // of namespaces that of lacks; empty if all is well
 	of  map[string]string // of namespaces that have a finding of their own
 }
@@ -40,15 +40,15 @@ type lettersAt struct {
 	oldest    uint64
 }
 
-// Of returns what an agent is told of a namespace; empty if all is well.
-func (t *Told) Of(namespace string) string {
-	if t.outdated.Load() { // guard 9.92
-		t.learn()
+// Of describes the state of a namespace's memory; empty if all is well.
+func (a *AgentState) Of(namespace string) string {
+	if a.outdated.Load() { // guard 9.92
+		a.learn()
 	}
-	if !t.asked.Load() {
-		t.asked.Store(true)
+	if !a.asked.Load() {
+		a.asked.Store(true)
 	}
-	now := t.known.Load()
+	now := a.known.Load()
 	if now == nil {
 		return ""
 	}
@@ -58,52 +58,52 @@ func (t *Told) Of(namespace string) string {
 	return now.all
 }
 
-// AppendHeader appends the header line for a namespace, if there is something to tell.
-func (t *Told) AppendHeader(dst []byte, namespace string) []byte {
-	if text := t.Of(namespace); text != "" {
+// AppendHeader appends the header line for a namespace, unless all is well.
+func (a *AgentState) AppendHeader(dst []byte, namespace string) []byte {
+	if text := a.Of(namespace); text != "" {
 		dst = append(append(append(dst, wire.StateHeader+": "...), text...), "\r\n"...)
 	}
 	return dst
 }
 
-// SetHeader sets the header for a namespace, if there is something to tell.
-func (t *Told) SetHeader(h http.Header, namespace string) {
-	if text := t.Of(namespace); text != "" {
+// SetHeader sets the header for a namespace, unless all is well.
+func (a *AgentState) SetHeader(h http.Header, namespace string) {
+	if text := a.Of(namespace); text != "" {
 		h.Set(wire.StateHeader, text)
 	}
 }
 
-// change says that something has happened that the next answer may have to tell. It takes no locks.
-func (t *Told) change() { t.outdated.Store(true) }
+// change must be called when the next answer may have to say something else. It takes no locks.
+func (a *AgentState) change() { a.outdated.Store(true) }
 
-// tick learns what no event tells, while there is something to tell or agents ask.
-func (t *Told) tick() {
-	if t.asked.Swap(false) || t.known.Load() != nil {
-		t.change()
-		t.learn()
+// tick looks for changes that no event announces, while a state is known or agents ask.
+func (a *AgentState) tick() {
+	if a.asked.Swap(false) || a.known.Load() != nil {
+		a.change()
+		a.learn()
 	}
 }
 
-func (t *Told) learn() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.outdated.Swap(false) {
+func (a *AgentState) learn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.outdated.Swap(false) {
 		return // somebody else has just done it
 	}
-	known := t.s.look(time.Now())
-	t.known.Store(t.tell(known))
+	known := a.s.look(time.Now())
+	a.known.Store(a.texts(known))
 }
 
-// tell returns nil if all is well.
-func (t *Told) tell(f *facts) *tellings {
-	namespaces, open := f.status.Namespaces, t.openLetters(f.status)
+// texts returns nil if all is well.
+func (a *AgentState) texts(f *facts) *agentTexts {
+	namespaces, open := f.status.Namespaces, a.openLetters(f.status)
 	about := func(n *api.NamespaceStatus) string {
 		f.status.Namespaces = nil
 		if n != nil {
 			f.status.Namespaces = []api.NamespaceStatus{*n}
 			f.status.OpenDeadLetters = open[n.Namespace]
 		}
-		return f.toAgents()
+		return f.agentText()
 	}
 	of := make(map[string]bool)
 	for name := range open {
@@ -113,49 +113,49 @@ func (t *Told) tell(f *facts) *tellings {
 		of[sick] = true
 	}
 	f.status.OpenDeadLetters = 0
-	told := &tellings{all: about(nil), of: make(map[string]string)}
+	texts := &agentTexts{all: about(nil), of: make(map[string]string)}
 	for i := range namespaces {
-		if text := about(&namespaces[i]); text != told.all {
-			told.of[namespaces[i].Namespace] = text
+		if text := about(&namespaces[i]); text != texts.all {
+			texts.of[namespaces[i].Namespace] = text
 		}
 		delete(of, namespaces[i].Namespace)
 	}
 	for name := range of {
-		told.of[name] = about(&api.NamespaceStatus{Namespace: name})
+		texts.of[name] = about(&api.NamespaceStatus{Namespace: name})
 	}
-	if told.all == "" && len(told.of) == 0 {
+	if texts.all == "" && len(texts.of) == 0 {
 		return nil
 	}
-	return told
+	return texts
 }
 
 // lettersLooked bounds how many dead letters are looked at.
 const lettersLooked = 10_000
 
 // openLetters counts the open dead letters by namespace, without those beyond lettersLooked.
-func (t *Told) openLetters(status *api.Status) map[string]int {
-	at := lettersAt{status.OpenDeadLetters, status.DeadLetters, t.s.journal.Stats().OldestOpen}
-	if at != t.letters {
-		letters, err := t.s.journal.DeadLetters(max(at.oldest, 1)-1, lettersLooked)
+func (a *AgentState) openLetters(status *api.Status) map[string]int {
+	at := lettersAt{status.OpenDeadLetters, status.DeadLetters, a.s.journal.Stats().OldestOpen}
+	if at != a.letters {
+		letters, err := a.s.journal.DeadLetters(max(at.oldest, 1)-1, lettersLooked)
 		if err != nil {
 			return nil // the disk fails: the finding of that is worse
 		}
-		t.letters, t.open = at, make(map[string]int)
+		a.letters, a.open = at, make(map[string]int)
 		for i := range letters {
 			if letters[i].Kind == journal.Refused && letters[i].SupersededBy == 0 {
-				t.open[letters[i].Namespace]++
+				a.open[letters[i].Namespace]++
 			}
 		}
 	}
-	return maps.Clone(t.open)
+	return maps.Clone(a.open)
 }
 
-// toAgents joins what agents are told of the findings, the worst first.
-func (f *facts) toAgents() string {
+// agentText joins the sentences for agents about the findings, the worst first.
+func (f *facts) agentText() string {
 	summary := summarize(f)
 	var parts []string
 	for _, one := range append([]api.Finding{summary.Finding}, summary.Also...) {
-		if text := f.toAgent(&one); text != "" {
+		if text := f.agentSentence(&one); text != "" {
 			parts = append(parts, text)
 		}
 	}
@@ -164,8 +164,8 @@ func (f *facts) toAgents() string {
 
 const waitHere = "they wait here, durably, "
 
-// toAgent returns what an agent is told of a finding about its namespace; empty if it need not know.
-func (f *facts) toAgent(one *api.Finding) string {
+// agentSentence describes a finding to an agent of its namespace; empty if the agent need not know.
+func (f *facts) agentSentence(one *api.Finding) string {
 	switch one.Kind {
 	case "disk_failed", "writes_refused":
 		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
@@ -191,16 +191,16 @@ func (f *facts) toAgent(one *api.Finding) string {
 	case "namespace_full":
 		return "This memory is full: writes that make it larger are refused. Delete what is not needed."
 	case "quota_used_up", "quota_delays", "throttled":
-		return f.toAgentOfLimit(one.Kind)
+		return f.limitSentence(one.Kind)
 	}
 	return ""
 }
 
-// longThrottle is the wait, to come or gone by, from which on an agent is told.
+// longThrottle is the shortest wait, to come or gone by, that agents hear of.
 const longThrottle = time.Minute
 
-// toAgentOfLimit tells until when the writes of the namespace wait.
-func (f *facts) toAgentOfLimit(kind api.Kind) string {
+// limitSentence says until when the writes of the namespace wait.
+func (f *facts) limitSentence(kind api.Kind) string {
 	n := &f.status.Namespaces[0]
 	var until time.Time
 	switch {
@@ -227,7 +227,7 @@ func (f *facts) sinceThen(one *api.Finding) string {
 	return " since " + f.clock(*one.Since)
 }
 
-// clock returns a time as an agent is told of it, with its date if that is another one.
+// clock returns a time as agents read it, with its date if that is another one.
 func (f *facts) clock(at time.Time) string {
 	if at.UTC().Truncate(24 * time.Hour).Equal(f.now.UTC().Truncate(24 * time.Hour)) {
 		return clock(at)

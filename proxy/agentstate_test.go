@@ -11,11 +11,11 @@ import (
 
 const stateHeader = "Botwired-State"
 
-// toldOf returns what each kind of answer for an entry and its namespace tells, by request. All of them succeed.
-func (s *sidecar) toldOf(namespace string) map[string]string {
+// statesOf returns what each kind of answer for an entry and its namespace tells, by request. All of them succeed.
+func (s *sidecar) statesOf(namespace string) map[string]string {
 	s.t.Helper()
 	entry, about := "/memory/"+namespace+"/k", "?namespace="+namespace
-	told := map[string]string{
+	states := map[string]string{
 		"get": s.simple(simpleGet(entry)).Header.Get(stateHeader),
 		"put": s.simple(simplePut(entry, `{"value":"v"}`)).Header.Get(stateHeader),
 	}
@@ -26,14 +26,14 @@ func (s *sidecar) toldOf(namespace string) map[string]string {
 	} {
 		w := s.do(request[0], request[1], request[2], "Content-Type", "application/json")
 		wantStatus(s.t, w, http.StatusOK)
-		told[what] = w.Header().Get(stateHeader)
+		states[what] = w.Header().Get(stateHeader)
 	}
-	return told
+	return states
 }
 
-func (s *sidecar) wantTold(namespace, text string) {
+func (s *sidecar) wantState(namespace, text string) {
 	s.t.Helper()
-	for what, got := range s.toldOf(namespace) {
+	for what, got := range s.statesOf(namespace) {
 		if got != text {
 			s.t.Errorf("%s of %s tells %q, want %q", what, namespace, got, text)
 		}
@@ -42,35 +42,35 @@ func (s *sidecar) wantTold(namespace, text string) {
 
 // contract 9: each answer tells an agent what it should know of its namespace, from the next answer on, and nothing while
 // all is well.
-func TestAnAgentIsTold(t *testing.T) {
+func TestAnswersCarryTheState(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		s.run()
 		for _, namespace := range []string{"mine", "theirs"} {
-			s.wantTold(namespace, "")
+			s.wantState(namespace, "")
 		}
 		s.upstream.setDown(true)
 		s.server.UpstreamChanged(api.UpstreamState{State: "down"})
-		s.wantTold("mine", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
+		s.wantState("mine", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
 		s.upstream.setDown(false)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
-		s.wantTold("mine", "")
+		s.wantState("mine", "")
 		sick := api.UpstreamState{State: "degraded", Since: time.Unix(2e9, 0), Sick: "theirs"}
 		s.upstream.setState(&sick)
 		s.server.UpstreamChanged(sick)
-		s.wantTold("mine", "")
-		s.wantTold("theirs", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
+		s.wantState("mine", "")
+		s.wantState("theirs", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
 		s.upstream.setState(nil)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
-		s.wantTold("theirs", "")
+		s.wantState("theirs", "")
 		s.deadLetter(id("mine", "refused"), "it is too large")
-		s.wantTold("mine", "Upstream has refused 1 write of this memory for good: a person has to decide about it (botwired dead-letters).")
-		s.wantTold("theirs", "")
+		s.wantState("mine", "Upstream has refused 1 write of this memory for good: a person has to decide about it (botwired dead-letters).")
+		s.wantState("theirs", "")
 		s.upstream.refuseReads(map[string]string{"theirs": "HTTP 403: say yes to all"})
 		time.Sleep(2 * time.Second)
-		s.wantTold("theirs", "Upstream does not let this memory be read: answers are botwired's copies.")
-		for _, told := range s.toldOf("mine") {
-			if strings.Contains(told, "read") {
-				t.Errorf("%q is of another namespace", told)
+		s.wantState("theirs", "Upstream does not let this memory be read: answers are botwired's copies.")
+		for _, states := range s.statesOf("mine") {
+			if strings.Contains(states, "read") {
+				t.Errorf("%q is of another namespace", states)
 			}
 		}
 	})
