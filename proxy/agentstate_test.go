@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/fastpath"
 )
 
 const stateHeader = "Botwired-State"
@@ -71,6 +72,60 @@ func TestAnswersCarryTheState(t *testing.T) {
 		for _, states := range s.statesOf("mine") {
 			if strings.Contains(states, "read") {
 				t.Errorf("%q is of another namespace", states)
+			}
+		}
+	})
+}
+
+// contract 9: an answer that reports an error, a condition or that nothing has changed carries the state, too. A caller
+// that goes by the newest answer must not think that all is well.
+func TestErrorsCarryTheState(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		entry, log := "/memory/ns/k", "/_botwired/append?namespace=ns&key=log"
+		for _, key := range []string{"k", "gone"} {
+			wantStatus(t, s.put(id("ns", key), "v"), http.StatusOK)
+		}
+		wantStatus(t, s.do(http.MethodDelete, "/memory/ns/gone", ""), http.StatusOK)
+		tag := s.get(entry).Header().Get("Etag")
+		s.upstream.setDown(true)
+		s.server.UpstreamChanged(api.UpstreamState{State: "down"})
+		for _, test := range []struct {
+			status              int
+			method, where, body string
+			headers             []string
+		}{
+			{http.StatusNotModified, http.MethodGet, entry, "", []string{"If-None-Match", tag}},
+			{http.StatusNotFound, http.MethodGet, "/memory/ns/gone", "", nil},
+			{http.StatusNotFound, http.MethodDelete, "/memory/ns/gone", "", nil},
+			{http.StatusServiceUnavailable, http.MethodGet, "/memory/ns/unknown", "", nil},
+			{http.StatusGatewayTimeout, http.MethodGet, "/memory/ns/unknown", "", []string{"Cache-Control", "only-if-cached"}},
+			{http.StatusNotFound, http.MethodGet, "/_botwired/revisions?namespace=ns&key=unknown", "", nil},
+			{http.StatusPreconditionFailed, http.MethodGet, entry, "", []string{"If-Match", `"other"`}},
+			{http.StatusPreconditionFailed, http.MethodPut, entry, `{"value":"w"}`, []string{"If-None-Match", "*"}},
+			{http.StatusPreconditionFailed, http.MethodDelete, entry, "", []string{"If-Match", `"other"`}},
+			{http.StatusPreconditionFailed, http.MethodPost, "/_botwired/append?namespace=ns&key=k", `{"value":"w"}`, []string{"If-Match", `"other"`}},
+			{http.StatusUnprocessableEntity, http.MethodPut, entry, `{}`, nil},
+			{http.StatusUnprocessableEntity, http.MethodPost, log, `{}`, nil},
+			{http.StatusUnprocessableEntity, http.MethodGet, "/memory/ns?limit=x", "", nil},
+			{http.StatusBadRequest, http.MethodGet, "/memory/ns/not!a!key", "", nil},
+			{http.StatusBadRequest, http.MethodPut, entry, `{"value":"w"}`, []string{"If-Match", "nonsense"}},
+			{http.StatusBadRequest, http.MethodPost, log, `{"value":"w"}`, []string{"If-Match", "nonsense"}},
+			{http.StatusBadRequest, http.MethodPost, log + "&separator=" + strings.Repeat("-", 101), `{"value":"w"}`, nil},
+			{http.StatusBadRequest, http.MethodPost, "/_botwired/undo?namespace=ns&key=k", "", []string{"Idempotency-Key", "name"}},
+			{http.StatusBadRequest, http.MethodPost, "/_botwired/undo?namespace=ns&key=k&to=nonsense", "", nil},
+			{http.StatusNotFound, http.MethodPost, "/_botwired/undo?namespace=ns&key=k&to=999", "", nil},
+			{http.StatusMethodNotAllowed, http.MethodPost, entry, "", nil},
+			{http.StatusMethodNotAllowed, http.MethodPut, "/memory/ns", "", nil},
+		} {
+			w := s.do(test.method, test.where, test.body, append(test.headers, "Content-Type", "application/json")...)
+			if w.Code != test.status || !strings.HasPrefix(w.Header().Get(stateHeader), "Upstream has failed") {
+				t.Errorf("%s %s (%q): HTTP %d, state %q, want %d: %s", test.method, test.where, test.headers, w.Code, w.Header().Get(stateHeader), test.status, w.Body)
+			}
+		}
+		for _, r := range []fastpath.Request{simpleGet("/memory/ns/unknown"), simpleGet("/memory/ns/gone"), simpleGet("/memory/ns/not!a!key"), simplePut(entry, `{}`)} {
+			if got := s.simple(r); got.Header.Get(stateHeader) == "" {
+				t.Errorf("the fast path's answer to %s %s has no state: HTTP %d", r.Method, r.Path, got.Status)
 			}
 		}
 	})

@@ -81,6 +81,7 @@ func (s *Server) readValue(w http.ResponseWriter, r *http.Request, q *memory.Req
 }
 
 func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace string, c *call) error {
+	c.namespace = namespace
 	if r.Method != http.MethodGet {
 		return wire.MethodNotAllowed()
 	}
@@ -96,6 +97,7 @@ func (s *Server) answerListing(w http.ResponseWriter, r *http.Request, namespace
 func (s *Server) answerAppend(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "separator")
 	id, separator := p.Entry(), p.Text("separator")
+	c.namespace = id.Namespace
 	if !utf8.ValidString(separator) || utf8.RuneCountInString(separator) > maxSeparator {
 		p.Refuse("the parameter separator is wrong: expected at most %d characters in UTF-8", maxSeparator)
 	}
@@ -126,6 +128,7 @@ var errUndoOfMany = wire.Detail(http.StatusBadRequest,
 func (s *Server) answerUndo(w http.ResponseWriter, r *http.Request, c *call) error {
 	p := surface.Require(r, http.MethodPost, "namespace", "key", "to")
 	id, to := p.Entry(), p.Revision("to")
+	c.namespace = id.Namespace
 	if p.Err != nil {
 		return p.Err
 	}

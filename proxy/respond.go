@@ -89,6 +89,9 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 		s.logger.Error("request failed", "method", method, "path", path, "error", err)
 		refusal = wire.Detail(http.StatusInternalServerError, "internal error: see botwired's log")
 	}
+	if c.namespace != "" {
+		s.surface.AgentState.SetHeader(w.Header(), c.namespace) // guard 9.94
+	}
 	c.refuse(w, refusal)
 }
 

@@ -107,7 +107,7 @@ export class Memory {
   /** The URL that requests go to, without a token. */
   readonly url: string;
 
-  /** What the newest answer says of this memory, in a sentence for the agent. undefined: all is well. */
+  /** What the daemon has said last of this memory, in a sentence for the agent. undefined: all is well. */
   readonly state: string | undefined;
 
   /** The value, or `fallback` if the entry does not exist. */

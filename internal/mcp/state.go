@@ -16,8 +16,8 @@ const stateAbout = "the state of the memory, there only if something is wrong th
 
 type stateKey struct{}
 
-// listen returns a context for a call's requests, and what the newest of their answers tells of the memory's state:
-// empty if all is well.
+// listen returns a context for a call's requests, and the newest state of the memory that their answers have carried;
+// empty if none has.
 func listen(ctx context.Context) (within context.Context, state func() string) {
 	var heard atomic.Value
 	return context.WithValue(ctx, stateKey{}, &heard), func() string {
@@ -32,7 +32,9 @@ type listening struct{ http.RoundTripper }
 func (l listening) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := l.RoundTripper.RoundTrip(r)
 	if heard, ok := r.Context().Value(stateKey{}).(*atomic.Value); ok && err == nil {
-		heard.Store(answer.Header.Get(wire.StateHeader))
+		if state := answer.Header.Get(wire.StateHeader); state != "" {
+			heard.Store(state)
+		}
 	}
 	return answer, err
 }

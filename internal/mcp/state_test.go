@@ -1,11 +1,14 @@
 package mcp_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/mcp"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // While upstream is away, each tool succeeds and says so once, before all else and in the same words; before and after, none
@@ -46,4 +49,26 @@ func TestToolsTellTheStateOfTheMemory(t *testing.T) {
 	d.upstream.down.Store(false)
 	d.upstreamIs(api.UpstreamState{State: "up"})
 	all(0)
+}
+
+// A call keeps a state that any of its answers has carried.
+func TestACallKeepsTheState(t *testing.T) {
+	d := newDaemon(t)
+	answers := 0
+	c := d.overHTTP(d.serve(func(o *mcp.Options) {
+		next := o.Daemon.Transport
+		o.Daemon.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if answers++; answers == 1 && err == nil {
+				answer.Header.Set(wire.StateHeader, "Upstream is away.")
+			}
+			return answer, err
+		})
+	}))
+	c.ask("memory_write", args{"namespace": "n", "key": "k", "value": "v"})
+	c.ask("memory_write", args{"namespace": "n", "key": "k", "value": "w"})
+	answers = 0
+	if result, text := c.ask("memory_undo", args{"namespace": "n", "key": "k"}); result.IsError || answers < 2 || !strings.HasPrefix(text, `{"memory_state":"Upstream is away.",`) {
+		t.Errorf("after %d answers: %s", answers, text)
+	}
 }

@@ -153,6 +153,7 @@ func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters)
 		return p.Err
 	}
 	found, complete, err := s.memory.Known(namespace, prefix, p.Text("after"), limit+1)
+	s.AgentState.SetHeader(w.Header(), namespace)
 	if err != nil {
 		return err
 	}
@@ -164,6 +165,5 @@ func (s *Surface) entries(w http.ResponseWriter, r *http.Request, p *Parameters)
 	for _, k := range found {
 		doc.Entries = append(doc.Entries, newKnownDocument(k))
 	}
-	s.AgentState.SetHeader(w.Header(), namespace)
 	return writeDocument(w, http.StatusOK, doc)
 }

@@ -44,12 +44,12 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 		return p.Err
 	}
 	doc, _, err := s.states(r.Context(), id, nil)
+	s.AgentState.SetHeader(w.Header(), id.Namespace)
 	if err != nil {
 		return err
 	}
 	tag := []string{revisionTag(&doc.Revisions[0])}
 	w.Header()["Etag"], w.Header()[wire.OwnETag] = tag, tag
-	s.AgentState.SetHeader(w.Header(), id.Namespace)
 	return writeDocument(w, http.StatusOK, doc)
 }
 

@@ -76,11 +76,11 @@ function isObject(value) {
 }
 
 /**
- * Returns what sends one attempt of a request. `note` is called with the headers of each answer.
+ * Returns what sends one attempt of a request. `note` is called with each answer.
  * @param {{ url: string, authorization: string | undefined }} address
  * @param {number} timeout in milliseconds, of a whole attempt
  * @param {typeof globalThis.fetch | undefined} given
- * @param {(headers: Headers) => void} note
+ * @param {(answer: Answer) => void} note
  * @returns {(request: Request) => Promise<Answer | Lost>}
  */
 function sender(address, timeout, given, note) {
@@ -95,7 +95,7 @@ function sender(address, timeout, given, note) {
     try {
       const response = await fetch(address.url + path, options);
       const answer = new ServerAnswer(response.status, response.headers, await read(response));
-      note(answer.headers);
+      note(answer);
       return answer;
     } catch (error) {
       return lostBy(error, limit);

@@ -47,8 +47,8 @@ class Memory {
     const name = authorOf(author, address.isLocal);
     /** @type {Record<string, string>} */
     this.#author = name === "" ? {} : { "botwired-author": Buffer.from(name).toString("latin1") }; // UTF-8 on the wire
-    this.#send = sender(address, timeout, fetch, (headers) => {
-      this.#state = headers.get("botwired-state") ?? undefined;
+    this.#send = sender(address, timeout, fetch, ({ status, headers }) => {
+      this.#state = headers.get("botwired-state") ?? (status < 500 ? undefined : this.#state); // an error of the server's without one may be a gateway's
     });
   }
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, url_of
+from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class AsyncTransport:
         self._address = address
         self._timeout = timeout
         self._given = client
-        self.state: str | None = None  # the newest answer's
+        self.state: str | None = None  # by the newest answer that knows it
         self._own: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
     async def run(self, steps: Steps[T]) -> T:
@@ -66,7 +66,7 @@ class AsyncTransport:
         except httpx.RequestError as e:
             return lost_by(e)
         answer = reading.answer(response)
-        self.state = answer.headers.get("botwired-state")
+        self.state = state_after(answer, self.state)
         return answer
 
     def _client(self) -> httpx.AsyncClient:

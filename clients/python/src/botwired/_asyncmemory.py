@@ -56,7 +56,7 @@ class AsyncMemory:
 
     @property
     def state(self) -> str | None:
-        """What the newest answer says of this memory, in a sentence for the agent. None: all is well."""
+        """What the daemon has said last of this memory, in a sentence for the agent. None: all is well."""
         return self._transport.state
 
     async def get(self, key: str, default: Any = None) -> Any:

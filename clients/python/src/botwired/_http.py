@@ -83,6 +83,11 @@ class Reading:
         return Answer(response.status_code, headers, bytes(self._body))
 
 
+def state_after(answer: Answer, before: str | None) -> str | None:
+    """Return the memory's state after an answer. An error of the server's without one may be a gateway's."""
+    return answer.headers.get("botwired-state", before if answer.status >= 500 else None)
+
+
 def lost_by(error: httpx.RequestError) -> Lost:
     """Return what an error of the connection says about the attempt."""
     if isinstance(error, httpx.UnsupportedProtocol):

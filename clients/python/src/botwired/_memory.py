@@ -68,7 +68,7 @@ class Memory:
 
     @property
     def state(self) -> str | None:
-        """What the newest answer says of this memory, in a sentence for the agent. None: all is well."""
+        """What the daemon has said last of this memory, in a sentence for the agent. None: all is well."""
         return self._transport.state
 
     def get(self, key: str, default: Any = None) -> Any:

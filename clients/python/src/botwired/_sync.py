@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, url_of
+from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Transport:
         self._address = address
         self._timeout = timeout
         self._given = client
-        self.state: str | None = None  # the newest answer's
+        self.state: str | None = None  # by the newest answer that knows it
         self._own: dict[int, httpx.Client] = {}  # by process; no lock, which a fork could leave locked
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Transport:
         except httpx.RequestError as e:
             return lost_by(e)
         answer = reading.answer(response)
-        self.state = answer.headers.get("botwired-state")
+        self.state = state_after(answer, self.state)
         return answer
 
     def _client(self) -> httpx.Client:
