@@ -21,15 +21,20 @@ type deadIndex struct {
 
 	mu       sync.Mutex      // guards the fields below
 	open     []uint64        // dead letters that need a decision
+	openIn   map[string]int  // how many of them each namespace has
 	aged     []uint64        // dead letters of conflicts between hosts
 	unmarked map[ID][]uint64 // dead letters not marked as superseded
 	theirs   map[ID][]uint64 // dead letters that hold other hosts' states
 }
 
+func emptyDeadIndex(s *store.Store) *deadIndex {
+	return &deadIndex{store: s, openIn: make(map[string]int), unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
+}
+
 // newDeadIndex reads the dead letters of a store that nothing else uses yet. On damage, it returns those
 // before it, and the error.
 func newDeadIndex(s *store.Store) (*deadIndex, error) {
-	d := &deadIndex{store: s, unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
+	d := emptyDeadIndex(s)
 	return d, store.ScanDead(s.DB(), 0, func(l *record.Dead) error {
 		d.insert(l)
 		return nil
@@ -40,7 +45,7 @@ func newDeadIndex(s *store.Store) (*deadIndex, error) {
 func (d *deadIndex) count(st *Stats) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.OpenDeadLetters, st.Conflicts = len(d.open), len(d.aged)
+	st.OpenDeadLetters, st.OpenIn, st.Conflicts = len(d.open), maps.Clone(d.openIn), len(d.aged)
 	if len(d.open) > 0 {
 		st.OldestOpen = d.open[0]
 	}
@@ -57,7 +62,13 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tx.DeleteDead(l)
-	d.open, d.aged = without(d.open, l.Seq), without(d.aged, l.Seq)
+	if _, isOpen := slices.BinarySearch(d.open, l.Seq); isOpen {
+		d.open = without(d.open, l.Seq)
+		if d.openIn[l.Namespace]--; d.openIn[l.Namespace] == 0 {
+			delete(d.openIn, l.Namespace)
+		}
+	}
+	d.aged = without(d.aged, l.Seq)
 	for _, entries := range []map[ID][]uint64{d.unmarked, d.theirs} {
 		if entries[l.ID] = without(entries[l.ID], l.Seq); len(entries[l.ID]) == 0 {
 			delete(entries, l.ID)
@@ -69,6 +80,7 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 func (d *deadIndex) insert(l *record.Dead) {
 	if l.Kind == Refused && l.SupersededBy == 0 {
 		d.open = with(d.open, l.Seq)
+		d.openIn[l.Namespace]++
 	}
 	if l.InConflict() {
 		d.aged = with(d.aged, l.Seq)

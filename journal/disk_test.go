@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -82,4 +83,31 @@ func TestOldestOpenDeadLetter(t *testing.T) {
 	no(t, j.Discard(second))
 	wantOldest(0)
 	wantOldest(bury(t, j, key("c"), "v", journal.Refused))
+}
+
+// The status shows how many open dead letters each namespace has, however it has come to that.
+func TestOpenDeadLettersByNamespace(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	want := func(want map[string]int) {
+		t.Helper()
+		if diff := cmp.Diff(want, j.Stats().OpenIn); diff != "" {
+			t.Errorf("open dead letters (-want +got):\n%s", diff)
+		}
+	}
+	other := journal.ID{Namespace: "other", Key: "k"}
+	want(map[string]int{})
+	bury(t, j, key("dropped"), "v", journal.Dropped)
+	want(map[string]int{})
+	first := bury(t, j, key("a"), "v", journal.Refused)
+	bury(t, j, key("b"), "v", journal.Refused)
+	bury(t, j, other, "v", journal.Refused)
+	want(map[string]int{key("a").Namespace: 2, "other": 1})
+	no(t, j.Discard(first))
+	want(map[string]int{key("a").Namespace: 1, "other": 1})
+	no(t, j.Settle(put(t, j, other, "w"))) // supersedes the letter
+	want(map[string]int{key("a").Namespace: 1})
+	no(t, j.Close())
+	j = open(t, fs)
+	want(map[string]int{key("a").Namespace: 1})
 }

@@ -106,15 +106,15 @@ func checkCopies(db pebble.Reader) error {
 func (d *deadIndex) check(db pebble.Reader) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	want := &deadIndex{unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
+	want := emptyDeadIndex(nil)
 	err := store.ScanDead(db, 0, func(l *record.Dead) error {
 		want.insert(l)
 		return nil
 	})
-	if err == nil && (!slices.Equal(want.open, d.open) || !slices.Equal(want.aged, d.aged) ||
+	if err == nil && (!slices.Equal(want.open, d.open) || !maps.Equal(want.openIn, d.openIn) || !slices.Equal(want.aged, d.aged) ||
 		!maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal) || !maps.EqualFunc(want.theirs, d.theirs, slices.Equal)) {
-		err = fmt.Errorf("of the dead letters, %v %v %v %v are known, and the store has %v %v %v %v",
-			d.open, d.aged, d.unmarked, d.theirs, want.open, want.aged, want.unmarked, want.theirs)
+		err = fmt.Errorf("of the dead letters, %v %v %v %v %v are known, and the store has %v %v %v %v %v",
+			d.open, d.openIn, d.aged, d.unmarked, d.theirs, want.open, want.openIn, want.aged, want.unmarked, want.theirs)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ type Stats struct {
 	DeadLetters  int
 	// OpenDeadLetters counts the refused writes that no later write has superseded.
 	OpenDeadLetters int
+	OpenIn          map[string]int // OpenDeadLetters by namespace, where there are any
 	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
 	DeadBytes  int64

@@ -130,3 +130,27 @@ func TestErrorsCarryTheState(t *testing.T) {
 		}
 	})
 }
+
+// contract 9: the state counts the open dead letters of each namespace, also if one has gone and another has come.
+func TestTheStateCountsDeadLetters(t *testing.T) {
+	const one = "Upstream has refused 1 write of this memory for good: a person has to decide about it (botwired dead-letters)."
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		s.deadLetter(id("first", "k"), "v")
+		s.deadLetter(id("second", "k"), "v")
+		time.Sleep(2 * time.Second)
+		s.wantState("second", one)
+		letters, err := s.journal.DeadLetters(0, 10)
+		if err != nil || len(letters) != 2 {
+			t.Fatal(letters, err)
+		}
+		if err := s.journal.Discard(letters[1].Seq); err != nil {
+			t.Fatal(err)
+		}
+		s.deadLetter(id("third", "k"), "v")
+		time.Sleep(2 * time.Second)
+		s.wantState("first", one)
+		s.wantState("second", "")
+		s.wantState("third", one)
+	})
+}

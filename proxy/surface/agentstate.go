@@ -1,7 +1,6 @@
 package surface
 
 import (
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,21 +10,19 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
-	"github.com/botwired/botwired/journal"
 )
 
 // AgentState describes the state of their memory to agents: the findings of the status that concern them, in words for a
 // model. It has a new state by the next answer, or within a second. Its methods may be called concurrently.
 type AgentState struct {
-	s *Surface
+	look func() *agentTexts // nil if all is well; it reads no disk
 
-	outdated atomic.Bool // something has happened that may change it
-	asked    atomic.Bool // an agent has been answered since tick
-	known    atomic.Pointer[agentTexts]
-
-	mu      sync.Mutex // guards the fields below
-	letters lettersAt
-	open    map[string]int // open dead letters by namespace, at letters
+	changes atomic.Uint64 // counts what may change the state
+	looked  atomic.Uint64 // changes before the newest look that has ended
+	refused atomic.Bool   // a write has become a dead letter since tick
+	asked   atomic.Bool   // an agent has been answered since tick
+	known   atomic.Pointer[agentTexts]
+	looking sync.Mutex // one look at a time: callers wait for the one under way
 }
 
 // agentTexts are the descriptions at one moment. None holds a word of upstream's or of another namespace.
@@ -34,15 +31,9 @@ type agentTexts struct {
 	of  map[string]string // of namespaces that have a finding of their own
 }
 
-// lettersAt tells whether the open dead letters are the same as before.
-type lettersAt struct {
-	open, all int
-	oldest    uint64
-}
-
 // Of describes the state of a namespace's memory; empty if all is well.
 func (a *AgentState) Of(namespace string) string {
-	if a.outdated.Load() { // guard 9.92
+	if a.isOutdated() { // guard 9.92
 		a.learn()
 	}
 	if !a.asked.Load() {
@@ -74,29 +65,42 @@ func (a *AgentState) SetHeader(h http.Header, namespace string) {
 }
 
 // change must be called when the next answer may have to say something else. It takes no locks.
-func (a *AgentState) change() { a.outdated.Store(true) }
+func (a *AgentState) change() { a.changes.Add(1) }
+
+// refuse must be called for each dead letter. The next answer counts the first one of a second, and tick the others: in a
+// burst, answers do not look again and again.
+func (a *AgentState) refuse() {
+	if !a.refused.Swap(true) { // guard 9.96
+		a.change()
+	}
+}
+
+func (a *AgentState) isOutdated() bool { return a.looked.Load() != a.changes.Load() }
 
 // tick looks for changes that no event announces, while a state is known or agents ask.
 func (a *AgentState) tick() {
-	if a.asked.Swap(false) || a.known.Load() != nil {
+	asked, refused := a.asked.Swap(false), a.refused.Swap(false)
+	if asked || refused || a.known.Load() != nil {
 		a.change()
 		a.learn()
 	}
 }
 
+// learn looks unless a look has begun since the last change. A change during the look needs another look.
 func (a *AgentState) learn() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.outdated.Swap(false) {
-		return // somebody else has just done it
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	changes := a.changes.Load()
+	if changes == a.looked.Load() {
+		return // somebody else has just looked
 	}
-	known := a.s.look(time.Now())
-	a.known.Store(a.texts(known))
+	a.known.Store(a.look())
+	a.looked.Store(changes) // guard 9.95
 }
 
-// texts returns nil if all is well.
-func (a *AgentState) texts(f *facts) *agentTexts {
-	namespaces, open := f.status.Namespaces, a.openLetters(f.status)
+// agentTexts returns nil if all is well.
+func (f *facts) agentTexts() *agentTexts {
+	namespaces, open := f.status.Namespaces, f.openIn
 	about := func(n *api.NamespaceStatus) string {
 		f.status.Namespaces = nil
 		if n != nil {
@@ -127,27 +131,6 @@ func (a *AgentState) texts(f *facts) *agentTexts {
 		return nil
 	}
 	return texts
-}
-
-// lettersLooked bounds how many dead letters are looked at.
-const lettersLooked = 10_000
-
-// openLetters counts the open dead letters by namespace, without those beyond lettersLooked.
-func (a *AgentState) openLetters(status *api.Status) map[string]int {
-	at := lettersAt{status.OpenDeadLetters, status.DeadLetters, a.s.journal.Stats().OldestOpen}
-	if at != a.letters {
-		letters, err := a.s.journal.DeadLetters(max(at.oldest, 1)-1, lettersLooked)
-		if err != nil {
-			return nil // the disk fails: the finding of that is worse
-		}
-		a.letters, a.open = at, make(map[string]int)
-		for i := range letters {
-			if letters[i].Kind == journal.Refused && letters[i].SupersededBy == 0 {
-				a.open[letters[i].Namespace]++
-			}
-		}
-	}
-	return maps.Clone(a.open)
 }
 
 // agentText joins the sentences for agents about the findings, the worst first.

@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,51 @@ func TestAgentsHearOfLongWaits(t *testing.T) {
 	}}}
 	if got := f.agentText(); got != "Upstream has put off the writes of this memory: they wait here, durably." {
 		t.Errorf("without a time: %q", got)
+	}
+}
+
+// While a look is under way, its callers are not given what was known before, and a change meanwhile is not lost.
+func TestAStateIsOutdatedUntilTheLookEnds(t *testing.T) {
+	var a AgentState
+	looks := 0
+	a.look = func() *agentTexts {
+		looks++
+		if !a.isOutdated() {
+			t.Errorf("look %d: others would take what was known before", looks)
+		}
+		if looks == 1 {
+			a.change()
+		}
+		return &agentTexts{all: strconv.Itoa(looks)}
+	}
+	a.change()
+	for _, want := range []string{"1", "2", "2"} {
+		if got := a.Of("n"); got != want {
+			t.Errorf("it is %s, want %s", got, want)
+		}
+	}
+}
+
+// A burst of dead letters costs two looks a second, however many answers there are, and none of it is missed.
+func TestABurstOfDeadLettersCostsFewLooks(t *testing.T) {
+	letters, looks := 0, 0
+	a := &AgentState{look: func() *agentTexts {
+		looks++
+		return &agentTexts{all: strconv.Itoa(letters)}
+	}}
+	for letters = 1; letters <= 100; letters++ {
+		a.refuse()
+		if got := a.Of("n"); got != "1" {
+			t.Fatalf("letter %d: it is %s, want 1", letters, got)
+		}
+	}
+	letters--
+	a.tick()
+	if got := a.Of("n"); got != "100" || looks != 2 {
+		t.Errorf("it is %s after %d looks, want 100 after 2", got, looks)
+	}
+	a.refuse()
+	if a.tick(); looks != 3 {
+		t.Errorf("a letter that no answer has counted: %d looks, want 3", looks)
 	}
 }

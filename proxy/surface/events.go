@@ -123,7 +123,7 @@ func (s *Surface) VersionSeen(id journal.ID, own bool) {
 func (s *Surface) Changed(c journal.Change) {
 	s.Events.Changed(c)
 	if c.Ended.State == journal.ReceiptDead {
-		s.AgentState.change()
+		s.AgentState.refuse()
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *Surface) look(now time.Time) *facts {
 		since := unixTime(at)
 		doc.History.Since = &since
 	}
-	return &facts{now: now, status: doc, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
+	return &facts{now: now, status: doc, openIn: st.OpenIn, failed: errors.Is(s.journal.Err(), journal.ErrFailed)}
 }
 
 func unixTime(seconds float64) time.Time {

@@ -16,9 +16,10 @@ var urgency = map[api.Level]int{api.LevelOK: 0, api.LevelNotice: 1, api.LevelWar
 
 type facts struct {
 	now       time.Time
-	status    *api.Status // without its summary, with all namespaces
-	failed    bool        // the journal has failed
-	openSince time.Time   // when the oldest open dead letter was refused; zero if there is none
+	status    *api.Status    // without its summary, with all namespaces
+	failed    bool           // the journal has failed
+	openIn    map[string]int // the open dead letters by namespace
+	openSince time.Time      // when the oldest open dead letter was refused; zero if there is none
 }
 
 // summarize returns all findings about the daemon, the most urgent first. Among findings of one level,

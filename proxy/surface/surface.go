@@ -148,7 +148,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		Monitor: &Monitor{feed.New[api.AnsweredRequest](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
-	s.history, s.AgentState = newLastHour(opts, s.figures), &AgentState{s: s}
+	s.history, s.AgentState = newLastHour(opts, s.figures), &AgentState{look: func() *agentTexts { return s.look(time.Now()).agentTexts() }}
 	s.operations = map[string]operation{
 		"events":       {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":      {http.MethodGet, s.followRequests, []string{"namespace"}},
