@@ -110,14 +110,16 @@ type HistoryState struct {
 
 // UpstreamState is the health of the memory service.
 type UpstreamState struct {
-	URL           string      `json:"url"`
-	State         string      `json:"state"` // "up", "degraded" or "down"
-	Since         time.Time   `json:"since"`
-	Reason        string      `json:"reason,omitempty"`
-	Sick          string      `json:"-"`               // the namespace of the entry that fails while all others succeed; empty if that is not why
-	LastSuccessAt *time.Time  `json:"last_success_at"` // null if there was none since the start
-	Concurrency   Concurrency `json:"concurrency"`
-	Watch         *WatchState `json:"watch"` // null if upstream does not report changes
+	URL    string    `json:"url"`
+	State  string    `json:"state"` // "up", "degraded" or "down"
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason,omitempty"`
+	// Sick has the namespaces of the entries that fail while all others succeed, with the time since when they do; nil if
+	// that is not why.
+	Sick          map[string]time.Time `json:"-"`
+	LastSuccessAt *time.Time           `json:"last_success_at"` // null if there was none since the start
+	Concurrency   Concurrency          `json:"concurrency"`
+	Watch         *WatchState          `json:"watch"` // null if upstream does not report changes
 }
 
 // Concurrency says how many requests may be in flight upstream.

@@ -55,11 +55,14 @@ func TestAnswersCarryTheState(t *testing.T) {
 		s.upstream.setDown(false)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		s.wantState("mine", "")
-		sick := api.UpstreamState{State: "degraded", Since: time.Unix(2e9, 0), Sick: "theirs"}
+		sick := api.UpstreamState{State: "degraded", Since: time.Unix(2e9, 0), Sick: map[string]time.Time{
+			"theirs": time.Unix(2e9, 0), "others": time.Unix(2e9+3600, 0),
+		}}
 		s.upstream.setState(&sick)
 		s.server.UpstreamChanged(sick)
 		s.wantState("mine", "")
 		s.wantState("theirs", "Upstream has failed to answer since 2033-05-18 03:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
+		s.wantState("others", "Upstream has failed to answer since 2033-05-18 04:33 UTC: answers may be botwired's copies, and writes are kept here, durably, until it has them.")
 		s.upstream.setState(nil)
 		s.server.UpstreamChanged(api.UpstreamState{State: "up"})
 		s.wantState("theirs", "")

@@ -101,7 +101,7 @@ func (s *Server) VersionSeen(id journal.ID, own bool) {
 // Sending must be called right before a pending write's request leaves, but not for a superseded write.
 func (s *Server) Sending(w journal.Write) { s.surface.Sending(w) }
 
-// UpstreamChanged must be called with each new state of upstream.
+// UpstreamChanged must be called with each new state of upstream, also if only Sick has changed.
 func (s *Server) UpstreamChanged(now api.UpstreamState) { s.surface.UpstreamChanged(now) }
 
 // DiskUsage returns the journal's disk usage. It may be a few seconds old.

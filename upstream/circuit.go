@@ -54,11 +54,11 @@ type Circuit struct {
 	lastSuccess time.Time
 	lastReason  string // like reason, but a success does not clear it
 	lastFailure time.Time
-	lastSick    journal.ID // the sick entry that failed again last
 }
 
 // sickness is the state of an entry that fails while others succeed.
 type sickness struct {
+	since time.Time // when its first failed request began
 	at    time.Time // of its last failure
 	again bool      // it has failed again since others succeeded
 }
@@ -89,8 +89,8 @@ func (c *Circuit) Success(id journal.ID, probe bool) {
 			c.sick[s] = sickness
 		}
 	}
-	for s := range c.suspects {
-		limit.Remember(c.sick, s, sickness{at: now})
+	for s, since := range c.suspects {
+		limit.Remember(c.sick, s, sickness{since: since, at: now})
 	}
 	clear(c.suspects)
 	c.failing, c.down, c.failures, c.kept, c.reason = false, false, 0, false, ""
@@ -143,8 +143,7 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.hanging = failed.Verdict == Unanswered
 	limit.Remember(c.failedIn, id.Namespace, now)
 	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor { // guard 16.19
-		c.sick[id] = sickness{at: now, again: true}
-		c.lastSick = id
+		c.sick[id] = sickness{since: s.since, at: now, again: true}
 		return
 	}
 	delete(c.sick, id)
@@ -249,8 +248,11 @@ func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 		return at, true
 	}
 	s, ok := c.sick[id]
-	return time.Time{}, ok && s.again && now.Sub(s.at) < c.sickFor
+	return time.Time{}, ok && c.isSick(s, now)
 }
+
+// isSick reports whether an entry has failed again since others succeeded, and lately.
+func (c *Circuit) isSick(s sickness, now time.Time) bool { return s.again && now.Sub(s.at) < c.sickFor }
 
 // CircuitState is the state of a circuit at one moment.
 type CircuitState struct {

@@ -2,10 +2,14 @@ package upstream
 
 import (
 	"cmp"
+	"iter"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/botwired/botwired/internal/loggingmutex"
+	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
 )
 
 // State is upstream's condition, for people and for monitoring.
@@ -33,8 +37,9 @@ type Report struct {
 	Since time.Time
 	// Reason says why upstream is not up, for people; empty if it is up.
 	Reason string
-	// Sick is the namespace of the entry that fails while all others succeed; empty if that is not why.
-	Sick string
+	// Sick has the namespaces of the entries that fail while all others succeed, with the time since when they do;
+	// nil if that is not why. Nobody may change it.
+	Sick map[string]time.Time
 	// LastSuccess is when upstream last gave a sensible answer; zero if it has not yet.
 	LastSuccess time.Time
 }
@@ -43,7 +48,7 @@ type Report struct {
 type HealthOptions struct {
 	// BackoffInitial and BackoffMax bound the wait between probes.
 	BackoffInitial, BackoffMax time.Duration
-	// OnState, if not nil, is called on every change of the state, with the health's lock held: it must
+	// OnState, if not nil, is called on every change of the state or of Sick, with the health's lock held: it must
 	// be quick and must not call the health.
 	OnState func(Report)
 	// Logger receives one line when the state becomes worse, and one when upstream is up again. It must
@@ -59,8 +64,9 @@ type Health struct {
 	mu            loggingmutex.Mutex // guards the fields below, and the circuits' fields
 	reads, writes Circuit
 	state         State
-	worst         State     // the worst state logged since upstream was last up
-	since         time.Time // when upstream last came up, or when the requests began to fail
+	sick          map[string]time.Time // as in Report; replaced, never changed
+	worst         State                // the worst state logged since upstream was last up
+	since         time.Time            // when upstream last came up, or when the requests began to fail
 	lastSuccess   time.Time
 }
 
@@ -85,7 +91,7 @@ func (h *Health) Report() Report {
 
 // report returns the stored state. The caller holds mu.
 func (h *Health) report() Report {
-	return Report{State: h.state, Since: h.since, Reason: h.reason(), Sick: h.sick(), LastSuccess: h.lastSuccess}
+	return Report{State: h.state, Since: h.since, Reason: h.reason(), Sick: h.sick, LastSuccess: h.lastSuccess}
 }
 
 // succeeded records a success of one circuit, and its effect on the other. A successful write lets
@@ -120,15 +126,17 @@ func (h *Health) other(c *Circuit) *Circuit {
 
 // update computes the state, and logs it if it is the worst since Up, or Up again. The caller holds mu.
 func (h *Health) update() {
-	state := h.judge()
-	if state == h.state {
+	state, sick := h.judge()
+	was := h.state
+	if state == was && maps.Equal(sick, h.sick) { // guard 9.97
 		return
 	}
-	if h.state == Up {
+	if was == Up {
 		h.since = h.failingSince()
 	}
-	h.state = state
+	h.state, h.sick = state, sick
 	switch {
+	case state == was:
 	case state == Up:
 		h.mu.Log(slog.LevelInfo, "upstream is up again", "after", time.Since(h.since).Round(time.Millisecond).String())
 		h.since, h.worst = time.Now(), Up
@@ -151,42 +159,34 @@ var logged = map[State]string{
 	Down:     "upstream is down: reads are answered with what is known here, and writes wait in the journal",
 }
 
-// judge computes the state.
-func (h *Health) judge() State {
+// judge computes the state, and the sick namespaces if only sick entries fail.
+func (h *Health) judge() (state State, sick map[string]time.Time) {
 	reads, writes := h.stateOf(&h.reads), h.stateOf(&h.writes)
 	switch {
-	case reads == Up && writes == Up:
-		return Up
 	case reads == Down && !h.writes.wellSince(h.reads.since), writes == Down && !h.reads.wellSince(h.writes.since):
-		return Down
-	}
-	return Degraded
-}
-
-// sick returns the namespace of the last sick entry if only sick entries fail.
-func (h *Health) sick() string {
-	if h.ofAll(&h.reads) != Up || h.ofAll(&h.writes) != Up {
-		return ""
+		return Down, nil
+	case reads != Up || writes != Up:
+		return Degraded, nil
 	}
 	for _, c := range []*Circuit{&h.reads, &h.writes} {
-		if c.sickAgain() {
-			return c.lastSick.Namespace
+		for id, s := range c.sickEntries() {
+			if sick == nil {
+				sick = make(map[string]time.Time)
+			}
+			if since, ok := sick[id.Namespace]; !ok || s.since.Before(since) {
+				sick[id.Namespace] = s.since
+			}
 		}
 	}
-	return ""
-}
-
-// stateOf returns the state by one circuit's failures.
-func (h *Health) stateOf(c *Circuit) State {
-	if state := h.ofAll(c); state != Up || !c.sickAgain() {
-		return state
+	if sick != nil {
+		return Degraded, sick
 	}
-	return Degraded
+	return Up, nil
 }
 
-// ofAll returns the state by the failures of a circuit that are no sick entry's. It ignores those that were not
+// stateOf returns the state by the failures of a circuit that are no sick entry's. It ignores those that were not
 // repeated for a long time if the other kind of request succeeds.
-func (h *Health) ofAll(c *Circuit) State {
+func (h *Health) stateOf(c *Circuit) State {
 	repeated := time.Since(c.lastFailure) < c.sickFor || !h.other(c).wellSince(c.lastFailure)
 	switch {
 	case repeated && (c.down || c.foreign && c.failures >= failuresTell): // guard 16.17
@@ -197,10 +197,16 @@ func (h *Health) ofAll(c *Circuit) State {
 	return Up
 }
 
-// sickAgain reports whether a sick entry has failed again within sickFor.
-func (c *Circuit) sickAgain() bool {
-	s, ok := c.sick[c.lastSick]
-	return ok && s.again && time.Since(s.at) < c.sickFor
+// sickEntries returns the entries that fail although others succeed.
+func (c *Circuit) sickEntries() iter.Seq2[journal.ID, sickness] {
+	return func(yield func(journal.ID, sickness) bool) {
+		now := time.Now()
+		for id, s := range c.sick {
+			if c.isSick(s, now) && !yield(id, s) {
+				return
+			}
+		}
+	}
 }
 
 // wellSince reports whether a request has succeeded after t, and none has failed since.
@@ -238,13 +244,24 @@ func (h *Health) reason() string {
 	return "reads fail: " + reads + "; writes fail: " + writes
 }
 
-// why returns the reason of a circuit's last failure; empty if the circuit's state is Up.
+// why returns the reason of a circuit's last failure; empty if nothing of it fails.
 func (h *Health) why(c *Circuit) string {
-	switch {
-	case h.stateOf(c) == Up:
-		return ""
-	case !c.down && !c.kept && c.failures < failuresTell:
-		return "those of " + c.lastSick.String() + ", and others do not: " + c.lastReason
+	if h.stateOf(c) != Up {
+		return c.lastReason
 	}
-	return c.lastReason
+	var newest journal.ID
+	var at time.Time
+	n := 0
+	for id, s := range c.sickEntries() {
+		if n++; s.at.After(at) {
+			newest, at = id, s.at
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "those of " + newest.String() + ", and others do not: " + c.lastReason
+	}
+	return "those of " + words.Count(n, "entry") + " such as " + newest.String() + ", and others do not: " + c.lastReason
 }

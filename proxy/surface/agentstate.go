@@ -113,8 +113,8 @@ func (f *facts) agentTexts() *agentTexts {
 	for name := range open {
 		of[name] = true
 	}
-	if sick := f.status.Upstream.Sick; sick != "" {
-		of[sick] = true
+	for name := range f.status.Upstream.Sick {
+		of[name] = true
 	}
 	f.status.OpenDeadLetters = 0
 	texts := &agentTexts{all: about(nil), of: make(map[string]string)}
@@ -153,8 +153,15 @@ func (f *facts) agentSentence(one *api.Finding) string {
 	case "disk_failed", "writes_refused":
 		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
 	case "upstream_down", "no_bucket", "upstream_degraded": // which of them changes within an outage, and what to do does not
-		if sick := f.status.Upstream.Sick; sick != "" && (len(f.status.Namespaces) == 0 || f.status.Namespaces[0].Namespace != sick) { // guard 9.93
-			return ""
+		if sick := f.status.Upstream.Sick; len(sick) > 0 {
+			var since time.Time
+			if len(f.status.Namespaces) > 0 {
+				since = sick[f.status.Namespaces[0].Namespace]
+			}
+			if since.IsZero() { // guard 9.93
+				return ""
+			}
+			one.Since = &since
 		}
 		return "Upstream has failed to answer" + f.sinceThen(one) +
 			": answers may be botwired's copies, and writes are kept here, durably, until it has them."

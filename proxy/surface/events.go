@@ -127,7 +127,7 @@ func (s *Surface) Changed(c journal.Change) {
 	}
 }
 
-// UpstreamChanged must be called with each new state of upstream.
+// UpstreamChanged must be called with each new state of upstream, also if only Sick has changed.
 func (s *Surface) UpstreamChanged(now api.UpstreamState) {
 	s.AgentState.change()
 	s.Events.add(eventUpstream, "", func(at float64) any {

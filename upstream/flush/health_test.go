@@ -2,7 +2,9 @@ package flush_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -226,5 +228,61 @@ func TestTheReasonOfAnOutageIsNoEntrys(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		w.wantState(upstream.Down, "HTTP 503: an answer that is not BotWire's")
+	})
+}
+
+// Each namespace with a sick entry is known by itself, with its own time, and whoever follows the state hears of each.
+func TestSickNamespacesAreKnown(t *testing.T) {
+	watching(t, func(t *testing.T, w *watched) {
+		sick := map[string]bool{}
+		var heard []string
+		w.set(func(f *fake) {
+			f.answer = func(c call) reply {
+				if sick[c.id.Namespace] {
+					return reply{status: 500, body: "oops"}
+				}
+				return reply{}
+			}
+		})
+		w.onState = func(r upstream.Report) {
+			heard = append(heard, fmt.Sprint(r.State, slices.Sorted(maps.Keys(r.Sick))))
+		}
+		became := map[string]time.Time{}
+		wantSick := func(names ...string) {
+			t.Helper()
+			got := w.health.Report().Sick
+			if diff := cmp.Diff(names, slices.Sorted(maps.Keys(got))); diff != "" {
+				t.Fatalf("sick (-want +got):\n%s", diff)
+			}
+			for name, since := range got {
+				if off := since.Sub(became[name]); off < 0 || off > time.Second {
+					t.Errorf("%s is sick since %v, want %v", name, since, became[name])
+				}
+			}
+		}
+		wait := func() {
+			for i := range 20 {
+				w.put(key(fmt.Sprint(i)), "v")
+				time.Sleep(3 * time.Second)
+			}
+		}
+		for _, name := range []string{"one", "two"} {
+			w.set(func(*fake) { sick[name] = true })
+			became[name] = time.Now()
+			w.put(journal.ID{Namespace: name, Key: "k"}, "v")
+			time.Sleep(time.Second) // it has failed
+			wait()
+		}
+		wantSick("one", "two")
+		w.set(func(*fake) { sick["two"] = false })
+		wait()
+		wantSick("one")
+		w.set(func(*fake) { sick["one"] = false })
+		wait()
+		w.wantState(upstream.Up, "")
+		// Before, while nobody else has succeeded, it is an outage.
+		if diff := cmp.Diff([]string{"degraded[one]", "degraded[one two]", "degraded[one]", "up[]"}, heard[max(0, len(heard)-4):]); diff != "" {
+			t.Errorf("heard (-want +got):\n%s", diff)
+		}
 	})
 }

@@ -115,7 +115,12 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	r.health = upstream.NewHealth(upstream.HealthOptions{
-		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger, OnState: r.onState,
+		BackoffInitial: backoffInitial, BackoffMax: backoffMax, Logger: logger,
+		OnState: func(now upstream.Report) {
+			if r.onState != nil {
+				r.onState(now)
+			}
+		},
 	})
 	if allowed != nil {
 		ledger := quota.OpenLedger("journal.quota", fs, slog.New(slog.DiscardHandler))
