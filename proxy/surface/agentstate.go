@@ -189,25 +189,31 @@ func (f *facts) agentSentence(one *api.Finding) string {
 // longThrottle is the shortest wait, to come or gone by, that agents hear of.
 const longThrottle = time.Minute
 
-// limitSentence says until when the writes of the namespace wait.
+// limitSentence says until when the writes of the namespace wait. While a few of a quota's writes are left, that is an
+// estimate for a new write: the first of those that wait goes before.
 func (f *facts) limitSentence(kind api.Kind) string {
 	n := &f.status.Namespaces[0]
 	var until time.Time
+	about := ""
 	switch {
+	case kind == "quota_delays":
+		about, until = "about ", f.now.Add(time.Duration(n.Quota.LingerSeconds*float64(time.Second)))
+		if resets := n.Quota.ResetsAt; resets.Before(until) {
+			until = resets
+		}
 	case n.Waits != nil && n.Waits.Until != nil:
 		until = *n.Waits.Until
 	case n.Quota != nil && kind == "quota_used_up":
 		until = n.Quota.ResetsAt
-	case n.Quota != nil:
-		until = f.now.Add(time.Duration(n.Quota.LingerSeconds * float64(time.Second)))
 	}
 	if kind == "throttled" && max(until.Sub(f.now), time.Duration(n.OldestPendingSeconds*float64(time.Second))) < longThrottle {
 		return ""
 	}
+	const limited = "Upstream limits the writes of this memory: "
 	if !until.After(f.now) { // it is unknown, or over
-		return "Upstream has put off the writes of this memory: they wait here, durably."
+		return limited + "they wait here, durably."
 	}
-	return "Upstream has put off the writes of this memory: " + waitHere + "until " + f.clock(until) + "."
+	return limited + waitHere + "until " + about + f.clock(until) + "."
 }
 
 func (f *facts) sinceThen(one *api.Finding) string {

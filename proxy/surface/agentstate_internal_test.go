@@ -57,8 +57,8 @@ func TestAgentsHearOfLongWaits(t *testing.T) {
 	}
 	for wait, want := range map[time.Duration]string{
 		59 * time.Second: "",
-		time.Hour:        "Upstream has put off the writes of this memory: they wait here, durably, until 13:00 UTC.",
-		25 * time.Hour:   "Upstream has put off the writes of this memory: they wait here, durably, until 2026-11-23 13:00 UTC.",
+		time.Hour:        "Upstream limits the writes of this memory: they wait here, durably, until 13:00 UTC.",
+		25 * time.Hour:   "Upstream limits the writes of this memory: they wait here, durably, until 2026-11-23 13:00 UTC.",
 	} {
 		until := noon.Add(wait)
 		f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 1, Waits: &api.Wait{Why: "throttled: HTTP 429", Until: &until}}}}}
@@ -69,7 +69,7 @@ func TestAgentsHearOfLongWaits(t *testing.T) {
 	f = &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{
 		{Namespace: "n", Pending: 1, OldestPendingSeconds: 61, Waits: &api.Wait{Why: "throttled: HTTP 429"}},
 	}}}
-	if got := f.agentText(); got != "Upstream has put off the writes of this memory: they wait here, durably." {
+	if got := f.agentText(); got != "Upstream limits the writes of this memory: they wait here, durably." {
 		t.Errorf("without a time: %q", got)
 	}
 }
@@ -117,5 +117,29 @@ func TestABurstOfDeadLettersCostsFewLooks(t *testing.T) {
 	a.refuse()
 	if a.tick(); looks != 3 {
 		t.Errorf("a letter that no answer has counted: %d looks, want 3", looks)
+	}
+}
+
+// What an agent reads of a quota is true while a few of its writes are left, and when none is.
+func TestAgentsHearOfQuotas(t *testing.T) {
+	soon, resets := noon.Add(time.Minute), noon.Add(12*time.Hour)
+	for _, test := range []struct {
+		name  string
+		quota api.Quota
+		waits *api.Wait
+		want  string
+	}{
+		{"used up", api.Quota{Limit: 40, Used: 40, ResetsAt: resets, LingerSeconds: 60}, &api.Wait{Why: "quota: used up", Until: &resets},
+			"Upstream limits the writes of this memory: they wait here, durably, until 2026-11-23 00:00 UTC."},
+		{"a few left, and the first one goes soon", api.Quota{Limit: 40, Used: 38, Left: 2, ResetsAt: resets, LingerSeconds: 6480}, &api.Wait{Why: "quota: spread over the window", Until: &soon},
+			"Upstream limits the writes of this memory: they wait here, durably, until about 13:48 UTC."},
+		{"a few left, for longer than the window", api.Quota{Limit: 40, Used: 39, Left: 1, ResetsAt: resets, LingerSeconds: 80_000}, &api.Wait{Why: "quota: spread over the window"},
+			"Upstream limits the writes of this memory: they wait here, durably, until about 2026-11-23 00:00 UTC."},
+		{"seconds to go", api.Quota{Limit: 1000, Used: 700, Left: 300, ResetsAt: resets, LingerSeconds: 180}, &api.Wait{Why: "quota: spread over the window", Until: &soon}, ""},
+	} {
+		f := &facts{now: noon, status: &api.Status{Namespaces: []api.NamespaceStatus{{Namespace: "n", Pending: 22, Quota: &test.quota, Waits: test.waits}}}}
+		if got := f.agentText(); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
 	}
 }
