@@ -62,6 +62,7 @@ type Options struct {
 	Listen    string
 	Token     string // empty if the daemon needs none
 	UserAgent string // names the program in the daemon's status
+	Author    string // names the program in the history of what it writes; empty: UserAgent does
 	// FirstByte is how long the daemon may take to begin its answer, unless the request sets Within; 0
 	// means [FirstByte].
 	FirstByte time.Duration
@@ -79,6 +80,7 @@ type Client struct {
 	http             http.Client
 	host             string // the authority of its URLs, and the Host header
 	token, userAgent string
+	author           string
 	firstByte        time.Duration
 	explain          func(Request, error) error
 }
@@ -86,7 +88,7 @@ type Client struct {
 // NewClient returns a client. It connects at its first request.
 func NewClient(o Options) *Client {
 	c := &Client{
-		host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, firstByte: cmp.Or(o.FirstByte, FirstByte), explain: o.Explain,
+		host: Host(o.Listen), token: o.Token, userAgent: o.UserAgent, author: o.Author, firstByte: cmp.Or(o.FirstByte, FirstByte), explain: o.Explain,
 	}
 	if c.explain == nil {
 		c.explain = func(_ Request, err error) error { return err }
@@ -311,6 +313,9 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	}
 	if c.userAgent != "" {
 		req.Header.Set("User-Agent", c.userAgent)
+	}
+	if c.author != "" {
+		req.Header.Set(wire.AuthorHeader, c.author)
 	}
 	maps.Copy(req.Header, r.Header)
 	if r.Body != nil {

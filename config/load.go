@@ -35,6 +35,7 @@ type Loaded struct {
 	File     string   // the configuration file that was read, or ""
 	Values   []Value  // one for each setting, in the order of Settings
 	Warnings []string // for the log, one line each
+	Author   string   // BOTWIRED_AUTHOR, which names the program in the history; "" if it is not set
 	UserDir  string   // the user's own directory for botwired's state, whatever data_dir is; "" without a home
 }
 
@@ -291,7 +292,7 @@ func (l *loader) defaults() *Config {
 }
 
 func (l *loader) loaded() *Loaded {
-	out := &Loaded{Config: l.config, File: l.file, Warnings: append(l.modeWarnings(), l.shadowWarnings()...), UserDir: l.places.userDir()}
+	out := &Loaded{Config: l.config, File: l.file, Warnings: append(l.modeWarnings(), l.shadowWarnings()...), Author: l.env.get(envAuthor), UserDir: l.places.userDir()}
 	defaults := l.defaults()
 	for _, s := range l.table {
 		out.Values = append(out.Values, Value{
@@ -394,9 +395,11 @@ func (e environment) spelling(name string) string {
 
 func (e environment) get(name string) string { return e.values[e.spelling(name)] }
 
-// noSettings are variables that other parts read: cobra those of shell completion, and the Python package
-// the last one.
-var noSettings = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS", "BOTWIRED_AUTHOR"}
+// envAuthor is [Loaded].Author. The packages for agents read it, too.
+const envAuthor = "BOTWIRED_AUTHOR"
+
+// noSettings are variables that are no settings: cobra reads those of shell completion.
+var noSettings = []string{"BOTWIRED_ACTIVE_HELP", "BOTWIRED_COMPLETION_DESCRIPTIONS", envAuthor}
 
 // isInjected reports whether a variable describes a network service called botwired or
 // botwired-something. Kubernetes and compose links inject such variables into every container beside

@@ -321,3 +321,19 @@ func TestWildcardListenersAreFoundOnLoopback(t *testing.T) {
 		}
 	}
 }
+
+// What a shell writes, deletes and undoes is by BOTWIRED_AUTHOR, as what its agents write.
+func TestTheAuthorOfCommands(t *testing.T) {
+	d := newDaemon(t, map[string]answer{
+		"PUT /memory/ns/k":    {200, `{"namespace":"ns","key":"k","stored":true,"bytes":1}`},
+		"DELETE /memory/ns/k": {200, `{"namespace":"ns","key":"k","deleted":true}`},
+	})
+	for environ, want := range map[string]string{"BOTWIRED_AUTHOR=night\nshift": "nightshift", "BOTWIRED_AUTHOR=": "", "OTHER=x": ""} {
+		for _, args := range [][]string{{"set", "ns", "k", "v"}, {"delete", "ns", "k"}} {
+			got := at(t, d, func(p *cli.Program) { p.Environ = append(p.Environ, environ) }, args...)
+			if author := d.asked[len(d.asked)-1].Author; got.code != 0 || author != want {
+				t.Errorf("%s %s: by %q, want %q: %+v", environ, args[0], author, want, got)
+			}
+		}
+	}
+}

@@ -139,6 +139,7 @@ type asked struct {
 	Target        string // method and request target, as received
 	Host          string
 	Authorization string
+	Author        string
 	Body          string
 }
 
@@ -191,7 +192,7 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	target := r.Method + " " + r.RequestURI
 	d.mu.Lock()
-	d.asked = append(d.asked, asked{target, r.Host, r.Header.Get("Authorization"), string(body)})
+	d.asked = append(d.asked, asked{target, r.Host, r.Header.Get("Authorization"), r.Header.Get("Botwired-Author"), string(body)})
 	found, ok := d.answers[target]
 	d.mu.Unlock()
 	if !ok {

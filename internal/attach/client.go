@@ -21,6 +21,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -60,7 +61,7 @@ func connect(loaded *config.Loaded, version string, tell func(string), lenient b
 		token:  token, tokenFile: loaded.Config.Auth.TokenFile, reach: reach,
 	}
 	c.Client = api.NewClient(api.Options{
-		Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Transport: transport, Explain: c.explain,
+		Listen: loaded.Config.Listen, Token: token, UserAgent: AgentPrefix + version, Author: wire.Author(loaded.Author), Transport: transport, Explain: c.explain,
 	})
 	return c, nil
 }
