@@ -75,10 +75,25 @@ func isLoopback(host string) bool {
 }
 
 func upstreamURL(at func(*Config) *string) codec {
-	c := text(at, "url", urlForms(), ParseUpstream)
+	c := text(at, "url", urlForms(), parseUpstreamURL)
 	c.show = hideURLSecrets
 	return c
 }
+
+// parseUpstreamURL refuses the address of the memory API in place of its server's: botwired would ask for /memory/memory.
+// An identity may end so: a directory keeps the one that it was bound to.
+func parseUpstreamURL(text string) (string, error) {
+	canonical, err := ParseUpstream(text)
+	if err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(canonical); err == nil && strings.HasSuffix(u.Path, memoryPath) {
+		return "", expect("the URL without %s, which botwired adds itself: %s", memoryPath, strings.TrimSuffix(canonical, memoryPath))
+	}
+	return canonical, nil
+}
+
+const memoryPath = "/memory"
 
 func parseService(text string) (string, error) {
 	u, err := url.Parse(text)

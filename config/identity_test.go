@@ -14,6 +14,8 @@ func TestUpstreamIdentity(t *testing.T) {
 		"HTTPS://botwire.dev/Base/x//":    "https://botwire.dev/Base/x",
 		"https://botwire.dev/a%20b":       "https://botwire.dev/a%20b",
 		"http://127.0.0.1:80":             "http://127.0.0.1",
+		"https://memory":                  "https://memory",
+		"https://a/memory/b":              "https://a/memory/b",
 		"http://127.0.0.1:443":            "http://127.0.0.1:443",
 		"https://botwire.dev:8443":        "https://botwire.dev:8443",
 		"http://[::1]:80/":                "http://[::1]",
@@ -27,6 +29,9 @@ func TestUpstreamIdentity(t *testing.T) {
 		if got, ok := config.ParseIdentity(url); got != want || !ok {
 			t.Errorf("%s was %s, want %s", url, got, want)
 		}
+	}
+	if got, ok := config.ParseIdentity("https://a/memory"); got != "https://a/memory" || !ok {
+		t.Errorf("a directory that an older botwired has bound to https://a/memory belongs to %q", got)
 	}
 	for _, text := range []string{"", "botwire.dev", "https://a?b", "https://u:p@a", "http://botwire.dev", "Embedded", "none", "nats://a", "nats:", "nats:a.b"} {
 		if got, ok := config.ParseIdentity(text); ok {

@@ -28,7 +28,7 @@ func Settings() []Setting {
 			Doc:   "what is answered about an unknown entry when upstream cannot be asked: `refuse` (503) or `assume-absent` (404)",
 			codec: oneOf([]string{"refuse", AssumeAbsent}, func(c *Config) *string { return &c.Offline })},
 		{Name: "upstream.url", Default: "https://botwire.dev", Alias: "upstream",
-			Doc:   "the memory service: any BotWire-compatible URL (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
+			Doc:   "the memory service: any BotWire-compatible URL, without `/memory` (plain `http` only on loopback), the servers of a NATS cluster (`nats://host1,host2`, with TLS unless all are on loopback), or `embedded`",
 			codec: upstreamURL(func(c *Config) *string { return &c.Upstream.URL })},
 		{Name: "upstream.timeout", Default: "10s",
 			Doc:   "the longest that one attempt takes",
