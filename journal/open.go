@@ -71,31 +71,43 @@ func Open(opts Options) (*Journal, error) {
 	return j, nil
 }
 
-// Examine returns the error with which [Open] would refuse the journal in a directory, as far as that can be seen without
-// changing it: nil if there is no journal, or a sound one.
+// Examine returns what the journal in a directory holds, and the error with which [Open] would refuse it, as far as that can
+// be seen without changing it. It finds nothing if there is no journal.
 //
 // Errors: those of [Open], among them [ErrInUse] where a process has the journal open.
-func Examine(dir string) error {
+func Examine(dir string) (h Holdings, err error) {
 	opts := Options{Dir: dir}.withDefaults()
 	exists, err := store.CheckFormat(opts.FS, dir)
 	if err == nil && !exists {
 		err = recovery.CheckSwap(opts.FS, dir)
 	}
 	if err != nil {
-		return refusedStart(dir, err)
+		return h, refusedStart(dir, err)
 	}
 	if !exists {
-		return nil
+		return h, nil
 	}
 	lock, err := store.LockDir(opts.FS, dir)
 	if err != nil {
-		return refusedStart(dir, err)
+		return h, refusedStart(dir, err)
 	}
-	_, err = store.Check(store.Options{Dir: dir, FS: opts.FS, Lock: lock, Logger: opts.Logger})
+	h, err = examine(store.Options{Dir: dir, FS: opts.FS, Lock: lock, Logger: opts.Logger})
 	if err = errors.Join(err, lock.Close()); err != nil {
-		return refusedStart(dir, err)
+		return h, refusedStart(dir, err)
 	}
-	return nil
+	return h, nil
+}
+
+func examine(opts store.Options) (h Holdings, err error) {
+	if _, err := store.Check(opts); err != nil {
+		return h, err
+	}
+	db, err := store.OpenPebble(opts)
+	if err != nil {
+		return h, err
+	}
+	h, err = holdingsOf(db)
+	return h, store.Classify(errors.Join(err, db.Close()))
 }
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {

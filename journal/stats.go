@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -134,18 +136,22 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 	defer j.store.Release()
 	snapshot := j.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	found, err := store.Count(snapshot, func(record.ID, record.Version) error { return nil })
+	if h, err = holdingsOf(snapshot); err != nil {
+		return h, refusedStart(j.opts.Dir, store.Classify(err))
+	}
+	return h, nil
+}
+
+func holdingsOf(r pebble.Reader) (h Holdings, err error) {
+	found, err := store.Count(r, func(record.ID, record.Version) error { return nil })
 	h.Pending, h.DeadLetters = int(found.Pending), int(found.Dead)
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.NewestPrefix, record.SentPrefix} {
 		if err == nil && !h.Copies {
-			h.Copies, err = store.HoldsAny(snapshot, []byte(prefix))
+			h.Copies, err = store.HoldsAny(r, []byte(prefix))
 			if prefix != record.SentPrefix && store.IsDamage(err) {
 				h.Copies, err = true, nil
 			}
 		}
 	}
-	if err != nil {
-		return h, refusedStart(j.opts.Dir, store.Classify(err))
-	}
-	return h, nil
+	return h, err
 }

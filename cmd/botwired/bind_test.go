@@ -16,15 +16,15 @@ const (
 	newURL = "https://new.example/base"
 )
 
-type binding struct {
+type boundDirectory struct {
 	t   *testing.T
 	dir string
 	j   *journal.Journal
 }
 
-func newBinding(t *testing.T) *binding {
+func newBinding(t *testing.T) *boundDirectory {
 	t.Helper()
-	b := &binding{t: t, dir: t.TempDir()}
+	b := &boundDirectory{t: t, dir: t.TempDir()}
 	var err error
 	if b.j, err = journal.Open(journal.Options{Dir: filepath.Join(b.dir, journalDir)}); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func newBinding(t *testing.T) *binding {
 	return b
 }
 
-func (b *binding) to(url string) error {
+func (b *boundDirectory) to(url string) error {
 	b.t.Helper()
 	url, err := config.ParseUpstream(url)
 	check(b.t, err)
@@ -45,7 +45,7 @@ func (b *binding) to(url string) error {
 }
 
 // moved runs recover --moved-from.
-func (b *binding) moved(former string, flags ...string) outcome {
+func (b *boundDirectory) moved(former string, flags ...string) outcome {
 	b.t.Helper()
 	check(b.t, b.j.Close())
 	got := botwired(b.t, append([]string{"recover", "--data-dir", b.dir, "--moved-from", former}, flags...)...)
@@ -55,7 +55,7 @@ func (b *binding) moved(former string, flags ...string) outcome {
 	return got
 }
 
-func (b *binding) wantBound(url string) {
+func (b *boundDirectory) wantBound(url string) {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, "UPSTREAM"))
 	if err != nil || string(text) != url+"\n" {
@@ -63,7 +63,7 @@ func (b *binding) wantBound(url string) {
 	}
 }
 
-func (b *binding) wantRefused(err error, parts ...string) {
+func (b *boundDirectory) wantRefused(err error, parts ...string) {
 	b.t.Helper()
 	if err == nil {
 		b.t.Error("it was not refused")
@@ -76,7 +76,7 @@ func (b *binding) wantRefused(err error, parts ...string) {
 	}
 }
 
-func (b *binding) write(key string) journal.Write {
+func (b *boundDirectory) write(key string) journal.Write {
 	b.t.Helper()
 	w, err := b.j.Append(journal.NewWrite{ID: journal.ID{Namespace: "n", Key: key}, Op: journal.Put, Value: "v"})
 	if err != nil {
@@ -95,14 +95,16 @@ func check(t *testing.T, err error) {
 // botwired never gives one upstream's data to another: no pending write, dead letter or copy.
 func TestDirectoryIsOfItsUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
-		fill  func(*binding)
+		fill  func(*boundDirectory)
 		parts []string
 	}{
-		"pending": {func(b *binding) { b.write("k"); b.write("k"); b.write("l") },
+		"pending": {func(b *boundDirectory) { b.write("k"); b.write("k"); b.write("l") },
 			[]string{"2 pending writes, 0 dead letters:", "flush with upstream.url = " + oldURL}},
-		"dead letter": {func(b *binding) { check(b.t, b.j.DeadLetter(b.write("k"), journal.Failure{Status: 400, Reason: "no"})) },
+		"dead letter": {func(b *boundDirectory) {
+			check(b.t, b.j.DeadLetter(b.write("k"), journal.Failure{Status: 400, Reason: "no"}))
+		},
 			[]string{"0 pending writes, 1 dead letter: choose another data_dir"}},
-		"copies": {func(b *binding) { check(b.t, b.j.Settle(b.write("k"))) }, []string{"copies of its entries: choose"}},
+		"copies": {func(b *boundDirectory) { check(b.t, b.j.Settle(b.write("k"))) }, []string{"copies of its entries: choose"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBinding(t)

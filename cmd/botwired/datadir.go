@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/botwired/botwired/internal/binding"
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/words"
@@ -21,7 +22,7 @@ const dirMode = 0o700
 
 // ours lists the names of botwired's own files and directories in a data directory, except the
 // embedded upstream's database. A name that adds a dot and a suffix to one of these is botwired's too.
-var ours = append([]string{journalDir, upstreamFile, "run"}, engines.Files...) // run.lock and other files of "botwired run"
+var ours = append([]string{journalDir, binding.File, "run"}, engines.Files...) // run.lock and other files of "botwired run"
 
 // errShared says that other programs also keep files in a data directory.
 var errShared = errors.New("it holds other files too")
@@ -128,6 +129,6 @@ func journalIsGone(dir string) bool {
 	if slices.ContainsFunc(in, func(e os.DirEntry) bool { return e.Name() != "LOCK" }) {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(dir, upstreamFile))
+	_, err = os.Stat(filepath.Join(dir, binding.File))
 	return err == nil
 }

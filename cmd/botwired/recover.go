@@ -13,13 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/binding"
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
-
-const movedFromFlag = "moved-from"
 
 func newRecoverCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 	cmd := &cobra.Command{
@@ -50,7 +49,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 	}
 	settings.Takes(cmd, "data_dir", "upstream.url", config.BucketSetting)
 	asJSON := cli.JSONFlag(cmd)
-	former := cmd.Flags().String(movedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
+	former := cmd.Flags().String(binding.MovedFromFlag, "", "the former `URL` of upstream, if the same service has a new address")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		keepFilesPrivate() // guard 21.14
 		loaded, err := settings.LoadWithDataDir(nil)
@@ -58,7 +57,7 @@ directory holds of it stays, and its pending writes go to the new address.`,
 			return err
 		}
 		dir := loaded.Config.DataDir
-		if cmd.Flags().Changed(movedFromFlag) {
+		if cmd.Flags().Changed(binding.MovedFromFlag) {
 			m, err := moveUpstream(&loaded.Config, *former)
 			switch {
 			case err != nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
+	"github.com/botwired/botwired/internal/binding"
 	"github.com/botwired/botwired/internal/cli/term"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
@@ -35,7 +36,7 @@ func nearestTo(dir string) string {
 }
 
 // dataDir checks that this user, and nobody else, can look into the data directory, and that serve would open its
-// journal. answers means that a daemon uses it.
+// journal for the configured upstream. answers means that a daemon uses it.
 func dataDir(c *config.Config, answers bool) Finding {
 	const name = "data directory"
 	dir := c.DataDir
@@ -56,7 +57,10 @@ func dataDir(c *config.Config, answers bool) Finding {
 		return fail(name, "export BOTWIRED_DATA_DIR=/another/directory", "%s is no directory", dir)
 	case answers: // the daemon has opened the journal
 	default:
-		err = journal.Examine(filepath.Join(dir, "journal"))
+		var held journal.Holdings
+		if held, err = journal.Examine(filepath.Join(dir, "journal")); err == nil {
+			_, err = binding.Check(c, func() (journal.Holdings, error) { return held, nil })
+		}
 	}
 	switch {
 	case errors.Is(err, journal.ErrInUse):

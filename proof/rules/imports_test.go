@@ -31,7 +31,8 @@ var layers = []layer{
 
 	// The commands ask a daemon by package api. Only doctor asks upstream itself.
 	{"internal/cli", []string{"api", "config", "internal/..."}},
-	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/wire", "internal/words", "journal", "upstream/..."}},
+	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/binding", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/wire", "internal/words", "journal", "upstream/..."}},
+	{"internal/binding", []string{"config", "internal/attach", "internal/identity", "internal/words", "journal"}},
 	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/tasks", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
