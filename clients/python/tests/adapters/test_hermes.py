@@ -179,10 +179,65 @@ def live_through(install: Install, folder: Path) -> list[float]:
     return took
 
 
+class Fake(BaseHTTPRequestHandler):
+    """A daemon that says what the test has it say."""
+
+    status, state, put = 200, "", []  # type: ignore[var-annotated]
+    entries: dict[str, Any] = {}  # noqa: RUF012  # by path, what a GET returns
+    refused = "/nothing"  # what the path of a PUT has that is refused for good
+    names: list[tuple[str, str]] = []  # noqa: RUF012  # the name and the value of each PUT that came
+    held: threading.Event | None = None  # until it is set, a PUT has no answer
+
+    def do_PUT(self) -> None:
+        value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["value"]
+        self.names.append((self.headers["Idempotency-Key"], value))
+        if self.held and not self.held.wait(20):
+            return
+        status = 400 if self.refused in self.path else self.status
+        if status == 200:
+            self.put.append((self.path, value))
+        self._answer(status)
+
+    def do_GET(self) -> None:
+        self._answer(self.status)
+
+    def _answer(self, status: int) -> None:
+        body = b'{"detail": "said by the daemon", "keys": []}'
+        if self.command == "GET" and self.path in self.entries:
+            body = json.dumps(self.entries[self.path]).encode()
+        self.send_response(status)
+        if self.state:
+            self.send_header("Botwired-State", self.state)
+        self.send_header("Content-Length", str(len(body)))
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def fake() -> Iterator[tuple[type[Fake], str]]:
+    handler = type("Handler", (Fake,), {"put": [], "names": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever).start()
+    yield handler, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.mark.parametrize(
     ("script", "said"), [("exec cat", "the daemon is not ready"), ("echo no such upstream; exit 1", "no such upstream")]
 )
-def test_a_daemon_that_does_not_start_is_named(install: Install, tmp_path: Path, script: str, said: str) -> None:
+def test_a_daemon_that_does_not_start_is_named(  # noqa: PLR0917
+    install: Install,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fake: tuple[type[Fake], str],
+    script: str,
+    said: str,
+) -> None:
     install("--namespace", "x")
     file = tmp_path / "home" / "plugins" / "botwired" / "botwired.json"
     program = tmp_path / "program"
@@ -198,47 +253,9 @@ def test_a_daemon_that_does_not_start_is_named(install: Install, tmp_path: Path,
     assert f"Memory state: this turn is not written yet ({said})" in turn(manager, 2, "c", "d")
     manager.flush_pending(20)
     keeper._queue.clear()
-    keeper.daemon._command = []  # it looks for no other one
+    monkeypatch.setenv("BOTWIRE_URL", fake[1])  # it looks for no other one
     keeper.daemon.leave()
     wait_for(keeper.daemon.found.is_set)
-
-
-class Fake(BaseHTTPRequestHandler):
-    """A daemon that says what the test has it say."""
-
-    status, state, put = 200, "", []  # type: ignore[var-annotated]
-
-    def do_PUT(self) -> None:
-        value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["value"]
-        if self.status == 200:
-            self.put.append((self.path, value))
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
-        body = b'{"detail": "said by the daemon", "keys": []}'
-        self.send_response(self.status)
-        if self.state:
-            self.send_header("Botwired-State", self.state)
-        self.send_header("Content-Length", str(len(body)))
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
-            self.end_headers()
-            self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def fake() -> Iterator[tuple[type[Fake], str]]:
-    handler = type("Handler", (Fake,), {"put": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever).start()
-    yield handler, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 def test_the_model_reads_what_the_daemon_says(install: Install, fake: tuple[type[Fake], str]) -> None:
@@ -284,7 +301,7 @@ def test_a_turn_of_any_length_and_the_end_of_the_queue(install: Install, fake: t
     assert "".join(part.get("assistant", "") for part in parts) == long
     keeper = sys.modules[MODULE]._keepers[0]
     keeper.add("hermes", "s1", {"user": "x" * (33 << 20)})
-    assert "1 turns were not kept" in keeper.state("hermes")
+    assert "1 turn was not kept" in keeper.state("hermes")
 
 
 def test_each_user_of_a_gateway_has_a_namespace_and_others_write_nothing(
@@ -304,6 +321,200 @@ def test_each_user_of_a_gateway_has_a_namespace_and_others_write_nothing(
     turn(manager, 1, "a", "b")
     manager.shutdown_all()
     assert not any("fixed" in path for path, _ in handler.put)
+
+
+def test_a_namespace_that_is_refused_holds_up_no_other(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    install(url=url)
+    bad, good = hermes(user_id="1"), hermes(user_id="2")
+    handler.refused = bad.providers[0]._namespace
+    turn(bad, 1, "a", "refused")
+    bad.flush_pending(20)
+    for number in range(3):
+        turn(good, number, "a", f"kept {number}")
+    good.flush_pending(20)
+    wait_for(lambda: handler.put and "kept 2" in handler.put[-1][1])
+    assert "HTTP 400" in turn(bad, 2, "c", "d")
+    assert turn(good, 4, "e", "f") == ""
+    handler.refused = "/nothing"
+    bad.shutdown_all()
+    assert any("refused" in value for _, value in handler.put)
+
+
+def test_a_bad_entry_costs_only_itself(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    kept = {
+        "a": {"value": ["no text"]},
+        "turns.x.1": {"value": "3\n"},
+        "turns.x.2": {"value": 7},
+        "b": {},
+        "c": {"value": "Bello barks"},
+    }
+    handler.entries = {f"/memory/hermes/{key}": entry for key, entry in kept.items()}
+    handler.entries["/memory/hermes?limit=30"] = {"keys": [{"key": key} for key in reversed(kept)]}
+    install(url=url)
+    manager = hermes()
+    wait_for(lambda: any("Bello" in text for _, text, _ in manager.providers[0]._texts))
+    assert "c: Bello barks" in manager.prefetch_all("does Bello bark?")
+    manager.shutdown_all()
+
+
+def test_a_turn_is_not_held_up_by_a_name_that_nobody_resolves(
+    install: Install, fake: tuple[type[Fake], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, url = fake
+    install(url=url)
+    manager = hermes()
+    wait_for(sys.modules[MODULE]._keepers[0].daemon.found.is_set)
+    released, real = threading.Event(), socket.getaddrinfo
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        assert released.wait(20)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    sys.modules[MODULE]._keepers[0].daemon._http._transport._pool._connections.clear()
+    took = []
+    for number in range(5):
+        began = time.perf_counter()
+        turn(manager, number, "a", "b")
+        took.append(time.perf_counter() - began)
+    released.set()
+    manager.shutdown_all()
+    assert min(took) < 0.1
+    assert max(took) < 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://x:s3cret/1@127.0.0.1:1", "http://s3cret", "http://x:1 s3cret@h", "x:s3cret@h", "s3cret"]
+)
+def test_no_message_has_the_token(
+    install: Install, url: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    install(url=url)
+    manager = hermes()
+    sys.modules[MODULE].PATIENCE = 0.2
+    keeper = sys.modules[MODULE]._keepers[0]
+    wait_for(lambda: keeper._trouble)
+    turn(manager, 1, "a", "b")
+    manager.flush_pending(20)
+    said = turn(manager, 2, "c", "d") + manager.handle_tool_call("memory_read", {"key": "k"})
+    manager.shutdown_all()
+    out = capfd.readouterr()
+    assert "not written yet" in said
+    if url != "http://s3cret":  # a host's name is no secret
+        assert "s3cret" not in said + caplog.text + out.out + out.err
+
+
+def test_the_token_is_sent_and_stands_in_no_log(
+    install: Install, fake: tuple[type[Fake], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    handler, url = fake
+    caplog.set_level("DEBUG")
+    install(url=url.replace("//", "//x:s3cret@"))
+    manager = hermes()
+    turn(manager, 1, "a", "b")
+    manager.shutdown_all()
+    assert handler.put
+    assert "s3cret" not in caplog.text
+
+
+def test_a_write_without_an_answer_is_repeated_the_same(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    keeper = sys.modules[MODULE]._keepers[0]
+    wait_for(keeper.daemon.found.is_set)
+    sys.modules[MODULE].PATIENCE = 0.3
+    handler.held = threading.Event()
+    turn(manager, 1, "a", "first")
+    wait_for(lambda: handler.names)
+    turn(manager, 2, "c", "second")
+    wait_for(lambda: len(handler.names) > 1)
+    assert handler.names[0] == handler.names[1]
+    assert "not written yet" in turn(manager, 3, "e", "third")
+    handler.held.set()
+    sys.modules[MODULE].PATIENCE = 10.0
+    manager.shutdown_all()
+    assert len({value for name, value in handler.names if name == handler.names[0][0]}) == 1
+    kept = [json.loads(line)["assistant"] for line in handler.put[-1][1].splitlines()]
+    assert kept == ["first", "second", "third"]
+
+
+def test_a_tool_says_whether_anything_was_sent(install: Install, fake: tuple[type[Fake], str]) -> None:
+    install(url=f"http://127.0.0.1:{free_port()}")
+    manager = hermes()
+    sys.modules[MODULE].PATIENCE = 0.2
+    answer = json.loads(manager.handle_tool_call("memory_write", {"key": "k", "value": "v"}))["error"]
+    assert "nothing was sent" in answer
+    assert "may have been made" not in answer
+    sys.modules[MODULE]._keepers[0].daemon.find = lambda: None
+    manager.shutdown_all()
+
+
+def test_a_half_of_a_character_in_a_tool_call(install: Install, daemon: Server) -> None:
+    install(url=daemon.url)
+    manager = hermes()
+    answer = json.loads(manager.handle_tool_call("memory_write", {"key": "half", "value": "a\ud83d"}))
+    assert "key" in answer or "U+" in answer["error"] or "surrogate" in answer["error"], answer
+    manager.shutdown_all()
+
+
+def test_all_exits_together_wait_once(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    install(url=url)
+    manager, other = hermes(), hermes("s2")
+    keeper = sys.modules[MODULE]._keepers[0]
+    sys.modules[MODULE].PATIENCE = 1.0
+    handler.status = 507
+    turn(manager, 1, "a", "b")
+    manager.flush_pending(20)
+    began = time.monotonic()
+    manager.shutdown_all()
+    other.shutdown_all()
+    keeper._end()
+    assert time.monotonic() - began < 1.9
+
+
+def test_a_late_error_at_an_address_of_before(install: Install, fake: tuple[type[Fake], str]) -> None:
+    _, url = fake
+    install(url=url)
+    hermes()
+    daemon = sys.modules[MODULE]._keepers[0].daemon
+    wait_for(daemon.found.is_set)
+
+    def late(*_: Any, **__: Any) -> None:
+        daemon.__dict__.pop("ask", None)
+        daemon._http = http
+        daemon.find()
+        raise httpx.ReadError("late")
+
+    http, daemon._http = daemon._http, type("Http", (), {"request": late})()
+    with pytest.raises(httpx.ReadError):
+        daemon.ask("GET", "/memory/hermes/k")
+    assert daemon.found.is_set()
+    with pytest.raises(httpx.ReadError), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http, "request", lambda *_, **__: (_ for _ in ()).throw(httpx.ReadError("now")))
+        daemon.ask("GET", "/memory/hermes/k")
+
+
+def test_a_start_that_takes_too_long_is_ended(install: Install, tmp_path: Path) -> None:
+    install("--namespace", "x")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nsleep 100\n")
+    program.chmod(0o700)
+    file = tmp_path / "home" / "plugins" / "botwired" / "botwired.json"
+    settings = {**json.loads(file.read_text()), "program": str(program)}
+    load_memory_provider("botwired")
+    module = sys.modules[MODULE]
+    module.STARTING = 0.2
+    daemon = module.Daemon(settings)
+    began = time.monotonic()
+    with pytest.raises(OSError, match="named no daemon within"):
+        daemon.find()
+    assert time.monotonic() - began < 20
+    daemon.leave()
 
 
 PROCESS = """
