@@ -54,7 +54,8 @@ func TestEachExampleIsRunAndNamed(t *testing.T) {
 	}
 }
 
-// Each example says how to run it, and names exact versions of the packages of others.
+// Each example says how to run it, and names exact versions of the packages of others. It takes botwired's from the clone:
+// while that is in no registry, somebody else may own the name.
 func TestEachExampleIsComplete(t *testing.T) {
 	programs, err := filepath.Glob(filepath.Join(root, "examples", "*", "agent.*"))
 	if err != nil || len(programs) < 10 {
@@ -76,7 +77,7 @@ func TestEachExampleIsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(requirements)) {
-			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "botwired") && !strings.Contains(line, "==") {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "../../clients/python") && !strings.Contains(line, "==") {
 				t.Errorf("%s has no exact version: %s", filepath.Dir(program), line)
 			}
 		}

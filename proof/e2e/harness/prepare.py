@@ -50,7 +50,7 @@ def virtual_environment(name, clients):
     environment = {**os.environ, "VIRTUAL_ENV": str(directory)}
     command(uv(), "venv", "--quiet", "--clear", "--python", sys.executable, directory)
     command(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--constraint", lock, "--editable", PACKAGE, *_flagged(requirements),
-            env=environment)
+            env=environment, cwd=EXAMPLES / clients[0].name)  # their paths to botwired's package begin at their folder
     installed = subprocess.run([uv(), "pip", "freeze", "--exclude-editable"], env=environment, capture_output=True, text=True, check=True).stdout
     locked = {line.partition(" ;")[0] for line in lock.read_text().splitlines()}
     if unlocked := sorted(set(installed.split()) - locked):
@@ -66,7 +66,7 @@ def write_locks():
     for name, of_environment in by_environment(CLIENTS).items():
         command(uv(), "pip", "compile", "--quiet", "--upgrade", "--universal", "--python-version", "3.11", "--no-header", "--no-annotate",
                 "--override", overrides, "--no-emit-package", "botwired", "--output-file", LOCKS / f"{name}.txt",
-                *(EXAMPLES / client.name / "requirements.txt" for client in of_environment))
+                *(EXAMPLES / client.name / "requirements.txt" for client in of_environment), cwd=EXAMPLES / of_environment[0].name)
 
 
 def by_environment(clients):
