@@ -17,6 +17,9 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/undo/namespace?before=1700000000&namespace=ns":                                      {200, previewed},
 		"GET /_botwired/undo/namespace?author=none&before=1700000000&namespace=ns":                          {200, `{"namespace":"ns","before":1700000000,"as_of":7,"restored":0}`},
+		"GET /_botwired/undo/namespace?author=nobody&before=1700000000&namespace=ns":                        {200, `{"namespace":"ns","before":1700000000,"as_of":7,"author":"nobody","authors":{"":1,"agent":2}}`},
+		"GET /_botwired/undo/namespace?author=nobody&before=1700000001&namespace=ns":                        {200, `{"namespace":"ns","before":1700000001,"as_of":7,"author":"nobody","authors":{}}`},
+		"GET /_botwired/undo/namespace?author=agent&before=1700000001&namespace=ns":                         {200, `{"namespace":"ns","before":1700000001,"as_of":7,"author":"agent","authors":{"agent":1}}`},
 		"GET /_botwired/undo/namespace?all_authors=true&before=9999999999&namespace=ns":                     {400, `{"detail":"before: so and so"}`},
 		"POST /_botwired/undo/namespace?as_of=7&author=agent&before=1700000000.000000&namespace=ns":         {200, page},
 		"POST /_botwired/undo/namespace?after=b&as_of=7&author=agent&before=1700000000.000000&namespace=ns": {200, last},
@@ -31,6 +34,11 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 			"left as it is: 1 entry\n  x: another host has written it since\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run", "--json"), previewed+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "none", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z\n")
+	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "nobody", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z: "+
+		"no write of nobody is known to have changed an entry since. These programs have written: a program without a name, agent\n")
+	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--author", "nobody", "--dry-run"),
+		"nothing to undo in ns since 2023-11-14T22:13:21Z: no write of nobody is known to have changed an entry since\n")
+	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--author", "agent", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:21Z\n")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "9999999999", "--all-authors", "--yes"), cli.ExitError, "before: so and so")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "-10m", "--yes"), cli.ExitUsage, `--before = "-10m": expected how long ago, such as 10m`)
 	wantFailure(t, at(t, d, nil, "undo", "ns", "--before", "1700000001", "--yes"), cli.ExitError, "botwired: several programs. Name one with --author, or take the writes of all with --all-authors\n")

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,15 +116,15 @@ func isTime(text string) bool {
 
 func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted == 0 {
-		return fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
+		nothing := fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
+		if seen.Author != nil && seen.Authors != nil && seen.Authors[*seen.Author] == 0 {
+			return nothing + ": no write of " + authorName(*seen.Author) + " is known to have changed an entry since" + othersSince(seen.Authors)
+		}
+		return nothing
 	}
 	whose := ""
 	if seen.Author != nil {
-		author := *seen.Author
-		if author == "" {
-			author = "a program without a name"
-		}
-		whose = ", without the writes of " + author
+		whose = ", without the writes of " + authorName(*seen.Author)
 	}
 	named := make([]string, 0, rewindNamed)
 	for _, change := range seen.Changes[:min(rewindNamed, len(seen.Changes))] {
@@ -132,6 +135,24 @@ func rewindText(seen *api.Rewind) string {
 	}
 	return fmt.Sprintf("%s as at %s%s: %s to restore, %s to delete, %d to leave: %s.", seen.Namespace, term.Plain(term.Unix(seen.Before)), whose,
 		words.Plural(seen.Restored, "entry"), words.Plural(seen.Deleted, "entry"), seen.Left, strings.Join(named, ", "))
+}
+
+func authorName(author string) string { return cmp.Or(author, "a program without a name") }
+
+// othersSince names the programs that have written since.
+func othersSince(authors map[string]int) string {
+	named := make([]string, 0, rewindNamed)
+	for _, author := range slices.Sorted(maps.Keys(authors)) {
+		if len(named) == rewindNamed {
+			named = append(named, term.Ellipsis)
+			break
+		}
+		named = append(named, authorName(author))
+	}
+	if len(named) == 0 {
+		return ""
+	}
+	return ". These programs have written: " + strings.Join(named, ", ")
 }
 
 func (p *Program) nameLeft(counts *api.RewindCounts) {
