@@ -122,7 +122,11 @@ func (e *examination) configuration() (found []Finding) {
 		from = e.loaded.File
 	}
 	for _, fault := range e.faults {
-		found = append(found, fail(name, validate, "%s", fault))
+		remedy := validate
+		if fault.Source.Layer == config.FromFlag { // which validate does not see
+			remedy = "correct " + flagNames(fault)
+		}
+		found = append(found, fail(name, remedy, "%s", fault))
 	}
 	if len(found) > 0 {
 		return found
@@ -131,6 +135,16 @@ func (e *examination) configuration() (found []Finding) {
 		return []Finding{fail(name, "export BOTWIRED_DATA_DIR=/var/lib/botwired", "%s", err)}
 	}
 	return []Finding{good(name, "it is valid (%s)", from)}
+}
+
+// flagNames returns a flag with its short form.
+func flagNames(fault *config.Error) string {
+	for _, s := range config.Settings() {
+		if s.Name == fault.Setting && s.Alias != "" {
+			return "--" + s.Alias + " (--" + s.Flag() + ")"
+		}
+	}
+	return fault.Source.Name
 }
 
 // Result is the outcome of a check.

@@ -246,7 +246,11 @@ func TestDoctorNeedsTheToken(t *testing.T) {
 func TestDoctorOfAFaultyConfiguration(t *testing.T) {
 	all := examine(t, newPatient(t, map[string]string{"flush.linger": "soon", "cache.disk": "1"}))
 	if len(all) != 3 || all[0].Result != Failed || !strings.Contains(all[0].Text+all[1].Text, "flush.linger") ||
-		all[0].Remedy != "botwired config validate" || all[2].Result != NotApplicable {
+		all[0].Remedy != "correct --cache-disk" || all[1].Remedy != "correct --flush-linger" || all[2].Result != NotApplicable {
 		t.Errorf("%+v", all)
 	}
+	all = examine(t, newPatient(t, map[string]string{"upstream.url": "ftp://x"}))
+	wantFinding(t, all, "configuration", Failed, "correct --upstream (--upstream-url)", "ftp://x")
+	all = examine(t, newPatient(t, nil, "BOTWIRED_FLUSH_LINGER=soon"))
+	wantFinding(t, all, "configuration", Failed, "botwired config validate", "flush.linger")
 }
