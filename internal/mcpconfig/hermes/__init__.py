@@ -134,7 +134,7 @@ class Keeper:
         with self._changed:
             is_late = time.monotonic() - self._asked.setdefault(namespace, time.monotonic()) > LATE
             self._changed.notify_all()
-            self._changed.wait_for(lambda: namespace not in self._asked or not self.daemon.found.is_set(), GLANCE)
+            self._changed.wait_for(lambda: namespace not in self._asked or self._trouble.get(""), GLANCE)
             said, away = self._said.get(namespace, ""), self._trouble.get(namespace) or self._trouble.get("")
             if namespace in self._queue and (is_late or not self.daemon.found.is_set()):
                 away = away or "the daemon is not ready"
