@@ -77,7 +77,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	if err := a.admit(tx); err != nil {
 		return err
 	}
-	tx.SetPending(a.ID, &a.write.Version, &record.Stored{
+	tx.SetPending(a.ID, &a.write.Version, a.Over, &record.Stored{
 		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
 	})
 	if a.Request != nil { // guard 5.18
@@ -141,6 +141,7 @@ func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Versi
 	v := record.Version{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
 		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, LosesTies: a.LosesTies, Fenced: a.Fenced,
+		Conditional: a.Over != nil,
 	}
 	if a.WrittenAt != 0 {
 		v.WrittenAt = a.WrittenAt // guard 17.11

@@ -27,18 +27,7 @@ const conflictShare = 8
 
 // Base is the state that upstream holds until the pending write replaces it, as far as the journal
 // knows.
-type Base struct {
-	Known   bool // if false, ignore the other fields
-	Present bool
-	Content Content // a delete's content if the entry is absent
-	Origin  Origin  // only of a present entry
-	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
-	UpdatedAt float64
-	MadeAt    float64 // of the copy: see [Observation]
-	// Doubted says that a write through of this host may have replaced the copy: see
-	// [WriteThrough.EndDoubt].
-	Doubted bool
-}
+type Base = record.Base
 
 // Base returns the state that upstream should hold for an entry: its settled copy, or absent if a
 // complete listing lacks the entry.
@@ -52,7 +41,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 	if err != nil || past.intact {
 		return Base{
 			Known: past.intact, Present: true, Content: ContentOf(Put, past.Value), Origin: past.Origin, UpdatedAt: past.UpdatedAt,
-			MadeAt: past.MadeAt, Doubted: past.confirmedAt == 0,
+			MadeAt: past.MadeAt,
 		}, err
 	}
 	h, listed, _, err := readListed(f.copies, f.store.DB(), id)
@@ -140,7 +129,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 			if len(mayLand) > 0 {
 				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
 			}
-			if last != nil && !w.LosesTies { // guard 17.2
+			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: winnerOf(o, at),

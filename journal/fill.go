@@ -115,10 +115,9 @@ func (f *filling) reject() (State, error) {
 type filling struct {
 	*copies
 	hiding
-	id      ID
-	valid   func() bool
-	unlock  func() // releases the copies lock
-	deleted bool   // a caller wants to delete the entry
+	id     ID
+	valid  func() bool
+	unlock func() // releases the copies lock
 
 	noNewCopy   bool
 	rejection   Rejection
@@ -145,11 +144,10 @@ func (f *filling) prepare(o *Observation) error {
 		switch {
 		case past.kept:
 			f.setCopy = func(tx *store.Tx) { f.gone(tx, f.id, &past, unixNow()) }
-		case past.recalled && (f.deleted || !f.trust.isSuspect(f.id.Namespace)):
+		case past.recalled && !f.trust.isSuspect(f.id.Namespace):
 			f.setCopy = func(tx *store.Tx) { f.dropNewest(tx, f.id) }
 		}
-		// guard 9.50
-		if f.trust.isSuspect(f.id.Namespace) && !f.deleted {
+		if f.trust.isSuspect(f.id.Namespace) {
 			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // keep the row: it may be all that is left of the entry
 			return nil
 		}

@@ -46,7 +46,7 @@ func Open(opts Options) (*Journal, error) {
 		Receipts:     &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:        &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
 		Trust:        copies.trust,
-		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies, full: full},
+		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies},
 		Keys:         &Keys{store: s, copies: copies},
 		History:      &History{store: s, pending: pending, copies: copies},
 		Listings:     &Listings{store: s, copies: copies},

@@ -96,6 +96,21 @@ func (p *pendingSet) version(id ID, seq uint64) (record.Stored, error) {
 	return found, nil
 }
 
+// over reads the base of a conditional pending write. Errors: errGone.
+func (p *pendingSet) over(id ID, seq uint64) (over *Base, err error) {
+	ok, err := store.Get(p.store.DB(), record.AppendPendingKey(nil, id, seq), func(body []byte) (err error) {
+		_, over, err = record.DecodePending(body)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+	}
+	if !ok {
+		return nil, errGone
+	}
+	return over, nil
+}
+
 // versionOf reads a version of an entry; ok is false if the store does not hold it, or not undamaged.
 func versionOf(s *store.Store, id ID, seq uint64) (record.Stored, bool, error) {
 	if err := s.Acquire(); err != nil {
@@ -142,6 +157,11 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 		}
 		w = writeOf(id, &v, written.Value, written.Author)
 		w.removals, w.at, w.follows = removals, written.At, written.Follows
-		return w, true, nil
+		if !v.Conditional {
+			return w, true, nil
+		}
+		if w.Over, err = j.pending.over(id, v.Seq); !errors.Is(err, errGone) {
+			return w, true, err
+		} // a newer write has just replaced it: look again
 	}
 }

@@ -279,7 +279,6 @@ func (s *Sizes) log(namespace string, now level, r NamespaceSize) {
 type sizing struct {
 	limit   int64 // the setting's limit; 0 means none
 	anySize bool  // accept the write at any size, because a person or upstream has decided
-	trial   bool  // only check whether the write would be accepted
 	looked  bool  // base was looked up
 	base    int   // the entry's size without its pending write; 0 if unknown
 }
@@ -292,9 +291,8 @@ func putSize(op Op, listBytes int) int64 {
 	return 0
 }
 
-// admit counts a write or refuses it. For a write on trial, it only checks. If look is true, it did
-// neither: the caller must look up the entry first. latest is the entry's newest pending write, if one
-// exists.
+// admit counts a write or refuses it. If look is true, it did neither: the caller must look up the entry first.
+// latest is the entry's newest pending write, if one exists.
 func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look bool, err error) {
 	now, was := putSize(a.Op, a.ListBytes), int64(a.base) // guard 18.16
 	if exists {
@@ -308,7 +306,6 @@ func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look b
 				sp.refused = r.Bytes > 0 && !s.isLoose(a.Namespace)
 				err = &NamespaceFullError{Namespace: a.Namespace, Grows: now - was, NamespaceSize: r.shown()}
 			}
-		case a.trial:
 		default:
 			sp.bytes += now - was
 			sp.since += now - was
@@ -520,8 +517,7 @@ func (c *copies) look(a *appending) error {
 	return err
 }
 
-// admitSize counts a write or refuses it. For a write on trial, it only checks. The caller is in the
-// store's order. latest is the entry's newest pending write, if one exists.
+// admitSize counts a write or refuses it. The caller is in the store's order. latest is the entry's newest pending write, if one exists.
 func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
 	look, err := c.sizes.admit(a, latest, exists)
 	if look {

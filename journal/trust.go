@@ -186,19 +186,6 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// AcceptAbsence records that upstream does not hold an entry which a caller wants to delete. The
-// journal accepts this without a check, even in a suspect namespace. See [Journal.Fill] for valid.
-func (t *Trust) AcceptAbsence(id ID, valid func() bool) error {
-	c := t.copies
-	if err := c.store.Acquire(); err != nil {
-		return err
-	}
-	defer c.store.Release()
-	c.store.Look()
-	_, err := (&filling{copies: c, id: id, valid: valid, deleted: true}).run(nil)
-	return err
-}
-
 // suspicious reports whether too many of a namespace's confirmed entries are missing to accept the
 // loss. It adds up the losses of small namespaces that are gone as a whole.
 func (t *Trust) suspicious(namespace string, missing, of int) bool {
@@ -302,7 +289,7 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []Row, err error
 // judge decides whether the journal accepts an answer about an entry whose copy is past.
 func (f *filling) judge(past settledCopy, o *Observation) Rejection {
 	switch {
-	case !past.intact && !past.gone || f.deleted: // guard 9.51
+	case !past.intact && !past.gone:
 	// guard 9.49
 	case o == nil && f.trust.isSuspect(f.id.Namespace):
 		return DataLoss

@@ -290,8 +290,6 @@ func TestARowInASuspectNamespace(t *testing.T) {
 		}
 		wantKept(t, j, "ns", 0, 20, true)
 	}
-	no(t, j.Trust.AcceptAbsence(key("3"), always))
-	wantKept(t, j, "ns", 0, 19, true)
 }
 
 // Deletes of this daemon that upstream has carried out but not answered yet do not count as missing.

@@ -68,6 +68,10 @@ type NewWrite struct {
 	// Fenced makes the flusher compare the write with upstream before it sends it, even where
 	// flush.fence is false.
 	Fenced bool
+	// Over, if not nil, is the only state that the write may replace upstream, beside those of this journal's
+	// own writes. If the write loses to another state, it leaves no dead letter: its caller was not told that it
+	// was made.
+	Over *Base
 	// Request, if not nil, is the caller's name for this write: [Receipts.Request] finds it for as long as the
 	// receipt of a write that ends now is kept. The journal sets its ID and Op.
 	Request *Request
@@ -88,6 +92,7 @@ type Write struct {
 	Since     float64 // when the entry began to wait, not later than its oldest unsettled write
 	LosesTies bool    // see NewWrite.LosesTies
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
+	Over      *Base   // see NewWrite.Over; only [Journal.Newest] sets it
 	Author    string  // see NewWrite.Author
 	// SentAfter is for [Journal.Settle]: upstream cannot have carried out the write before this time,
 	// by upstream's clock; 0 if unknown.

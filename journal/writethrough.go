@@ -10,43 +10,11 @@ import (
 // ErrAbsent says that a delete that was not journaled found no entry upstream.
 var ErrAbsent = errors.New("upstream does not hold the entry")
 
-// WriteThrough serves writes that go upstream before they are journaled. A caller checks
-// [WriteThrough.Admits], marks the entry ([Journal.MarkSent]), sends the write, and journals it with
-// NewWrite.Held once upstream has confirmed it. A failed write leaves no record and no receipt, but the
-// entry may be in doubt. The methods may be called concurrently.
+// WriteThrough ends doubts about entries without a pending write. The methods may be called concurrently.
 type WriteThrough struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	full    *fullness
-}
-
-// Admits returns the error with which [Journal.Append] would refuse the write now: [ErrFull],
-// *[NamespaceFullError], or another reason why the journal takes no writes. It does not call the
-// write's If.
-func (t *WriteThrough) Admits(w NewWrite) error {
-	if err := t.store.Acquire(); err != nil {
-		return err
-	}
-	defer t.store.Release()
-	if err := t.pending.ready(w.ID); err != nil {
-		return err
-	}
-	a := &appending{copies: t.copies, NewWrite: w, sizing: sizing{trial: true}}
-	err := t.copies.sizes.fits(w.Namespace, func() error {
-		err := t.copies.prepare(a)
-		if err == nil {
-			t.store.InOrder(func(totals record.Totals) {
-				latest, exists := t.pending.latest(w.ID)
-				if err = t.pending.roomFor(totals, a, latest, exists); err == nil {
-					err = t.copies.admitSize(a, &latest, exists)
-				}
-			})
-		}
-		return err
-	})
-	t.full.found(err, true)
-	return err
 }
 
 // Doubt records that upstream may hold, or may yet carry out, a write to the entry that is not
@@ -77,19 +45,6 @@ func (t *WriteThrough) EndDoubt(id ID) error {
 			t.copies.set(tx, id, &past.Observation, 0, t.copies.versionOf(&past, past.Value))
 			t.copies.seen.confirm(id, 0)
 		}, nil
-	})
-}
-
-// Supersede records that upstream holds a write to the entry for which the journal had no room. It
-// removes the settled copy. It also removes the pending write with sequence number seq if that is the
-// entry's newest; its receipt says superseded. Supersede is durable when it returns.
-func (t *WriteThrough) Supersede(id ID, seq uint64) error {
-	r := &retiring{
-		w: Write{ID: id, Seq: seq}, state: record.ReceiptSuperseded,
-		reason: "upstream holds a later write, for which the journal had no room",
-	}
-	return t.end(r, func(past settledCopy) (func(*store.Tx), error) {
-		return t.copies.forget(id)
 	})
 }
 

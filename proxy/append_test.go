@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
@@ -167,21 +168,12 @@ func TestAnAppendWritesThrough(t *testing.T) {
 		if value, _ := s.upstream.holds(k); value != "one two" {
 			t.Errorf("upstream holds %q", value)
 		}
-		undone := true
-		s.flusher.become(func(w journal.NewWrite) (bool, error) {
-			if undone {
-				undone = false
-				return false, journal.ErrChanged
-			}
-			s.upstream.set(w.ID, w.Value)
-			return true, nil
-		})
-		wantStatus(t, s.add(k, "%20", "three"), http.StatusOK)
-		wantValue(t, s.get("/memory/through/k"), "one two three")
-		for _, status := range []int{429, 502, 503, 504} {
-			s.flusher.become(func(journal.NewWrite) (bool, error) { return false, unwritten{status} })
-			wantDetail(t, s.add(k, "", "lost"), status, "not acknowledged")
-		}
+		s.put(id("through", "other"), "v")
+		s.flusher.become(func(journal.Write) (bool, error) { return false, unconfirmed{3 * time.Second} })
+		w = s.do(http.MethodPost, "/_botwired/append?namespace=through&key=k&separator=%20", putBody("three"))
+		wantDetail(t, w, http.StatusGatewayTimeout, "still pending")
+		wantHeader(t, w, "Botwired-Write", "pending; seq=4")
+		wantHeader(t, w, "Retry-After", "3")
 		wantValue(t, s.get("/memory/through/k"), "one two three")
 	})
 }

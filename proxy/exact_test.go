@@ -3,8 +3,10 @@ package proxy_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -13,17 +15,16 @@ import (
 // writes are as usual.
 func TestAConditionReachesAcrossHosts(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
-		var through []journal.NewWrite
-		s.flusher.through = func(w journal.NewWrite) (bool, error) {
-			through = append(through, w)
-			s.upstream.swap(w.ID, w.Op, w.Value, s.upstream.tick(), 1)
-			return true, nil
-		}
+		var over []bool
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			over = append(over, w.Over != nil)
+			return s.flusher.settle(w.ID), nil
+		})
 		tag := s.put(id("n", "k"), "first").Header().Get("Etag")
 		w := s.put(id("n", "k"), "second", "If-Match", tag, "Prefer", "wait=0")
 		wantHeader(t, w, "Botwired-Write", "pending; seq=2")
-		if len(through) != 0 {
-			t.Fatalf("a caller that does not wait went through: %+v", through)
+		if len(over) != 0 {
+			t.Fatal("a caller waits that does not want to")
 		}
 		w = s.put(id("n", "k"), "third", "If-Match", w.Header().Get("Etag"), "Prefer", "wait=5")
 		wantHeader(t, w, "Botwired-Write", "settled; seq=3")
@@ -33,18 +34,15 @@ func TestAConditionReachesAcrossHosts(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k"), "third+")
 		tag = s.get("/memory/n/k").Header().Get("Etag")
 		wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", "", "If-Match", tag, "Prefer", "wait=5"), http.StatusOK)
-		if len(through) != 3 {
-			t.Fatalf("%d writes went through, want 3", len(through))
-		}
-		for _, w := range through {
-			if w.If == nil { // an exact engine would carry it out over any version
-				t.Errorf("%s %s is not conditional", w.Op, w.Value)
-			}
+		// The second write goes first, as the third is about what upstream holds.
+		if want := []bool{false, true, true, true}; !slices.Equal(over, want) {
+			t.Errorf("the writes go by a condition upstream: %v, want %v", over, want)
 		}
 	})
 }
 
-// A caller that another host has beaten reads that host's value.
+// A caller that another host has beaten reads that host's value. It has made no write, and its write leaves no dead
+// letter.
 func TestABeatenCallerReadsTheWinner(t *testing.T) {
 	watching(t, func(t *testing.T, s *sidecar, view *fakeView) {
 		s.learn(id("n", "k"), "old")
@@ -52,15 +50,19 @@ func TestABeatenCallerReadsTheWinner(t *testing.T) {
 		view.lag()
 		s.upstream.set(id("n", "k"), "theirs")
 		tries := 0
-		s.flusher.through = func(w journal.NewWrite) (bool, error) {
-			if tries++; tries == 1 || tries == 2 {
-				return false, journal.ErrChanged
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			if tries++; tries > 2 {
+				return s.flusher.settle(w.ID), nil
 			}
-			s.upstream.swap(w.ID, w.Op, w.Value, s.upstream.tick(), 1)
-			return true, nil
-		}
+			theirs, err := s.upstream.Get(t.Context(), w.ID, false)
+			if err == nil {
+				err = s.journal.Fence.Lose(w, *theirs, "another host has written later")
+			}
+			return false, err
+		})
 		w := s.do(http.MethodPut, "/memory/n/k", putBody("mine"), "If-Match", tag, "Prefer", "wait=5")
 		wantDetail(t, w, http.StatusPreconditionFailed, "another writer has changed it")
+		wantHeader(t, w, "Botwired-Write", "superseded; seq=2")
 		w = s.get("/memory/n/k")
 		wantValue(t, w, "theirs")
 		if w.Header().Get("Etag") == tag {
@@ -68,8 +70,32 @@ func TestABeatenCallerReadsTheWinner(t *testing.T) {
 		}
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", putBody("+mine"), "Prefer", "wait=5"), http.StatusOK)
 		wantValue(t, s.get("/memory/n/k"), "theirs+mine")
-		if tries != 3 {
-			t.Errorf("%d tries", tries)
+		if n := s.journal.Stats().DeadLetters; tries != 3 || n != 0 {
+			t.Errorf("%d tries, %d dead letters", tries, n)
+		}
+	})
+}
+
+// contract 5: of a write whose condition has to hold upstream, the caller is told if a newer one of this daemon's
+// callers took its place first. While an earlier write is pending, such a write is not made.
+func TestAConditionAndTheWritesAround(t *testing.T) {
+	watching(t, func(t *testing.T, s *sidecar, _ *fakeView) {
+		k := id("n", "k")
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			s.put(k, "newer")
+			s.flusher.settle(k)
+			return false, nil
+		})
+		w := s.do(http.MethodPut, "/memory/n/k", putBody("v"), "If-None-Match", "*", "Prefer", "wait=5")
+		wantDetail(t, w, http.StatusGatewayTimeout, "has taken its place")
+		wantHeader(t, w, "Botwired-Write", "superseded; seq=1")
+		s.put(k, "pending")
+		s.flusher.become(func(w journal.Write) (bool, error) { return false, unconfirmed{time.Minute} })
+		w = s.do(http.MethodPut, "/memory/n/k", putBody("v"), "If-Match", "*", "Prefer", "wait=5")
+		wantDetail(t, w, http.StatusServiceUnavailable, "nothing of this one was made")
+		wantHeader(t, w, "Retry-After", "60")
+		if n := s.journal.Stats().LastSeq; n != 3 {
+			t.Errorf("%d writes were made, want 3", n)
 		}
 	})
 }

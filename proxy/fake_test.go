@@ -256,9 +256,8 @@ type fakeFlusher struct {
 	settled  func(journal.Write) // may be nil
 
 	mu      sync.Mutex
-	through func(w journal.NewWrite) (settled bool, err error) // nil: upstream accepts the write
+	confirm func(w journal.Write) (settled bool, err error) // nil: upstream accepts the write
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
-	twice   bool // a write through is decided twice: what was known has changed
 	stuck   bool // nothing can be flushed
 	refuses bool // upstream refuses what is flushed
 	flushed []string
@@ -362,41 +361,17 @@ func (f *fakeFlusher) Drop(ctx context.Context, id journal.ID, seq uint64) (jour
 	return w, err
 }
 
-// WriteThrough carries out the write unless the test says otherwise.
-func (f *fakeFlusher) WriteThrough(
-	_ context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error),
-) (written journal.Write, settled bool, err error) {
-	if w.If, err = ready(); err != nil {
-		return written, false, err
-	}
-	if f.twice {
-		if w.If, err = ready(); err != nil {
-			return written, false, err
-		}
-	}
+// Confirm sends the entry's pending write unless the test says otherwise.
+func (f *fakeFlusher) Confirm(_ context.Context, id journal.ID, seq uint64, itself bool) (settled bool, err error) {
 	f.mu.Lock()
-	through := f.through
+	confirm := f.confirm
 	f.mu.Unlock()
-	if through == nil {
-		through = func(w journal.NewWrite) (bool, error) {
-			if w.Op == journal.Put {
-				f.upstream.set(w.ID, w.Value)
-				return true, nil
-			}
-			if _, held := f.upstream.holds(w.ID); !held {
-				return false, journal.ErrAbsent
-			}
-			f.upstream.remove(w.ID)
-			return true, nil
-		}
+	w, ok, err := f.journal.Newest(id)
+	switch {
+	case err != nil || !ok:
+		return ok && !itself, err
+	case confirm != nil:
+		return confirm(w)
 	}
-	if settled, err = through(w); err != nil {
-		return written, false, err
-	}
-	if written, err = f.journal.Append(w); err == nil && settled {
-		if err = f.journal.Settle(written); err == nil && f.settled != nil {
-			f.settled(written)
-		}
-	}
-	return written, settled, err
+	return f.settle(id), nil
 }

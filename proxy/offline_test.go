@@ -136,7 +136,6 @@ func TestAnOldAbsenceLetsOneCallerCreate(t *testing.T) {
 
 func assumingAbsent(_ *journal.Options, o *proxy.Options) {
 	o.AssumeAbsent = func(namespace string) bool { return namespace != "strict" }
-	o.WriteThrough = func(namespace string) bool { return namespace == "through" }
 }
 
 // offline: assume-absent answers for unknown entries, and fences their writes.
@@ -169,7 +168,7 @@ func TestAssumedAbsence(t *testing.T) {
 		const advice = "set offline: assume-absent for the namespace, or --offline assume-absent for all"
 		wantDetail(t, s.get("/memory/strict/k"), http.StatusServiceUnavailable, "not known here, and ", advice)
 		for _, w := range []*httptest.ResponseRecorder{
-			s.get("/memory/through/k"), s.get("/memory/n"), s.get("/memory/n/other", "Cache-Control", "no-cache"),
+			s.get("/memory/n"), s.get("/memory/n/other", "Cache-Control", "no-cache"),
 		} {
 			wantDetail(t, w, http.StatusServiceUnavailable, "not known here, and ")
 			if strings.Contains(w.Body.String(), advice) {

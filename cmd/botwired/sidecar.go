@@ -213,7 +213,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 			Exact:        engine.Exact(),
 			View:         engine.View,
 			Policy:       d.config.cachePolicy,
-			WriteThrough: d.config.writeThrough,
+			WriteThrough: d.config.writeThrough, ConfirmWithin: c.Upstream.Timeout,
 			Prefetch:     d.config.prefetch,
 			AssumeAbsent: d.config.assumeAbsent,
 			Traces:       traces,

@@ -23,7 +23,7 @@ import (
 func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flush.Options {
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	return flush.Options{
-		Journal: d.journal, Through: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
+		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
 		// A write must not replace a sealed value that this host cannot open.
 		Fence:      func(namespace string) bool { return d.config.fence(namespace) || c.For(namespace).Sealed },
@@ -33,7 +33,7 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 			d.metrics.FenceReads.Add(float64(requests))
 		},
 		Linger:  d.config.linger,
-		Timeout: c.Upstream.Timeout, LateWindow: c.Upstream.LateWindow,
+		LateWindow: c.Upstream.LateWindow,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {

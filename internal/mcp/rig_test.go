@@ -124,7 +124,7 @@ func newDaemon(t *testing.T) *daemon {
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
 	slots := limit.NewSlots(8)
 	d.flusher = flush.New(flush.Options{
-		Journal: kept, Through: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, Timeout: 10 * time.Second, LateWindow: time.Millisecond,
+		Journal: kept, Doubts: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, LateWindow: time.Millisecond,
 		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: fence.NewOffset(),
 		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },

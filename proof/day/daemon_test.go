@@ -121,11 +121,11 @@ func (d *daemon) openFlusher() {
 		Logger: d.logger,
 	})
 	d.flusher = flush.New(flush.Options{
-		Journal: d.journal, Through: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
+		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
 		FenceJournal: d.journal.Fence, Offset: d.offset,
-		Fence:   func(namespace string) bool { return d.config.For(namespace).Fence },
-		Linger:  func(namespace string) time.Duration { return d.config.For(namespace).Linger },
-		Timeout: d.config.Upstream.Timeout, LateWindow: d.config.Upstream.LateWindow,
+		Fence:          func(namespace string) bool { return d.config.For(namespace).Fence },
+		Linger:         func(namespace string) time.Duration { return d.config.For(namespace).Linger },
+		LateWindow:     d.config.Upstream.LateWindow,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
 		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,
@@ -147,6 +147,7 @@ func (d *daemon) openProxy() (err error) {
 		}
 	}
 	opts.WriteThrough = func(namespace string) bool { return d.config.For(namespace).WriteThrough }
+	opts.ConfirmWithin = d.config.Upstream.Timeout
 	opts.Prefetch = func(namespace string) bool { return d.config.For(namespace).Prefetch }
 	opts.UpstreamState, opts.ReadsRefused, opts.DataDir, opts.Sizes = d.upstreamState, reader.Refused, d.config.DataDir, d.sizes
 	opts.Metrics = metrics.New(metrics.Build{})

@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -189,11 +188,8 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 		if !a.correct(&o, r) {
 			return
 		}
-	case o.through && (r.Code == http.StatusBadGateway || r.Code == http.StatusGatewayTimeout) && (o.did == put || o.did == remove):
-		o.code, o.answer = 0, math.MaxInt64 // it may land yet
-	case o.through && (r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests || r.Code == http.StatusServiceUnavailable) &&
-		(o.did == put || o.did == remove):
-		return // nothing was done
+	case o.through && r.Code == http.StatusGatewayTimeout && (o.did == put || o.did == remove):
+		o.code = http.StatusOK // it is durable here
 	case r.Code == http.StatusPreconditionFailed && o.wants != wantsNothing:
 	case r.Code == http.StatusOK, r.Code == http.StatusNotFound && (o.did == get || o.did == remove):
 	case (r.Code == http.StatusGatewayTimeout || r.Code == http.StatusForbidden || r.Code == http.StatusTooManyRequests) &&

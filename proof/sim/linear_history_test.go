@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -118,9 +117,6 @@ func (h *history) known() (out, away []operation) {
 				continue
 			}
 			o.code, o.answer = 0, l.clonedAt
-			if o.through {
-				o.answer = math.MaxInt64 // upstream may carry it out later
-			}
 		}
 		switch {
 		case o.code != http.StatusServiceUnavailable:

@@ -45,7 +45,7 @@ func (r register) step(o operation) []register {
 	after := o.leaves()
 	met, unmet := r.meets(o)
 	if o.code == 0 {
-		if !met && !o.through { // what is carried out late goes by no condition any more
+		if !met {
 			return []register{r}
 		}
 		return []register{r, after}

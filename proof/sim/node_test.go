@@ -190,7 +190,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
-		Journal: n.journal, Through: n.journal.WriteThrough, Engine: engine, Host: host, Health: n.health, Slots: n.slots, Timeout: requestTimeout, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Doubts: n.journal.WriteThrough, Engine: engine, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Quotas: n.quotas,
 		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)
@@ -215,7 +215,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	served := proxy.Options{Forward: http.NotFoundHandler()}
 	served.Journal, served.Cache, served.Upstream, served.Flusher, served.Logger = n.journal, n.cache, reader, n.flusher, logger
 	served.Policy = func(string) cache.Policy { return with.policy }
-	served.WriteThrough = func(string) bool { return with.through }
+	served.WriteThrough, served.ConfirmWithin = func(string) bool { return with.through }, requestTimeout
 	served.UpstreamState, served.ReadsRefused, served.Metrics = n.upstreamState, reader.Refused, shown
 	if n.sealed != nil {
 		served.Check = n.sealed.Check

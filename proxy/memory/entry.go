@@ -169,9 +169,6 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 
 func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
 	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
-	if err == nil {
-		err = e.m.through.wait(ctx, e.id) // guard 7.18
-	}
 	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.shown {
 		return nil, errOlderAnswer
 	}

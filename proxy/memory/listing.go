@@ -94,9 +94,6 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (f
 		}
 	}()
 	rows, complete, err := l.m.upstream.List(ctx, l.namespace, waitOutOutage)
-	if err == nil {
-		err = l.m.through.wait(ctx, journal.ID{Namespace: l.namespace})
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@
 // waiting readers. It drops upstream's answer if a write came in between. The cache may come first,
 // because no write is visible before the cache has dropped the answers that it makes old: the journal
 // announces each change while it holds its lock, and the announcement advances the generation of all
-// earlier answers (contract 6). A write is journaled and acknowledged. In a write-through namespace,
-// upstream carries it out first.
+// earlier answers (contract 6). A write is journaled and acknowledged. In a write-through namespace, the
+// acknowledgement waits until upstream has confirmed it.
 package memory
 
 import (
@@ -30,8 +30,8 @@ import (
 )
 
 // Memory is BotWire's memory API: GET, PUT and DELETE of entries, and LIST. read.go has the order of a read.
-// entry.go and listing.go have the resources, write.go and delete.go the writes, and through.go the
-// write-through. Its methods may be called concurrently.
+// entry.go and listing.go have the resources, write.go and delete.go the writes, and confirm.go those whose
+// answer waits for upstream. Its methods may be called concurrently.
 type Memory struct {
 	journal  *journal.Journal
 	cache    *cache.Cache
@@ -42,9 +42,9 @@ type Memory struct {
 	check    func(id journal.ID, value string) *wire.Refusal // Options.Check
 	exact    bool                                            // upstream carries a write out only over the state that it is based on
 	policy   func(namespace string) cache.Policy
-	// writesThrough reports whether a namespace writes through. through has the write-throughs in flight.
+	// writesThrough reports whether a namespace writes through, and confirmWithin how long its writers wait.
 	writesThrough func(namespace string) bool
-	through       *throughWrites
+	confirmWithin time.Duration
 	assumesAbsent func(namespace string) bool // for an unknown entry while upstream cannot be asked
 	tasks         *tasks.Tasks
 	fetches       *fetches
@@ -69,15 +69,16 @@ type Options struct {
 	// WriteThrough reports whether a namespace's writes are acknowledged only once upstream has them; nil for
 	// none.
 	WriteThrough func(namespace string) bool
+	// ConfirmWithin is how long such a write waits for upstream, unless its caller prefers another time.
+	ConfirmWithin time.Duration
 	// Prefetch reports whether a namespace's values are fetched before anybody reads them. AssumeAbsent
 	// reports whether an unknown entry is answered 404 while upstream cannot be asked. nil means none.
 	Prefetch, AssumeAbsent func(namespace string) bool
 	// View has upstream's state of all entries; nil if upstream does not report changes. While the view
 	// has caught up, no answer gets old (see upstreamview.go).
 	View View
-	// Exact says that WriteThrough carries out a conditional write only over the state that the write
-	// is based on, so the condition holds across all hosts, and that upstream keeps the writes' own
-	// times.
+	// Exact says that upstream carries out a write with [journal.NewWrite.Over] only over that state, so that
+	// its condition holds across all hosts, and that upstream keeps the writes' own times.
 	Exact bool
 	// Check returns why a sealed namespace takes no write or, with an empty value, no read of an entry. It is nil
 	// if no namespace is sealed.
@@ -109,7 +110,7 @@ func New(opts Options) *Memory {
 	m := &Memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
 		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, check: opts.Check, policy: opts.Policy,
-		writesThrough: opts.WriteThrough, through: &throughWrites{writes: make(map[*throughWrite]struct{})}, assumesAbsent: opts.AssumeAbsent,
+		writesThrough: opts.WriteThrough, confirmWithin: opts.ConfirmWithin, assumesAbsent: opts.AssumeAbsent,
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}

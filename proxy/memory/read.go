@@ -188,11 +188,10 @@ func IsNamespaceFull(err error) bool {
 
 // mayAssumeAbsent reports whether an unknown entry may be answered 404 if its namespace is configured so. An
 // entry is not unknown if a listing has it or it is in doubt. A caller that demands upstream's answer gets no
-// other. A write-through could not be fenced, so nothing is assumed in a write-through namespace.
+// other.
 func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil
-	return key.Key != "" && unknown && !f.mayExist && !d.narrow() && // guard 9.27
-		!m.writesThrough(key.Namespace)
+	return key.Key != "" && unknown && !f.mayExist && !d.narrow() // guard 9.27
 }
 
 // isOutage reports whether upstream did not answer at all, not even with a refusal.

@@ -35,13 +35,16 @@ func (m *Memory) once(
 		return Result{}, err
 	case made.Op == 0: // guard 5.16
 		r, err := carryOut(ctx, &q)
-		return r, m.keepRefusal(&q, err)
+		if r.seq == 0 { // no write was made
+			err = m.keepRefusal(&q, err)
+		}
+		return r, err
 	case made.Content != q.named.Content: // guard 5.17
 		return Result{}, errReused
 	case made.Refused != 0:
 		return Result{}, &wire.Refusal{Status: made.Refused, Body: []byte(made.Answer)}
 	}
-	return m.again(ctx, &q, &made, seq), nil
+	return m.again(ctx, &q, &made, seq, q.given() || more != "")
 }
 
 // keepRefusal keeps the name of a request that the entry's state has refused, before its caller hears of it: a
@@ -64,8 +67,8 @@ func (m *Memory) keepRefusal(q *Request, err error) error {
 	return err
 }
 
-// again answers the repetition of a request that has made the write with this number.
-func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, seq uint64) Result {
+// again answers the repetition of a request that has made the write with this number, conditionally or not.
+func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, seq uint64, conditional bool) (Result, error) {
 	q.release()
 	r := Result{
 		Status: statusOK, id: q.ID, op: made.Op, shown: decodeShown(made.Answer), seq: seq, state: "pending",
@@ -75,13 +78,19 @@ func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, s
 		r.state = receipt.State.String()
 	}
 	if q.Waits {
-		r.awaited = true
-		if r.state == "pending" {
-			r.state = m.await(ctx, q, &journal.Write{ID: q.ID, Seq: seq})
+		r.awaited, r.applied = true, q.Wait
+	}
+	switch {
+	case m.confirms(q.ID.Namespace, q, conditional):
+		if !q.extend(m.patienceOf(q)) {
+			return Result{}, ErrCrowded
 		}
+		return m.confirm(ctx, q, r, conditional)
+	case q.Waits && r.state == "pending":
+		r.state = m.await(ctx, q, &journal.Write{ID: q.ID, Seq: seq})
 		r.applied = q.Wait
 	}
-	return r
+	return r, nil
 }
 
 // requestOf returns what the journal keeps of a request. Of two different requests, more or the rest of q

@@ -44,6 +44,8 @@ type Request struct {
 	// Waits says that a write's caller prefers to wait, for at most Wait, until upstream has the write.
 	Waits bool
 	Wait  time.Duration
+	// Together says that it is one of many: nobody waits for upstream to confirm this one.
+	Together bool
 	// Before, if not 0, makes a DELETE leave a state of this journal's write with that number, or of a
 	// later one: it returns [ErrLater].
 	Before uint64
@@ -73,10 +75,12 @@ const (
 	statusNotModified        = 304
 	statusBadRequest         = 400
 	statusNotFound           = 404
+	statusConflict           = 409
 	statusPreconditionFailed = 412
 	statusTooLarge           = 413
 	statusUnprocessable      = 422
 	statusTooManyRequests    = 429
+	statusServerError        = 500
 	statusUnavailable        = 503
 	statusGatewayTimeout     = 504
 )
@@ -125,16 +129,16 @@ type Result struct {
 	item     *cache.Item
 
 	// Of a write.
-	id      journal.ID
-	op      journal.Op
-	shown   shown
-	seq     uint64 // 0 if the journal had no room for the write
-	state   string // pending, settled, superseded or dead
-	awaited bool   // the caller asked to wait for upstream
-	through bool   // upstream carried the write out before it was journaled
-	assumed bool   // a DELETE of an entry that may not have existed
-	tagged  bool
-	applied time.Duration // the caller's preferred wait, as granted; negative if there is none
+	id        journal.ID
+	op        journal.Op
+	shown     shown
+	seq       uint64 // 0 if the journal had no room for the write
+	state     string // pending, settled, superseded or dead
+	awaited   bool   // the caller asked to wait for upstream
+	confirmed bool   // the answer is upstream's: see Memory.confirm
+	assumed   bool   // a DELETE of an entry that may not have existed
+	tagged    bool
+	applied   time.Duration // the caller's preferred wait, as granted; negative if there is none
 
 	body []byte
 }
@@ -220,7 +224,7 @@ func (r *Result) Outcome() Outcome {
 	switch {
 	case r.Read:
 		return Outcome(r.Source)
-	case r.through:
+	case r.confirmed:
 		return WasThrough
 	case r.awaited:
 		return WasAwaited

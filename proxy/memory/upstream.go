@@ -48,11 +48,11 @@ type Flusher interface {
 	// Await sends an acknowledged write at once, and waits until it, or a newer write to its entry, has
 	// settled. It returns false if ctx ends first or the write is dead.
 	Await(ctx context.Context, id journal.ID, seq uint64) (settled bool)
-	// WriteThrough lets upstream carry a write out, journals it, and returns whether it has settled. In the
-	// entry's turn, it calls ready, which decides whether to go on and returns the write's If. The write's
-	// number is 0 if the journal had no room for it. Its own errors have a method WriteStatus() int.
-	WriteThrough(ctx context.Context, w journal.NewWrite, ready func() (unchanged func(newest uint64) bool, err error)) (
-		written journal.Write, settled bool, err error)
+	// Confirm does the same for a caller that is answered with what upstream says, and does not wait if upstream
+	// is known not to answer in time. With itself, a newer write that has settled does not count. The error is
+	// [Answered] if upstream has refused the write, and any other one if the write is still pending. Without an error
+	// and not settled, the write is no longer pending, and the journal knows why.
+	Confirm(ctx context.Context, id journal.ID, seq uint64, itself bool) (settled bool, err error)
 }
 
 // Identity notices that time has passed without the daemon, or that its data directory is a copy: see

@@ -19,20 +19,26 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 	if q.named != nil {
 		q.named.Answer, w.Request = shown.encoded(), q.named
 	}
-	if applied, through := m.carriesThrough(w.Namespace, q, wanted); through {
+	confirms := m.confirms(w.Namespace, q, wanted.given())
+	if confirms {
 		if q.AtOnce {
 			return Result{}, ErrWaits
 		}
-		q.release() // a write that waits for upstream must not hold up the reading of other bodies
-		return m.writeThrough(ctx, q, w, shown, wanted, applied)
+		if !q.extend(m.patienceOf(q)) { // guard 16.52
+			return Result{}, ErrCrowded
+		}
 	}
 	var written journal.Write
 	var assumed bool
 	var err error
-	if w.Op == journal.Delete && !wanted.given() {
+	switch {
+	case w.Op == journal.Delete && !wanted.given():
 		written, assumed, err = m.remove(ctx, w, q.Before)
-	} else {
-		written, err = m.storeIf(ctx, w, wanted)
+	case confirms && m.exact && wanted.given():
+		q.release() // a write that waits for an earlier one must not hold up the reading of other bodies
+		written, err = m.storeIf(ctx, w, wanted, func() error { return m.settleBefore(ctx, q, w.ID) })
+	default:
+		written, err = m.storeIf(ctx, w, wanted, nil)
 	}
 	if err != nil {
 		return Result{}, err
@@ -46,7 +52,13 @@ func (m *Memory) write(ctx context.Context, q *Request, w journal.NewWrite, want
 		assumed: assumed, tagged: written.Op == journal.Put, applied: -1,
 	}
 	if q.Waits {
-		r.awaited, r.state = true, m.await(ctx, q, &written)
+		r.awaited, r.applied = true, q.Wait
+	}
+	if confirms {
+		return m.confirm(ctx, q, r, wanted.given())
+	}
+	if q.Waits {
+		r.state = m.await(ctx, q, &written)
 		r.applied = q.Wait
 	}
 	return r, nil
@@ -97,17 +109,34 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 }
 
 // storeIf journals a write if the entry meets the caller's conditions. No other write comes between the check
-// and the write: of all callers that want to replace the same state, only one does (contract 5).
-func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions) (written journal.Write, err error) {
+// and the write: of all callers that want to replace the same state, only one does (contract 5). With settle, the
+// conditions have to hold upstream, too: settle is called until nothing of the entry is pending, so that the state
+// which meets them is upstream's, as far as this host knows, and the write replaces only that.
+func (m *Memory) storeIf(ctx context.Context, w journal.NewWrite, c Conditions, settle func() error) (written journal.Write, err error) {
 	if !c.given() {
 		return m.store(w)
 	}
 	err = unlessOvertaken(ctx, func() error {
+		if settle != nil { // guard 5.44
+			if err := settle(); err != nil {
+				return err
+			}
+		}
 		lease := m.cache.Lease(entryKey(w.ID))
 		defer lease.Release()
 		seq, changes, err := m.meets(w, c)
 		if err != nil {
 			return err
+		}
+		if settle != nil {
+			if seq != 0 {
+				return errOvertaken
+			}
+			base, err := m.journal.Fence.Base(w.ID)
+			if err != nil {
+				return err
+			}
+			w.Over = &base
 		}
 		w.If = func(newest uint64) bool { return newest == seq && lease.Changes() == changes } // guard 5.7
 		written, err = m.store(w)

@@ -135,7 +135,7 @@ func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (
 	var mu sync.Mutex // guards deleted and full
 	deleteOne := func(key string) error {
 		id := journal.ID{Namespace: of.Namespace, Key: key}
-		_, err := s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: last + 1})
+		_, err := s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: last + 1, Together: true})
 		mu.Lock()
 		defer mu.Unlock()
 		refusal, refused := errors.AsType[*wire.Refusal](err)

@@ -248,7 +248,7 @@ var errNothingToDo = errors.New("the entry is not written")
 
 // rewindEntry writes an entry as it was, unless somebody has written it after the preview.
 func (s *Surface) rewindEntry(ctx context.Context, u *rewind, id journal.ID, asOf uint64, author string) (do outcome, err error) {
-	q := &memory.Request{Verb: memory.PutEntry, ID: id, Author: author}
+	q := &memory.Request{Verb: memory.PutEntry, ID: id, Author: author, Together: true}
 	looks := 0
 	_, err = s.memory.Update(ctx, q, func(item *cache.Item) (w journal.NewWrite, err error) {
 		c, changed, err := s.journal.History.ChangedEntry(id, u.before)

@@ -19,6 +19,9 @@ type Question struct {
 	Valued  bool             // upstream itself has returned Now, with its value
 	Refused bool             // upstream permanently refuses to say what it holds
 	Fenced  bool             // if false, the write replaces any state
+	// OnBase says that the write may replace only the base and this host's own states: its caller's condition
+	// was judged by the base.
+	OnBase bool
 
 	// LosesTies says that the write loses if it is unknown which state is later: it is a copy of an
 	// older state, or from before this host was in doubt about itself.
@@ -27,9 +30,8 @@ type Question struct {
 	// is no conflict if this host knew nothing of the entry. Minus infinity: none.
 	OldBefore float64
 
-	Exactly    *Exactly    // if versions name their writer and time; otherwise nil
-	ByTime     ByTime      // if they do not
-	Conditions *Conditions // of a write through; nil for a pending write
+	Exactly *Exactly // if versions name their writer and time; otherwise nil
+	ByTime  ByTime   // if they do not
 }
 
 // Exactly identifies the write, for comparison with versions that name their writer and time. All times
@@ -38,9 +40,6 @@ type Exactly struct {
 	Host string // the host that makes the write
 	// Tombstones says that a delete leaves a version, too.
 	Tombstones bool
-	// ProposedAt is the time, in microseconds, with which this send attempt last proposed the write; 0
-	// if it has not.
-	ProposedAt int64
 	// Wrote says that the version has the number of an older write of this data directory to the entry, and
 	// that the copy of it was evicted.
 	Wrote bool
@@ -56,13 +55,6 @@ type ByTime struct {
 	Evicted    bool // the base was remembered without a copy: the write's maker may not have known it
 	Unknown    bool // requests of this host with unknown contents may have landed
 	MayAsk     bool // another answer could narrow the offset
-}
-
-// Conditions apply to a write through. It is made now, so it is later than what upstream holds.
-type Conditions struct {
-	Lacked bool // a delete would find nothing here
-	// OnBase says that the write may replace only the base and this host's own states.
-	OnBase bool
 }
 
 // Outcome is a decision of a fence, or the result of its send attempt.
@@ -121,7 +113,7 @@ func (q *Question) Judge() Outcome {
 		return Undecided
 	case q.isOwn(): // guard 17.36
 		return Unchanged
-	case q.Conditions != nil && q.Conditions.OnBase:
+	case q.OnBase: // guard 5.41
 		return q.certain(Lost)
 	case !q.Fenced:
 		return Unchanged
@@ -151,13 +143,11 @@ func (q *Question) ofNothing() (end Outcome, decided bool) {
 	switch {
 	case q.Now.Present():
 		return 0, false
-	case q.Conditions != nil && removes && q.Conditions.Lacked:
-		return q.certain(Held), true // there is nothing to delete
-	case q.Conditions != nil && !q.Base.Present:
+	case q.OnBase && !q.Base.Present:
 		return Absent, true
 	case q.Now.Revision != 0: // a tombstone has a time
 		return 0, false
-	case removes && (q.Exactly == nil || !q.Exactly.Tombstones && q.Conditions == nil): // guard 17.40
+	case removes && (q.Exactly == nil || !q.Exactly.Tombstones): // guard 17.40
 		return Held, true
 	}
 	return Absent, true // a delete leaves a tombstone, or an older put would come back
@@ -175,7 +165,7 @@ func (q *Question) certain(end Outcome) Outcome {
 // compare reports whether upstream's state is certainly later, or certainly earlier, than the write.
 func (q *Question) compare() (later, earlier bool) {
 	switch {
-	case q.Conditions != nil:
+	case q.OnBase:
 		return false, true
 	case q.Exactly != nil:
 		later = cmp.Or(
@@ -215,16 +205,12 @@ func (q *Question) precedes() bool {
 // named reports whether the version has this host and this write's number as its writer. With a copied
 // data directory, another write may have them, too.
 func (q *Question) named() bool {
-	return q.Exactly != nil && q.Now.Writer == upstream.Writer{Host: q.Exactly.Host, Seq: q.Write.Seq} &&
-		(q.Write.Seq != 0 || q.Exactly.ProposedAt != 0)
+	return q.Exactly != nil && q.Now.Writer == upstream.Writer{Host: q.Exactly.Host, Seq: q.Write.Seq}
 }
 
 // isThis reports, if named does, whether the version is this write, whose answer was lost.
 func (q *Question) isThis() bool {
 	at := upstream.Micros(q.Now.WrittenAt)
-	if q.Write.Seq == 0 {
-		return q.same() && at == q.Exactly.ProposedAt
-	}
 	return q.same() && at >= upstream.Micros(q.Write.UpdatedAt)
 }
 
@@ -238,17 +224,14 @@ func (q *Question) isOwn() bool {
 		return false
 	case !q.Base.Known && earlier: // guard 17.42
 		return true // the copy of it was evicted
-	case q.Base.Doubted && q.Now.Writer.Seq == 0 && (q.Conditions == nil || !q.Conditions.OnBase): // guard 17.39
-		return true // an unanswered write through
 	}
 	return q.hasValue() && slices.Contains(q.Own, q.content()) // otherwise a copied data directory has written it
 }
 
-// isOlder reports whether the version's writer is this host with an older write, or with any if this
-// one is a write through.
+// isOlder reports whether the version's writer is this host with an older write.
 func (q *Question) isOlder() bool {
 	by := q.Now.Writer
-	return q.Exactly != nil && by.Host == q.Exactly.Host && (by.Seq < q.Write.Seq || q.Write.Seq == 0)
+	return q.Exactly != nil && by.Host == q.Exactly.Host && by.Seq < q.Write.Seq
 }
 
 // needsValue reports whether only the value tells if the version is this host's own.

@@ -31,7 +31,6 @@ type attempt struct {
 	heard     bool          // the health knows how upstream is
 	down      bool          // upstream is down, as the failure shows
 	ended     chan struct{} // closed when the attempt ends; nil until somebody waits for that
-	through   *through      // the write through that it sends; nil: it sends the pending write
 }
 
 func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
@@ -40,10 +39,7 @@ func (a *attempt) id() journal.ID { return a.queue.id(a.task) }
 func (a *attempt) run(ctx context.Context) error {
 	defer a.f.signal()
 	do := a.send
-	switch {
-	case a.through != nil:
-		return a.through.run(ctx, a)
-	case a.task.doubt().verifying(a.newest):
+	if a.task.doubt().verifying(a.newest) {
 		do = a.readBack
 	}
 	e, err := do(ctx)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // Result counts the outcomes of the entries that a flush or a drain waited for.
@@ -30,7 +31,10 @@ type flushWait struct {
 type entryWait struct {
 	id      journal.ID
 	seq     uint64
+	itself  bool // a newer write that settles does not count
 	settled bool
+	refusal *upstream.Error // with which upstream has refused the write for good; nil: none
+	tried   chan struct{}   // holds one token: an attempt has ended, and the write is still pending
 	done    chan struct{}
 }
 
@@ -44,8 +48,8 @@ func (cs *callers) flush(namespace string, upTo uint64, entries int) *flushWait 
 	return w
 }
 
-func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
-	w := &entryWait{id: id, seq: seq, done: make(chan struct{})}
+func (cs *callers) entry(id journal.ID, seq uint64, itself bool) *entryWait {
+	w := &entryWait{id: id, seq: seq, itself: itself, tried: make(chan struct{}, 1), done: make(chan struct{})}
 	cs.entries[id] = append(cs.entries[id], w)
 	return w
 }
@@ -53,14 +57,26 @@ func (cs *callers) entry(id journal.ID, seq uint64) *entryWait {
 // waitFor reports whether a caller waits for this single entry.
 func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 }
 
+// tried tells the callers that an attempt at an entry has ended, and that its write is still pending.
+func (cs *callers) tried(id journal.ID) {
+	for _, w := range cs.entries[id] {
+		select {
+		case w.tried <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // completed tells the callers that an entry's writes up to seq are complete. from is the former
-// position of its oldest pending write, and to the new one.
-func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool) {
+// position of its oldest pending write, and to the new one. If the write is dead, refusal says how upstream has
+// refused it, if it has.
+func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool, refusal *upstream.Error) {
 	cs.completedIn(id.Namespace, from, to, dead)
 	cs.completedIn("", from, to, dead)
 	for _, w := range slices.Clone(cs.entries[id]) {
 		if w.seq <= seq {
-			w.settled = !dead
+			w.settled = !dead && (w.seq == seq || !w.itself) // guard 5.42
+			w.refusal = refusal
 			close(w.done)
 			cs.leaveEntry(w)
 		}

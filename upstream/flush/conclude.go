@@ -84,7 +84,7 @@ func (a *attempt) settle(e ending, w journal.Write) (ending, error) {
 
 // vanished decides about a task with nothing pending: its entry had a stale sent mark, or was in doubt.
 func (a *attempt) vanished() (ending, error) {
-	return ending{task: settles, write: journal.Write{Seq: a.newest}}, a.f.opts.Through.EndDoubt(a.id())
+	return ending{task: settles, write: journal.Write{Seq: a.newest}}, a.f.opts.Doubts.EndDoubt(a.id())
 }
 
 // lost makes a write a dead letter: another host's state is later. If a request of this host may still

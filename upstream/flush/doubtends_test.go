@@ -1,7 +1,6 @@
 package flush_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,30 +80,5 @@ func TestDoubtOfADroppedWriteEnds(t *testing.T) {
 		if doubts, err := r.journal.InDoubt(); err != nil || len(doubts) > 0 {
 			t.Errorf("later in doubt: %v, %v", doubts, err)
 		}
-	})
-}
-
-// After a namespace stops writing through, a write to an entry in doubt is sent as soon as any other.
-// Nothing waits for an entry that has nothing pending.
-func TestWriteAfterAnUnansweredWriteThrough(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		settled := r.putThrough(key("k"), "old").written
-		r.set(func(f *fake) { f.answer = landsLate("late", timeout+lateWindow/2) })
-		if got := r.putThrough(key("k"), "late"); got.status(t) != 504 {
-			t.Errorf("%+v", got)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if !r.flusher.Await(ctx, key("k"), settled.Seq) {
-			t.Error("a caller waits for a write that has settled")
-		}
-		synctest.Wait() // upstream has noticed that nobody waits for its answer
-		r.put(key("k"), "new")
-		time.Sleep(time.Second)
-		r.wantHeld(key("k"), "new")
-		time.Sleep(lateWindow / 2)
-		r.wantHeld(key("k"), "late")
-		r.settleWithin(lateWindow)
-		r.wantHeld(key("k"), "new")
 	})
 }

@@ -253,6 +253,7 @@ func (a *attempt) enqueue(why waiting, at, now instant) {
 		r.waiting, r.at = why, at
 	}
 	a.f.schedule.enqueue(a.queue, a.task, now)
+	a.f.callers.tried(a.id())
 }
 
 // complete completes the task's writes up to the ending's, and schedules a newer write again.
@@ -264,7 +265,7 @@ func (a *attempt) complete(e ending, now instant) {
 	f.schedule.stop(a, now)
 	from, to, left := f.schedule.complete(a, seq)
 	f.renew(a.queue) // it has one entry less
-	f.callers.completed(a.id(), seq, from, to, e.task == dies)
+	f.callers.completed(a.id(), seq, from, to, e.task == dies, e.failed)
 	if left {
 		a.beginAnew(now)
 	}
@@ -281,6 +282,6 @@ func (a *attempt) beginAnew(now instant) {
 			r.waiting, r.at = doubting, max(atOnce, r.doubt.until())
 		}
 	}
-	a.task.urgent = a.task.through || a.f.callers.waitFor(a.id())
+	a.task.urgent = a.f.callers.waitFor(a.id())
 	a.f.schedule.enqueue(a.queue, a.task, now)
 }

@@ -110,19 +110,18 @@ func (x *trio) step(n int) {
 		w := v.del(id)
 		x.acked[id] = append(x.acked[id], acked{v.fenced, "", w.UpdatedAt})
 	case what == 5:
-		x.through(v, id, fmt.Sprint(v.fenced, n))
+		x.confirm(v, id, fmt.Sprint(v.fenced, n))
 	default:
 		w := v.put(id, fmt.Sprint(v.fenced, n))
 		x.acked[id] = append(x.acked[id], acked{v.fenced, w.Value, w.UpdatedAt})
 	}
 }
 
-// through makes a write through without conditions, and records it if it was acknowledged with a number.
-func (x *trio) through(v *versioned, id journal.ID, value string) {
-	w := journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: len(value)}
-	if written, _, err := v.flusher.WriteThrough(x.t.Context(), w, unconditional); err == nil && written.Seq != 0 {
-		x.acked[id] = append(x.acked[id], acked{v.fenced, value, written.UpdatedAt})
-	}
+// confirm makes a write and waits until upstream has confirmed it.
+func (x *trio) confirm(v *versioned, id journal.ID, value string) {
+	w := v.put(id, value)
+	x.acked[id] = append(x.acked[id], acked{v.fenced, value, w.UpdatedAt})
+	_, _ = v.flusher.Confirm(x.t.Context(), id, w.Seq, false)
 }
 
 func (x *trio) check(id journal.ID) {

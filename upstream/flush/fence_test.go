@@ -560,32 +560,6 @@ func TestAValueThatAnotherHostHasReplaced(t *testing.T) {
 	})
 }
 
-// contract 17: a write through that upstream has carried out, and answered with a page, is no other host's
-// to the pending write that was in doubt.
-func TestAWriteThroughAmidADoubt(t *testing.T) {
-	fenced(t, func(t *testing.T, r *rig) {
-		r.answer = func(c call) reply { return reply{hang: c.value == "v1"} }
-		r.put(key("k"), "v1")
-		time.Sleep(time.Second)
-		again := r.reopen()
-		again.set(func(f *fake) {
-			f.answer = func(c call) reply {
-				if c.value == "v2" {
-					return reply{status: 200, body: "<html>", applied: true}
-				}
-				return reply{hang: c.value == "v1"}
-			}
-		})
-		if got := again.putThrough(key("k"), "v2"); got.status(t) != http.StatusBadGateway {
-			t.Errorf("the write through: %+v", got)
-		}
-		again.set(func(f *fake) { f.answer = nil })
-		again.settleWithin(5 * time.Minute)
-		again.wantHeld(key("k"), "v1")
-		again.wantLetters()
-	})
-}
-
 // contract 17: while an entry is in doubt, the write that upstream has confirmed is this host's own, also
 // once something else has to be sent. It does not beat a newer write.
 func TestAConfirmedWriteAmidADoubtIsOwn(t *testing.T) {

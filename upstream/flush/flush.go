@@ -1,11 +1,13 @@
 package flush
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"time"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // Flush returns when every write acknowledged before the call has settled or become a dead letter: the
@@ -94,25 +96,78 @@ func (f *Flusher) leave(w *flushWait) Result {
 // sequence number, or a newer one of the entry, has settled. It returns false when ctx ends first, or
 // when the write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
-	w := f.awaitEntry(id, seq)
+	w := f.awaitEntry(id, seq, false)
 	if w == nil {
-		// Rare: the write completed before its caller began to wait.
-		_, dead, err := f.opts.Journal.IsDead(id, seq)
-		return !dead && err == nil
+		return f.hasSettled(id, seq)
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.callers.leaveEntry(w)
+	f.leaveEntry(w)
 	return w.settled
+}
+
+// Unconfirmed says that a write is durable here, and that upstream has not confirmed it.
+type Unconfirmed struct {
+	reason string // for people
+	wait   time.Duration
+}
+
+func (u *Unconfirmed) Error() string {
+	return "the write is durable here and still pending, and upstream has not confirmed it: " + u.reason
+}
+
+// RetryAfter returns when botwired sends the write; 0 if unknown.
+func (u *Unconfirmed) RetryAfter() time.Duration { return u.wait }
+
+// Confirm does the same as Await for a caller that is answered with what upstream says. It does not wait while
+// upstream is known to be down, nor if the write has to wait for its namespace, for the end of a late window,
+// or for longer than ctx. With itself, a newer write that has settled does not count: the caller's condition
+// was about this one.
+//
+// Errors: *[Unconfirmed], and *[upstream.ServiceAnswer] with upstream's refusal. If the error is nil and settled
+// is false, the write is no longer pending, and the journal knows why.
+func (f *Flusher) Confirm(ctx context.Context, id journal.ID, seq uint64, itself bool) (settled bool, err error) {
+	w := f.awaitEntry(id, seq, itself)
+	if w == nil {
+		return !itself && f.hasSettled(id, seq), nil
+	}
+	for waits := true; waits && !f.isHeld(ctx, id); {
+		select {
+		case <-w.tried:
+			continue
+		case <-w.done:
+		case <-ctx.Done():
+		}
+		waits = false
+	}
+	ended := f.leaveEntry(w)
+	switch {
+	case w.settled:
+		return true, nil
+	case w.refusal != nil && w.refusal.Answer != nil:
+		return false, upstream.AnswerOf(w.refusal)
+	case ended:
+		return false, nil
+	}
+	why, until := f.EntryWaits(id)
+	u := &Unconfirmed{reason: cmp.Or(why, "it has not answered yet")}
+	if !until.IsZero() {
+		u.wait = max(time.Second, time.Until(until))
+	}
+	return false, u
+}
+
+// hasSettled reports whether a write that is no longer pending, or a newer one of the entry, has settled.
+func (f *Flusher) hasSettled(id journal.ID, seq uint64) bool {
+	_, dead, err := f.opts.Journal.IsDead(id, seq)
+	return !dead && err == nil
 }
 
 // awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if the entry has
 // nothing pending.
-func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
+func (f *Flusher) awaitEntry(id journal.ID, seq uint64, itself bool) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
@@ -120,7 +175,35 @@ func (f *Flusher) awaitEntry(id journal.ID, seq uint64) *entryWait {
 		return nil
 	}
 	f.schedule.expediteTask(q, t)
-	return f.callers.entry(id, seq)
+	return f.callers.entry(id, seq, itself)
+}
+
+// isHeld reports whether an entry's pending write is not sent before ctx's deadline, as far as is known, or waits
+// for its namespace, for upstream's return, or for the end of a late window.
+func (f *Flusher) isHeld(ctx context.Context, id journal.ID) bool {
+	v := f.health.State()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q, t := f.schedule.find(id)
+	if t == nil || t.running {
+		return false
+	}
+	deadline, ok := ctx.Deadline()
+	why, until := q.entryWaits(t, f.now(), v)
+	return why != "" && (v.Down || q.blocked || t.retrying() && t.retry.waiting == doubting || ok && until > f.instant(deadline)) // guard 14.21
+}
+
+// leaveEntry ends a wait, and reports whether the write has ended.
+func (f *Flusher) leaveEntry(w *entryWait) (ended bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callers.leaveEntry(w)
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 type drain struct {
@@ -149,7 +232,6 @@ func (f *Flusher) Drain(ctx context.Context) Result {
 	case <-d.hopeless:
 	case <-ctx.Done():
 	}
-	f.awaitThroughs(ctx)
 	return f.leave(w)
 }
 

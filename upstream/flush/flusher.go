@@ -36,7 +36,7 @@ type Journal interface {
 // Options configures a flusher.
 type Options struct {
 	Journal Journal
-	Through *journal.WriteThrough
+	Doubts  *journal.WriteThrough
 	Engine  upstream.Engine
 	// Host names this host in its writes if the engine stores such names: see [upstream.Writer].
 	Host string
@@ -60,8 +60,6 @@ type Options struct {
 	Quotas *quota.Quotas
 	// Slots limit the requests in flight.
 	Slots *limit.Slots
-	// Timeout bounds how long a write through waits for its turn.
-	Timeout time.Duration
 	// LateWindow is how long upstream may still carry out an unanswered request.
 	LateWindow time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.

@@ -55,7 +55,7 @@ type queue struct {
 
 func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
 
-func (q *queue) isUrgent(t *task) bool { return t.through || t.urgent || t.first <= q.urgentUpTo }
+func (q *queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
 
 // leave removes a task that is not running from its line or heap.
 func (q *queue) leave(t *task) {

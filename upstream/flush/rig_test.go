@@ -127,8 +127,8 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 		r.quotas = quota.New(quota.Options{Of: allowed, Ledger: ledger, Logger: logger})
 	}
 	flushing := flush.Options{
-		Journal: r.journal, Through: r.journal.WriteThrough, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
-		Slots: r.slots, Timeout: timeout, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Journal: r.journal, Doubts: r.journal.WriteThrough, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Slots: r.slots, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()

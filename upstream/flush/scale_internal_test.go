@@ -249,7 +249,7 @@ func BenchmarkWaiters(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				f.callers.completed(id, uint64(i), 1, 2, false)
+				f.callers.completed(id, uint64(i), 1, 2, false, nil)
 			}
 		})
 	}

@@ -37,7 +37,6 @@ type schedule struct {
 	wakeAt         instant  // when the dispatcher looks again without a signal
 	turn           uint64
 	quotas         *quota.Quotas
-	throughs       throughs
 	// fresh is the queue that an untried task joined last. A probe comes from there if it can: a task
 	// that has failed may itself be the problem.
 	fresh *queue
@@ -46,7 +45,7 @@ type schedule struct {
 }
 
 func newSchedule(window int, onSooner func()) *schedule {
-	return &schedule{running: make(map[*task]*attempt), throughs: make(throughs), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
+	return &schedule{running: make(map[*task]*attempt), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
 }
 
 // find returns the entry's queue and task; the task is nil if there is none.
@@ -135,7 +134,7 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
-	case !t.through && t.retry != nil && t.retry.at != 0:
+	case t.retry != nil && t.retry.at != 0:
 		heap.Push(&q.retries[t.retry.waiting], t.retry)
 	case q.isUrgent(t):
 		q.urgent.push(t)
@@ -215,7 +214,6 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		t = q.choose(now)
 	}
 	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
-	a.through = s.throughs.pop(t)
 	q.leave(t)
 	a.charge(s.quotas, now)
 	s.begin(a)

@@ -23,14 +23,11 @@ import (
 // later over a confirmed write. With any other engine, the fence's request and the write's share a
 // slot, so that another host may write unseen for about one round trip only.
 type sendAttempt struct {
-	f          *Flusher
-	a          *attempt // the attempt that makes it
-	write      journal.Write
-	conditions *fence.Conditions // of a write through; nil for a pending write
-	over       journal.Base      // the base that the conditions were judged by
-	alone      bool              // nothing of the entry was pending when it was made
-	slot       *slot             // nil while it has none
-	fenced     bool              // the write is compared with upstream
+	f      *Flusher
+	a      *attempt // the attempt that makes it
+	write  journal.Write
+	slot   *slot // nil while it has none
+	fenced bool  // the write is compared with upstream
 
 	asked          time.Time // when upstream was last asked; zero: never
 	requests       int       // made by the fence
@@ -38,7 +35,6 @@ type sendAttempt struct {
 	sent, received time.Time // of the write
 	took           time.Duration
 	proposesAt     int64 // the write's time at its next proposal, in microseconds
-	proposedAt     int64 // at its last one
 }
 
 // sent is the result of a send attempt.
@@ -153,10 +149,9 @@ func (s *sendAttempt) look(seen *sighting) {
 	if s.f.opts.BeforeSend != nil {
 		s.f.opts.BeforeSend()
 	}
-	// Where versions name no writer, writes through have no fence.
 	// Once fenced, a write stays fenced, even if it would need no fence by now.
 	// guard 17.38
-	s.fenced = s.fenced || (s.named() || s.conditions == nil) && s.f.fences.applies(s.write, s.f.usualTrip())
+	s.fenced = s.fenced || s.f.fences.applies(s.write, s.f.usualTrip())
 	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
 		seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
 	}
@@ -218,7 +213,7 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	fences, w := s.f.fences, s.write
 	q := &fence.Question{
 		Write: w, Own: s.a.task.own(), Now: seen.Version, Valued: seen.valued, Refused: seen.refused, Fenced: s.fenced,
-		LosesTies: w.LosesTies || fences.doubted(w.Seq), OldBefore: math.Inf(-1), Conditions: s.conditions,
+		LosesTies: w.LosesTies || fences.doubted(w.Seq), OldBefore: math.Inf(-1), OnBase: w.Over != nil,
 	}
 	if fences.journal != nil {
 		var err error
@@ -226,15 +221,13 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			return nil, err
 		}
 	}
-	if c := s.conditions; c != nil && c.OnBase {
-		if q.Base = s.over; s.alone {
-			q.Own = nil // an unconfirmed write is not part of the base
-		}
+	if w.Over != nil {
+		q.Base = *w.Over // not what has become known since
 	}
 	began := upstream.Unix(s.f.epoch)
 	old := min(w.WrittenAt, w.Since) >= began // guard 17.63
 	if s.named() {
-		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact, ProposedAt: s.proposedAt}
+		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact}
 		if !s.f.exact { // versions name a time beside upstream's own
 			q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, madeAt(w, q.Base)
 			q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
@@ -292,9 +285,7 @@ func (s *sendAttempt) time(q *fence.Question) error {
 	fences, d := s.f.fences, s.a.task.doubt()
 	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
 	last, ok := fences.last(s.write.ID)
-	if s.conditions == nil {
-		q.Base = d.base(q.Base)
-	}
+	q.Base = d.base(q.Base)
 	switch {
 	case q.Base.Known:
 	case ok: // the copy was evicted
@@ -341,10 +332,9 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
-	s.proposedAt = s.proposesAt
 	s.sent = time.Now()
 	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
-		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposedAt) / 1e6,
+		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposesAt) / 1e6,
 		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Author: w.Author, Over: over,
 	})
 	s.received = time.Now()
@@ -355,7 +345,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 // announce calls OnSend for a pending write. It holds the lock, which a newer write needs, so no
 // superseded write is announced.
 func (s *sendAttempt) announce() {
-	if s.f.opts.OnSend == nil || s.conditions != nil {
+	if s.f.opts.OnSend == nil {
 		return
 	}
 	s.f.mu.Lock()
@@ -386,12 +376,9 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 // for that time if the offset's estimate needs it.
 func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
 	fences := s.f.fences
-	switch {
-	case s.f.exact:
+	if s.f.exact {
 		s.is(now)
 		return
-	case s.conditions != nil:
-		return // its number is not known yet
 	}
 	s.write.MadeAt = now.MadeAt
 	fences.confirmed(s.write, s.sent, s.received)
@@ -432,7 +419,7 @@ func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent 
 
 // ends reports the end of a pending write's fence.
 func (s *sendAttempt) ends(end fence.Outcome) {
-	if s.f.opts.OnFence != nil && s.conditions == nil && (s.fenced || s.f.exact) {
+	if s.f.opts.OnFence != nil && (s.fenced || s.f.exact) {
 		s.f.opts.OnFence(end.String(), s.requests)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // would be postponed forever.
 const lingerCap = 10
 
-// task is the work for one entry: a pending write, writes through, or a doubt. There may be a million:
+// task is the work for one entry: a pending write, or a doubt. There may be a million:
 // a task takes 80 bytes, and retry holds the fields that few tasks need.
 type task struct {
 	hashtable.Node[task] // in its queue's table, by the entry's key
@@ -26,7 +26,6 @@ type task struct {
 	waited    uint32      // the oldest unsent write's wait at writtenAt, in milliseconds
 	running   bool        // a request is in flight, and the task is in no line
 	urgent    bool        // a caller waits for this entry: no linger
-	through   bool        // writes through wait for its turn: see throughs
 	removes   bool        // an unsent write is a delete, and there is a quota or the namespace is full
 }
 
@@ -45,7 +44,7 @@ func (t *task) postpone(now instant) {
 }
 
 // needless reports whether the task has nothing left to do.
-func (t *task) needless() bool { return t.first == 0 && t.doubt() == nil && !t.through }
+func (t *task) needless() bool { return t.first == 0 && t.doubt() == nil }
 
 // untried reports whether no attempt has failed since the last success.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

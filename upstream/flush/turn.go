@@ -52,8 +52,6 @@ func (p *pace) widened(writtenAt, linger instant) instant {
 
 func (q *queue) kindOf(t *task) quota.Kind {
 	switch {
-	case t.through:
-		return quota.Prompt
 	case t.first <= q.urgentUpTo:
 		return quota.Demanded
 	case t.urgent, t.removes:
@@ -65,7 +63,7 @@ func (q *queue) kindOf(t *task) quota.Kind {
 // turnOf returns when the quota admits a task. A task that only reads a write back, or waits for a
 // doubt to end, costs nothing.
 func (q *queue) turnOf(t *task) instant {
-	if !q.pace.limited || !t.through && (t.first == 0 || t.doubt().verifying(t.seq)) {
+	if !q.pace.limited || t.first == 0 || t.doubt().verifying(t.seq) {
 		return 0
 	}
 	return [...]instant{quota.Ordinary: q.pace.ordinaryAt, quota.Prompt: q.pace.promptAt, quota.Demanded: q.pace.demandedAt}[q.kindOf(t)]
@@ -81,7 +79,7 @@ func (p *pace) waits() string {
 // charge charges the quota for an attempt that is about to begin.
 func (a *attempt) charge(qs *quota.Quotas, now instant) {
 	q, t := a.queue, a.task
-	if a.through != nil || !t.doubt().verifying(t.seq) {
+	if !t.doubt().verifying(t.seq) {
 		a.charged = qs.Spend(q.Key(), q.kindOf(t))
 		a.flying = a.charged
 		q.renew(qs, now)

@@ -28,6 +28,7 @@ type past struct {
 	afterDelete bool
 	losesTies   bool
 	fenced      bool
+	conditional bool
 }
 
 // Write is a write that is not visible yet.
@@ -51,7 +52,7 @@ func (e *Entry) Visible() (v record.Version, ok bool) {
 	}
 	if p := e.past; p != nil {
 		v.Since, v.CreatedAt, v.WrittenAt = p.since, p.createdAt, p.writtenAt
-		v.AfterDelete, v.LosesTies, v.Fenced = p.afterDelete, p.losesTies, p.fenced
+		v.AfterDelete, v.LosesTies, v.Fenced, v.Conditional = p.afterDelete, p.losesTies, p.fenced, p.conditional
 	}
 	return v, true
 }
@@ -69,14 +70,14 @@ func (e *Entry) set(v record.Version) {
 	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
 	e.bytes, e.listBytes, e.sum = v.Bytes, v.ListBytes, v.Sum
 	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && v.WrittenAt == v.UpdatedAt &&
-		!v.AfterDelete && !v.LosesTies && !v.Fenced
+		!v.AfterDelete && !v.LosesTies && !v.Fenced && !v.Conditional
 	if once && (e.past == nil || e.past.first == nil) {
 		e.past = nil
 		return
 	}
 	p := e.ensurePast()
 	p.since, p.createdAt, p.writtenAt = v.Since, v.CreatedAt, v.WrittenAt
-	p.afterDelete, p.losesTies, p.fenced = v.AfterDelete, v.LosesTies, v.Fenced
+	p.afterDelete, p.losesTies, p.fenced, p.conditional = v.AfterDelete, v.LosesTies, v.Fenced, v.Conditional
 }
 
 // ensurePast returns the entry's past. If there is none, it makes one from the visible write.

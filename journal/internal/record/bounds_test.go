@@ -54,6 +54,12 @@ func TestEveryRecordDecodes(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
 	origin := record.Origin{Seq: 1, At: 2}
 	version := record.Version{Op: record.Put, UpdatedAt: 1, WrittenAt: 2, Since: 3, CreatedAt: 4, Bytes: 1, ListBytes: 1}
+	conditional, over := version, record.Base{Known: true, Present: true, Origin: origin, UpdatedAt: 3, MadeAt: 4}
+	conditional.Conditional = true
+	type pendingWrite struct {
+		record.Version
+		Over record.Base
+	}
 	type settled struct {
 		record.Observation
 		ConfirmedAt float64
@@ -88,9 +94,15 @@ func TestEveryRecordDecodes(t *testing.T) {
 			func(b []byte) (any, error) { h, err := record.DecodeHeader(b); return &h, err },
 		},
 		{
-			[]any{&version},
-			func(r any) []byte { return record.EncodePending(nil, key, r.(*record.Version)) },
-			func(b []byte) (any, error) { v, err := record.DecodePending(b); return &v, err },
+			[]any{&pendingWrite{Version: version}, &pendingWrite{conditional, over}},
+			func(r any) []byte { p := r.(*pendingWrite); return record.EncodePending(nil, key, &p.Version, &p.Over) },
+			func(b []byte) (any, error) {
+				v, over, err := record.DecodePending(b)
+				if over == nil {
+					over = &record.Base{}
+				}
+				return &pendingWrite{v, *over}, err
+			},
 		},
 		{
 			[]any{&record.Dead{

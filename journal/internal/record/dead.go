@@ -76,7 +76,9 @@ func EncodeDead(key []byte, l *Dead) []byte {
 	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
-	return Seal(key, append(appendWrite(dst, &l.Version, 0), l.Value...))
+	v := l.Version
+	v.Conditional = false // a retry goes by no condition
+	return Seal(key, append(appendWrite(dst, &v, 0), l.Value...))
 }
 
 func appendKind(dst []byte, l *Dead) []byte {

@@ -35,24 +35,25 @@ func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 	}
 }
 
-func pendingBody(t testing.TB, v *record.Version) []byte {
+func pendingBody(t testing.TB, v *record.Version, over *record.Base) []byte {
 	t.Helper()
 	key := []byte("key")
-	return body(t, key, record.EncodePending(nil, key, v))
+	return body(t, key, record.EncodePending(nil, key, v, over))
 }
 
 func FuzzPendingRecord(f *testing.F) {
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, Bytes: 9, ListBytes: 7, AfterDelete: true}))
-	f.Add(pendingBody(f, &record.Version{Op: record.Delete, UpdatedAt: 2}))
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}))
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, Bytes: 9, ListBytes: 7, AfterDelete: true}, nil))
+	f.Add(pendingBody(f, &record.Version{Op: record.Delete, UpdatedAt: 2}, nil))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, nil))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, nil))
+	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, Conditional: true}, &record.Base{Known: true, UpdatedAt: 3}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := record.DecodePending(body)
+		v, over, err := record.DecodePending(body)
 		decoded(t, body, err, func() []byte {
-			again := pendingBody(t, &v)
-			w, err := record.DecodePending(again)
+			again := pendingBody(t, &v, over)
+			w, _, err := record.DecodePending(again)
 			if err != nil || w.Bytes != v.Bytes || w.Op != v.Op || w.ListBytes != v.ListBytes ||
-				w.AfterDelete != v.AfterDelete || w.LosesTies != v.LosesTies || w.Fenced != v.Fenced || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
+				w.AfterDelete != v.AfterDelete || w.LosesTies != v.LosesTies || w.Fenced != v.Fenced || w.Conditional != v.Conditional || w.WrittenAt != v.WrittenAt && v.WrittenAt == v.WrittenAt {
 				t.Errorf("%+v became %+v, %v", v, w, err)
 			}
 			return again
@@ -65,7 +66,7 @@ func TestPendingRecord(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
 	v := record.Version{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
 	key := record.AppendPendingKey(nil, id, 7)
-	sealed := record.EncodePending(nil, key, &v)
+	sealed := record.EncodePending(nil, key, &v, nil)
 	gotID, got, err := record.ReadPending(key, body(t, key, sealed), record.Sum(sealed))
 	if err != nil || gotID != id || got != v {
 		t.Errorf("%v, %+v, %v; want %+v", gotID, got, err, v)

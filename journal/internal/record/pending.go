@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 )
@@ -19,6 +20,18 @@ type Version struct {
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
 	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
 	Fenced      bool // compare it with upstream before sending it, regardless of the settings
+	Conditional bool // it may replace only the state in its record's Base
+}
+
+// Base is a state that upstream holds, as far as the journal knows.
+type Base struct {
+	Known   bool // if false, ignore the other fields
+	Present bool
+	Content Content // a delete's content if the entry is absent
+	Origin  Origin  // only of a present entry
+	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
+	UpdatedAt float64
+	MadeAt    float64 // of the copy: see [Observation]
 }
 
 // Overhead is the number of bytes that the state record counts for a pending write or a dead letter on
@@ -36,7 +49,8 @@ const (
 	flagWrittenAt   // written_at follows, because it differs from updated_at
 	flagLosesTies
 	flagFenced
-	flagApart // the value's length follows, and the value is in a version record
+	flagApart       // the value's length follows, and the value is in a version record
+	flagConditional // the base follows the value's length
 	unknownFlags
 )
 
@@ -52,6 +66,9 @@ func (v *Version) flags() (flags byte) {
 	}
 	if v.Fenced {
 		flags |= flagFenced
+	}
+	if v.Conditional {
+		flags |= flagConditional
 	}
 	return flags
 }
@@ -74,9 +91,14 @@ func appendWrite(dst []byte, v *Version, apart byte) []byte {
 	return appendCount(dst, int(v.ListBytes))
 }
 
-// EncodePending appends the record of a pending write to dst, which is empty, and sets its checksum in v.
-func EncodePending(dst, key []byte, v *Version) []byte {
-	sealed := Seal(key, appendCount(appendWrite(dst, v, flagApart), int(v.Bytes)))
+// EncodePending appends the record of a pending write to dst, which is empty, and sets its checksum in v. over is
+// the base of a conditional write, and otherwise not used.
+func EncodePending(dst, key []byte, v *Version, over *Base) []byte {
+	dst = appendCount(appendWrite(dst, v, flagApart), int(v.Bytes))
+	if v.Conditional {
+		dst = appendBase(dst, over)
+	}
+	sealed := Seal(key, dst)
 	v.Sum = Sum(sealed)
 	return sealed
 }
@@ -87,7 +109,7 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	if err != nil {
 		return ID{}, Version{}, err
 	}
-	v, err := DecodePending(body)
+	v, _, err := DecodePending(body)
 	if err != nil {
 		return ID{}, Version{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
 	}
@@ -95,14 +117,53 @@ func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
 	return id, v, nil
 }
 
-// DecodePending decodes the body of a pending record.
-func DecodePending(body []byte) (Version, error) {
+// DecodePending decodes the body of a pending record; over is nil unless the write is conditional.
+func DecodePending(body []byte) (v Version, over *Base, err error) {
 	d := decoder{rest: body}
-	v := d.write(flagApart)
-	if v.Bytes = int32(d.count()); d.bad || len(d.rest) != 0 {
-		return Version{}, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
+	v = d.write(flagApart)
+	v.Bytes = int32(d.count())
+	if v.Conditional {
+		over = d.base()
 	}
-	return v, nil
+	if d.bad || len(d.rest) != 0 {
+		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
+	}
+	return v, over, nil
+}
+
+// The flags of a base.
+const (
+	flagKnown = 1 << iota
+	flagPresent
+	unknownBaseFlags
+)
+
+func appendBase(dst []byte, b *Base) []byte {
+	var flags byte
+	if b.Known {
+		flags |= flagKnown
+	}
+	if b.Present {
+		flags |= flagPresent
+	}
+	dst = append(append(dst, flags, byte(b.Content.Op)), b.Content.Sum[:]...)
+	dst = binary.AppendUvarint(dst, b.Origin.Seq)
+	for _, at := range []float64{b.Origin.At, b.Origin.After, b.UpdatedAt, b.MadeAt} {
+		dst = appendFloat(dst, at)
+	}
+	return dst
+}
+
+func (d *decoder) base() *Base {
+	flags := d.byte()
+	b := &Base{Known: flags&flagKnown != 0, Present: flags&flagPresent != 0, Content: Content{Op: Op(d.byte())}}
+	copy(b.Content.Sum[:], d.take(len(b.Content.Sum)))
+	b.Origin.Seq = d.uvarint()
+	for _, at := range []*float64{&b.Origin.At, &b.Origin.After, &b.UpdatedAt, &b.MadeAt} {
+		*at = d.float()
+	}
+	d.bad = d.bad || flags >= unknownBaseFlags
+	return b
 }
 
 // write decodes what appendWrite appends.
@@ -110,11 +171,12 @@ func (d *decoder) write(apart byte) Version {
 	v := Version{Op: Op(d.byte())}
 	flags := d.byte()
 	v.AfterDelete, v.LosesTies, v.Fenced = flags&flagAfterDelete != 0, flags&flagLosesTies != 0, flags&flagFenced != 0
+	v.Conditional = flags&flagConditional != 0
 	v.UpdatedAt, v.Since, v.CreatedAt = d.float(), d.float(), d.float()
 	if v.WrittenAt = v.UpdatedAt; flags&flagWrittenAt != 0 {
 		v.WrittenAt = d.float()
 	}
 	v.ListBytes = int32(d.count())
-	d.bad = d.bad || flags >= unknownFlags || flags&flagApart != apart || (v.Op != Put && v.Op != Delete)
+	d.bad = d.bad || flags >= unknownFlags || flags&flagApart != apart || v.Conditional && apart == 0 || (v.Op != Put && v.Op != Delete)
 	return v
 }

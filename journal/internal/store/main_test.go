@@ -48,7 +48,7 @@ func no(t *testing.T, err error) {
 func put(key, value string) ChangeFunc {
 	return func(tx *Tx) error {
 		v := record.Version{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(value))}
-		tx.SetPending(record.ID{Namespace: "ns", Key: key}, &v, &record.Stored{Op: v.Op, Value: value})
+		tx.SetPending(record.ID{Namespace: "ns", Key: key}, &v, nil, &record.Stored{Op: v.Op, Value: value})
 		return nil
 	}
 }

@@ -68,7 +68,7 @@ func TestMergesForTombstonesAreFew(t *testing.T) {
 			for i := range versions {
 				_, _ = random.Read(values[i][:]) // it never fails
 				versions[i] = record.Version{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(values[i]))}
-				tx.SetPending(id(first+i), &versions[i], &record.Stored{Op: versions[i].Op, Value: string(values[i][:])})
+				tx.SetPending(id(first+i), &versions[i], nil, &record.Stored{Op: versions[i].Op, Value: string(values[i][:])})
 			}
 			return nil
 		})))

@@ -168,12 +168,12 @@ func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
 }
 
 // SetPending adds a write: its version, and its pending record. The write must have the next sequence
-// number. SetPending sets the record's checksum.
-func (tx *Tx) SetPending(id record.ID, v *record.Version, stored *record.Stored) {
+// number. SetPending sets the record's checksum. over is the base of a conditional write, and otherwise not used.
+func (tx *Tx) SetPending(id record.ID, v *record.Version, over *record.Base, stored *record.Stored) {
 	tx.SetVersion(id, v.Seq, stored)
 	s := &tx.p.scratch // the batch copies both
 	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
-	s.value = record.EncodePending(s.value[:0], s.key, v)
+	s.value = record.EncodePending(s.value[:0], s.key, v, over)
 	tx.Set(s.key, s.value)
 	tx.p.totals.Seq = v.Seq
 	tx.p.totals.Add(id, v)

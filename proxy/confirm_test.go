@@ -1,0 +1,224 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/memory"
+)
+
+// writesThrough makes namespaces that begin with "through" write through.
+func writesThrough(_ *journal.Options, o *proxy.Options) {
+	o.WriteThrough = func(namespace string) bool { return strings.HasPrefix(namespace, "through") }
+	o.ConfirmWithin = 10 * time.Second
+}
+
+func inThrough(t *testing.T, test func(*testing.T, *sidecar)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newSidecar(t, writesThrough)) })
+}
+
+// become makes upstream answer for the writes that wait for it.
+func (f *fakeFlusher) become(confirm func(w journal.Write) (settled bool, err error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.confirm = confirm
+}
+
+// unconfirmed is the flusher's error for a write that upstream has not confirmed.
+type unconfirmed struct{ wait time.Duration }
+
+func (unconfirmed) Error() string               { return "the write is durable here and still pending" }
+func (u unconfirmed) RetryAfter() time.Duration { return u.wait }
+
+type refusedByUpstream struct{}
+
+func (refusedByUpstream) Error() string             { return "refused" }
+func (refusedByUpstream) RetryAfter() time.Duration { return 0 }
+func (refusedByUpstream) Answer() (int, []byte) {
+	return http.StatusUnprocessableEntity, []byte(`{"detail":"no, thank you"}`)
+}
+
+func TestAWriteThroughIsAcknowledgedAsSettled(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		k := id("through", "k")
+		w := s.put(k, "v", "Prefer", "wait=1")
+		wantHeader(t, w, "Botwired-Write", "settled; seq=1")
+		wantHeader(t, w, "Etag", memory.WriteTag(1, "v"))
+		if got, want := w.Body.String(), `{"namespace":"through","key":"k","stored":true,"bytes":1}`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if value, _ := s.upstream.holds(k); value != "v" || s.journal.Stats().Pending != 0 {
+			t.Errorf("upstream holds %q, and %d are pending", value, s.journal.Stats().Pending)
+		}
+		read := s.get("/memory/through/k")
+		wantValue(t, read, "v")
+		wantHeader(t, read, "Cache-Status", "botwired; hit")
+		wantHeader(t, read, "Etag", memory.WriteTag(1, "v"))
+		wantHeader(t, s.put(id("other", "k"), "v"), "Botwired-Write", "pending; seq=2")
+
+		wantHeader(t, s.do(http.MethodDelete, "/memory/through/k", ""), "Botwired-Write", "settled; seq=3")
+		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
+		wantStatus(t, s.do(http.MethodDelete, "/memory/through/k", ""), http.StatusNotFound)
+	})
+}
+
+// contract 14: a write through that upstream does not confirm is durable here, and its caller is told so, with its
+// number. Callers read it, and a repetition of its request gets what has become of it.
+func TestAWriteThroughThatIsNotConfirmed(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		k := id("through", "k")
+		s.put(k, "old")
+		s.flusher.become(func(journal.Write) (bool, error) { return false, unconfirmed{3 * time.Second} })
+		put := func() *httptest.ResponseRecorder {
+			return s.do(http.MethodPut, "/memory/through/k", putBody("new"), "Idempotency-Key", "a")
+		}
+		for range 2 {
+			w := put()
+			wantDetail(t, w, http.StatusGatewayTimeout, "durable here and still pending")
+			wantHeader(t, w, "Botwired-Write", "pending; seq=2")
+			wantHeader(t, w, "Retry-After", "3")
+		}
+		wantValue(t, s.get("/memory/through/k"), "new")
+		s.flusher.become(nil)
+		wantHeader(t, put(), "Botwired-Write", "settled; seq=2")
+		wantHeader(t, put(), "Botwired-Write", "settled; seq=2")
+		if n := s.journal.Stats().LastSeq; n != 2 {
+			t.Errorf("%d writes were made, want 2", n)
+		}
+	})
+}
+
+// A delete that upstream does not confirm is durable, too.
+func TestADeleteThroughThatIsNotConfirmed(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		s.put(id("through", "k"), "v")
+		s.flusher.become(func(journal.Write) (bool, error) { return false, unconfirmed{} })
+		w := s.do(http.MethodDelete, "/memory/through/k", "")
+		wantDetail(t, w, http.StatusGatewayTimeout, "durable here and still pending")
+		wantHeader(t, w, "Botwired-Write", "pending; seq=2")
+		wantStatus(t, s.get("/memory/through/k"), http.StatusNotFound)
+	})
+}
+
+// contract 14: a write that upstream refuses for good is answered as upstream has, also when it is repeated, and is a
+// dead letter.
+func TestAWriteThroughThatIsRefused(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		k := id("through", "k")
+		s.put(k, "old")
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			if err := s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no, thank you"}); err != nil {
+				return false, err
+			}
+			return false, refusedByUpstream{}
+		})
+		for range 2 {
+			w := s.do(http.MethodPut, "/memory/through/k", putBody("new"), "Idempotency-Key", "a")
+			wantDetail(t, w, http.StatusUnprocessableEntity, "no, thank you")
+			wantHeader(t, w, "Botwired-Write", "dead; seq=2")
+		}
+		wantValue(t, s.get("/memory/through/k"), "old")
+		if st := s.journal.Stats(); st.Pending != 0 || st.DeadLetters != 1 {
+			t.Errorf("%d are pending, and %d are dead", st.Pending, st.DeadLetters)
+		}
+	})
+}
+
+// contract 17: a write through that another host's later state has beaten is not acknowledged.
+func TestAWriteThroughThatIsBeaten(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			theirs := journal.Observation{Value: "theirs", CreatedAt: w.WrittenAt, UpdatedAt: w.WrittenAt + 1}
+			return false, s.journal.Fence.Lose(w, theirs, "another host has written later")
+		})
+		for i, w := range []*httptest.ResponseRecorder{
+			s.do(http.MethodPut, "/memory/through/k", putBody("mine")), s.do(http.MethodDelete, "/memory/through/k", ""),
+		} {
+			wantDetail(t, w, http.StatusConflict, "another host has written the entry later")
+			wantHeader(t, w, "Botwired-Write", fmt.Sprintf("superseded; seq=%d", 2*i+1)) // each loser is a dead letter
+		}
+		wantValue(t, s.get("/memory/through/k"), "theirs")
+		if n := s.journal.Stats().DeadLetters; n != 2 {
+			t.Errorf("%d dead letters", n)
+		}
+		beaten := false
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			if beaten {
+				return s.flusher.settle(w.ID), nil
+			}
+			beaten = true
+			theirs := journal.Observation{Value: "theirs again", CreatedAt: w.WrittenAt, UpdatedAt: w.WrittenAt + 2}
+			return false, s.journal.Fence.Lose(w, theirs, "another host has written later")
+		})
+		wantStatus(t, s.add(id("through", "k"), "%20", "and mine"), http.StatusOK)
+		wantValue(t, s.get("/memory/through/k"), "theirs again and mine")
+	})
+}
+
+// Conditions of a write through are judged as those of any other write: before anything is made.
+func TestConditionsOfAWriteThrough(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		s.upstream.set(id("through", "k"), "foreign")
+		put := func(headers ...string) int {
+			return s.do(http.MethodPut, "/memory/through/k", putBody("v"), headers...).Code
+		}
+		if got := put("If-None-Match", "*"); got != http.StatusPreconditionFailed {
+			t.Errorf("of an entry that only upstream has: %d", got)
+		}
+		tag := s.get("/memory/through/k").Header().Get("Etag")
+		if got := put("If-Match", tag); got != http.StatusOK {
+			t.Errorf("with the tag: %d", got)
+		}
+		if got := put("If-Match", tag); got != http.StatusPreconditionFailed {
+			t.Errorf("with the old tag: %d", got)
+		}
+		if got := s.do(http.MethodDelete, "/memory/through/none", "", "If-Match", "*").Code; got != http.StatusNotFound {
+			t.Errorf("a delete with a condition: %d", got)
+		}
+	})
+}
+
+// The write is durable when its caller leaves, and a shutdown ends the caller's wait.
+func TestAWriteThroughAndTheEndOfItsCaller(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		goOn := make(chan struct{})
+		s.flusher.become(func(journal.Write) (bool, error) { <-goOn; return false, unconfirmed{} })
+		writer := s.begin(http.MethodPut, "/memory/through/k", putBody("v"))
+		synctest.Wait()
+		wantValue(t, s.get("/memory/through/k"), "v")
+		close(goOn)
+		wantStatus(t, <-writer, http.StatusGatewayTimeout)
+	})
+}
+
+// A PUT on the fast path waits for upstream, too.
+func TestASimplePutThrough(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		r := &fastpath.Request{Method: http.MethodPut, Path: "/memory/through/k", JSON: true, Body: []byte(putBody("v")), Date: "Date: now"}
+		answer, later := s.server.AnswerSimple(r, nil)
+		if answer != nil || later == nil {
+			t.Fatalf("it was answered at once: %s", answer)
+		}
+		r.Body = nil // it belongs to the connection
+		w := httptest.NewRecorder()
+		later(t.Context(), w)
+		wantStatus(t, w, http.StatusOK)
+		wantHeader(t, w, "Botwired-Write", "settled; seq=1")
+		if value, _ := s.upstream.holds(id("through", "k")); value != "v" {
+			t.Errorf("upstream holds %q", value)
+		}
+		_, later = s.server.AnswerSimple(&fastpath.Request{Method: http.MethodPut, Path: "/memory/through/k", JSON: true, Body: []byte(`{`)}, nil)
+		w = httptest.NewRecorder()
+		later(t.Context(), w)
+		wantStatus(t, w, http.StatusUnprocessableEntity)
+	})
+}
