@@ -32,8 +32,8 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 			d.metrics.Fences.WithLabelValues(outcome).Inc()
 			d.metrics.FenceReads.Add(float64(requests))
 		},
-		Linger:  d.config.linger,
-		LateWindow: c.Upstream.LateWindow,
+		Linger:         d.config.linger,
+		LateWindow:     c.Upstream.LateWindow,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
