@@ -24,7 +24,10 @@ export interface MemoryOptions {
   author?: string | undefined;
   /** Milliseconds for one attempt of a request: 30,000. */
   timeout?: number | undefined;
-  /** Milliseconds for which attempts are made again, while the daemon restarts or asks to wait: 30,000. */
+  /**
+   * Milliseconds for which a call makes attempts again, while the daemon restarts or asks to wait: 30,000. Its `wait` is
+   * added.
+   */
   patience?: number | undefined;
   /** The function to send requests with, for proxies and certificates of your own. */
   fetch?: typeof globalThis.fetch | undefined;

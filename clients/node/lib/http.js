@@ -21,7 +21,7 @@ const NOT_CONNECTED = new Set([
  * @property {string} [body]
  * @property {number} [wait] milliseconds for which the server may wait by itself, on top of the timeout of an attempt
  *
- * @typedef {{ reason: string, wasSent: boolean }} Lost an attempt without an answer
+ * @typedef {{ reason: string, wasSent: boolean, error: unknown }} Lost an attempt without an answer; the error is fetch's own
  * @typedef {InstanceType<typeof ServerAnswer>} Answer
  */
 
@@ -90,7 +90,7 @@ function sender(address, timeout, given, note) {
     const sent = new Headers({ accept: "application/json", "user-agent": `botwired-node/${version}`, ...headers });
     if (address.authorization !== undefined) sent.set("authorization", address.authorization);
     /** @type {RequestInit} */
-    const options = { method, headers: sent, redirect: "manual", signal: AbortSignal.timeout(Math.min(limit, 2 ** 31 - 1)) };
+    const options = { method, headers: sent, redirect: "manual", signal: AbortSignal.timeout(Math.min(Math.ceil(limit), 2 ** 31 - 1)) };
     if (body !== undefined) options.body = body;
     try {
       const response = await fetch(address.url + path, options);
@@ -134,10 +134,10 @@ function lostBy(error, limit) {
   if (codes.some((code) => code.startsWith("Z_") || code === "ZlibError")) {
     throw new BotwiredError("the answer is not one of BotWire's (it cannot be decompressed): is something else at this URL?", { cause: error });
   }
-  if (causes.some(({ name }) => name === "TimeoutError")) return { reason: `the answer did not end within ${limit / 1000} s`, wasSent: true };
+  if (causes.some(({ name }) => name === "TimeoutError")) return { reason: `the answer did not end within ${limit / 1000} s`, wasSent: true, error };
   const reason = causes.findLast(({ message, code }) => message || code);
   const isConnected = !codes.some((code) => NOT_CONNECTED.has(code)) && !causes.some(({ message }) => /client error \(Connect\)|^bad port$|port \d+ are blocked/.test(message ?? ""));
-  return { reason: String(reason?.message || reason?.code || error), wasSent: isConnected };
+  return { reason: String(reason?.message || reason?.code || error), wasSent: isConnected, error };
 }
 
 /**

@@ -48,8 +48,9 @@ function contactOf(server) {
 }
 
 /**
- * Sends a request until it is answered, for up to `patience`. Every request of the memory may be repeated. Reads that only
- * upstream could answer wait out the beginning of an outage; later ones fail at once.
+ * Sends a request until it is answered, for up to `patience` and its wait. Every request of the memory may be repeated. Reads
+ * that only upstream could answer wait out the beginning of an outage; later ones fail at once. The latest attempt decides how
+ * long the call lasts: a daemon that has answered, and restarts, has the whole patience.
  *
  * It returns an answer of 2xx, 404 or 412, and throws the error for any other; `isRepeated` says that an earlier attempt
  * without an answer may have been carried out.
@@ -73,15 +74,16 @@ async function exchange(send, request, patience, server) {
       return { answer, isRepeated };
     }
     isRepeated ||= "status" in attempt ? MAYBE_DONE.has(attempt.status) : attempt.wasSent;
+    let limit = patience + (request.wait ?? 0);
     if (answer?.status === 503 && answer.detail.startsWith(UNKNOWN)) {
       contact.outageSince ??= began;
-      patience = Math.min(patience, Math.max(0, contact.outageSince + UPSTREAM_PATIENCE - began));
+      limit = Math.min(limit, Math.max(0, contact.outageSince + UPSTREAM_PATIENCE - began));
     }
-    const isAbsent = !("status" in attempt) && !attempt.wasSent && !contact.isMade;
-    if (isAbsent) patience = Math.min(patience, FIRST_CONTACT_PATIENCE);
-    const left = began + patience - time.now();
+    const isAbsent = answer === undefined && !contact.isMade && !isRepeated;
+    if (isAbsent) limit = Math.min(limit, FIRST_CONTACT_PATIENCE);
+    const left = began + limit - time.now();
     const wanted = answer === undefined ? 0 : retryAfter(answer);
-    if (left <= 0 || (wanted > left && answer?.status === 429)) throw unavailable(attempt, isAbsent, patience, server);
+    if (left <= 0 || (wanted > left && answer?.status === 429)) throw unavailable(attempt, isAbsent, limit, server);
     await time.sleep(Math.min(left, Math.max(wanted, pause * (0.5 + Math.random() / 2))));
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }
@@ -141,20 +143,22 @@ function throwFor({ status, detail }) {
   throw new Refused(status, detail);
 }
 
-/** @param {Answer | Lost} attempt @param {boolean} isAbsent @param {number} patience @param {string} server */
-function unavailable(attempt, isAbsent, patience, server) {
+/** @param {Answer | Lost} attempt @param {boolean} isAbsent @param {number} limit @param {string} server */
+function unavailable(attempt, isAbsent, limit, server) {
   if (isAbsent && !("status" in attempt)) {
     return new Unavailable(
       `there is no botwired at ${server}: ${attempt.reason}. Start one: \`botwired run -- COMMAND\` runs it beside a command, ` +
         "and `botwired serve` by itself",
+      { cause: attempt.error },
     );
   }
   if (!("status" in attempt)) {
     return new Unavailable(
-      `no answer from ${server} for ${patience / 1000} s: ${attempt.reason}. Is botwired running there? botwired status tells`,
+      `no answer from ${server} for ${limit / 1000} s: ${attempt.reason}. Is botwired running there? botwired status tells`,
+      { cause: attempt.error },
     );
   }
-  const waited = patience > 0 ? `, and no other answer for ${Math.round(patience / 100) / 10} s` : "";
+  const waited = limit > 0 ? `, and no other answer for ${Math.round(limit / 100) / 10} s` : "";
   return new Unavailable(`${attempt.detail} (HTTP ${attempt.status}${waited})`);
 }
 

@@ -93,3 +93,26 @@ test("the headers of a request", async () => {
   assert.deepEqual([headers.get("authorization"), headers.get("prefer"), headers.get("botwired-author")], ["Bearer sesame", "wait=2", null]);
   assert.match(headers.get("user-agent"), /^botwired-node\//);
 });
+
+test("a part of a millisecond", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => socket.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${JSON.stringify({ ...entry, stored: true })}`));
+  const memory = new Memory("n", { url, timeout: 1e4 / 3, patience: 0.5 });
+  assert.equal(await memory.get("k"), "v");
+  await memory.set("k", "v", { wait: 0.5 });
+});
+
+test("the error of a fetch of the caller's own is the cause", async () => {
+  const failed = new Error("no certificate for this host");
+  const fetch = async () => {
+    throw failed;
+  };
+  const refused = async () => {
+    throw new TypeError("fetch failed", { cause: Object.assign(failed, { code: "ECONNREFUSED" }) });
+  };
+  for (const each of [fetch, refused]) {
+    await assert.rejects(new Memory("n", { url: "http://127.0.0.1:4", patience: 1, fetch: each }).get("k"), (error) => {
+      assert.ok(error instanceof Unavailable && error.message.includes(failed.message));
+      return error.cause === failed || error.cause.cause === failed;
+    });
+  }
+});

@@ -1,6 +1,6 @@
 "use strict";
 
-// Holds the package to clients/rules.json, as the Python package is held to it. Time passes only while a call pauses.
+// Holds the package to clients/rules.json, as the Python package is held to it. Time passes only in pauses, and where an answer takes some.
 const assert = require("node:assert/strict");
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
@@ -28,16 +28,18 @@ class Script {
 
   fetch = async (url, { method, headers }) => {
     this.requests.push({ method, headers: new Headers(headers) });
-    const { lost, status, headers: sent, body, text } = answers[this.answers.length > 1 ? this.answers.shift() : this.answers[0]];
+    const { lost, after = 0, status, headers: sent, body, text } = answers[this.answers.length > 1 ? this.answers.shift() : this.answers[0]];
+    now += after * 1000;
     if (lost === "before it was sent") throw new TypeError("fetch failed", { cause: Object.assign(new Error("refused"), { code: "ECONNREFUSED" }) });
     if (lost) throw new TypeError("fetch failed", { cause: Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" }) });
     return new Response(text ?? JSON.stringify(body), { status, headers: sent });
   };
 }
 
+let now;
 let pauses;
 beforeEach(() => {
-  let now = 0;
+  now = 0;
   pauses = [];
   contacts.clear();
   time.now = () => now;
@@ -57,6 +59,7 @@ for (const { name, calls: made } of cases) {
       script.answers = [...wanted.answers];
       pauses.length = 0;
       const options = wanted.if_version === undefined ? {} : { ifVersion: wanted.if_version === "ABSENT" ? botwired.ABSENT : wanted.if_version };
+      if ("wait" in wanted) options.wait = wanted.wait * 1000;
       const outcome = await calls[wanted.call](memory, options).then((result) => ({ result }), (error) => ({ error }));
       checkOutcome(outcome, wanted);
       if (wanted.requests !== null) checkRequests(script.requests, wanted.requests, writes);

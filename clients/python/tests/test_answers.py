@@ -71,6 +71,13 @@ def test_a_lost_answer(call: Callable[[Memory], Any], error: type[httpx.Transpor
     assert len(script.requests) == 3
 
 
+@pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ReadError])
+def test_the_error_of_the_callers_client_is_the_cause(error: type[httpx.TransportError]) -> None:
+    with pytest.raises(Unavailable) as raised:
+        Script(error).memory(patience=0.01).get("k")
+    assert type(raised.value.__cause__) is error
+
+
 @pytest.mark.parametrize("kind", [Memory, AsyncMemory])
 @pytest.mark.parametrize("argument", ["timeout", "patience"])
 @pytest.mark.parametrize(("value", "error"), [(None, TypeError), ("5", TypeError), (-1, ValueError)])

@@ -1,4 +1,5 @@
-"""Holds the package to clients/rules.json, as the one for JavaScript is held to it. Time passes only in pauses."""
+"""Holds the package to clients/rules.json, as the one for JavaScript is held to it. Time passes only in pauses,
+and where an answer takes some."""
 
 from __future__ import annotations
 
@@ -23,12 +24,30 @@ URL = "http://127.0.0.1:4"
 
 CALLS: dict[str, Callable[..., Any]] = {
     "get": lambda m: m.get("k"),
-    "set": lambda m, **condition: m.set("k", 6, **condition),
-    "delete": lambda m, **condition: m.delete("k", **condition),
+    "set": lambda m, **options: m.set("k", 6, **options),
+    "delete": lambda m, **options: m.delete("k", **options),
     "keys": lambda m: m.keys(),
     "update": lambda m: m.update("k", lambda n: n + 1, default=0),
     "undo": lambda m: m.undo("k"),
 }
+
+
+class Clock:
+    """A clock that nothing else moves. It keeps the pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.pauses.append(seconds)
+
+    async def sleep_async(self, seconds: float) -> None:
+        self.sleep(seconds)
 
 
 class Script:
@@ -37,9 +56,13 @@ class Script:
     answers: list[str]
     requests: list[httpx.Request]
 
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         answer = ANSWERS[self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]]
+        self._clock.now += answer.get("after", 0)
         if lost := answer.get("lost"):
             raise (httpx.ConnectError if lost == "before it was sent" else httpx.ReadError)(lost)
         content = answer["text"] if "text" in answer else json.dumps(answer["body"])
@@ -66,29 +89,18 @@ def blocking(script: Script) -> Memory:
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses of a clock that nothing else moves."""
-    slept: list[float] = []
-    now = 0.0
-
-    def sleep(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        slept.append(seconds)
-
-    async def sleep_async(seconds: float) -> None:
-        sleep(seconds)
-
-    monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr("botwired._sync.time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr("botwired._async.asyncio", SimpleNamespace(sleep=sleep_async))
-    return slept
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr("botwired._sync.time", SimpleNamespace(sleep=clock.sleep))
+    monkeypatch.setattr("botwired._async.asyncio", SimpleNamespace(sleep=clock.sleep_async))
+    return clock
 
 
 @pytest.mark.parametrize("make", [blocking, Awaited], ids=["sync", "async"])
 @pytest.mark.parametrize("case", RULES["cases"], ids=lambda case: case["name"])
-def test_the_rules(case: dict[str, Any], make: Callable[[Script], Any], pauses: list[float]) -> None:
-    script = Script()
+def test_the_rules(case: dict[str, Any], make: Callable[[Script], Any], clock: Clock) -> None:
+    script, pauses = Script(clock), clock.pauses
     memory = make(script)
     writes: dict[int, str] = {}
     for wanted in case["calls"]:
@@ -108,18 +120,18 @@ def test_the_rules(case: dict[str, Any], make: Callable[[Script], Any], pauses: 
 
 
 def check_outcome(memory: Any, wanted: dict[str, Any]) -> None:
-    condition: dict[str, Any] = {}
+    options: dict[str, Any] = {"wait": wanted["wait"]} if "wait" in wanted else {}
     if "if_version" in wanted:
-        condition = {"if_version": ABSENT if wanted["if_version"] == "ABSENT" else wanted["if_version"]}
+        options["if_version"] = ABSENT if wanted["if_version"] == "ABSENT" else wanted["if_version"]
     if "error" not in wanted:
-        result = CALLS[wanted["call"]](memory, **condition)
+        result = CALLS[wanted["call"]](memory, **options)
         if "result" in wanted:
             shown = {"set": "version", "undo": "value"}.get(wanted["call"])
             assert (getattr(result, shown) if shown else result) == wanted["result"]
         return
     kind = getattr(botwired, wanted["error"]["type"])
     with pytest.raises(kind) as error:
-        CALLS[wanted["call"]](memory, **condition)
+        CALLS[wanted["call"]](memory, **options)
     assert type(error.value) is kind
     for words in wanted["error"]["says"]:
         assert words.replace("URL", URL) in str(error.value)

@@ -94,4 +94,4 @@ def lost_by(error: httpx.RequestError) -> Lost:
         raise Error(str(error)) from error
     if isinstance(error, httpx.DecodingError):
         raise Error(f"the answer is not one of BotWire's ({error}): is something else at this URL?") from error
-    return Lost(str(error) or type(error).__name__, not isinstance(error, _NOT_SENT))
+    return Lost(str(error) or type(error).__name__, not isinstance(error, _NOT_SENT), error)

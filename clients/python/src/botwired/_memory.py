@@ -47,7 +47,8 @@ class Memory:
         author: the program's name in the history, of up to 64 characters; else BOTWIRED_AUTHOR, else the
             script's name, which is sent only to an address on this machine.
         timeout: seconds for one attempt of a request.
-        patience: seconds for which attempts are made again, while the daemon restarts or asks to wait.
+        patience: seconds for which a call makes attempts again, while the daemon restarts or asks to wait. Its `wait`
+            is added.
         http: the client to send requests with, for proxies and certificates of your own. It stays open.
         """
         refuse(unknown)

@@ -62,9 +62,10 @@ def contact_with(server: str) -> Contact:
 
 
 def exchange(request: Request, patience: float, server: str, contact: Contact) -> Steps[Outcome]:
-    """Send a request until it is answered, for up to `patience` seconds. Every request of the memory may be repeated.
+    """Send a request until it is answered, for up to `patience` seconds and its wait. Every request may be repeated.
 
     Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
+    The latest attempt decides how long the call lasts. A daemon that has answered and restarts has the whole patience.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
     began = time.monotonic()
@@ -79,17 +80,20 @@ def exchange(request: Request, patience: float, server: str, contact: Contact) -
             _raise_for(attempt)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
+        limit = patience + request.wait
         is_away = isinstance(attempt, Answer) and attempt.status == 503 and attempt.detail.startswith(_UNKNOWN)
         if is_away:
             contact.outage_since = began if contact.outage_since is None else contact.outage_since
-            patience = min(patience, max(0, contact.outage_since + _UPSTREAM_PATIENCE - began))
-        is_absent = isinstance(attempt, Lost) and not attempt.was_sent and not contact.is_made
+            limit = min(limit, max(0, contact.outage_since + _UPSTREAM_PATIENCE - began))
+        is_absent = isinstance(attempt, Lost) and not contact.is_made and not is_repeated
         if is_absent:
-            patience = min(patience, _FIRST_CONTACT_PATIENCE)
-        left = began + patience - time.monotonic()
+            limit = min(limit, _FIRST_CONTACT_PATIENCE)
+        left = began + limit - time.monotonic()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            raise _unavailable(attempt, is_absent, patience, server)
+            raise _unavailable(attempt, is_absent, limit, server) from (
+                attempt.error if isinstance(attempt, Lost) else None
+            )
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -147,7 +151,7 @@ def _raise_for(answer: Answer) -> None:
     raise Refused(status, answer.detail)
 
 
-def _unavailable(attempt: Answer | Lost, is_absent: bool, patience: float, server: str) -> Unavailable:
+def _unavailable(attempt: Answer | Lost, is_absent: bool, limit: float, server: str) -> Unavailable:
     if isinstance(attempt, Lost) and is_absent:
         return Unavailable(
             f"there is no botwired at {server}: {attempt.reason}. Start one: `botwired run -- COMMAND` runs it beside "
@@ -155,8 +159,8 @@ def _unavailable(attempt: Answer | Lost, is_absent: bool, patience: float, serve
         )
     if isinstance(attempt, Lost):
         return Unavailable(
-            f"no answer from {server} for {patience:g} s: {attempt.reason}. Is botwired running there? "
+            f"no answer from {server} for {limit:g} s: {attempt.reason}. Is botwired running there? "
             "botwired status tells"
         )
-    waited = f", and no other answer for {round(patience, 1):g} s" if patience else ""
+    waited = f", and no other answer for {round(limit, 1):g} s" if limit else ""
     return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited})")

@@ -71,6 +71,8 @@ class Lost:
     reason: str
     was_sent: bool
     """The server may have got the request, and may have carried it out."""
+    error: Exception | None = None
+    """The client's own."""
 
 
 @dataclass(frozen=True)
