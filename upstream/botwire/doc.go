@@ -12,7 +12,7 @@
 //	no answer, cut afterwards, 504, 524    Unanswered
 //	101: the answer is still to come       Unanswered
 //	408, 425, other 5xx, redirects, pages  Transient
-//	507 to a PUT: the namespace is full    Paused
+//	507 that says the namespace is full    Paused
 //	429                                    Throttled, for Retry-After
 //	400, 413, 422, BotWire's own refusal   Permanent
 //	400, 413, 422 in any other form        Transient

@@ -12,28 +12,33 @@ const { LONE_SURROGATE, decode } = require("./values.js");
  *
  * Gateways change or drop the ETag of an answer that they compress, and leave alone the header of botwired's own.
  * @param {Answer} answer
+ * @param {boolean} hasVersions
  */
-function tagOf({ headers }) {
+function tagOf({ headers }, hasVersions) {
   const tag = headers.get("botwired-etag") ?? headers.get("etag") ?? undefined;
-  return tag === undefined && isFromBotwired(headers) ? "" : tag;
+  return tag === undefined && hasVersions ? "" : tag;
 }
 
-/** @param {Headers} headers */
+/**
+ * Whether an answer shows that it is a botwired's. A gateway may have dropped what would show it.
+ * @param {Headers} headers
+ */
 function isFromBotwired(headers) {
-  return headers.get("cache-status")?.includes("botwired") ?? false;
+  return (headers.get("cache-status")?.includes("botwired") ?? false) || [...headers.keys()].some((name) => name.startsWith("botwired-"));
 }
 
 /**
  * The entry of a 200 to a GET.
  * @param {Answer} answer
  * @param {string} wireKey
+ * @param {boolean} hasVersions
  */
-function entryOf(answer, wireKey) {
+function entryOf(answer, wireKey, hasVersions) {
   const { value, created_at: created, updated_at: updated } = answer.json();
   if (typeof value !== "string" || LONE_SURROGATE.test(value)) throw answer.foreign();
   const times = { createdAt: dateOf(created, answer), updatedAt: dateOf(updated, answer) };
   const [key, text] = isDigest(wireKey) ? unwrap(wireKey, value) : [KEYS.fromWire(wireKey), value];
-  return { key, value: decode(text), text, version: tagOf(answer), ...times };
+  return { key, value: decode(text), text, version: tagOf(answer, hasVersions), ...times };
 }
 
 /**
@@ -52,11 +57,12 @@ function keysOf(answer) {
 /**
  * What the 200 to a PUT says.
  * @param {Answer} answer
+ * @param {boolean} hasVersions
  */
-function writtenOf(answer) {
+function writtenOf(answer, hasVersions) {
   if (answer.json().stored !== true) throw answer.foreign();
   const [, state, seq] = /^([^;]+)(?:;.*\bseq=(\d+))?/.exec(answer.headers.get("botwired-write") ?? "") ?? [];
-  return { version: tagOf(answer), state, seq: seq === undefined ? undefined : Number(seq) };
+  return { version: tagOf(answer, hasVersions), state, seq: seq === undefined ? undefined : Number(seq) };
 }
 
 /**

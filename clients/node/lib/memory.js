@@ -83,14 +83,18 @@ class Memory {
   /** @param {string} key @param {unknown} value @param {WriteOptions} [options] */
   async set(key, value, options = {}) {
     checkOptions(options, ["ifVersion", "wait"]);
-    const { text: wireKey, isDigest: isWrapped } = KEYS.toWire(key);
-    const text = encode(value);
-    const headers = { "content-type": "application/json", ...this.#naming(), ...(await this.#condition(wireKey, options)), ...prefer(options.wait) };
-    const body = JSON.stringify({ value: isWrapped ? wrap(key, text) : text });
-    const outcome = await this.#exchange({ method: "PUT", path: this.#path(wireKey), headers, body, wait: options.wait ?? 0 });
-    if (outcome.answer.status === 412) throw conflict(key, outcome.answer, await this.#read(wireKey), options.ifVersion);
-    if (outcome.answer.status === 404) throw new Refused(404, outcome.answer.detail);
-    return writtenOf(this.#about(wireKey, outcome.answer));
+    const body = bodyOf(key, value);
+    return this.#put(key, body, await this.#condition(KEYS.toWire(key).text, options), options);
+  }
+
+  /** @param {string} key @param {string} body @param {Record<string, string>} condition @param {WriteOptions} options */
+  async #put(key, body, condition, { ifVersion, wait }) {
+    const wireKey = KEYS.toWire(key).text;
+    const headers = { "content-type": "application/json", ...this.#naming(), ...condition, ...prefer(wait) };
+    const { answer } = await this.#exchange({ method: "PUT", path: this.#path(wireKey), headers, body, wait: wait ?? 0 });
+    if (answer.status === 412) throw conflict(key, answer, await this.#read(wireKey), ifVersion);
+    if (answer.status === 404) throw new Refused(404, answer.detail);
+    return writtenOf(this.#about(wireKey, answer), this.#hasVersions);
   }
 
   /** @param {string} key @param {WriteOptions} [options] */
@@ -123,7 +127,8 @@ class Memory {
         if (value === undefined) throw new TypeError("the function that update calls must return the new value, and has returned undefined");
         if (entry !== undefined && encode(value) === entry.text) return value;
         try {
-          await this.set(key, value, this.#still(entry));
+          const ifVersion = entry === undefined ? ABSENT : entry.version;
+          await this.#put(key, bodyOf(key, value), conditionOf(ifVersion), { ifVersion }); // a plain BotWire ignores the condition
           return value;
         } catch (error) {
           if (!(error instanceof Conflict)) throw error;
@@ -165,7 +170,7 @@ class Memory {
     const { answer: shown, wireKey } = await this.#states(key);
     if (shown.status === 404) throw new Refused(404, shown.detail);
     const path = this.#surface("undo", wireKey, name === undefined ? {} : { to: name });
-    const headers = { ...this.#author, ...given("if-match", tagOf(shown) || lostTag()) };
+    const headers = { ...this.#author, ...given("if-match", tagOf(shown, true) || lostTag()) };
     const { answer, isRepeated } = await this.#exchange({ method: "POST", path, headers });
     if (answer.status === 412) {
       const present = await this.#read(wireKey);
@@ -235,7 +240,7 @@ class Memory {
   async #read(wireKey) {
     const { answer } = await this.#exchange({ method: "GET", path: this.#path(wireKey) });
     if (answer.status === 404) return checkAbsence(answer);
-    return entryOf(this.#about(wireKey, answer), wireKey);
+    return entryOf(this.#about(wireKey, answer), wireKey, this.#hasVersions);
   }
 
   /**
@@ -278,17 +283,7 @@ class Memory {
     }
     if (!this.#hasVersions) await this.#read(wireKey);
     if (!this.#hasVersions) throw new Unsupported("ifVersion needs a botwired: the server at this URL keeps no versions");
-    return typeof ifVersion === "string" ? given("if-match", ifVersion || lostTag()) : given("if-none-match", "*");
-  }
-
-  /**
-   * The condition under which a read entry is overwritten; without versions, there is none.
-   * @param {{ version?: string | undefined } | undefined} entry
-   * @returns {WriteOptions}
-   */
-  #still(entry) {
-    if (entry === undefined) return this.#hasVersions ? { ifVersion: ABSENT } : {};
-    return entry.version === undefined ? {} : { ifVersion: entry.version };
+    return conditionOf(ifVersion);
   }
 
   /** The headers that name the author and the write. A daemon makes a named write once. */
@@ -299,7 +294,7 @@ class Memory {
   /** @param {Request} request */
   async #exchange(request) {
     const outcome = await exchange(this.#send, request, this.#patience, this.#url);
-    if (isFromBotwired(outcome.answer.headers)) this.#hasVersions = true;
+    this.#hasVersions ||= isFromBotwired(outcome.answer.headers);
     return outcome;
   }
 
@@ -322,6 +317,26 @@ class Memory {
 function segment(wireKey) {
   if (wireKey === "." || wireKey === "..") throw new TypeError(`fetch cannot ask for the key ${JSON.stringify(wireKey)}: in a URL it is a folder`);
   return wireKey;
+}
+
+/**
+ * The body of a PUT.
+ * @param {string} key
+ * @param {unknown} value
+ */
+function bodyOf(key, value) {
+  const text = encode(value);
+  return JSON.stringify({ value: KEYS.toWire(key).isDigest ? wrap(key, text) : text });
+}
+
+/**
+ * The headers of a condition.
+ * @param {WriteOptions["ifVersion"]} ifVersion
+ * @returns {Record<string, string>}
+ */
+function conditionOf(ifVersion) {
+  if (ifVersion === undefined) return {};
+  return typeof ifVersion === "string" ? given("if-match", ifVersion || lostTag()) : given("if-none-match", "*");
 }
 
 /**

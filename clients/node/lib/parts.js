@@ -147,7 +147,7 @@ class Documents {
       const entry = await this.#memory.entry(key);
       if (entry === undefined) return;
       try {
-        await this.#memory.delete(key, entry.version ? { ifVersion: entry.version } : {});
+        await this.#memory.delete(key, entry.version === undefined ? {} : { ifVersion: entry.version });
       } catch (error) {
         if (error instanceof Conflict) continue;
         throw error;

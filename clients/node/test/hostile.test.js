@@ -8,6 +8,7 @@ const { test } = require("node:test");
 const { gzipSync } = require("node:zlib");
 
 const { BotwiredError, Memory, Refused, Unavailable } = require("../index.js");
+const { Documents } = require("../lib/parts.js");
 
 const entry = { namespace: "n", key: "k", value: "v", created_at: 1, updated_at: 2 };
 
@@ -115,4 +116,15 @@ test("the error of a fetch of the caller's own is the cause", async () => {
       return error.cause === failed || error.cause.cause === failed;
     });
   }
+});
+
+test("a long value whose tag a gateway drops is not deleted on no condition", async () => {
+  const methods = [];
+  const fetch = async (url, { method }) => {
+    methods.push(method);
+    return new Response(JSON.stringify({ ...entry, deleted: true }), { headers: { "cache-status": "botwired; hit" } });
+  };
+  const documents = new Documents(new Memory("n", { url: "http://127.0.0.1:4", fetch }), (name) => name);
+  await assert.rejects(documents.remove("k"), /a gateway on the way drops/);
+  assert.deepEqual(methods, ["GET"]);
 });

@@ -69,6 +69,10 @@ GATEWAYS = {
         _without("botwired-if-match", "botwired-if-none-match", "botwired-idempotency-key"),
         _weak_alone,
     ),
+    "no header that it does not know": (
+        _without("botwired-if-match", "botwired-if-none-match", "botwired-idempotency-key"),
+        _without("botwired-etag", "botwired-write", "botwired-state", "cache-status"),
+    ),
 }
 
 

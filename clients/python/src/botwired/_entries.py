@@ -113,17 +113,22 @@ def revision_of(row: Any, answer: Answer, wire_key: str) -> Revision:
     raise answer.foreign()
 
 
-def tag_of(answer: Answer) -> str | None:
+def is_of_botwired(answer: Answer) -> bool:
+    """Report whether an answer shows that it is a botwired's. A gateway may have dropped what would show it."""
+    headers = answer.headers
+    return "botwired" in headers.get("cache-status", "") or any(name.startswith("botwired-") for name in headers)
+
+
+def tag_of(answer: Answer, has_versions: bool) -> str | None:
     """Return the tag in an answer. None: a plain BotWire has none. "": a botwired's is lost on the way.
 
     Gateways change or drop the ETag of an answer that they compress, and leave alone the header of botwired's own.
     """
     tag = answer.headers.get("botwired-etag") or answer.headers.get("etag")
-    is_botwired = "botwired" in answer.headers.get("cache-status", "")
-    return "" if tag is None and is_botwired else tag
+    return "" if tag is None and has_versions else tag
 
 
-def entry_of(answer: Answer, wire_key: str) -> Entry:
+def entry_of(answer: Answer, wire_key: str, has_versions: bool) -> Entry:
     """Return the entry of a 200 to a GET."""
     match answer.json():
         case {"value": str(text), "created_at": float() | int() as created, "updated_at": float() | int() as updated}:
@@ -137,7 +142,7 @@ def entry_of(answer: Answer, wire_key: str) -> Entry:
         times = float(created), float(updated)
     except (UnicodeEncodeError, OverflowError):
         raise answer.foreign() from None
-    return Entry(name, decode(text), text, tag_of(answer), *times)
+    return Entry(name, decode(text), text, tag_of(answer, has_versions), *times)
 
 
 def keys_of(answer: Answer) -> list[str]:
@@ -148,13 +153,23 @@ def keys_of(answer: Answer) -> list[str]:
     raise answer.foreign()
 
 
-def written_of(answer: Answer) -> Written:
+def seen(entry: Entry | None) -> IfVersion:
+    """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY.
+
+    It is "" if a gateway has dropped the version: then the entry can be read, and a swap says why it cannot be written.
+    """
+    if entry is None:
+        return ABSENT
+    return ANY if entry.version is None else entry.version
+
+
+def written_of(answer: Answer, has_versions: bool) -> Written:
     """Return what the 200 to a PUT says."""
     if answer.json().get("stored") is not True:
         raise answer.foreign()
     state, _, rest = answer.headers.get("botwired-write", "").partition(";")
     seq = re.search(r"\bseq=(\d+)", rest)
-    return Written(tag_of(answer), state or None, int(seq[1]) if seq else None)
+    return Written(tag_of(answer, has_versions), state or None, int(seq[1]) if seq else None)
 
 
 def wrap(name: str, text: str) -> str:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from botwired._entries import Entry
+from botwired._entries import Entry, seen
 from botwired._parts import PART_CHARS, cut, new_name, to_json
 from botwired._parts import join as join_parts
 from botwired._paths import join, split
-from botwired._port import Port, seen
+from botwired._port import Port
 from botwired.errors import Conflict, Error
 
 ROOT = "threads"

@@ -29,9 +29,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from botwired import AsyncMemory, Memory
-from botwired._entries import ABSENT, ANY, Entry, IfVersion
+from botwired._entries import ABSENT, ANY, Entry, IfVersion, seen
 from botwired._parts import cut, join, new_name, to_json
-from botwired._port import Blocking, Native, Port, complete, seen
+from botwired._port import Blocking, Native, Port, complete
 from botwired.errors import Conflict, Error
 
 # SEGMENT_CHARS is how long a head grows. A longer one costs more bytes, a shorter one more writes: 200 messages of

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from botwired._entries import ABSENT, Entry, IfVersion
-from botwired._port import Port, seen
+from botwired._entries import ABSENT, Entry, IfVersion, seen
+from botwired._port import Port
 from botwired._values import encode
 from botwired.errors import Conflict, Error
 

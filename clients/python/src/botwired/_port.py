@@ -14,9 +14,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from botwired import AsyncMemory, Memory, _turns
-from botwired._entries import ABSENT, ANY, Entry, IfVersion, Written
+from botwired._entries import ANY, Entry, IfVersion, Written
 from botwired._retry import Contention
-from botwired.errors import Conflict, Unavailable, Unsupported
+from botwired.errors import Conflict, Unavailable
 
 T = TypeVar("T")
 
@@ -27,19 +27,9 @@ AT_ONCE = 8
 CONTENDED_SECONDS = 30.0
 
 
-def seen(entry: Entry | None) -> IfVersion:
-    """Return the condition that the entry is still as it was read. A plain BotWire keeps no versions: ANY.
-
-    It is "" if a gateway has dropped the version: then the entry can be read, and a swap says why it cannot be written.
-    """
-    if entry is None:
-        return ABSENT
-    return ANY if entry.version is None else entry.version
-
-
 def left(written: Written) -> IfVersion:
     """Return the version that a write has left; "" if a botwired does not say, and ANY if a plain BotWire does not."""
-    return written.version or ("" if written.state else ANY)
+    return ANY if written.version is None else written.version
 
 
 class _Contentions:
@@ -141,18 +131,13 @@ class Blocking:
         self._memory.set(key, value)
 
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
-        if if_version is not ANY:
-            try:
-                written = self._memory.set(key, value, if_version=if_version)
-            except Unsupported:
-                pass
-            except Conflict as conflict:
-                self._pause_after(key, conflict)
-                raise
-            else:
-                self._contentions.made(key)
-                return left(written)
-        return left(self._memory.set(key, value))
+        try:
+            written = self._memory._transport.run(self._memory._rules.swap(key, value, if_version))
+        except Conflict as conflict:
+            self._pause_after(key, conflict)
+            raise
+        self._contentions.made(key)
+        return left(written)
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
         try:
@@ -201,18 +186,13 @@ class Native:
         await self._memory.set(key, value)
 
     async def swap(self, key: str, value: Any, if_version: IfVersion) -> IfVersion:
-        if if_version is not ANY:
-            try:
-                written = await self._memory.set(key, value, if_version=if_version)
-            except Unsupported:
-                pass
-            except Conflict as conflict:
-                await asyncio.sleep(self._contentions.pause_after(key, conflict))
-                raise
-            else:
-                self._contentions.made(key)
-                return left(written)
-        return left(await self._memory.set(key, value))
+        try:
+            written = await self._memory._transport.run(self._memory._rules.swap(key, value, if_version))
+        except Conflict as conflict:
+            await asyncio.sleep(self._contentions.pause_after(key, conflict))
+            raise
+        self._contentions.made(key)
+        return left(written)
 
     async def delete(self, key: str, if_version: IfVersion = ANY) -> bool:
         try:

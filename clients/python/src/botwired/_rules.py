@@ -23,9 +23,11 @@ from botwired._entries import (
     Revision,
     Written,
     entry_of,
+    is_of_botwired,
     keys_of,
     revision_of,
     revisions_of,
+    seen,
     tag_of,
     wrap,
     written_of,
@@ -70,7 +72,7 @@ class Rules:
         attempt: Answer | Lost = yield Request("GET", self._path(wire_key), headers)
         if not isinstance(attempt, Answer) or attempt.status != 200:
             return None
-        return entry_of(self._about(wire_key, attempt), wire_key)
+        return entry_of(self._about(wire_key, attempt), wire_key, self._has_versions)
 
     def get(self, key: str, default: Any) -> Steps[Any]:
         """Read a value."""
@@ -84,18 +86,25 @@ class Rules:
 
     def set(self, key: str, value: Any, if_version: IfVersion | None, wait: float | None) -> Steps[Written]:
         """Write a value."""
-        wire = KEYS.to_wire(key)
-        text = encode(value)
-        stored = wrap(key, text) if wire.is_digest else text
-        condition = yield from self._condition(wire.text, if_version)
-        body = json.dumps({"value": stored}, ensure_ascii=False, separators=(",", ":")).encode()
+        wire_key, body = KEYS.to_wire(key).text, _body(key, value)
+        condition = yield from self._condition(wire_key, if_version)
+        return (yield from self._put(key, body, condition, if_version, wait))
+
+    def swap(self, key: str, value: Any, if_version: IfVersion) -> Steps[Written]:
+        """Write a value on a condition of a read. A plain BotWire ignores it."""
+        return (yield from self._put(key, _body(key, value), _condition_of(if_version), if_version, None))
+
+    def _put(
+        self, key: str, body: bytes, condition: dict[str, str], if_version: IfVersion | None, wait: float | None
+    ) -> Steps[Written]:
+        wire_key = KEYS.to_wire(key).text
         headers = {"content-type": "application/json", **self._naming(), **condition, **_prefer(wait)}
-        outcome = yield from self._exchange(Request("PUT", self._path(wire.text), headers, body, wait or 0))
+        outcome = yield from self._exchange(Request("PUT", self._path(wire_key), headers, body, wait or 0))
         if outcome.answer.status == 412:
-            raise _conflict(key, outcome, (yield from self._read(wire.text)), if_version)
+            raise _conflict(key, outcome, (yield from self._read(wire_key)), if_version)
         if outcome.answer.status == 404:
             raise Refused(404, outcome.answer.detail)
-        return written_of(self._about(wire.text, outcome.answer))
+        return written_of(self._about(wire_key, outcome.answer), self._has_versions)
 
     def delete(self, key: str, if_version: IfVersion | None, wait: float | None) -> Steps[bool]:
         """Delete an entry. False: it did not exist."""
@@ -130,7 +139,7 @@ class Rules:
             if entry is not None and encode(new) == entry.text:
                 return new
             try:
-                yield from self.set(key, new, self._version(entry), None)
+                yield from self.swap(key, new, seen(entry))
             except Conflict as conflict:
                 yield Sleep(turns.pause_after(conflict))
                 continue
@@ -150,7 +159,7 @@ class Rules:
         if shown.status == 404:
             raise Refused(404, shown.detail)
         more = {} if name is None else {"to": name}
-        headers = {**self._author, **given("if-match", tag_of(shown) or _lost_tag())}
+        headers = {**self._author, **given("if-match", tag_of(shown, True) or _lost_tag())}
         outcome = yield from self._exchange(Request("POST", self._surface("undo", wire_key, **more), headers))
         if outcome.answer.status == 412:
             present = yield from self._read(wire_key)
@@ -229,7 +238,7 @@ class Rules:
         if answer.status == 404:
             _check_absence(answer)
             return None
-        return entry_of(self._about(wire_key, answer), wire_key)
+        return entry_of(self._about(wire_key, answer), wire_key, self._has_versions)
 
     def _about(self, wire_key: str, answer: Answer) -> Answer:
         """Return a 200 that names the entry. One that names another entry confirms nothing."""
@@ -250,22 +259,15 @@ class Rules:
             yield from self._read(wire_key)
         if not self._has_versions:
             raise Unsupported("if_version needs a botwired: the server at this URL keeps no versions")
-        return given("if-none-match", "*") if if_version is ABSENT else given("if-match", if_version or _lost_tag())
+        return _condition_of(if_version)
 
     def _naming(self) -> dict[str, str]:
         """Return the headers that name the author and the write. A daemon makes a named write once."""
         return {**self._author, **given("idempotency-key", uuid.uuid4().hex)}
 
-    def _version(self, entry: Entry | None) -> IfVersion:
-        """Return the condition under which a read entry is overwritten; without versions, there is none."""
-        if entry is None:
-            return ABSENT if self._has_versions else ANY
-        return ANY if entry.version is None else entry.version or _lost_tag()
-
     def _exchange(self, request: Request) -> Steps[Outcome]:
         outcome = yield from exchange(request, self._patience, self._server, self._contact)
-        if "botwired" in outcome.answer.headers.get("cache-status", ""):
-            self._has_versions = True
+        self._has_versions = self._has_versions or is_of_botwired(outcome.answer)
         return outcome
 
     def _path(self, wire_key: str) -> str:
@@ -275,6 +277,20 @@ class Rules:
 def _segment(wire_key: str) -> str:
     """Return a key as a segment of a path. Clients and servers on the way would take `.` and `..` for folders."""
     return wire_key.replace(".", "%2E") if wire_key in (".", "..") else quote(wire_key, safe="")
+
+
+def _body(key: str, value: Any) -> bytes:
+    """Return the body of a PUT."""
+    text = encode(value)
+    stored = wrap(key, text) if KEYS.to_wire(key).is_digest else text
+    return json.dumps({"value": stored}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _condition_of(if_version: IfVersion) -> dict[str, str]:
+    """Return the headers of a condition."""
+    if if_version is ANY:
+        return {}
+    return given("if-none-match", "*") if if_version is ABSENT else given("if-match", if_version or _lost_tag())
 
 
 def _prefer(wait: float | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from conftest import Server
 
 from botwired import AsyncMemory, Error, Memory, Refused
 from botwired._log import AsyncLog, Log
+from botwired._rules import Rules
 
 
 def test_a_log_does_what_a_list_does(memory: Memory) -> None:
@@ -248,17 +249,17 @@ def test_equal_items_of_two_appenders_are_two(daemon: Server, namespace: str, mo
     with Memory(namespace, daemon.url) as memory, Memory(namespace, elsewhere) as other:
         first, second = Log(memory, "same"), Log(other, "same")
         first.append(["x"])
-        set_once, stored = Memory.set, list[str]()
+        swap_once, stored = Rules.swap, list[str]()
 
-        def overtaken(self: Memory, key: str, value: Any, **options: Any) -> Any:
+        def overtaken(self: Rules, key: str, *arguments: Any) -> Any:
             if not stored:
                 stored.append(key)
                 second.append(["y"])
                 second.pop()
                 second.append(["x"])
-            return set_once(self, key, value, **options)
+            return swap_once(self, key, *arguments)
 
-        monkeypatch.setattr(Memory, "set", overtaken)
+        monkeypatch.setattr(Rules, "swap", overtaken)
         first.append(["x"])
         monkeypatch.undo()
         assert first.read() == ["x", "x", "x"]
