@@ -133,8 +133,9 @@ export class Memory {
    * Writes `change(value)` so that no other caller's write is lost, and returns it.
    *
    * It calls `change` with the present value, or with undefined, and once more with the newer value whenever somebody
-   * else has written meanwhile: let `change` do nothing but compute. Updates of one entry take turns within a process.
-   * On plain BotWire, which keeps no versions, it reads and writes, and may undo the write of another process.
+   * else has written meanwhile: let `change` do nothing but compute. Updates of one entry take turns within a process; one
+   * within another that would wait for itself is refused with a `BotwiredError`. On plain BotWire, which keeps no versions,
+   * it reads and writes, and may undo the write of another process.
    */
   update<T = any, R = T>(key: string, change: (value: T | undefined) => R | Promise<R>): Promise<R>;
 

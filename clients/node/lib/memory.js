@@ -119,7 +119,7 @@ class Memory {
 
   /** @param {string} key @param {(value: any) => any} change @returns {Promise<any>} */
   async update(key, change) {
-    return turns.take(JSON.stringify([this.#url, this.#wireNamespace, key]), async () => {
+    return turns.take(JSON.stringify([this.#url, this.#wireNamespace, key]), `${this.#namespace}/${key}`, async () => {
       const contention = new Contention(key, this.#patience);
       for (;;) {
         const entry = await this.entry(key);

@@ -127,7 +127,7 @@ test("an update that fails writes nothing, and lets the next one go on", async (
 
 test("an update within an update of the same entry fails, in place of waiting for itself", async () => {
   const memory = newMemory();
-  await assert.rejects(memory.update("k", () => memory.append("k", "x")), /which would wait for itself/);
+  await assert.rejects(memory.update("k", () => memory.append("k", "x")), /the update of "test-\d+\/k" within one of "test-\d+\/k" would wait for itself/);
   let later;
   await memory.update("k", async () => {
     await memory.update("other", () => 1);
@@ -136,6 +136,31 @@ test("an update within an update of the same entry fails, in place of waiting fo
   });
   assert.equal(await later, 2);
   assert.equal(await memory.update("k", (n) => n + 1), 2);
+});
+
+test("updates within updates of other entries: one of those that would wait for each other is refused", { timeout: 60_000 }, async () => {
+  for (const ring of [["a", "b"], ["a", "b", "c"]]) {
+    const memory = newMemory();
+    let begun = 0;
+    let all;
+    const allHaveBegun = new Promise((resolve) => (all = resolve));
+    const nested = ring.map((key, at) =>
+      memory.update(key, async (n = 0) => {
+        if (++begun === ring.length) all();
+        await allHaveBegun;
+        await memory.update(ring[(at + 1) % ring.length], (inner = 0) => inner + 1);
+        return n + 1;
+      }),
+    );
+    const failed = (await Promise.allSettled(nested)).filter(({ status }) => status === "rejected");
+    assert.equal(failed.length, 1);
+    assert.match(failed[0].reason.message, /^the update of "test-\d+\/[abc]" within one of "test-\d+\/[abc]" would wait for itself: make one after/);
+    assert.equal(await memory.update(ring[0], () => "free"), "free");
+  }
+  const memory = newMemory();
+  const inOrder = () => memory.update("a", async (n = 0) => n + (await memory.update("b", () => 1)));
+  await Promise.all(Array.from({ length: 20 }, inOrder));
+  assert.equal(await memory.get("a"), 20);
 });
 
 test("append", async () => {

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import re
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from servers import Server
 from texts import texts
 
-from botwired import ABSENT, AsyncMemory, Conflict, Entry, Memory, Refused, Unsupported
+from botwired import ABSENT, AsyncMemory, Conflict, Entry, Error, Memory, Refused, Unsupported
 
 # Keys whose escapes, folders or lengths a client or a server on the way might treat in another way.
 KEYS = [
@@ -188,6 +189,75 @@ def test_updates_of_one_process_take_turns(server: Server, namespace: str) -> No
         assert memory.get("n") == next(calls) == 80
         asyncio.run(tasks())
         assert memory.get("n") == next(calls) - 1 == 130
+
+
+def test_an_update_within_one_of_the_same_entry_is_refused(server: Server, namespace: str) -> None:
+    refusal = f"the update of '{namespace}/k' within one of '{namespace}/k' would wait for itself: make one after"
+    with Memory(namespace, base_url=server.url) as memory, pytest.raises(Error, match=refusal):
+        memory.update("k", lambda _: memory.update("k", lambda _: 1))
+
+    async def task() -> None:
+        async with AsyncMemory(namespace, base_url=server.url) as memory:
+
+            async def change(_: Any) -> Any:
+                return await memory.update("k", lambda _: 1)
+
+            with pytest.raises(Error, match=refusal):
+                await asyncio.wait_for(memory.update("k", change), 30)
+            assert await memory.update("k", lambda _: 2) == 2
+
+    asyncio.run(task())
+
+
+@pytest.mark.parametrize("ring", ["ab", "abc"])
+def test_of_updates_that_would_wait_for_each_other_one_is_refused(server: Server, namespace: str, ring: str) -> None:
+    refusal = f"the update of '{namespace}/[abc]' within one of '{namespace}/[abc]' would wait for itself"
+    after = dict(zip(ring, ring[1:] + ring[0], strict=True))
+    with Memory(namespace, base_url=server.url) as memory, ThreadPoolExecutor(len(ring)) as pool:
+        barrier = threading.Barrier(len(ring))
+
+        def nested(key: str) -> None:
+            def change(_: Any) -> int:
+                barrier.wait(30)
+                return int(memory.update(after[key], lambda n: n + 1, default=0))
+
+            memory.update(key, change)
+
+        errors = [done.exception(60) for done in [pool.submit(nested, key) for key in ring]]
+        assert [re.match(refusal, str(error)) is not None for error in errors if error] == [True]
+        assert memory.update("a", lambda _: "free") == "free"
+
+    async def tasks() -> None:
+        async with AsyncMemory(namespace, base_url=server.url) as memory:
+            begun: set[str] = set()
+            all_have_begun = asyncio.Event()
+
+            async def nested(key: str) -> None:
+                async def change(_: Any) -> int:
+                    begun.add(key)
+                    if len(begun) == len(ring):
+                        all_have_begun.set()
+                    await all_have_begun.wait()
+                    return int(await memory.update(after[key], lambda _: 1))
+
+                await memory.update(key, change)
+
+            gathered = asyncio.gather(*map(nested, ring), return_exceptions=True)
+            errors = [each for each in await asyncio.wait_for(gathered, 60) if each]
+            assert [re.match(refusal, str(error)) is not None for error in errors] == [True]
+            assert await memory.update("a", lambda _: "free") == "free"
+
+    asyncio.run(tasks())
+
+
+def test_updates_that_are_nested_in_one_order(server: Server, namespace: str) -> None:
+    with Memory(namespace, base_url=server.url) as memory, ThreadPoolExecutor(8) as pool:
+
+        def nested(_: int) -> None:
+            memory.update("a", lambda n: n + memory.update("b", lambda _: 1), default=0)
+
+        list(pool.map(nested, range(20)))
+        assert memory.get("a") == 20
 
 
 def test_update_writes_nothing_if_nothing_changes(memory: Any) -> None:

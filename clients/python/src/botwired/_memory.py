@@ -115,8 +115,8 @@ class Memory:
 
         It calls `change` with the present value, or with a copy of `default`, and once more with the newer value
         whenever somebody else has written meanwhile: let `change` do nothing but compute. Updates of one entry take
-        turns within a process. On plain BotWire, which keeps no versions, it reads and writes, and may undo the write
-        of another process.
+        turns within a process; one within another that would wait for itself is refused with an `Error`. On plain
+        BotWire, which keeps no versions, it reads and writes, and may undo the write of another process.
         """
         with for_thread((self.base_url, self.namespace, key)):
             return self._transport.run(self._rules.update(key, change, default))

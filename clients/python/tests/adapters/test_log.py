@@ -228,18 +228,20 @@ def test_a_lost_segment_is_said_and_can_be_cleared(memory: Memory) -> None:
 
 def test_nothing_stays_of_an_update_in_conflict(daemon: Server, namespace: str) -> None:
     memory, numbers = Memory(namespace, base_url=daemon.url), iter(range(10))
+    other = Memory(namespace, base_url=daemon.url.replace("127.0.0.1", "localhost"))  # as another process
     log = Log(memory, "updated")
     log.append([0])
 
     def change(items: list[Any]) -> None:
         if (number := next(numbers)) < 3:
-            Log(memory, "updated").append([number])
+            Log(other, "updated").append([number])
         items.append("x" * 80_000)
 
     log.update(change)
     assert len(log.read()) == 5
     log.clear()
     assert memory.list_keys() == []
+    other.close()
     memory.close()
 
 
