@@ -8,6 +8,7 @@ const { BotwiredError, Conflict, Incomplete, Refused, Unavailable, Unsupported }
 const { isObject, sender } = require("./http.js");
 const { KEYS, NAMESPACES, isDigest } = require("./names.js");
 const { Contention, exchange } = require("./retry.js");
+const time = require("./time.js");
 const turns = require("./turns.js");
 const { encode } = require("./values.js");
 
@@ -119,10 +120,11 @@ class Memory {
 
   /** @param {string} key @param {(value: any) => any} change @returns {Promise<any>} */
   async update(key, change) {
+    const called = time.now();
     return turns.take(JSON.stringify([this.#url, this.#wireNamespace, key]), `${this.#namespace}/${key}`, async () => {
       const contention = new Contention(key, this.#patience);
       for (;;) {
-        const entry = await this.entry(key);
+        const entry = await this.#read(KEYS.toWire(key).text, called);
         const value = await change(entry?.value);
         if (value === undefined) throw new TypeError("the function that update calls must return the new value, and has returned undefined");
         if (entry !== undefined && encode(value) === entry.text) return value;
@@ -236,9 +238,9 @@ class Memory {
     return isDigest(wireKey) ? (await this.#read(wireKey))?.key : KEYS.fromWire(wireKey);
   }
 
-  /** @param {string} wireKey */
-  async #read(wireKey) {
-    const { answer } = await this.#exchange({ method: "GET", path: this.#path(wireKey) });
+  /** @param {string} wireKey @param {number} [called] */
+  async #read(wireKey, called) {
+    const { answer } = await this.#exchange({ method: "GET", path: this.#path(wireKey) }, called);
     if (answer.status === 404) return checkAbsence(answer);
     return entryOf(this.#about(wireKey, answer), wireKey, this.#hasVersions);
   }
@@ -291,9 +293,9 @@ class Memory {
     return { ...this.#author, ...given("idempotency-key", randomUUID()) };
   }
 
-  /** @param {Request} request */
-  async #exchange(request) {
-    const outcome = await exchange(this.#send, request, this.#patience, this.#url);
+  /** @param {Request} request @param {number} [called] */
+  async #exchange(request, called = time.now()) {
+    const outcome = await exchange(this.#send, request, this.#patience, this.#url, called);
     this.#hasVersions ||= isFromBotwired(outcome.answer.headers);
     return outcome;
   }

@@ -33,6 +33,7 @@ const MAYBE_DONE = new Set([502, 504]);
  * wait once, too.
  * @typedef {object} Contact
  * @property {boolean} isMade the server has answered this process
+ * @property {number} answered when the newest answer came that asked for no other attempt
  * @property {number | undefined} [outageSince] when the first read began that upstream could not answer, until a later one has had
  *   upstream's answer
  */
@@ -42,7 +43,7 @@ const contacts = new Map();
 
 /** @param {string} server @returns {Contact} */
 function contactOf(server) {
-  const contact = contacts.get(server) ?? { isMade: false };
+  const contact = contacts.get(server) ?? { isMade: false, answered: -Infinity };
   contacts.set(server, contact);
   return contact;
 }
@@ -58,10 +59,12 @@ function contactOf(server) {
  * @param {Request} request
  * @param {number} patience
  * @param {string} server
+ * @param {number} called when the call was made: one that has waited for its turn has waited for the server only since the
+ *   server's newest answer
  */
-async function exchange(send, request, patience, server) {
+async function exchange(send, request, patience, server, called) {
   const contact = contactOf(server);
-  const began = time.now();
+  const began = Math.max(called, contact.answered);
   let pause = FIRST_PAUSE;
   let isRepeated = false;
   for (;;) {
@@ -69,6 +72,7 @@ async function exchange(send, request, patience, server) {
     const answer = "status" in attempt ? attempt : undefined;
     if (answer !== undefined) contact.isMade = true;
     if (answer !== undefined && !isPassing(request, answer)) {
+      contact.answered = time.now();
       if (answer.headers.get("cache-status")?.includes("fwd=")) contact.outageSince = undefined;
       throwFor(answer);
       return { answer, isRepeated };

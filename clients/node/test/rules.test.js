@@ -102,3 +102,31 @@ function checkPauses(wanted) {
 }
 
 const sum = (numbers) => numbers.reduce((all, each) => all + each, 0);
+
+const updates = (memory, change) => Promise.allSettled(Array.from({ length: 50 }, () => memory.update("k", change)));
+
+test("50 updates wait for their turns, and each has the whole patience since the daemon's newest answer", async () => {
+  const script = new Script();
+  const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+  script.answers = Array(50).fill(["busy", "found 5", "cut off", "stored"]).flat();
+  const made = await updates(memory, (n) => {
+    now += 1000;
+    return n + 1;
+  });
+  assert.deepEqual(made.filter(({ status }) => status === "rejected"), []);
+  assert.ok(now > 50_000);
+});
+
+test("50 updates wait for their turns, and no daemon answers: they fail together", async () => {
+  for (const answer of ["not connected", "busy"]) {
+    now = 0;
+    const script = new Script();
+    const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+    script.answers = ["found 5"];
+    await memory.get("k");
+    script.answers = [answer];
+    const failed = await updates(memory, (n) => n + 1);
+    assert.ok(failed.every(({ reason }) => reason instanceof botwired.Unavailable));
+    assert.equal(Math.round(now), 30_000);
+  }
+});

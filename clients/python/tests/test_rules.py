@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import pytest
 
 import botwired
 from botwired import ABSENT, AsyncMemory, Memory
+from botwired._turns import for_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +50,7 @@ class Clock:
         self.pauses.append(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
+        await asyncio.sleep(0)  # the other tasks begin
         self.sleep(seconds)
 
 
@@ -149,3 +153,60 @@ def check_requests(requests: list[httpx.Request], wanted: list[Any], writes: dic
         if "write" in row:
             assert row["write"] in writes or name not in writes.values()
             assert writes.setdefault(row["write"], str(name)) == name
+
+
+async def fifty_updates(memory: AsyncMemory, change: Callable[[int], int]) -> list[Any]:
+    return await asyncio.gather(*(memory.update("k", change) for _ in range(50)), return_exceptions=True)
+
+
+def async_memory(script: Script) -> AsyncMemory:
+    return AsyncMemory("n", URL, http=httpx.AsyncClient(transport=httpx.MockTransport(script)))
+
+
+def test_each_of_50_updates_has_the_whole_patience_since_the_daemons_newest_answer(clock: Clock) -> None:
+    script = Script(clock)
+    script.requests, script.answers = [], ["busy", "found 5", "cut off", "stored"] * 50
+
+    def change(n: int) -> int:
+        clock.now += 1
+        return n + 1
+
+    assert asyncio.run(fifty_updates(async_memory(script), change)) == [6] * 50
+    assert clock.now > 50
+
+
+@pytest.mark.parametrize("answer", ["not connected", "busy"])
+def test_50_updates_fail_together_where_no_daemon_answers(clock: Clock, answer: str) -> None:
+    async def run() -> list[Any]:
+        script = Script(clock)
+        memory = async_memory(script)
+        script.requests, script.answers = [], ["found 5"]
+        await memory.get("k")
+        script.answers = [answer]
+        return await fifty_updates(memory, lambda n: n + 1)
+
+    assert {type(error) for error in asyncio.run(run())} == {botwired.Unavailable}
+    assert clock.now == pytest.approx(30)
+
+
+def test_the_patience_of_a_thread_that_waits_for_its_turn_counts_from_its_call(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, is_called = Script(clock), threading.Event()
+    memory = blocking(script)
+    script.requests, script.answers = [], ["found 5"]
+    memory.get("k")
+    script.answers = ["not connected"]
+
+    def monotonic() -> float:
+        is_called.set()
+        return clock.now
+
+    monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=monotonic))
+    with ThreadPoolExecutor(1) as pool:
+        with for_thread((URL, "n", "k")):
+            done = pool.submit(memory.update, "k", lambda n: n + 1)
+            assert is_called.wait(30)
+            clock.now += 30
+        assert type(done.exception(30)) is botwired.Unavailable
+    assert clock.pauses == []

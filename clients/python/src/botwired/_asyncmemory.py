@@ -92,8 +92,9 @@ class AsyncMemory:
         self, key: str, change: Callable[[Any], Any] | Callable[[Any], Awaitable[Any]], *, default: Any = None
     ) -> Any:
         """Write `change(value)` so that no other caller's write is lost: see `Memory.update`. `change` may be async."""
+        steps = self._rules.update(key, change, default)
         async with for_task((self.base_url, self.namespace, key)):
-            return await self._transport.run(self._rules.update(key, change, default))
+            return await self._transport.run(steps)
 
     async def history(self, key: str) -> builtins.list[Revision]:
         """Return the states that the entry has had, the present one first: see `Memory.history`."""

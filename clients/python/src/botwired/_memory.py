@@ -118,8 +118,9 @@ class Memory:
         turns within a process; one within another that would wait for itself is refused with an `Error`. On plain
         BotWire, which keeps no versions, it reads and writes, and may undo the write of another process.
         """
+        steps = self._rules.update(key, change, default)
         with for_thread((self.base_url, self.namespace, key)):
-            return self._transport.run(self._rules.update(key, change, default))
+            return self._transport.run(steps)
 
     def history(self, key: str) -> builtins.list[Revision]:
         """Return the states that the entry has had, the present one first, as far as the daemon keeps them.

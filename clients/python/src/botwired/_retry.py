@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Contact:
 
     is_made: bool = False
     """The server has answered this process."""
+    answered: float = -math.inf
+    """When the newest answer came that asked for no other attempt."""
     outage_since: float | None = None
     """When the first read began that upstream could not answer. None: a later one has had an answer of upstream's."""
 
@@ -61,20 +64,29 @@ def contact_with(server: str) -> Contact:
     return _CONTACTS.setdefault(server, Contact())
 
 
-def exchange(request: Request, patience: float, server: str, contact: Contact) -> Steps[Outcome]:
+def now() -> float:
+    """Return seconds that only grow."""
+    return time.monotonic()
+
+
+def exchange(
+    request: Request, patience: float, server: str, contact: Contact, called: float | None = None
+) -> Steps[Outcome]:
     """Send a request until it is answered, for up to `patience` seconds and its wait. Every request may be repeated.
 
     Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
     The latest attempt decides how long the call lasts. A daemon that has answered and restarts has the whole patience.
+    A call that has waited for its turn since `called` has waited for the server only since the server's newest answer.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
-    began = time.monotonic()
+    began = now() if called is None else max(called, contact.answered)
     pause = _FIRST_PAUSE
     is_repeated = False
     while True:
         attempt: Answer | Lost = yield request
         contact.is_made = contact.is_made or isinstance(attempt, Answer)
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
+            contact.answered = now()
             if "fwd=" in attempt.headers.get("cache-status", ""):
                 contact.outage_since = None
             _raise_for(attempt)
@@ -88,7 +100,7 @@ def exchange(request: Request, patience: float, server: str, contact: Contact) -
         is_absent = isinstance(attempt, Lost) and not contact.is_made and not is_repeated
         if is_absent:
             limit = min(limit, _FIRST_CONTACT_PATIENCE)
-        left = began + limit - time.monotonic()
+        left = began + limit - now()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
             raise _unavailable(attempt, is_absent, limit, server) from (
