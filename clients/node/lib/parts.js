@@ -109,7 +109,7 @@ class Documents {
       if (entry === undefined || names.length === 0) return entry;
       const text = join(await each(names, (name) => this.#memory.entry(this.#partKey(name))));
       if (text !== undefined) return { ...entry, value: /** @type {unknown[]} */ (decode(`[${text}]`))[0] };
-      // Somebody has written another value meanwhile, or else:
+      // Somebody has written another value meanwhile, which is read. Where it is the same one, its parts are missing.
       if (lost === entry.text) {
         throw new BotwiredError(
           `parts of the value of ${JSON.stringify(key)} are missing. If another host has written it, they may still be on their way: try ` +
