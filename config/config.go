@@ -120,7 +120,6 @@ type Policy struct {
 	StaleIfError         time.Duration // or NoLimit
 	AbsentFor            time.Duration
 	Linger               time.Duration
-	Fence                bool // compare with upstream before overwriting (contract 17)
 	Quota                Quota
 
 	Offline string // AssumeAbsent or "refuse"

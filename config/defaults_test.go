@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 		Flush:    config.Flush{DrainTimeout: 10 * time.Second},
 		Policy: config.Policy{
 			FreshFor: 10 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit, AbsentFor: 2 * time.Second,
-			Linger: 100 * time.Millisecond, Fence: true, Offline: "refuse",
+			Linger: 100 * time.Millisecond, Offline: "refuse",
 			Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 		},
 		Log:        config.Log{Level: "info"},

@@ -42,7 +42,6 @@ func malformed() map[string][]string {
 		"journal.max_bytes":            append([]string{"0"}, sizes...),
 		"journal.disk_reserve":         sizes,
 		"flush.linger":                 durations,
-		"flush.fence":                  {"", "maybe", "2", "-1", "01", "[true]"},
 		"flush.drain_timeout":          durations,
 		"quota.writes_per_day":         counts,
 		"quota.period":                 append([]string{"999ms"}, positive...),
@@ -82,7 +81,7 @@ func TestMalformedTypesInFile(t *testing.T) {
 		"journal.disk_reserve": true, "quota.writes_per_day": true, "quota.namespace_bytes": true}
 	for _, setting := range config.Settings() {
 		bad := []string{"null", "~", "", ".nan", "1.5", "[[1]]", "[true]"}
-		if setting.Name != "flush.fence" && setting.Name != "upstream.nats.create" {
+		if setting.Name != "upstream.nats.create" {
 			bad = append(bad, "true")
 		}
 		if !numbers[setting.Name] {
@@ -120,7 +119,7 @@ func TestErrorsInFull(t *testing.T) {
 			`allowed_hosts = "a:1" (flag --allowed-hosts): expected a host name or an IP address without port`},
 		{"not overridable", config.Sources{Flags: map[string]string{"namespaces": `[{"match":"a"},{"match":"b","flush":{"drain_timeout":"1s"}}]`}},
 			`namespaces: entry 2, flush.drain_timeout = "1s" (flag --namespaces): expected match or one of the settings a namespace may have of its own: ` +
-				`offline, cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, flush.fence, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, sealed`},
+				`offline, cache.fresh_for, cache.stale_while_revalidate, cache.stale_if_error, cache.absent_for, flush.linger, quota.writes_per_day, quota.period, quota.max_age, quota.namespace_bytes, write_through, prefetch, sealed`},
 	} {
 		if diff := strings.Compare(test.want, refused(t, test.src)); diff != 0 {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, refused(t, test.src), test.want)

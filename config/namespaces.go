@@ -101,8 +101,6 @@ func (p *Policy) take(o *Override) {
 			p.AbsentFor = o.Policy.AbsentFor
 		case "flush.linger":
 			p.Linger = o.Policy.Linger
-		case "flush.fence":
-			p.Fence = o.Policy.Fence
 		case "quota.writes_per_day":
 			p.Quota.WritesPerDay = o.Policy.Quota.WritesPerDay
 		case "quota.period":

@@ -30,7 +30,7 @@ cache.fresh_for: 20s
 `)
 	general := config.Policy{
 		FreshFor: 20 * time.Second, StaleWhileRevalidate: time.Minute, StaleIfError: config.NoLimit,
-		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, Fence: true, Offline: "refuse",
+		AbsentFor: 2 * time.Second, Linger: 100 * time.Millisecond, Offline: "refuse",
 		Quota: config.Quota{WritesPerDay: 1000, Period: 24 * time.Hour, MaxAge: 15 * time.Minute, NamespaceBytes: 50_000_000},
 	}
 	first := general
@@ -99,7 +99,7 @@ namespaces:
 	}
 	got := loaded.Config.For("private-a")
 	if !got.Sealed || got.Offline != config.AssumeAbsent || got.FreshFor != time.Minute || got.Linger != time.Second ||
-		!got.WriteThrough || got.AbsentFor != 7*time.Second || !got.Fence {
+		!got.WriteThrough || got.AbsentFor != 7*time.Second {
 		t.Errorf("For(private-a) = %+v", got)
 	}
 	if rules := loaded.Config.Sealing(); !config.IsSealed(rules, "private-a") || config.IsSealed(rules, "public") {
@@ -108,7 +108,7 @@ namespaces:
 	want := map[string]string{
 		"sealed": "true file " + file + ":6, match: private-*", "offline": "assume-absent file " + file + ":5, match: *",
 		"cache.fresh_for": "1m file " + file + ":5, match: *", "write_through": "true file " + file + ":10, match: private-a",
-		"cache.absent_for": "7s file " + file + ":3", "prefetch": "false default", "flush.fence": "true default",
+		"cache.absent_for": "7s file " + file + ":3", "prefetch": "false default",
 	}
 	for _, v := range loaded.For("private-a") {
 		if got := v.Value + " " + v.Source.String(); want[v.Name] != "" && got != want[v.Name] {

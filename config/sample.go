@@ -105,7 +105,7 @@ func (w *sampler) setting(s Setting, name, value string) {
 	takes, _, _ := strings.Cut(s.codec.expected, " (JSON")
 	w.prose(fmt.Sprintf("Takes %s. Default: %s.", takes, unmarked(shown)))
 	if s.Name == "namespaces" {
-		w.prose(`Such as [{match: "chats-*", prefetch: true}, {match: "scratch-*", cache.fresh_for: 1h, flush.fence: false}].`)
+		w.prose(`Such as [{match: "chats-*", prefetch: true}, {match: "scratch-*", cache.fresh_for: 1h}].`)
 		w.prose("A namespace may have of its own: " + strings.Join(names(overridable()), ", ") + ".")
 	}
 	fmt.Fprintf(&w.text, "%s#%s: %s\n", w.indent, name, yamlValue(value))

@@ -65,8 +65,8 @@ type NewWrite struct {
 	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
 	// letter.
 	LosesTies bool
-	// Fenced makes the flusher compare the write with upstream before it sends it, even where
-	// flush.fence is false.
+	// Fenced makes the flusher compare the write with upstream before it sends it, even just after it has
+	// sent another one, and by WrittenAt.
 	Fenced bool
 	// Over, if not nil, is the only state that the write may replace upstream, beside those of this journal's
 	// own writes. If the write loses to another state, it leaves no dead letter: its caller was not told that it

@@ -57,6 +57,9 @@ type Version struct {
 	// MadeAt is the time that the version names, in Unix seconds by its writer's clock, if WrittenAt is
 	// when upstream received it; otherwise 0.
 	MadeAt float64
+	// Date is when upstream answered with the version, by its own clock and with whole seconds; zero if the
+	// answer does not say. Only versions that name no writer need it.
+	Date   time.Time
 	Writer Writer // zero if the engine does not know it
 	Author string // see [journal.NewWrite]; empty from [Engine.Known], and if the engine does not know it
 }

@@ -212,12 +212,11 @@ func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 }
 
 // A process stops with a pending write, and another host writes meanwhile. When upstream has that
-// write, the test starts a daemon on a copy of the directory. The later write stays, even without the
-// setting fence (contract 17, 19).
+// write, the test starts a daemon on a copy of the directory. The later write stays (contract 17, 19).
 func testStandsStillWithPendingWrites(t *testing.T, program string) {
 	service := newMemoryService(t).up()
 	dir := filepath.Join(t.TempDir(), "data")
-	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-linger=1h", "--flush-fence=false")
+	c := startChild(t, program, dir, freeAddress(t), service.url(), "--flush-linger=1h")
 	no(t, c.put("ns/k", "first"))
 	c.signal(signalStop)
 	copyTree(t, dir, dir+".copy")
@@ -228,7 +227,7 @@ func testStandsStillWithPendingWrites(t *testing.T, program string) {
 	c.signal(signalContinue)
 	c.wantLost(service, "ns/k", "first", "second")
 
-	second := startChild(t, program, dir+".copy", freeAddress(t), service.url(), "--flush-linger=1h", "--flush-fence=false")
+	second := startChild(t, program, dir+".copy", freeAddress(t), service.url(), "--flush-linger=1h")
 	second.startsAs("copied")
 	second.wantLost(service, "ns/k", "first", "second")
 }

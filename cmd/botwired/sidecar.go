@@ -32,7 +32,6 @@ import (
 	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/proxy/surface"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 )
@@ -53,7 +52,6 @@ type sidecar struct {
 	cache   *cache.Cache
 	health  *upstream.Health
 	slots   *limit.Slots
-	offset  *fence.Offset // offset of upstream's clock
 	engine  engines.Opened
 	flusher *flush.Flusher
 	watch   *identity.Watch
@@ -114,9 +112,8 @@ func (d *sidecar) open(ctx context.Context, c *config.Config, fatal func(error),
 		return fmt.Errorf("data_dir = %q: %w", c.DataDir, words.Unusable(err))
 	}
 	d.prover.Prepare(d.logger)
-	d.offset = fence.NewOffset()
 	d.engine, err = engines.Open(ctx, c, engines.Options{
-		Logger: d.logger, Chain: d.chain, OnAnswer: d.offset.Answered, HasToken: d.hasToken.Load, Journal: d.journal,
+		Logger: d.logger, Chain: d.chain, HasToken: d.hasToken.Load, Journal: d.journal,
 	})
 	if err != nil {
 		return err

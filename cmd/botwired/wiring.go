@@ -24,10 +24,7 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	return flush.Options{
 		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
-		FenceJournal: d.journal.Fence, Offset: d.offset,
-		// A write must not replace a sealed value that this host cannot open.
-		Fence:      func(namespace string) bool { return d.config.fence(namespace) || c.For(namespace).Sealed },
-		BeforeSend: func() { d.watch.CheckDurably() },
+		FenceJournal: d.journal.Fence,
 		OnFence: func(outcome string, requests int) {
 			d.metrics.Fences.WithLabelValues(outcome).Inc()
 			d.metrics.FenceReads.Add(float64(requests))
@@ -94,7 +91,6 @@ func (d *sidecar) openIdentity(c *config.Config) {
 		Seq:      func() uint64 { return d.journal.Stats().LastSeq },
 		Unused:   func() (bool, error) { h, err := d.journal.Holdings(); return h == journal.Holdings{}, err },
 		InFlight: c.Upstream.Timeout,
-		OnDoubt:  d.flusher.FenceAll,
 		Logger:   d.logger,
 	})
 	d.onClose(func() error {
@@ -156,8 +152,6 @@ func (c *inForce) prefetch(namespace string) bool { return c.of(namespace).Prefe
 func (c *inForce) assumeAbsent(namespace string) bool {
 	return c.of(namespace).Offline == config.AssumeAbsent
 }
-
-func (c *inForce) fence(namespace string) bool { return c.of(namespace).Fence }
 
 func (c *inForce) linger(namespace string) time.Duration { return c.of(namespace).Linger }
 

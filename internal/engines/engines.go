@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"time"
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/build"
@@ -27,9 +26,8 @@ import (
 // Options is what an engine needs of a daemon beside its configuration.
 type Options struct {
 	Logger *slog.Logger
-	// Chain and OnAnswer are those of [botwire.Options].
-	Chain    *via.Chain
-	OnAnswer func(date, sent, received time.Time)
+	// Chain is that of [botwire.Options].
+	Chain *via.Chain
 	// HasToken reports whether callers send this daemon's token, which upstream must not see.
 	HasToken func() bool
 	// Journal is that of the data directory. Nobody else uses it yet.
@@ -125,7 +123,7 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 }
 
 func openBotWire(opts botwire.Options, o Options) Opened {
-	opts.Chain, opts.OnAnswer, opts.Logger = o.Chain, o.OnAnswer, o.Logger
+	opts.Chain, opts.Logger = o.Chain, o.Logger
 	client := botwire.NewClient(opts)
 	return Opened{
 		Backend:   upstream.Backend{Engine: client, Host: "", View: nil, Revisions: nil, Purge: nil},

@@ -89,7 +89,7 @@ func ofDaemon(t *testing.T) Options {
 	noError(t, err)
 	t.Cleanup(func() { noError(t, j.Close()) })
 	return Options{
-		Logger: slog.New(slog.DiscardHandler), Chain: via.New(), OnAnswer: func(_, _, _ time.Time) {}, HasToken: func() bool { return false },
+		Logger: slog.New(slog.DiscardHandler), Chain: via.New(), HasToken: func() bool { return false },
 		Journal: j,
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 	// InFlight is how long a request may be in flight upstream. The answer to a request sent before a
 	// doubt is no newer than the doubt.
 	InFlight time.Duration
-	// OnDoubt is called at every doubt, before anybody can use what is known, and at the start if an
+	// OnDoubt, if not nil, is called at every doubt, before anybody can use what is known, and at the start if an
 	// earlier process left its fence unfinished. All pending writes must then be compared with upstream
 	// before they are sent. It must not call the watch.
 	OnDoubt func()
@@ -75,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.boot == nil {
 		o.boot = sinceBoot
+	}
+	if o.OnDoubt == nil {
+		o.OnDoubt = func() {}
 	}
 	return o
 }

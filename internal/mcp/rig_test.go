@@ -34,7 +34,6 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 )
@@ -125,8 +124,8 @@ func newDaemon(t *testing.T) *daemon {
 	slots := limit.NewSlots(8)
 	d.flusher = flush.New(flush.Options{
 		Journal: kept, Doubts: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, LateWindow: time.Millisecond,
-		Fence: func(string) bool { return true }, FenceJournal: kept.Fence, Offset: fence.NewOffset(),
-		Linger: func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+		FenceJournal: kept.Fence,
+		Linger:       func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },
 	})
 	kept.Subscribe(func(c journal.Change) {

@@ -26,7 +26,6 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
@@ -44,7 +43,6 @@ type daemon struct {
 	engine   *botwire.Client
 	health   *upstream.Health
 	slots    *limit.Slots
-	offset   *fence.Offset
 	quotas   *quota.Quotas
 	flusher  *flush.Flusher
 	proxy    *proxy.Server
@@ -63,7 +61,7 @@ func openDaemon(dir string, up *service, logger *slog.Logger) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{config: &loaded.Config, logger: logger, offset: fence.NewOffset(), listener: pipe.Listen()}
+	d := &daemon{config: &loaded.Config, logger: logger, listener: pipe.Listen()}
 	if d.cache, err = cache.New(d.config.Cache.Memory); err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func openDaemon(dir string, up *service, logger *slog.Logger) (*daemon, error) {
 	}
 	d.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: "localhost"}, Timeout: d.config.Upstream.Timeout, Concurrency: d.config.Upstream.Concurrency,
-		UserAgent: "botwired/day", Dial: up.dial, OnAnswer: d.offset.Answered,
+		UserAgent: "botwired/day", Dial: up.dial,
 	})
 	d.openFlusher()
 	d.journal.Subscribe(func(c journal.Change) {
@@ -122,8 +120,7 @@ func (d *daemon) openFlusher() {
 	})
 	d.flusher = flush.New(flush.Options{
 		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
-		FenceJournal: d.journal.Fence, Offset: d.offset,
-		Fence:          func(namespace string) bool { return d.config.For(namespace).Fence },
+		FenceJournal:   d.journal.Fence,
 		Linger:         func(namespace string) time.Duration { return d.config.For(namespace).Linger },
 		LateWindow:     d.config.Upstream.LateWindow,
 		BackoffInitial: first, BackoffMax: longest,

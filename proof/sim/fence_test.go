@@ -83,8 +83,7 @@ func (r *realm) cutOneOff(events int) error {
 }
 
 // A data directory is copied while the daemon is cut off, and started a second time when
-// upstream holds something newer. That survives, even without flush.fence: the copy
-// knows that it is one (contract 17, 19).
+// upstream holds something newer. That survives (contract 17, 19).
 func TestACopiedDirectory(t *testing.T) {
 	inRealm(t, *fenceRounds, func(r *realm) error {
 		if err := errors.Join(r.joinTwo(), r.begin()); err != nil {
@@ -117,9 +116,7 @@ func TestACopiedDirectory(t *testing.T) {
 			return err
 		}
 		time.Sleep(apart)
-		second, err := r.join(copied, original.with.skew, func(s *settings) {
-			s.copied, s.unfenced = true, r.rng.IntN(2) == 0
-		})
+		second, err := r.join(copied, original.with.skew)
 		if err != nil {
 			return err
 		}
@@ -157,7 +154,7 @@ func TestTwoCopiesOfADirectory(t *testing.T) {
 			}
 		}
 		time.Sleep(apart)
-		if _, err := r.join(original.copyOf(r.rng), skew, func(s *settings) { s.copied = true }); err != nil {
+		if _, err := r.join(original.copyOf(r.rng), skew); err != nil {
 			return err
 		}
 		original.cut(false)

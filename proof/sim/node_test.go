@@ -31,7 +31,6 @@ import (
 	"github.com/botwired/botwired/proxy"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
@@ -63,10 +62,8 @@ type settings struct {
 	losses                     journal.LossLimit
 	name                       string // among several hosts
 	// skew is how far the daemon's clock is ahead of upstream's: see [service.skewed].
-	skew     time.Duration
-	unfenced bool  // overwrites upstream without a fence
-	copied   bool  // knows that its data directory is a copy
-	link     *link // to upstream; nil is one that nobody cuts
+	skew time.Duration
+	link *link // to upstream; nil is one that nobody cuts
 	// engine, if not nil, stands between the daemon and its requests upstream.
 	engine func(upstream.Engine) upstream.Engine
 	keys   *seal.Keys // seal all namespaces; nil: none is sealed
@@ -95,7 +92,6 @@ type node struct {
 	health  *upstream.Health
 	quotas  *quota.Quotas
 	slots   *limit.Slots
-	offset  *fence.Offset
 	flusher *flush.Flusher
 	proxy   *proxy.Server
 	with    settings
@@ -163,12 +159,10 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.offset = fence.NewOffset()
 	n.engine = botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: cmp.Or(with.scheme, "http"), Host: "localhost"}, Timeout: requestTimeout, Concurrency: concurrency,
 		UserAgent: "sim", Headers: http.Header{skewHeader: {with.skew.String()}, hostHeader: {with.name}},
-		Dial:     func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
-		OnAnswer: n.offset.Answered,
+		Dial: func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, up) },
 	})
 	engine := upstream.Engine(n.engine)
 	if with.engine != nil {
@@ -191,7 +185,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
 		Journal: n.journal, Doubts: n.journal.WriteThrough, Engine: engine, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Quotas: n.quotas,
-		Fence: func(string) bool { return !with.unfenced }, FenceJournal: n.journal.Fence, Offset: n.offset,
+		FenceJournal: n.journal.Fence,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)
 		},
@@ -199,9 +193,6 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 		BackoffInitial: with.backoffInitial, BackoffMax: with.backoffMax, Logger: logger,
 		OnSettled: func(w journal.Write) { n.proxy.Settled(w) },
 	})
-	if with.copied {
-		n.flusher.FenceAll()
-	}
 	n.journal.Subscribe(func(c journal.Change) {
 		n.cache.Changed(c.Namespace, c.Key)
 		n.flusher.Changed(c)

@@ -122,11 +122,9 @@ func (p *sealedHosts) join(h *host, name string, keys *seal.Keys) {
 	p.hosts, p.known[h] = append(p.hosts, h), make(map[journal.ID]bool)
 }
 
-// clone makes another machine of one that runs. The new one does not always notice.
+// clone makes another machine of one that runs. The new one does not notice.
 func (p *sealedHosts) clone(h *host, keys *seal.Keys) {
-	with := usual
-	with.copied = p.rand.IntN(2) == 0
-	p.join(&host{up: h.up, fs: h.copyOf(p.rand), with: with}, h.with.name, keys)
+	p.join(&host{up: h.up, fs: h.copyOf(p.rand), with: usual}, h.with.name, keys)
 }
 
 func (p *sealedHosts) put(h *host, id journal.ID) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -120,6 +121,19 @@ func (a *answer) failure() *upstream.Error {
 		RetryAfter: retryAfter(a.header), Answer: a.forCallers(),
 		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(), Overloaded: a.status == http.StatusServiceUnavailable,
 	}
+}
+
+// dateOf returns when an answer was made, by the clock of the server that made it (RFC 9110, section
+// 6.6.1). It returns zero if the answer has no Date, or comes from a cache (RFC 9111, section 5.1).
+func dateOf(h http.Header) time.Time {
+	if age := h.Get("Age"); age != "" && age != "0" { // guard 19.22
+		return time.Time{}
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return date
 }
 
 // reason describes the answer for people, shortened: BotWire's detail, if the answer has one.

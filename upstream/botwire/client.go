@@ -109,7 +109,7 @@ func (c *Client) Swap(ctx context.Context, p upstream.Proposal) (upstream.Versio
 	case !answer.confirmsPut(p.ID):
 		return upstream.Version{}, answer.failure()
 	}
-	return upstream.Version{Value: p.Value, ListBytes: p.ListBytes}, nil
+	return upstream.Version{Value: p.Value, ListBytes: p.ListBytes, Date: dateOf(answer.header)}, nil
 }
 
 func (c *Client) remove(ctx context.Context, id journal.ID) (upstream.Version, error) {
@@ -130,7 +130,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 		return upstream.Version{}, failed
 	}
 	if answer.saysAbsent(id) {
-		return upstream.Version{}, nil
+		return upstream.Version{Date: dateOf(answer.header)}, nil
 	}
 	var doc struct {
 		Namespace, Key string
@@ -145,6 +145,7 @@ func (c *Client) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 	return upstream.Version{
 		Revision: revisionOf(*doc.UpdatedAt),
 		Value:    *doc.Value, ListBytes: wire.ListBytes(*doc.Value), CreatedAt: *doc.CreatedAt, WrittenAt: *doc.UpdatedAt,
+		Date: dateOf(answer.header),
 	}, nil
 }
 

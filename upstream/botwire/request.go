@@ -88,19 +88,6 @@ func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
 	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: !t.connected.Load(), Reason: reason}
 }
 
-// dateOf returns when an answer was made, by the clock of the server that made it (RFC 9110, section
-// 6.6.1). It returns zero if the answer has no Date, or comes from a cache (RFC 9111, section 5.1).
-func dateOf(h http.Header) time.Time {
-	if age := h.Get("Age"); age != "" && age != "0" { // guard 19.22
-		return time.Time{}
-	}
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return time.Time{}
-	}
-	return date
-}
-
 func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {
 	var content io.Reader
 	if body != nil {

@@ -111,7 +111,7 @@ func (h *modelHost) flush(t *rapid.T, b *modelBucket, now upstream.Version, lost
 	valued := false
 	for range 20 {
 		w := *h.pending
-		q := &Question{Write: w, Exactly: &Exactly{Host: h.name, Tombstones: true}, Now: now, Valued: valued, Fenced: true, Base: h.base, Own: h.own}
+		q := &Question{Write: w, Exactly: &Exactly{Host: h.name, Tombstones: true}, Now: now, Valued: valued, Base: h.base, Own: h.own}
 		end := q.Judge()
 		switch end {
 		case Undecided:

@@ -139,7 +139,7 @@ func (h *namedHost) judge(s *namedStore) {
 	}
 	now := s.now
 	now.WrittenAt = now.MadeAt
-	q := &Question{Write: w, Exactly: &Exactly{Host: h.name}, Now: now, Valued: true, Fenced: true, LosesTies: w.LosesTies, Base: base, Own: h.own}
+	q := &Question{Write: w, Exactly: &Exactly{Host: h.name}, Now: now, Valued: true, Base: base, Own: h.own}
 	switch end := q.Judge(); end {
 	case Own, Held:
 		h.settle(s.now)

@@ -18,14 +18,10 @@ type Question struct {
 	Now     upstream.Version // what upstream holds
 	Valued  bool             // upstream itself has returned Now, with its value
 	Refused bool             // upstream permanently refuses to say what it holds
-	Fenced  bool             // if false, the write replaces any state
 	// OnBase says that the write may replace only the base and this host's own states: its caller's condition
 	// was judged by the base.
 	OnBase bool
 
-	// LosesTies says that the write loses if it is unknown which state is later: it is a copy of an
-	// older state, or from before this host was in doubt about itself.
-	LosesTies bool
 	// OldBefore is a time in Unix seconds, by the clock of Now's time. Replacing a state from before it
 	// is no conflict if this host knew nothing of the entry. Minus infinity: none.
 	OldBefore float64
@@ -45,16 +41,16 @@ type Exactly struct {
 	Wrote bool
 }
 
-// ByTime holds the estimate of upstream's clock, for engines that do not name a version's writer.
+// ByTime holds what counts for engines that do not name a version's writer.
 type ByTime struct {
-	Offset Span // how far upstream's clock was ahead when the write was made
+	// WrittenAt is the time of the write, by upstream's clock. See [Ahead].
+	WrittenAt float64
 	// BaseBefore is the latest time, by upstream's clock, at which upstream carried out the write that
 	// made the base; plus infinity if unknown. It matters while upstream has not shown the base with
 	// its time.
 	BaseBefore float64
 	Evicted    bool // the base was remembered without a copy: the write's maker may not have known it
 	Unknown    bool // requests of this host with unknown contents may have landed
-	MayAsk     bool // another answer could narrow the offset
 }
 
 // Outcome is a decision of a fence, or the result of its send attempt.
@@ -69,7 +65,7 @@ const (
 	Won                      // another host's state is older: keep a copy of it, and send
 	Held                     // upstream holds what the write would leave: settle
 	Lost                     // another host's state is later: it stays
-	Undecided                // it is unknown which state is later: ask again
+	Undecided                // the value decides, and is unknown: ask for it
 	Failed                   // upstream could not be asked
 	Own                      // upstream holds this very write: settle
 	Conflict                 // upstream now has another version: judge again
@@ -81,12 +77,11 @@ func (o Outcome) String() string {
 }
 
 // Judge decides. Of two states the later one wins, by the time at which it was written; the write is
-// later than the state that it was made on. If it is unknown which is later, the write wins, and the
-// other state is kept; but a write that loses ties loses.
+// later than the state that it was made on. Of two states of one time the write wins, unless it is a copy
+// of an older state.
 //
-// Judge returns Undecided if the decision depends on upstream's own answer with the value, or on a
-// better estimate of the offset. It returns Failed if upstream refuses to say what it holds: then it
-// refuses the write in the same way.
+// Judge returns Undecided if the decision depends on upstream's own answer with the value. It returns
+// Failed if upstream refuses to say what it holds: then it refuses the write in the same way.
 func (q *Question) Judge() Outcome {
 	if q.Refused {
 		return Failed
@@ -102,10 +97,9 @@ func (q *Question) Judge() Outcome {
 	if end, decided := q.ofNothing(); decided {
 		return end
 	}
-	later, earlier := q.compare()
-	known := !q.ByTime.Unknown
+	later, _ := q.compare()
 	switch {
-	case q.Exactly == nil && q.same() && (later || !earlier && q.isOwn() && !q.IsBase()):
+	case q.Exactly == nil && q.same() && (later || q.isOwn() && !q.IsBase() && q.Now.WrittenAt > q.ByTime.WrittenAt-Agree):
 		return Held // sending it again would make it as late as that
 	case q.IsBase() && (!later || !q.precedes()): // guard 17.16
 		return Unchanged
@@ -115,8 +109,6 @@ func (q *Question) Judge() Outcome {
 		return Unchanged
 	case q.OnBase: // guard 5.41
 		return q.certain(Lost)
-	case !q.Fenced:
-		return Unchanged
 	case !later && !q.Base.Known && q.Now.WrittenAt < q.OldBefore:
 		return Old
 	case !q.hasValue():
@@ -127,11 +119,7 @@ func (q *Question) Judge() Outcome {
 		return Held
 	case q.same():
 		return Same
-	case later && known: // guard 17.15
-		return Lost
-	case !later && !earlier && q.ByTime.MayAsk && known: // guard 17.22
-		return Undecided
-	case !earlier && q.LosesTies && known:
+	case later && !q.ByTime.Unknown: // guard 17.15
 		return Lost
 	}
 	return Won
@@ -162,7 +150,8 @@ func (q *Question) certain(end Outcome) Outcome {
 	return end
 }
 
-// compare reports whether upstream's state is certainly later, or certainly earlier, than the write.
+// compare reports whether upstream's state is later, or earlier, than the write. It is neither if this
+// host's clock and its numbers contradict each other.
 func (q *Question) compare() (later, earlier bool) {
 	switch {
 	case q.OnBase:
@@ -176,17 +165,19 @@ func (q *Question) compare() (later, earlier bool) {
 		if later && q.Exactly.Wrote && !q.Write.Fenced { // guard 17.43
 			return false, false // the clock says another thing than the numbers, which order this host's writes
 		}
-		return later, !later
+	case q.Write.LosesTies: // guard 17.66
+		later = q.Now.WrittenAt >= q.ByTime.WrittenAt
+	default:
+		later = q.Now.WrittenAt > q.ByTime.WrittenAt
 	}
-	at, offset := q.Now.WrittenAt, q.ByTime.Offset
-	return at > q.Write.WrittenAt+offset.Most, at <= q.Write.WrittenAt+offset.Least
+	return later, !later
 }
 
 // writtenAt returns the time by which the write is compared with a version. That is UpdatedAt, which is
 // later than all that this host knew when it accepted the write. A fenced write, and one that loses
 // ties, may be older: it uses WrittenAt if that is earlier.
 func (q *Question) writtenAt() float64 {
-	if q.Write.Fenced || q.LosesTies {
+	if q.Write.Fenced || q.Write.LosesTies {
 		return min(q.Write.UpdatedAt, q.Write.WrittenAt)
 	}
 	return q.Write.UpdatedAt

@@ -31,79 +31,66 @@ var (
 	qSeen = func(at float64) func(*Question) {
 		return func(q *Question) { q.Base.Origin = journal.Origin{Seq: 3, At: at} }
 	}
-	qIsACopy = func(q *Question) { q.Write.LosesTies, q.LosesTies = true, true }
+	qIsACopy = func(q *Question) { q.Write.LosesTies = true }
 	qBlind   = func(q *Question) { q.Base = journal.Base{} }
 	qAbsent  = func(q *Question) { q.Base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")} }
 	qOwn     = func(c journal.Content) func(*Question) { return func(q *Question) { q.Own = append(q.Own, c) } }
 	qEvicted = func(q *Question) { q.ByTime.Evicted = true }
-	qMay     = func(q *Question) { q.ByTime.MayAsk = true }
 	qUnknown = func(q *Question) { q.ByTime.Unknown = true }
-	qSame    = func(q *Question) {
-		q.Write.Value, q.ByTime.Offset = "base", Span{Least: math.Inf(-1), Most: math.Inf(1)}
-	}
-	qLosesTies = func(q *Question) { q.LosesTies = true }
-	qIgnorant  = func(q *Question) { q.ByTime.Offset = Span{Least: math.Inf(-1), Most: math.Inf(1)} }
-	qAll       = func(changes ...func(*Question)) []func(*Question) { return changes }
+	qSame    = func(q *Question) { q.Write.Value = "base" }
+	qAll     = func(changes ...func(*Question)) []func(*Question) { return changes }
 )
 
-// The rows change the first question in one or two ways. It is a put of "new" at 100 s, on the base
-// "base" from 50 s; upstream's clock is between 4 and 6 s ahead.
+// The rows change the first question in one or two ways. It is a put of "new" on the base "base" from
+// 50 s. By upstream's clock, it was written at 105 s.
 var judgements = map[string]judgement{
-	"nobody has changed it":                   {qAll(qShows("base", 50)), Unchanged},
-	"a delete, nobody has changed it":         {qAll(qDeletes, qShows("base", 50)), Unchanged},
-	"absent, a put":                           {qAll(qNothing), Absent},
-	"absent, a delete":                        {qAll(qNothing, qDeletes), Held},
-	"absent as known, a put":                  {qAll(qNothing, qAbsent), Absent},
-	"another host's, later":                   {qAll(qShows("theirs", 106.1)), Lost},
-	"another host's, earlier":                 {qAll(qShows("theirs", 104)), Won},
-	"within the uncertainty":                  {qAll(qShows("theirs", 105)), Won},
-	"at its end":                              {qAll(qShows("theirs", 106)), Won},
-	"within it, and another answer helps":     {qAll(qShows("theirs", 105), qMay), Undecided},
-	"beyond it, though":                       {qAll(qShows("theirs", 106.1), qMay), Lost},
-	"before it, though":                       {qAll(qShows("theirs", 103.9), qMay), Won},
-	"nothing known of the clocks":             {qAll(qShows("theirs", 1e9), qIgnorant), Won},
-	"not certain, and ours loses ties":        {qAll(qShows("theirs", 105), qLosesTies), Lost},
-	"not certain yet, and ours loses ties":    {qAll(qShows("theirs", 105), qLosesTies, qMay), Undecided},
-	"earlier, and ours loses ties":            {qAll(qShows("theirs", 103), qLosesTies), Won},
-	"nothing known, and ours loses ties":      {qAll(qShows("theirs", 1e9), qIgnorant, qLosesTies), Lost},
-	"our base, and ours loses ties":           {qAll(qShows("base", 50), qLosesTies), Unchanged},
-	"blind and old, and ours loses ties":      {qAll(qShows("theirs", 19), qBlind, qLosesTies), Old},
-	"anything may be ours, and it loses ties": {qAll(qShows("theirs", 105), qUnknown, qLosesTies), Won},
-	"a delete beaten by a put":                {qAll(qDeletes, qShows("theirs", 107)), Lost},
-	"a delete that beats a put":               {qAll(qDeletes, qShows("theirs", 103)), Won},
-	"the old value again, later":              {qAll(qShows("base", 107)), Lost},
-	"the old value again, earlier":            {qAll(qShows("base", 60)), Won},
-	"a replica that is behind":                {qAll(qShows("older", 49)), Unchanged},
-	"the base, not shown before":              {qAll(qShows("base", 70), qUnseen(60)), Unchanged},
-	"another, not shown before":               {qAll(qShows("theirs", 70), qUnseen(60)), Won},
-	"behind, not shown before":                {qAll(qShows("theirs", 60), qUnseen(60)), Unchanged},
-	"the base too late to be ours":            {qAll(qShows("base", 107), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Lost},
-	"too late, but earlier than ours":         {qAll(qShows("base", 90), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Won},
-	"theirs, known since":                     {qAll(qShows("base", 107), qTheirs(107)), Lost},
-	"theirs, known before":                    {qAll(qShows("base", 90), qTheirs(90)), Unchanged},
-	"theirs, not certainly later":             {qAll(qShows("base", 105), qTheirs(105), qMay), Unchanged},
-	"ours, the clock was set back":            {qAll(qShows("base", 107), qSeen(107)), Unchanged},
-	"ours, and a copy that replaced it":       {qAll(qShows("base", 107), qSeen(107), qIsACopy), Unchanged},
-	"ours, and a copy that did not know it":   {qAll(qShows("base", 107), qSeen(107), qIsACopy, qEvicted), Lost},
-	"theirs, and a copy":                      {qAll(qShows("base", 107), qTheirs(107), qIsACopy), Lost},
-	"ours from before, and a copy":            {qAll(qShows("base", 90), qSeen(90), qIsACopy), Unchanged},
-	"our late one, and a copy":                {qAll(qShows("mine", 107), qOwn(putOf("mine")), qIsACopy), Unchanged},
-	"one of our own, late":                    {qAll(qShows("mine", 107), qOwn(putOf("mine"))), Unchanged},
-	"ours landed already":                     {qAll(qShows("new", 107), qOwn(putOf("new"))), Held},
-	"ours, and nobody knows when":             {qAll(qShows("new", 105), qOwn(putOf("new"))), Held},
-	"ours, from before the write":             {qAll(qShows("new", 103), qOwn(putOf("new"))), Unchanged},
-	"the base, which is ours as well":         {qAll(qShows("base", 50), qOwn(putOf("base")), qSame), Unchanged},
-	"the same value of another host":          {qAll(qShows("new", 107)), Held},
-	"the same value, earlier":                 {qAll(qShows("new", 103)), Same},
-	"the same value, undecided":               {qAll(qShows("new", 105), qMay), Same},
-	"blind, later":                            {qAll(qShows("theirs", 107), qBlind), Lost},
-	"blind, earlier":                          {qAll(qShows("theirs", 103), qBlind), Won},
-	"blind, from before our time":             {qAll(qShows("theirs", 19), qBlind), Old},
-	"known as absent, later":                  {qAll(qShows("theirs", 107), qAbsent), Lost},
-	"known as absent, old":                    {qAll(qShows("theirs", 19), qAbsent), Won},
-	"known, and older than our time":          {qAll(qShows("theirs", 19), qUnseen(0)), Won},
-	"anything may be ours, later":             {qAll(qShows("theirs", 107), qUnknown), Won},
-	"anything may be ours, undecided":         {qAll(qShows("theirs", 105), qUnknown, qMay), Won},
+	"nobody has changed it":                 {qAll(qShows("base", 50)), Unchanged},
+	"a delete, nobody has changed it":       {qAll(qDeletes, qShows("base", 50)), Unchanged},
+	"absent, a put":                         {qAll(qNothing), Absent},
+	"absent, a delete":                      {qAll(qNothing, qDeletes), Held},
+	"absent as known, a put":                {qAll(qNothing, qAbsent), Absent},
+	"another host's, later":                 {qAll(qShows("theirs", 105.1)), Lost},
+	"another host's, earlier":               {qAll(qShows("theirs", 104.9)), Won},
+	"at the same time":                      {qAll(qShows("theirs", 105)), Won},
+	"at the same time, and ours is a copy":  {qAll(qShows("theirs", 105), qIsACopy), Lost},
+	"earlier, and ours is a copy":           {qAll(qShows("theirs", 104.9), qIsACopy), Won},
+	"our base, and ours is a copy":          {qAll(qShows("base", 50), qIsACopy), Unchanged},
+	"blind and old, and ours is a copy":     {qAll(qShows("theirs", 19), qBlind, qIsACopy), Old},
+	"anything may be ours, and ours a copy": {qAll(qShows("theirs", 105), qUnknown, qIsACopy), Won},
+	"a delete beaten by a put":              {qAll(qDeletes, qShows("theirs", 107)), Lost},
+	"a delete that beats a put":             {qAll(qDeletes, qShows("theirs", 103)), Won},
+	"the old value again, later":            {qAll(qShows("base", 107)), Lost},
+	"the old value again, earlier":          {qAll(qShows("base", 60)), Won},
+	"a replica that is behind":              {qAll(qShows("older", 49)), Unchanged},
+	"the base, not shown before":            {qAll(qShows("base", 70), qUnseen(60)), Unchanged},
+	"another, not shown before":             {qAll(qShows("theirs", 70), qUnseen(60)), Won},
+	"behind, not shown before":              {qAll(qShows("theirs", 60), qUnseen(60)), Unchanged},
+	"the base too late to be ours":          {qAll(qShows("base", 107), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Lost},
+	"too late, but earlier than ours":       {qAll(qShows("base", 90), qUnseen(60), func(q *Question) { q.ByTime.BaseBefore = 80 }), Won},
+	"theirs, known since":                   {qAll(qShows("base", 107), qTheirs(107)), Lost},
+	"theirs, known before":                  {qAll(qShows("base", 90), qTheirs(90)), Unchanged},
+	"theirs, at the same time":              {qAll(qShows("base", 105), qTheirs(105)), Unchanged},
+	"ours, the clock was set back":          {qAll(qShows("base", 107), qSeen(107)), Unchanged},
+	"ours, and a copy that replaced it":     {qAll(qShows("base", 107), qSeen(107), qIsACopy), Unchanged},
+	"ours, and a copy that did not know it": {qAll(qShows("base", 107), qSeen(107), qIsACopy, qEvicted), Lost},
+	"theirs, and a copy":                    {qAll(qShows("base", 107), qTheirs(107), qIsACopy), Lost},
+	"ours from before, and a copy":          {qAll(qShows("base", 90), qSeen(90), qIsACopy), Unchanged},
+	"our late one, and a copy":              {qAll(qShows("mine", 107), qOwn(putOf("mine")), qIsACopy), Unchanged},
+	"one of our own, late":                  {qAll(qShows("mine", 107), qOwn(putOf("mine"))), Unchanged},
+	"ours landed already":                   {qAll(qShows("new", 107), qOwn(putOf("new"))), Held},
+	"ours, and nobody knows when":           {qAll(qShows("new", 105), qOwn(putOf("new"))), Held},
+	"ours, from before the write":           {qAll(qShows("new", 103), qOwn(putOf("new"))), Unchanged},
+	"the base, which is ours as well":       {qAll(qShows("base", 50), qOwn(putOf("base")), qSame), Unchanged},
+	"the same value of another host":        {qAll(qShows("new", 107)), Held},
+	"the same value, earlier":               {qAll(qShows("new", 103)), Same},
+	"the same value, a copy of that state":  {qAll(qShows("new", 105), qIsACopy), Held},
+	"blind, later":                          {qAll(qShows("theirs", 107), qBlind), Lost},
+	"blind, earlier":                        {qAll(qShows("theirs", 103), qBlind), Won},
+	"blind, from before our time":           {qAll(qShows("theirs", 19), qBlind), Old},
+	"known as absent, later":                {qAll(qShows("theirs", 107), qAbsent), Lost},
+	"known as absent, old":                  {qAll(qShows("theirs", 19), qAbsent), Won},
+	"known, and older than our time":        {qAll(qShows("theirs", 19), qUnseen(0)), Won},
+	"anything may be ours, later":           {qAll(qShows("theirs", 107), qUnknown), Won},
 }
 
 func TestFenceJudges(t *testing.T) {
@@ -112,7 +99,7 @@ func TestFenceJudges(t *testing.T) {
 			q := &Question{
 				Write:  journal.Write{Op: journal.Put, Value: "new", WrittenAt: 100},
 				Base:   journal.Base{Known: true, Present: true, Content: putOf("base"), Origin: journal.Origin{Seq: 3, At: 50}},
-				Valued: true, Fenced: true, OldBefore: 20, ByTime: ByTime{BaseBefore: math.Inf(1), Offset: Span{Least: 4, Most: 6}},
+				Valued: true, OldBefore: 20, ByTime: ByTime{WrittenAt: 105, BaseBefore: math.Inf(1)},
 			}
 			for _, change := range row.changes {
 				change(q)
@@ -140,16 +127,14 @@ func xVersion(value string, at float64, by upstream.Writer) func(*Question) {
 	return func(q *Question) { q.Now = upstream.Version{Revision: 7, Value: value, WrittenAt: at, Writer: by} }
 }
 
-func xDeleted(q *Question)   { q.Now.Deleted, q.Now.Value = true, "" }
-func xDeletes(q *Question)   { q.Write.Op, q.Write.Value = journal.Delete, "" }
-func xNoValue(q *Question)   { q.Valued, q.Now.Value = false, "" }
-func xUnfenced(q *Question)  { q.Fenced = false }
-func xNoTombs(q *Question)   { q.Exactly.Tombstones = false }
-func xIsACopy(q *Question)   { q.Write.LosesTies, q.LosesTies = true, true }
-func xFenced(q *Question)    { q.Write.Fenced = true }
-func xLosesTies(q *Question) { q.LosesTies = true }
-func xUnknown(q *Question)   { q.Base = journal.Base{} }
-func xWrote(q *Question)     { q.Base, q.Exactly.Wrote = journal.Base{}, true }
+func xDeleted(q *Question) { q.Now.Deleted, q.Now.Value = true, "" }
+func xDeletes(q *Question) { q.Write.Op, q.Write.Value = journal.Delete, "" }
+func xNoValue(q *Question) { q.Valued, q.Now.Value = false, "" }
+func xNoTombs(q *Question) { q.Exactly.Tombstones = false }
+func xIsACopy(q *Question) { q.Write.LosesTies = true }
+func xFenced(q *Question)  { q.Write.Fenced = true }
+func xUnknown(q *Question) { q.Base = journal.Base{} }
+func xWrote(q *Question)   { q.Base, q.Exactly.Wrote = journal.Base{}, true }
 func xAbsent(q *Question) {
 	q.Base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")}
 }
@@ -163,7 +148,6 @@ func xOwn(value string) func(*Question) {
 var exactJudgements = map[string]judgement{
 	"nothing there":                           {xAll(), Absent},
 	"nothing there, a delete":                 {xAll(xDeletes), Absent}, // an older put must not come back
-	"nothing there, unfenced":                 {xAll(xUnfenced), Absent},
 	"nothing there, no tombstones":            {xAll(xNoTombs), Absent},
 	"nothing there, a delete, no tombstones":  {xAll(xDeletes, xNoTombs), Held},
 	"the base, no tombstones":                 {xAll(xNoTombs, xTheirs("base", 50)), Unchanged},
@@ -184,11 +168,9 @@ var exactJudgements = map[string]judgement{
 	"this write, and nobody knows what":       {xAll(xOurs("new", 100, 9), xNoValue), Undecided},
 	"this write":                              {xAll(xOurs("new", 100, 9)), Own},
 	"this write, made later":                  {xAll(xOurs("new", 130, 9)), Own},
-	"this write, unfenced":                    {xAll(xOurs("new", 100, 9), xUnfenced), Own},
 	"this delete":                             {xAll(xDeletes, xOurs("", 100, 9), xDeleted), Own},
 	"its number, another value":               {xAll(xOurs("clone", 100, 9)), Lost},
 	"its number, another value, earlier":      {xAll(xOurs("clone", 99, 9)), Won},
-	"its number, another value, unfenced":     {xAll(xOurs("clone", 100, 9), xUnfenced), Unchanged},
 	"its number and value, earlier":           {xAll(xOurs("new", 99, 9)), Same},
 	"its number, a delete":                    {xAll(xOurs("", 100, 9), xDeleted), Lost},
 	"an older write of ours":                  {xAll(xOurs("mine", 60, 6), xOwn("mine")), Unchanged},
@@ -197,7 +179,6 @@ var exactJudgements = map[string]judgement{
 	"an older number, later, and no copy":     {xAll(xOurs("clone", 150, 6), xUnknown), Lost},
 	"an older write of ours, the clock back":  {xAll(xOurs("mine", 150, 6), xWrote), Won},
 	"and its value is not known":              {xAll(xOurs("mine", 150, 6), xWrote, xNoValue), Undecided},
-	"and the write loses ties":                {xAll(xOurs("mine", 150, 6), xWrote, xLosesTies), Lost},
 	"and the write is an old one again":       {xAll(xOurs("mine", 150, 6), xWrote, xFenced), Lost},
 	"an older write, later by its time":       {xAll(xOurs("mine", 150, 6), xOwn("mine")), Unchanged},
 	"an older write of a copied directory":    {xAll(xOurs("clone", 60, 6), xOwn("mine")), Won},
@@ -209,10 +190,8 @@ var exactJudgements = map[string]judgement{
 	"another host's, earlier, no value":       {xAll(xTheirs("theirs", 99), xNoValue), Undecided},
 	"at the same time, by its host":           {xAll(xTheirs("theirs", 100)), Lost},
 	"at the same time, by this host":          {xAll(xVersion("theirs", 100, upstream.Writer{Host: "A", Seq: 50})), Won},
-	"another host's, later, unfenced":         {xAll(xTheirs("theirs", 101), xUnfenced, xNoValue), Unchanged},
 	"the same value, later":                   {xAll(xTheirs("new", 101)), Held},
 	"the same value, later, one may land":     {xAll(xTheirs("new", 101), xOwn("mine")), Same},
-	"the same value, later, unfenced":         {xAll(xTheirs("new", 101), xUnfenced), Unchanged},
 	"the same value, later, the base":         {xAll(xTheirs("new", 101), func(q *Question) { q.Base.UpdatedAt, q.Base.Content = 101, putOf("new") }), Unchanged},
 	"the same value, later, our own":          {xAll(xOurs("new", 101, 6), xOwn("new")), Unchanged},
 	"the same value, earlier":                 {xAll(xTheirs("new", 99)), Same},
@@ -229,8 +208,6 @@ var exactJudgements = map[string]judgement{
 	"known, old":                              {xAll(xTheirs("theirs", 19)), Won},
 	"made before, a copy of an older one":     {xAll(xTheirs("theirs", 95), xIsACopy), Lost},
 	"made before, made pending anew":          {xAll(xTheirs("theirs", 95), xFenced), Lost},
-	"made before this host was in doubt":      {xAll(xTheirs("theirs", 95), xLosesTies), Lost},
-	"made later, and it was in doubt":         {xAll(xTheirs("theirs", 89), xLosesTies), Won},
 }
 
 func TestExactFenceJudges(t *testing.T) {
@@ -238,7 +215,7 @@ func TestExactFenceJudges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &Question{
 				Write:   journal.Write{Seq: 9, Op: journal.Put, Value: "new", WrittenAt: 90, UpdatedAt: 100},
-				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, Fenced: true, OldBefore: 20,
+				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, OldBefore: 20,
 				Base: journal.Base{Known: true, Present: true, Content: journal.ContentOf(journal.Put, "base"), UpdatedAt: 50},
 			}
 			for _, change := range row.changes {
@@ -286,7 +263,7 @@ func TestAWriteOnItsBaseIsJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &Question{
 				Write:   journal.Write{Seq: 7, Op: journal.Put, Value: "new", WrittenAt: 90, UpdatedAt: 90},
-				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, Fenced: true, OldBefore: 20, OnBase: true,
+				Exactly: &Exactly{Host: "a", Tombstones: true}, Valued: true, OldBefore: 20, OnBase: true,
 				Base: journal.Base{Known: true, Present: true, Content: journal.ContentOf(journal.Put, "base"), UpdatedAt: 50},
 			}
 			xTheirs("theirs", 99)(q)
@@ -303,7 +280,7 @@ func TestAWriteOnItsBaseIsJudged(t *testing.T) {
 // An upstream that refuses the fence's read also refuses the write.
 func TestARefusedQuestionIsNoReasonToSettle(t *testing.T) {
 	for _, op := range []journal.Op{journal.Put, journal.Delete} {
-		q := &Question{Write: journal.Write{Op: op}, Refused: true, Fenced: true}
+		q := &Question{Write: journal.Write{Op: op}, Refused: true}
 		if got := q.Judge(); got != Failed {
 			t.Errorf("%s: it is %s", op, got)
 		}

@@ -37,13 +37,24 @@ func (d *diary) take() []string {
 	return lines
 }
 
+// hooked is an engine that is asked what it knows before each request.
+type hooked struct {
+	upstream.Engine
+	asked func()
+}
+
+func (h hooked) Known(id journal.ID) (upstream.Version, bool) {
+	h.asked()
+	return h.Engine.Known(id)
+}
+
 // announced makes a rig with a diary.
 func announced(t *testing.T, beforeSend func(*rig)) (*rig, *diary) {
 	d := &diary{}
 	r := &rig{fake: newFake(t), t: t, fs: vfs.NewMem()}
 	r.adjust = func(o *flush.Options) {
 		o.OnSend = func(w journal.Write) { d.add("sent %d", w.Seq) }
-		o.BeforeSend = func() { beforeSend(r) }
+		o.Engine = hooked{o.Engine, func() { beforeSend(r) }}
 	}
 	r.changed = func(c journal.Change) {
 		if c.Written {

@@ -149,7 +149,7 @@ func (a *attempt) readBack(ctx context.Context) (ending, error) {
 		}
 		return ending{task: settles, write: w}, err
 	}
-	a.f.fences.confirmed(w, time.Time{}, time.Now())                       // guard 17.58
+	a.f.fences.confirmed(w, time.Time{}, v.WrittenAt)                      // guard 17.58
 	w.SentAfter, w.MadeAt = shown(w.SentAfter, v), max(w.MadeAt, v.MadeAt) // guard 7.40
 	return a.settle(ending{}, w)
 }

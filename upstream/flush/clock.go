@@ -1,6 +1,12 @@
 package flush
 
-import "time"
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/botwired/botwired/upstream"
+)
 
 // instant is a time on the flusher's own monotonic clock, always above zero. It takes a third of a
 // time.Time's memory.
@@ -27,4 +33,78 @@ func (c clock) wall(at instant) time.Time {
 		return time.Time{}
 	}
 	return c.epoch.Add(time.Duration(at) - 1).Round(0)
+}
+
+const (
+	// leastStep is how far the wall clock must have moved against the monotonic one to count as set, in
+	// seconds. Slewing moves both.
+	leastStep = 0.1
+	// mostSteps bounds how many settings of the clock are remembered.
+	mostSteps = 8
+)
+
+// steps remembers how the wall clock was set while writes were pending, so that a write's time can be told by
+// the clock as it is now (contract 17). Its methods may be called concurrently.
+type steps struct {
+	epoch time.Time // origin of the monotonic times
+
+	mu     sync.Mutex
+	newest uint64  // this host's latest write
+	behind float64 // wall minus monotonic time in seconds, since the wall clock was last set
+	past   []step  // before that, oldest first
+}
+
+// step is a period between two settings of the wall clock.
+type step struct {
+	upTo   uint64 // the last write made in it
+	behind float64
+}
+
+func newSteps() *steps {
+	now := time.Now()
+	return &steps{epoch: now, behind: upstream.Unix(now)}
+}
+
+// wrote records that this host has just made the write seq.
+func (s *steps) wrote(seq uint64) {
+	now := s.moment()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look(now)
+	s.newest = max(s.newest, seq)
+}
+
+func (s *steps) moment() (behind float64) {
+	now := time.Now()
+	return upstream.Unix(now) - now.Sub(s.epoch).Seconds()
+}
+
+func (s *steps) look(behind float64) {
+	if math.Abs(behind-s.behind) < leastStep {
+		return
+	}
+	s.past = append(s.past, step{s.newest, s.behind})
+	s.past = s.past[max(0, len(s.past)-mostSteps):]
+	s.behind = behind
+}
+
+// now returns a time that the wall clock showed as the write seq was made, by a clock that is ahead of the wall
+// clock as it runs now. If the wall clock was set forward since, and is right now, the machine stood still
+// for that long: the time stays.
+func (s *steps) now(at float64, seq uint64, ahead float64) float64 {
+	now := s.moment()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look(now)
+	set := 0.0
+	for _, p := range s.past {
+		if seq <= p.upTo { // guard 19.20
+			set = now - p.behind
+			break
+		}
+	}
+	if ahead == 0 {
+		set = min(set, 0) // guard 19.19
+	}
+	return at + set + ahead
 }

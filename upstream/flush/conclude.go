@@ -22,7 +22,7 @@ func (a *attempt) conclude(ctx context.Context, s *sendAttempt, got sent) (endin
 		return a.confirmed(ending{admits: letIn}, w, s.sent)
 	case got.end == fence.Own, got.end == fence.Held: // upstream already holds what the write would leave
 		s.is(got.now)
-		a.f.fences.confirmed(s.write, time.Time{}, time.Now()) // guard 17.60
+		a.f.fences.confirmed(s.write, time.Time{}, got.now.WrittenAt) // guard 17.60
 		return a.confirmed(ending{}, s.write, s.asked)
 	case got.end == fence.Lost:
 		return a.lost(s, got.now)

@@ -39,8 +39,8 @@
 //
 // Before a write overwrites an entry, its fence reads the entry upstream and compares it with the state
 // that this host expects upstream to hold (contract 17). If another host has changed the entry, the later
-// state wins, by the time when it was written. [fence.Offset] estimates how far the clocks are apart. A
-// [fence.Question] holds the facts, and its Judge decides. A send attempt makes the fence's requests and
+// state wins, by the time when it was written. The times are compared as they stand, unless [fence.Ahead] says
+// that the clocks are apart. A [fence.Question] holds the facts, and its Judge decides. A send attempt makes the fence's requests and
 // the write's in one slot, for a pending write and for a write through.
 //
 // # Versions

@@ -87,7 +87,7 @@ func (d *doubt) until() instant {
 // base returns the put that upstream has confirmed since, in place of a base that is older. A newer one may be
 // another host's.
 func (d *doubt) base(known journal.Base) journal.Base {
-	if d == nil || d.confirmed == nil || d.confirmed.content.Op != journal.Put || known.Origin.Known() >= d.confirmed.sentAfter { // guard 17.62
+	if d == nil || d.confirmed == nil || d.confirmed.content.Op != journal.Put || known.Origin.Known() > d.confirmed.sentAfter { // guard 17.62
 		return known
 	}
 	c := d.confirmed

@@ -257,19 +257,6 @@ func TestExactWritesThatFail(t *testing.T) {
 	}
 }
 
-// Without a fence, a write replaces any version.
-func TestUnfencedSwaps(t *testing.T) {
-	exact(t, func(t *testing.T, v *versioned) {
-		id := journal.ID{Namespace: "unfenced", Key: "k"}
-		v.seat.lag = time.Hour
-		v.settledPut(id, "base")
-		v.seat.foreign(id, journal.Put, "theirs", time.Now().Add(time.Hour))
-		v.settledPut(id, "local")
-		v.wantNow(id, "local", false)
-		v.wantLetters()
-	})
-}
-
 // A copied data directory writes under the same name and numbers: neither write is taken for the other.
 func TestACopiedDataDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

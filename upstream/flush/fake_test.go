@@ -17,7 +17,6 @@ import (
 	"github.com/botwired/botwired/internal/pipe"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/fence"
 )
 
 // call is a request that the fake upstream has received.
@@ -270,14 +269,14 @@ func (f *fake) holds(id journal.ID) (string, bool) {
 }
 
 func (f *fake) client(timeout time.Duration) *botwire.Client {
-	return f.clientOf("upstream.test", timeout, fence.NewOffset())
+	return f.clientOf("upstream.test", timeout)
 }
 
 // clientOf returns the client of one of several hosts.
-func (f *fake) clientOf(host string, timeout time.Duration, offset *fence.Offset) *botwire.Client {
+func (f *fake) clientOf(host string, timeout time.Duration) *botwire.Client {
 	c := botwire.NewClient(botwire.Options{
 		URL: &url.URL{Scheme: "http", Host: host}, Timeout: timeout, Concurrency: 16, UserAgent: "test",
-		Dial: func(ctx context.Context) (net.Conn, error) { return f.dial(ctx, host) }, OnAnswer: offset.Answered,
+		Dial: func(ctx context.Context) (net.Conn, error) { return f.dial(ctx, host) },
 	})
 	f.t.Cleanup(c.Close)
 	return c

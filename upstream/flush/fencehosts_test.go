@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/fence"
 )
 
 // Two hosts share one upstream. Their clocks are 5 s apart, and one of them is cut off for a while.
@@ -31,8 +32,10 @@ func twoHosts(t *testing.T, seed uint64) {
 		b.settledPut(key("b"), "v")
 		hosts := []*rig{a, b}
 		hosts[r.IntN(2)].settledPut(key("k"), "base")
+		// When a write arrives upstream is uncertain, and how far clocks are apart that a Date may show to agree.
+		const uncertain = 200*time.Millisecond + time.Duration(fence.Unsure*float64(time.Second))
+		time.Sleep(uncertain) // it is no host's later write
 		a.cutOff(true)
-		uncertain := 200 * time.Millisecond // of when a write arrives upstream, and of the offset's estimate
 		last, at := map[*rig]string{}, map[*rig]time.Time{}
 		for n := range 1 + r.IntN(8) {
 			h := hosts[r.IntN(2)]
@@ -44,7 +47,7 @@ func twoHosts(t *testing.T, seed uint64) {
 		if r.IntN(3) == 0 {
 			restarted := a.reopen()
 			last[restarted], at[restarted] = last[a], at[a]
-			a, uncertain = restarted, 2600*time.Millisecond // only Dates give the offset
+			a = restarted
 		}
 		a.cutOff(false)
 		a.settleWithin(2 * time.Minute)
@@ -77,4 +80,59 @@ func twoHosts(t *testing.T, seed uint64) {
 			h.wantKnown(key("k"), value, journal.Settled)
 		}
 	})
+}
+
+// contract 17: the later of two hosts' writes stays, and the other one is kept: by a second's margin if the clocks
+// agree, and by two if one of them has to be corrected, or is 2 s wrong.
+func TestTheLaterWriteWinsByAnyClock(t *testing.T) {
+	for ahead, margin := range map[time.Duration]time.Duration{
+		0: time.Second, 900 * time.Millisecond: 2 * time.Second, -2 * time.Second: 3 * time.Second,
+		time.Minute: 2 * time.Second, -time.Minute: 2 * time.Second, time.Hour: 2 * time.Second, -time.Hour: 2 * time.Second,
+	} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random, f := rand.New(rand.NewPCG(1, uint64(ahead))), newShared(t)
+				f.ahead["a.test"] = ahead
+				a, b := newFencedRig(t, f, vfs.NewMem(), "a.test"), newFencedRig(t, f, vfs.NewMem(), "b.test")
+				for round := range 150 {
+					time.Sleep(10*time.Second + time.Duration(random.Int64N(int64(time.Second))))
+					a.cutOff(true)
+					first, second := a, b
+					if random.IntN(2) == 0 {
+						first, second = b, a
+					}
+					first.put(key("k"), fmt.Sprint("first", round))
+					time.Sleep(margin)
+					second.put(key("k"), fmt.Sprint("second", round))
+					b.settleWithin(time.Minute)
+					a.cutOff(false)
+					a.settleWithin(time.Minute)
+					a.wantHeld(key("k"), fmt.Sprint("second", round))
+					if kept := a.letters(); len(kept) != round+1 || kept[round].Value != fmt.Sprint("first", round) {
+						t.Fatalf("round %d: kept are %v", round, kept[max(0, len(kept)-2):])
+					}
+				}
+			})
+		})
+	}
+}
+
+// contract 17: a host takes none of its own writes for another host's, whichever of the clocks is wrong.
+func TestAHostMakesNoConflictWithItself(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		for _, gateway := range []time.Duration{0, time.Hour, -time.Hour} {
+			if ahead != 0 && gateway != 0 {
+				continue
+			}
+			fenced(t, func(t *testing.T, r *rig) {
+				r.set(func(f *fake) { f.ahead[r.fenced], f.gateway = ahead, gateway })
+				for n := range 3 {
+					r.settledPut(key("k"), fmt.Sprint("v", n))
+					r.wantHeld(key("k"), fmt.Sprint("v", n))
+					time.Sleep(time.Second)
+				}
+				r.wantLetters()
+			})
+		}
+	}
 }

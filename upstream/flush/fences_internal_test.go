@@ -2,20 +2,17 @@ package flush
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/fence"
 )
 
-func confirmedBy(linger time.Duration) *fences {
-	return newFences(&Options{
-		Engine: inexact{}, FenceJournal: &journal.Fence{}, Fence: func(string) bool { return true },
-		Linger: func(string) time.Duration { return linger }, Offset: fence.NewOffset(),
-	})
+func newConfirmed() *fences {
+	return newFences(&Options{Engine: inexact{}, FenceJournal: &journal.Fence{}})
 }
 
 func numbered(i int) journal.Write {
@@ -25,79 +22,90 @@ func numbered(i int) journal.Write {
 // The number of remembered confirmations is bounded, and the latest is among them.
 func TestConfirmedLatelyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := confirmedBy(time.Millisecond)
+		s := newConfirmed()
 		const n = 3*mostLately + 7
 		for i := range n {
-			s.confirmed(numbered(i), time.Now(), time.Now())
-			s.confirmed(numbered(i), time.Now(), time.Now())
+			s.confirmed(numbered(i), time.Now(), 0)
+			s.confirmed(numbered(i), time.Now(), 0)
 		}
 		if len(s.landed) != mostLately || len(s.ring) != mostLately {
 			t.Errorf("%d entries are remembered, in %d places, want %d", len(s.landed), len(s.ring), mostLately)
 		}
 		for i := range n {
-			if lately := i >= n-mostLately; s.applies(numbered(i), 0) == lately {
+			if lately := i >= n-mostLately; s.applies(numbered(i)) == lately {
 				t.Fatalf("write %d of %d is fenced: %v", i, n, lately)
 			}
-		}
-		s.all(numbered(n - 1).Seq)
-		later := numbered(n - 1)
-		later.Seq++
-		if !s.applies(numbered(n-1), 0) || !s.applies(later, 0) {
-			t.Error("a write is not fenced, though the entry was confirmed before others may have written")
-		}
-		if _, ok := s.last(later.ID); !ok {
-			t.Error("this host's own write is forgotten")
 		}
 	})
 }
 
-// Upstream's confirmation of an entry replaces a fence for a moment.
+// Upstream's confirmation of a write replaces the fence of the entry's next one for a moment. An import is
+// fenced all the same, and what is known to be upstream is no confirmation of a request.
 func TestHowLongAConfirmationStands(t *testing.T) {
-	for _, row := range []struct{ linger, trip, stands time.Duration }{
-		{100 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond},
-		{100 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},
-		{time.Hour, 50 * time.Millisecond, mostLinger},
-		{0, time.Minute, fenceAge},
-		{0, 0, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := confirmedBy(row.linger)
-			s.confirmed(numbered(1), time.Now(), time.Now())
-			time.Sleep(row.stands)
-			within := s.applies(numbered(1), row.trip)
-			time.Sleep(time.Millisecond)
-			if after := s.applies(numbered(1), row.trip); within || !after {
-				t.Errorf("%+v: it is fenced by then: %v; and after that: %v", row, within, after)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, imported := newConfirmed(), numbered(1)
+		imported.Fenced = true
+		s.confirmed(numbered(1), time.Now(), 0)
+		s.confirmed(numbered(2), time.Time{}, 0)
+		time.Sleep(lately)
+		if s.applies(numbered(1)) || !s.applies(imported) || !s.applies(numbered(2)) || !s.applies(numbered(3)) {
+			t.Error("a write just after a confirmation is fenced, or another one is not")
+		}
+		time.Sleep(time.Millisecond)
+		if !s.applies(numbered(1)) {
+			t.Error("a write is not fenced, though the last one was sent long ago")
+		}
+	})
 }
 
-// A confirmation says nothing about the moment at which it is read if the process stopped meanwhile, or
-// the daemon began to doubt its identity.
-func TestConfirmationsThatTookLong(t *testing.T) {
+// A write has the time that its clock shows now for when it was made.
+func TestAWriteOfAClockThatWasSet(t *testing.T) {
+	const day = 86400
 	for name, row := range map[string]struct {
-		took    time.Duration
-		doubted bool
-		fenced  bool
+		set, ahead, want float64 // seconds; set is how far the clock was set forward between the first write and the second
 	}{
-		"at once": {time.Second, false, false}, "long": {fenceAge + time.Millisecond, false, true}, "at a doubt": {time.Second, true, true},
+		"as it stands":                     {0, 0, 0},
+		"upstream's is another":            {0, day, day},
+		"set back, and right now":          {-day, 0, -day},
+		"set back, and wrong now":          {-day, day, 0},
+		"set forward, and wrong now":       {day, -day, 0},
+		"the machine stood still for that": {day, 0, 0},
+		"it is only being adjusted":        {leastStep / 2, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, w := confirmedBy(mostLinger), numbered(1)
-				sent := time.Now()
-				time.Sleep(row.took)
-				if row.doubted {
-					s.all(0)
-				}
-				s.confirmed(w, sent, time.Now())
-				if got := s.applies(w, 0); got != row.fenced {
-					t.Errorf("the next write is fenced: %v", got)
+				s := newSteps()
+				s.wrote(1)
+				s.behind -= row.set // the wall clock has moved on by that
+				time.Sleep(time.Hour)
+				s.wrote(2)
+				first, second := s.now(1000, 1, row.ahead)-1000, s.now(1000, 2, row.ahead)-1000
+				if math.Abs(first-row.want) > leastStep/2+1e-3 || math.Abs(second-row.ahead) > 1e-3 {
+					t.Errorf("the write from before is moved by %f, want %f; the one from after by %f, want %f", first, row.want, second, row.ahead)
 				}
 			})
 		})
 	}
+}
+
+// A clock that is set all the time takes no memory. The newest settings count.
+func TestStepsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSteps()
+		const n = 3 * mostSteps
+		for seq := range uint64(n) {
+			s.wrote(seq)
+			s.behind += 10 // the clock was set back
+		}
+		if s.wrote(n); len(s.past) != mostSteps {
+			t.Errorf("%d settings are remembered", len(s.past))
+		}
+		for seq, want := range map[uint64]float64{n: 0, n - 1: -10, n - mostSteps: -10, 0: -10} {
+			if got := s.now(0, seq, 0); math.Abs(got-want) > 1e-3 {
+				t.Errorf("write %d is moved by %f, want %f", seq, got, want)
+			}
+		}
+	})
 }
 
 // apart believes the clock that shows more time.
@@ -125,12 +133,12 @@ func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
 	return journal.Write{}, nil
 }
 
-// A winner's copy has a valid, comparable time, even if nothing is known of the clocks.
+// A winner's copy is compared by the winner's own time, and readers see no time go back.
 func TestTheTimeOfAWinnersCopy(t *testing.T) {
-	j, s := &appended{}, newFences(&Options{Engine: inexact{}, Offset: fence.NewOffset()})
+	j, s := &appended{}, newFences(&Options{Engine: inexact{}})
 	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {
 		err := s.guard(j, journal.Write{UpdatedAt: lost}, upstream.Version{WrittenAt: 1000})
-		if err != nil || j.last.WrittenAt != 1 || j.last.At != shown {
+		if err != nil || j.last.WrittenAt != 1000 || j.last.At != shown {
 			t.Errorf("it is of %f, and shown as of %f after %f, %v", j.last.WrittenAt, j.last.At, lost, err)
 		}
 	}

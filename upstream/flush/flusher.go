@@ -13,7 +13,6 @@ import (
 	"github.com/botwired/botwired/internal/loggingmutex"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
 )
@@ -44,15 +43,9 @@ type Options struct {
 	Health *upstream.Health
 	// Linger returns how long a write to a namespace waits for a newer one to its entry.
 	Linger func(namespace string) time.Duration
-	// Fence reports whether the writes of a namespace are compared with upstream before they are sent
-	// (contract 17). If it is nil, only writes that ask for it are. Without a FenceJournal, none is.
-	Fence        func(namespace string) bool
+	// FenceJournal compares the writes with what upstream holds before they are sent (contract 17). If it is
+	// nil, nothing is compared.
 	FenceJournal *journal.Fence
-	// BeforeSend, if not nil, is called right before a write is sent, before the flusher decides
-	// whether to compare it with upstream. It may call FenceAll.
-	BeforeSend func()
-	// Offset estimates how far upstream's clock is ahead; nil: the flusher makes its own.
-	Offset *fence.Offset
 	// OnFence, if not nil, is called when a fence has ended. It gets the outcome as the metrics name
 	// it, and the number of requests.
 	OnFence func(outcome string, requests int)
@@ -87,6 +80,7 @@ type Flusher struct {
 	opts   Options
 	exact  bool // the engine is exact
 	fences *fences
+	steps  *steps
 	health *upstream.Circuit
 	wake   chan struct{} // holds one token: something may have become due
 	// recalled is closed once the entries in doubt are. Until then, no attempt may have their tasks.
@@ -110,13 +104,11 @@ type Flusher struct {
 // New returns a flusher. It does nothing before Run. Subscribe Changed to the journal before the
 // journal rebuilds its index.
 func New(opts Options) *Flusher {
-	if opts.Offset == nil {
-		opts.Offset = fence.NewOffset()
-	}
 	f := &Flusher{
 		opts:   opts,
 		exact:  opts.Engine.Exact(),
 		clock:  clock{epoch: time.Now()},
+		steps:  newSteps(),
 		health: opts.Health.Writes(),
 		wake:   make(chan struct{}, 1), recalled: make(chan struct{}),
 		mu:      loggingmutex.Mutex{Logger: opts.Logger},
@@ -134,7 +126,7 @@ func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
 	}
-	f.opts.Offset.Wrote(c.Seq)
+	f.steps.wrote(c.Seq)
 	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,13 +277,6 @@ func (f *Flusher) Saved() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.schedule.saved
-}
-
-// usualTrip returns the smoothed time of a write, including its fence.
-func (f *Flusher) usualTrip() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Duration(f.schedule.roundTrip)
 }
 
 // Paused returns why upstream does not let a namespace's pending writes in; empty if it does.

@@ -18,7 +18,6 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/botwire"
-	"github.com/botwired/botwired/upstream/fence"
 	"github.com/botwired/botwired/upstream/flush"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
@@ -55,7 +54,6 @@ type rig struct {
 	quota   func(namespace string) quota.Limit // nil: there are none
 	quotas  *quota.Quotas
 	fenced  string // the host's name if it has fences; otherwise empty
-	offset  *fence.Offset
 	// forgetful makes the journal hide what was sent before it was opened.
 	forgetful bool
 	fences    map[string]int // number by outcome, to be read after stop
@@ -96,8 +94,8 @@ func newFencedRig(t testing.TB, f *fake, fs vfs.FS, host string) *rig {
 func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	t, f, fs, allowed := r.t, r.fake, r.fs, r.quota
 	t.Helper()
-	r.offset, r.fences = fence.NewOffset(), make(map[string]int)
-	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout, r.offset)
+	r.fences = make(map[string]int)
+	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout)
 	r.slots, r.log, r.full = limit.NewSlots(concurrency), &logged{}, make(chan string, 1000)
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle concurrently
@@ -144,8 +142,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 		flushing.Journal = forgetful{r.journal}
 	}
 	if r.fenced != "" {
-		flushing.FenceJournal, flushing.Offset = r.journal.Fence, r.offset
-		flushing.Fence = func(namespace string) bool { return namespace != "unfenced" }
+		flushing.FenceJournal = r.journal.Fence
 		flushing.OnFence = func(outcome string, requests int) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/botwired/botwired/upstream/limit"
 )
 
-// sendAttempt sends one write upstream: in a slot, and behind a fence if its namespace has one. The
+// sendAttempt sends one write upstream: in a slot, and behind a fence. The
 // fence compares the entry upstream with the state known here, and decides whether the write is sent
 // (contract 17).
 //
@@ -29,10 +29,11 @@ type sendAttempt struct {
 	slot   *slot // nil while it has none
 	fenced bool  // the write is compared with upstream
 
-	asked          time.Time // when upstream was last asked; zero: never
-	requests       int       // made by the fence
-	proposals      int       // how often the write was proposed
-	sent, received time.Time // of the write
+	asked, heard   time.Time        // when upstream was last asked, and answered; zero: never
+	requests       int              // made by the fence
+	saw            upstream.Version // what upstream held before the last proposal, as far as it is known
+	proposals      int              // how often the write was proposed
+	sent, received time.Time        // of the write
 	took           time.Duration
 	proposesAt     int64 // the write's time at its next proposal, in microseconds
 }
@@ -69,11 +70,6 @@ const (
 	// fenceTries bounds how often a fence asks: otherwise an upstream slower than fenceAge would never
 	// get a write.
 	fenceTries = 5
-	// fencePause is how long an undecided fence waits before it asks again: the Date of an answer made
-	// later in the same second says more.
-	fencePause = 300 * time.Millisecond
-	// sharp is a width of the offset's estimate, in seconds, that another Date does not narrow.
-	sharp = 0.25
 	// timeTick is the smallest difference between two times of upstream, in seconds.
 	timeTick = 1e-6
 )
@@ -81,17 +77,19 @@ const (
 // run sends the write if the fence allows it. Its errors are the journal's.
 func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 	defer s.leave()
+	s.fenced = s.f.fences.applies(s.write)
 	var seen sighting
 	for s.proposals < mostProposals {
 		if failed := s.enter(ctx); failed != nil {
 			return s.unasked(ctx, failed), nil
 		}
-		s.look(&seen)
+		if !seen.known && s.asked.IsZero() && s.proposals == 0 { // the engine may know it without a request
+			seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
+		}
 		if !seen.known && (s.fenced || s.f.exact) {
 			if failed := s.ask(ctx, &seen); failed != nil {
 				return s.unasked(ctx, failed), nil
 			}
-			continue // what BeforeSend says counts when the write is sent
 		}
 		end, err := s.judge(seen)
 		if err != nil {
@@ -102,7 +100,7 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			s.ends(end)
 			return sent{end: end, now: seen.Version}, nil
 		case fence.Undecided:
-			if failed := s.askAgain(ctx, &seen); failed != nil {
+			if failed := s.ask(ctx, &seen); failed != nil {
 				return s.unasked(ctx, failed), nil
 			}
 			continue
@@ -117,7 +115,7 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 		if conflict == nil {
 			s.ends(end)
 			if failed == nil {
-				s.carriedOut(ctx, now)
+				s.carriedOut(now)
 			}
 			return sent{end: end, requested: true, now: now, failed: failed}, nil
 		}
@@ -143,27 +141,14 @@ func (s *sendAttempt) leave() {
 	}
 }
 
-// look decides whether the write is compared, and takes the version that the engine knows without a
-// request.
-func (s *sendAttempt) look(seen *sighting) {
-	if s.f.opts.BeforeSend != nil {
-		s.f.opts.BeforeSend()
-	}
-	// Once fenced, a write stays fenced, even if it would need no fence by now.
-	// guard 17.38
-	s.fenced = s.fenced || s.f.fences.applies(s.write, s.f.usualTrip())
-	if !seen.known && s.asked.IsZero() && s.proposals == 0 {
-		seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
-	}
-}
-
 // ask makes the fence's request. If upstream permanently refuses the read, the write is sent all the
 // same: upstream refuses that, too, and says why.
 func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	s.requests++
 	s.asked = time.Now()
 	v, err := s.slot.get(ctx, s.write.ID)
-	s.took = time.Since(s.asked)
+	s.heard = time.Now()
+	s.took = s.heard.Sub(s.asked)
 	failed := upstream.ErrorOf(err)
 	if failed != nil && failed.Verdict == upstream.Permanent {
 		*seen = sighting{known: true, refused: true}
@@ -171,20 +156,6 @@ func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 	}
 	*seen = sighting{Version: v, known: true, valued: true}
 	return failed
-}
-
-// askAgain asks for a version's value if that is unknown. Otherwise it waits, so that the next answer
-// says more about the offset.
-func (s *sendAttempt) askAgain(ctx context.Context, seen *sighting) *upstream.Error {
-	if !seen.valued {
-		return s.ask(ctx, seen)
-	}
-	*seen = sighting{}
-	s.leave()
-	if err := tasks.Sleep(ctx, fencePause); err != nil {
-		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
-	}
-	return nil
 }
 
 // judge decides whether the write is sent. It keeps another host's state that the write is about to
@@ -212,8 +183,8 @@ func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	fences, w := s.f.fences, s.write
 	q := &fence.Question{
-		Write: w, Own: s.a.task.own(), Now: seen.Version, Valued: seen.valued, Refused: seen.refused, Fenced: s.fenced,
-		LosesTies: w.LosesTies || fences.doubted(w.Seq), OldBefore: math.Inf(-1), OnBase: w.Over != nil,
+		Write: w, Own: s.a.task.own(), Now: seen.Version, Valued: seen.valued, Refused: seen.refused,
+		OldBefore: math.Inf(-1), OnBase: w.Over != nil,
 	}
 	if fences.journal != nil {
 		var err error
@@ -238,8 +209,10 @@ func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 			}
 		}
 	} else {
-		began = fences.offset.UpstreamTime(s.f.epoch).Least
-		if err := s.time(q); err != nil {
+		ahead := fence.Ahead(seen.Date, s.heard, s.heard.Sub(s.asked))
+		q.ByTime.WrittenAt = s.writtenAt(ahead)
+		began = s.f.steps.now(began, 0, ahead) - fence.Unsure
+		if err := s.remember(q); err != nil {
 			return nil, err
 		}
 	}
@@ -279,11 +252,19 @@ func madeAt(w journal.Write, base journal.Base) float64 {
 	return max(w.WrittenAt, base.MadeAt+timeTick) // guard 17.41
 }
 
-// time adds the estimate of upstream's clock to the question. It also learns from the answer: an entry
-// that nobody has changed has the time of this host's last write.
-func (s *sendAttempt) time(q *fence.Question) error {
+// writtenAt returns the time of the write by upstream's clock, which is ahead of this host's. A copy of an
+// older state has upstream's time.
+func (s *sendAttempt) writtenAt(ahead float64) float64 {
+	if s.write.LosesTies {
+		return s.write.WrittenAt
+	}
+	return s.f.steps.now(s.write.WrittenAt, s.write.Seq, ahead)
+}
+
+// remember adds to the question what this host remembers of its own requests.
+func (s *sendAttempt) remember(q *fence.Question) error {
 	fences, d := s.f.fences, s.a.task.doubt()
-	q.ByTime = fence.ByTime{BaseBefore: math.Inf(1), Unknown: d != nil && d.unknownUntil != 0}
+	q.ByTime.BaseBefore, q.ByTime.Unknown = math.Inf(1), d != nil && d.unknownUntil != 0
 	last, ok := fences.last(s.write.ID)
 	q.Base = d.base(q.Base)
 	switch {
@@ -299,18 +280,9 @@ func (s *sendAttempt) time(q *fence.Question) error {
 		q.ByTime.Evicted = true
 		q.Base, q.Own = base, append(q.Own, left...) // guard 17.51
 	}
-	if origin := q.Base.Origin; ok && q.Now.Present() && last.seq == origin.Seq && origin.At == 0 {
-		q.ByTime.BaseBefore = fences.offset.UpstreamTime(last.received).Most
-		if !math.IsInf(last.before, 1) {
-			q.ByTime.BaseBefore = max(q.ByTime.BaseBefore, last.before) // guard 17.53
-		}
-		if q.IsBase() && q.Now.WrittenAt > origin.After {
-			fences.offset.Showed(q.Now.WrittenAt, last.sent, last.received)
-		}
+	if ok && last.seq == q.Base.Origin.Seq && q.Base.Origin.At == 0 {
+		q.ByTime.BaseBefore = last.before // guard 17.53
 	}
-	q.ByTime.Offset = fences.offset.At(s.write.Seq) // guard 17.21
-	width := q.ByTime.Offset.Most - q.ByTime.Offset.Least
-	q.ByTime.MayAsk = s.requests < fenceTries && width > sharp && !math.IsInf(width, 1)
 	return nil
 }
 
@@ -332,6 +304,7 @@ func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now u
 	if s.proposals++; s.proposals == 1 {
 		s.announce()
 	}
+	s.saw = over
 	s.sent = time.Now()
 	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
 		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposesAt) / 1e6,
@@ -372,25 +345,20 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 	return nil
 }
 
-// carriedOut records when upstream has carried the write out. With an engine that is not exact, it asks
-// for that time if the offset's estimate needs it.
-func (s *sendAttempt) carriedOut(ctx context.Context, now upstream.Version) {
-	fences := s.f.fences
+// carriedOut records when upstream has carried the write out: after it held the state that the fence saw, and
+// before it answered. This host's clock and that of upstream's answers may differ, and one of them may be wrong:
+// the later one bounds the time.
+func (s *sendAttempt) carriedOut(now upstream.Version) {
 	if s.f.exact {
 		s.is(now)
 		return
 	}
-	s.write.MadeAt = now.MadeAt
-	fences.confirmed(s.write, s.sent, s.received)
-	if !s.named() && s.write.Op == journal.Put && fences.journal != nil && fences.offset.WantsWrite() {
-		ctx, cancel := context.WithTimeout(ctx, fenceAge)
-		defer cancel()
-		found, err := s.slot.get(ctx, s.write.ID)
-		if err == nil && found.Content() == contentOf(s.write) {
-			fences.offset.Showed(found.WrittenAt, s.sent, s.received)
-		}
-	}
-	s.write.SentAfter = fences.sentAfter(s.sent) // by the present estimate
+	s.write.SentAfter, s.write.MadeAt = s.saw.WrittenAt, now.MadeAt
+	s.f.fences.confirmed(s.write, s.sent, s.answeredBefore(now))
+}
+
+func (s *sendAttempt) answeredBefore(now upstream.Version) float64 {
+	return max(upstream.Unix(s.received), upstream.Unix(now.Date)) + fence.DateTick // guard 17.67
 }
 
 // is records the version that the write has become. With an exact engine the write's copy takes the

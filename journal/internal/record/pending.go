@@ -19,7 +19,7 @@ type Version struct {
 	Op          Op
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
 	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
-	Fenced      bool // compare it with upstream before sending it, regardless of the settings
+	Fenced      bool // compare it with upstream before sending it, in any case
 	Conditional bool // it may replace only the state in its record's Base
 }
 
