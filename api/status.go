@@ -19,7 +19,6 @@ type Status struct {
 	Stopping             bool          `json:"stopping"`
 	Journal              JournalState  `json:"journal"`
 	Upstream             UpstreamState `json:"upstream"`
-	Identity             Identity      `json:"identity"`
 	Pending              int           `json:"pending"`
 	PendingBytes         int64         `json:"pending_bytes"`
 	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
@@ -63,11 +62,11 @@ func Kinds() map[Kind]Level {
 		"upstream_lost": LevelCritical, "data_loss": LevelCritical,
 		"upstream_down": LevelWarning, "writes_paused": LevelWarning, "reads_refused": LevelWarning, "not_opened": LevelWarning,
 		"dead_letters": LevelWarning, "namespace_full": LevelWarning, "quota_used_up": LevelWarning, "quota_delays": LevelWarning,
-		"disk_damaged": LevelWarning, "directory_changed": LevelWarning,
-		"stopping": LevelNotice, "rebuilding": LevelNotice, "upstream_degraded": LevelNotice, "unwatched": LevelNotice,
+		"disk_damaged": LevelWarning,
+		"stopping":     LevelNotice, "rebuilding": LevelNotice, "upstream_degraded": LevelNotice, "unwatched": LevelNotice,
 		"restoring": LevelNotice, "throttled": LevelNotice, "failing": LevelNotice, "quota_low": LevelNotice,
-		"namespace_nearly_full": LevelNotice, "doubted": LevelNotice,
-		"safe": LevelOK,
+		"namespace_nearly_full": LevelNotice,
+		"safe":                  LevelOK,
 	}
 }
 
@@ -156,21 +155,6 @@ const unwatchedFor = 10 * time.Second
 // IsBroken reports whether the watch has seen no changes for so long that a user should know.
 func (w *WatchState) IsBroken(now time.Time) bool {
 	return w != nil && !w.CaughtUp && w.Lost == "" && now.Sub(w.Since) >= unwatchedFor
-}
-
-// Identity says whether the daemon still runs on the same host with the same data, and if not, why.
-type Identity struct {
-	Start  string `json:"start"` // "same", "new", "rebooted", "copied", "restored" or "unknown"
-	Newest *Doubt `json:"newest_doubt"`
-	// Doubts counts the doubts since the start, including those of the start itself, by reason.
-	Doubts map[string]int `json:"doubts"`
-}
-
-// Doubt is an event after which the daemon no longer treats its copies as fresh.
-type Doubt struct {
-	Reason string    `json:"reason"`
-	Detail string    `json:"detail"`
-	At     time.Time `json:"at"`
 }
 
 // Figures counts what the daemon has done since its start, and what it holds.

@@ -25,7 +25,7 @@ type vocabulary struct {
 
 // notSettings look like settings and are none.
 var notSettings = []string{
-	"journal.identity", "journal.quota", // files of the data directory
+	"journal.quota",                     // files of the data directory
 	"upstream.reason", "upstream.state", // fields of the status
 }
 

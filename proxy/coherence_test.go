@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/identity"
-	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/proxy"
 )
 
 const hit = "botwired; hit"
@@ -259,33 +256,6 @@ func TestAReaderOfAVersionDoesNotJoinAnOlderRequest(t *testing.T) {
 		wantValue(t, s.get("/memory/n/k"), "second")
 	})
 }
-
-// A machine that was suspended does not trust its view's earlier state.
-func TestADoubtCountsWithAView(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		doubted := time.Time{}
-		s := newWatched(t, func(_ *journal.Options, o *proxy.Options) {
-			o.Identity = doubtedSince{func() time.Time { return doubted }}
-		})
-		s.learn(id("n", "k"), "v")
-		s.upstream.view.lag()
-		time.Sleep(time.Second)
-		doubted = time.Now()
-		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", "botwired; fwd=stale")
-		time.Sleep(time.Second)
-		s.upstream.view.catchUp()
-		s.upstream.take()
-		wantHeader(t, s.get("/memory/n/k"), "Cache-Status", hit)
-		wantAsked(t, s)
-	})
-}
-
-// doubtedSince is an identity that doubts everything confirmed before a time.
-type doubtedSince struct{ at func() time.Time }
-
-func (d doubtedSince) Stands(confirmedAt time.Time) bool { return confirmedAt.After(d.at()) }
-func (doubtedSince) Epoch() uint64                       { return 0 }
-func (doubtedSince) State() identity.State               { return identity.State{Start: identity.Same} }
 
 // After a change, readers never get an answer from before it, even while others read and write.
 func TestNoOldAnswerAfterAChangeElsewhere(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/trace"
 	"github.com/botwired/botwired/journal"
@@ -86,7 +85,6 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	opts.Sealed = func(namespace string) bool { return namespace == "sealed" }
 	opts.NotOpened = func() map[string]string { return s.upstream.notOpened }
 	opts.UpstreamURL, opts.UpstreamState, opts.ReadsRefused = "http://upstream.example", s.upstream.state, s.upstream.readsRefused
-	opts.Identity = toldIdentity{identity.Same}
 	opts.Version, opts.Metrics, opts.Traces = "1.2.3", metrics.New(metrics.Build{}), trace.NewWrites()
 	for _, a := range adjust {
 		a(&stored, &opts)

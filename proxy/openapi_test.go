@@ -15,7 +15,6 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/guard"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/sse"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
@@ -141,42 +140,26 @@ func TestBodiesAreRefusedAsDescribed(t *testing.T) {
 	}
 }
 
-// toldIdentity is an identity with a given start.
-type toldIdentity struct {
-	start identity.Kind
-}
-
-func (toldIdentity) Stands(time.Time) bool { return true }
-
-func (toldIdentity) Epoch() uint64 { return 0 }
-
-func (i toldIdentity) State() identity.State {
-	return identity.State{Start: i.start, Doubts: map[identity.Reason]int{}}
-}
-
 // The status is as described in every state.
 func TestStatusesAreAsDescribed(t *testing.T) {
-	for _, start := range []identity.Kind{identity.New, identity.Same, identity.Rebooted, identity.Copied, identity.Restored, identity.Unknown} {
-		synctest.Test(t, func(t *testing.T) {
-			var now atomic.Pointer[api.UpstreamState]
-			now.Store(&api.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
-			s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
-				o.Identity = toldIdentity{start: start}
-				o.UpstreamState = func() api.UpstreamState { return *now.Load() }
-			})
-			s.run()
-			time.Sleep(2 * time.Second) // the history looks at it
-			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
-			now.Store(&api.UpstreamState{State: "down", Since: time.Now(), Reason: "refused"})
-			time.Sleep(2 * time.Second)
-			wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
-			w := s.get("/_botwired/history")
-			wantStatus(t, w, http.StatusOK)
-			if !strings.Contains(w.Body.String(), `"refused"`) {
-				t.Errorf("no outage is shown: %s", w.Body)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		var now atomic.Pointer[api.UpstreamState]
+		now.Store(&api.UpstreamState{State: "degraded", Since: time.Now(), Reason: "HTTP 502"})
+		s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
+			o.UpstreamState = func() api.UpstreamState { return *now.Load() }
 		})
-	}
+		s.run()
+		time.Sleep(2 * time.Second) // the history looks at it
+		wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+		now.Store(&api.UpstreamState{State: "down", Since: time.Now(), Reason: "refused"})
+		time.Sleep(2 * time.Second)
+		wantStatus(t, s.get("/_botwired/status"), http.StatusOK)
+		w := s.get("/_botwired/history")
+		wantStatus(t, w, http.StatusOK)
+		if !strings.Contains(w.Body.String(), `"refused"`) {
+			t.Errorf("no outage is shown: %s", w.Body)
+		}
+	})
 }
 
 func TestParametersThatAreMissing(t *testing.T) {

@@ -151,8 +151,7 @@ func TestStatus(t *testing.T) {
 			Version: "1.2.3", Ready: true,
 			Upstream: api.UpstreamState{URL: "http://upstream.example", State: "down", Since: time.Unix(2e9, 0).UTC(), Reason: "connection refused",
 				Concurrency: api.Concurrency{Limit: 16, Now: 9, Reason: "upstream is slow"}},
-			Identity: api.Identity{Start: "same", Doubts: map[string]int{}},
-			Pending:  2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2, UptimeSeconds: 90, NamespacesTotal: 2,
+			Pending: 2, PendingBytes: 137, OldestPendingSeconds: 90, LastSeq: 2, UptimeSeconds: 90, NamespacesTotal: 2,
 			Namespaces: []api.NamespaceStatus{
 				{Namespace: "b", Pending: 1, PendingBytes: 66 + 1, OldestPendingSeconds: 90},
 				{

@@ -100,7 +100,7 @@ func TestProcess(t *testing.T) {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
 	tests := maps.Clone(processTests)
-	maps.Copy(tests, identityTests)
+	maps.Copy(tests, copiesTests)
 	maps.Copy(tests, terminalTests)
 	maps.Copy(tests, serviceTests)
 	maps.Copy(tests, mcpTests)

@@ -193,7 +193,6 @@ func (d *sidecar) run(ctx context.Context, serve func() error, shutdown func(con
 	})
 	g.Go(func() error { return d.flusher.Run(flushing) })
 	g.Go(func() error { return d.proxy.Run(flushing) })
-	g.Go(func() error { return d.watch.Run(flushing) })
 	g.Go(func() error {
 		return remindOfDeadLetters(flushing, d.journal.Rebuilt(), func() int { return d.journal.Stats().OpenDeadLetters }, d.logger)
 	})

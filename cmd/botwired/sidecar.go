@@ -19,7 +19,6 @@ import (
 	"github.com/botwired/botwired/internal/build"
 	"github.com/botwired/botwired/internal/engines"
 	"github.com/botwired/botwired/internal/guard"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/mcp"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/pipe"
@@ -54,7 +53,6 @@ type sidecar struct {
 	slots   *limit.Slots
 	engine  engines.Opened
 	flusher *flush.Flusher
-	watch   *identity.Watch
 	proxy   *proxy.Server
 	door    door
 	prover  *attach.Prover
@@ -199,14 +197,13 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 	flushing.Slots, flushing.Quotas = d.slots, quotas
 	d.flusher = flush.New(flushing)
 	d.journal.Subscribe(d.changed) // the cache and the flusher exist, and nothing runs yet
-	d.openIdentity(c)
 	reader := upstream.NewReader(upstream.ReaderOptions{
 		Engine: engine, Health: d.health, Slots: d.slots, Patience: upstream.Patience(c.Upstream.Timeout),
 		BackoffInitial: first, BackoffMax: longest,
 	})
 	opts := proxy.Options{Options: surface.Options{
 		Options: memory.Options{
-			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher, Identity: d.watch,
+			Journal: d.journal, Cache: d.cache, Upstream: reader, Flusher: d.flusher,
 			Exact:        engine.Exact(),
 			View:         engine.View,
 			Policy:       d.config.cachePolicy,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
-	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/linefile"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
 )
@@ -76,11 +76,11 @@ func saysMoved(c *config.Config, bound string) string {
 // Read returns the recorded identity, or "" if there is none.
 func Read(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, File)
-	text, _, err := identity.ReadText(name)
+	text, err := linefile.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil && !errors.Is(err, identity.ErrForeign) {
+	if err != nil && !errors.Is(err, linefile.ErrForeign) {
 		return "", err
 	}
 	bound, ok := config.ParseIdentity(strings.TrimSpace(string(text)))
@@ -93,5 +93,5 @@ func Read(dataDir string) (string, error) {
 
 // Write records the identity of the upstream that the data directory belongs to from now on.
 func Write(dataDir, upstream string) error {
-	return identity.WriteLine(filepath.Join(dataDir, File), upstream)
+	return linefile.Write(filepath.Join(dataDir, File), upstream)
 }

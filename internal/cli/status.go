@@ -171,9 +171,6 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	if c := s.Upstream.Concurrency; c.Reason != "" {
 		add("concurrency", fmt.Sprintf("%d of %d: %s", c.Now, c.Limit, c.Reason))
 	}
-	if doubt := s.Identity.Newest; doubt != nil {
-		add("identity", fmt.Sprintf("in doubt %s: %s", term.Ago(w, doubt.At), doubt.Detail))
-	}
 	add("pending", pendingText(s))
 	add("dead letters", doctor.LettersText(s))
 	add("reads", readsText(&s.Reads))

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/botwired/botwired/config"
-	"github.com/botwired/botwired/internal/identity"
+	"github.com/botwired/botwired/internal/linefile"
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
@@ -44,10 +44,10 @@ var Files = []string{hostFile, markFile, sealedFile}
 // hostOf returns the host name of a data directory. It creates one for a new directory.
 func hostOf(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, hostFile)
-	text, _, err := identity.ReadText(name)
+	text, err := linefile.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		host := machine() + strings.ToLower(rand.Text()[:hostSize])
-		return host, identity.WriteLine(name, host)
+		return host, linefile.Write(name, host)
 	}
 	if err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func machine() string {
 // nil without a key file.
 func keepSealing(c *config.Config, keys *seal.Keys, j *journal.Journal) error {
 	name := filepath.Join(c.DataDir, sealedFile)
-	text, _, err := identity.ReadText(name)
+	text, err := linefile.Read(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -124,7 +124,7 @@ func keepSealing(c *config.Config, keys *seal.Keys, j *journal.Journal) error {
 			return err
 		}
 	}
-	return identity.WriteLine(name, strings.TrimSpace(nameKey+"\n"+now))
+	return linefile.Write(name, strings.TrimSpace(nameKey+"\n"+now))
 }
 
 // mayChange returns an error if a namespace must not be sealed now, or must stay sealed, for what is kept of it.
@@ -170,7 +170,7 @@ type fileMarks struct{ name string }
 
 // Load implements [natskv.Marks].
 func (f fileMarks) Load() (m natskv.Mark, err error) {
-	text, _, err := identity.ReadText(f.name)
+	text, err := linefile.Read(f.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -190,7 +190,7 @@ func (f fileMarks) Save(m natskv.Mark) error {
 	if err != nil {
 		return err
 	}
-	return identity.WriteLine(f.name, string(text))
+	return linefile.Write(f.name, string(text))
 }
 
 // journaledMarks are the daemon's. The file has the mark of the last look at the bucket, and the journal what was

@@ -151,13 +151,6 @@ func rows() []row {
 					show(oneIf(found[kind]), string(kind), string(level))
 				}
 			}},
-		{name: "botwired_identity_doubts_total", labels: []string{"reason"}, kind: prometheus.CounterValue,
-			help: "How often the daemon had reason to take what it knew for old, by reason: a copied or restored data directory, a machine or process that stood still.",
-			read: func(s *scrape, show func(v float64, labels ...string)) {
-				for reason, n := range s.status.Identity.Doubts {
-					show(float64(n), reason)
-				}
-			}},
 	}
 }
 

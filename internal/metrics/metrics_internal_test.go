@@ -30,7 +30,6 @@ func (fakeQuotas) Spread() int  { return 2 }
 func someStatus() *api.Status {
 	return &api.Status{
 		Upstream: api.UpstreamState{State: "up", Concurrency: api.Concurrency{Now: 9}, Watch: &api.WatchState{CaughtUp: true, Entries: 4}},
-		Identity: api.Identity{Doubts: map[string]int{"suspended": 2}},
 		Namespaces: []api.NamespaceStatus{
 			{Quota: &api.Quota{Limit: 100, Left: 25}}, {Quota: &api.Quota{Limit: 0, Left: 0}}, {OlderAnswers: 3, DataLoss: &api.DataLoss{}},
 			{DataLoss: &api.DataLoss{Restoring: true}},
@@ -80,7 +79,7 @@ func TestNumbersOfSources(t *testing.T) {
 		`botwired_build_info{goversion="",platform="",revision="",version="1.2.3"} 1`,
 		"botwired_pending 0", "botwired_journal_refuses_writes 0", "botwired_upstream_up 1", "botwired_upstream_concurrency 9",
 		"botwired_journal_bytes 5", "botwired_copies_bytes 6", "botwired_disk_free_bytes 7", "botwired_cache_budget_bytes 8.388608e+06",
-		"botwired_watch_caught_up 1", "botwired_watch_entries 4", "botwired_coalesced_writes_total 8", `botwired_identity_doubts_total{reason="suspended"} 2`,
+		"botwired_watch_caught_up 1", "botwired_watch_entries 4", "botwired_coalesced_writes_total 8",
 		"botwired_quota_used_total 7", "botwired_quota_saved_total 3", "botwired_quota_least_left_ratio 0.25",
 		"botwired_quota_spread_namespaces 2", "botwired_quota_used_up_namespaces 1",
 		"botwired_data_loss_namespaces 1", "botwired_older_answers_total 3", `botwired_finding{finding="data_loss",level="critical"} 1`,

@@ -32,8 +32,8 @@ var layers = []layer{
 	// The commands ask a daemon by package api. Only doctor asks upstream itself.
 	{"internal/cli", []string{"api", "config", "internal/..."}},
 	{"internal/doctor", []string{"api", "config", "internal/attach", "internal/binding", "internal/build", "internal/cli/term", "internal/engines", "internal/listen", "internal/seal", "internal/wire", "internal/words", "journal", "upstream/..."}},
-	{"internal/binding", []string{"config", "internal/attach", "internal/identity", "internal/words", "journal"}},
-	{"internal/engines", []string{"config", "internal/build", "internal/identity", "internal/seal", "internal/selfhost", "internal/tasks", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
+	{"internal/binding", []string{"config", "internal/attach", "internal/linefile", "internal/words", "journal"}},
+	{"internal/engines", []string{"config", "internal/build", "internal/linefile", "internal/seal", "internal/selfhost", "internal/tasks", "internal/via", "internal/wire", "internal/words", "journal", "upstream", "upstream/botwire", "upstream/natskv", "upstream/sealed"}},
 	{"internal/listen", []string{"config", "internal/words"}},
 	{"internal/serverlog", []string{"config"}},
 	{"internal/drill/throwaway", []string{"api", "internal/child", "internal/drill", "internal/faulty", "internal/selfhost"}},
@@ -45,7 +45,7 @@ var layers = []layer{
 	{"internal/drill", []string{"api", "internal/faulty", "internal/numbered", "internal/tasks"}},
 
 	// The memory knows upstream by an interface of its own, and no HTTP.
-	{"proxy/memory", []string{"cache", "internal/identity", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},
+	{"proxy/memory", []string{"cache", "internal/metrics", "internal/tasks", "internal/trace", "internal/wire", "journal"}},
 	// The surface stands over the memory and knows no server.
 	{"proxy/surface", []string{"proxy/memory", "proxy/dashboard", "proxy/openapi", "api", "cache", "internal/...", "journal"}},
 	{"proxy/...", []string{"proxy/...", "api", "cache", "internal/...", "journal"}},

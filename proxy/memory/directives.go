@@ -98,18 +98,6 @@ func (d Directives) freshness(
 	return f, age, false
 }
 
-// doubtedFreshness returns the freshness of an answer that may be older than it seems. Only a caller that
-// accepts stale answers, or the policy, may allow it.
-func (d Directives) doubtedFreshness(p cache.Policy) (f cache.Freshness, excluded bool) {
-	switch {
-	case d.minFresh > 0:
-		return cache.Worthless, true
-	case d.maxStale >= 0:
-		return cache.Stale, false
-	}
-	return p.Doubted(), false
-}
-
 // excludes reports whether a directive forbids an answer of that age without a new confirmation by upstream.
 func (d Directives) excludes(p cache.Policy, item *cache.Item, age time.Duration) bool {
 	lifetime := p.Lifetime(item.Body != nil)

@@ -118,7 +118,7 @@ func (e *entry) name() string {
 // the lease is newer than any answer: ask compares generations to see whether one came since the reader
 // looked.
 func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
-	asked, epoch := time.Now(), e.m.identity.Epoch()
+	asked := time.Now()
 	lease := e.m.cache.Lease(e.key())
 	defer func() {
 		if accept == nil {
@@ -157,9 +157,6 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 	}
 	return func() (fetched, error) {
 		defer lease.Release()
-		if e.m.identity.Epoch() != epoch { // guard 19.30
-			return fetched{}, errOvertaken
-		}
 		if seen == nil && listed {
 			return e.acceptListed(lease, asked)
 		}

@@ -86,7 +86,7 @@ func (l *listing) name() string { return l.namespace + "/" }
 // ask begins the fill before it asks upstream, so that the journal lays the writes that settle meanwhile over
 // upstream's listing (contract 8).
 func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
-	asked, epoch := time.Now(), l.m.identity.Epoch()
+	asked := time.Now()
 	fill := l.m.journal.BeginListing(l.namespace)
 	defer func() {
 		if accept == nil {
@@ -99,9 +99,6 @@ func (l *listing) ask(ctx context.Context, waitOutOutage bool) (accept func() (f
 	}
 	return func() (fetched, error) {
 		defer fill.Cancel()
-		if l.m.identity.Epoch() != epoch {
-			return fetched{}, errOvertaken
-		}
 		return l.accept(fill, rows, complete, asked)
 	}, nil
 }

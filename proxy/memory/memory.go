@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/botwired/botwired/cache"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/tasks"
 	"github.com/botwired/botwired/internal/trace"
@@ -37,7 +36,6 @@ type Memory struct {
 	cache    *cache.Cache
 	upstream Upstream
 	flusher  Flusher
-	identity Identity
 	view     *upstreamView
 	check    func(id journal.ID, value string) *wire.Refusal // Options.Check
 	exact    bool                                            // upstream carries a write out only over the state that it is based on
@@ -62,8 +60,6 @@ type Options struct {
 	Cache    *cache.Cache
 	Upstream Upstream
 	Flusher  Flusher
-	// Identity is the daemon's identity; nil for a daemon that never doubts its identity.
-	Identity Identity
 	// Policy returns how long a namespace's answers are good.
 	Policy func(namespace string) cache.Policy
 	// WriteThrough reports whether a namespace's writes are acknowledged only once upstream has them; nil for
@@ -98,9 +94,6 @@ func New(opts Options) *Memory {
 	if opts.Traces == nil {
 		opts.Traces = trace.NewWrites()
 	}
-	if opts.Identity == nil {
-		opts.Identity = undoubted{}
-	}
 	none := func(string) bool { return false }
 	for _, of := range []*func(string) bool{&opts.WriteThrough, &opts.Prefetch, &opts.AssumeAbsent} {
 		if *of == nil {
@@ -108,7 +101,7 @@ func New(opts Options) *Memory {
 		}
 	}
 	m := &Memory{
-		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher, identity: opts.Identity,
+		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
 		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, check: opts.Check, policy: opts.Policy,
 		writesThrough: opts.WriteThrough, confirmWithin: opts.ConfirmWithin, assumesAbsent: opts.AssumeAbsent,
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
@@ -158,9 +151,6 @@ func (m *Memory) VersionSeen(id journal.ID, own bool) {
 
 // Restorer returns the memory's restorer.
 func (m *Memory) Restorer() *Restorer { return m.restorer }
-
-// Doubts returns the daemon's identity, and why older local state is in doubt.
-func (m *Memory) Doubts() identity.State { return m.identity.State() }
 
 // Use records that a caller uses a namespace.
 func (m *Memory) Use(namespace string) { m.lister.note(namespace) }

@@ -43,10 +43,7 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 		freshness = policy.Doubted() // even if the caller accepts stale answers
 	}
 	if !item.DoubtedAt.IsZero() && !excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
-		freshness, asked = cache.Fresh, item.DoubtedAt // upstream was just asked, and its answer did not count
-	}
-	if freshness < cache.Fallback && !item.ConfirmedAt.IsZero() && !m.identity.Stands(asked) {
-		freshness, excluded = d.doubtedFreshness(policy) // guard 19.29
+		freshness = cache.Fresh // upstream was just asked, and its answer did not count
 	}
 	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -54,26 +53,6 @@ type Flusher interface {
 	// and not settled, the write is no longer pending, and the journal knows why.
 	Confirm(ctx context.Context, id journal.ID, seq uint64, itself bool) (settled bool, err error)
 }
-
-// Identity notices that time has passed without the daemon, or that its data directory is a copy: see
-// [identity.Watch].
-type Identity interface {
-	// Stands reports whether an answer confirmed at that time may still count as fresh.
-	Stands(confirmedAt time.Time) bool
-	// Epoch returns a number that changes when earlier requests may have old answers.
-	Epoch() uint64
-	// State describes the identity.
-	State() identity.State
-}
-
-// undoubted is an identity that is never in doubt.
-type undoubted struct{}
-
-func (undoubted) Stands(time.Time) bool { return true }
-
-func (undoubted) Epoch() uint64 { return 0 }
-
-func (undoubted) State() identity.State { return identity.State{Start: identity.Same} }
 
 // View has upstream's last versions of all entries, in memory and without their values. A watch keeps
 // the view up to date, and this daemon's own confirmed writes come ahead of the watch. Its methods may

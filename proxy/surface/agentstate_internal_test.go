@@ -12,7 +12,7 @@ import (
 // silent are the findings that an agent need not know: they end by themselves and change no answer, or are a person's.
 var silent = map[api.Kind]bool{
 	"safe": true, "stopping": true, "rebuilding": true, "unwatched": true, "restoring": true, "failing": true, "quota_low": true,
-	"namespace_nearly_full": true, "doubted": true, "disk_damaged": true, "directory_changed": true,
+	"namespace_nearly_full": true, "disk_damaged": true,
 }
 
 // Each finding of the status has a sentence for agents, or is one that they need not know. No sentence holds a word of

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy/memory"
@@ -125,8 +124,8 @@ func (s *Surface) look(now time.Time) *facts {
 		Version: s.opts.Version, StartedAt: s.startedAt.UTC().Round(time.Millisecond), UptimeSeconds: seconds(now.Sub(s.startedAt)),
 		DataDir: s.opts.DataDir, Listen: s.opts.Listen,
 		Ready: ready && !stopping, Stopping: stopping, Journal: refusing,
-		Upstream: s.upstream(), Identity: newIdentityDocument(s.memory.Doubts()),
-		Pending: st.Pending, PendingBytes: st.PendingBytes,
+		Upstream: s.upstream(),
+		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, Conflicts: st.Conflicts,
 		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
@@ -146,17 +145,6 @@ func unixTime(seconds float64) time.Time {
 
 // seconds returns a duration in seconds, cut to milliseconds.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
-
-func newIdentityDocument(s identity.State) api.Identity {
-	doc := api.Identity{Start: string(s.Start), Doubts: make(map[string]int, len(s.Doubts))}
-	for reason, n := range s.Doubts {
-		doc.Doubts[string(reason)] = n
-	}
-	if d := s.Newest; d != nil {
-		doc.Newest = &api.Doubt{Reason: string(d.Reason), Detail: d.Detail, At: d.At.UTC().Round(time.Millisecond)}
-	}
-	return doc
-}
 
 func (s *Surface) livez(w http.ResponseWriter, _ *http.Request, _ *Parameters) error {
 	return writeDocument(w, http.StatusOK, map[string]string{"status": "alive"})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/api"
-	"github.com/botwired/botwired/internal/identity"
 	"github.com/botwired/botwired/internal/words"
 )
 
@@ -35,7 +34,7 @@ func summarize(f *facts) api.Summary {
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
 		f.stopping, f.rebuilding, f.upstreamIs("degraded", ""), f.unwatched, f.about(isRestoring, f.restoring),
 		f.about(isThrottled, f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
-		f.about(isAlmostFull, f.nearlyFull), f.doubted, f.damaged,
+		f.about(isAlmostFull, f.nearlyFull), f.damaged,
 	} {
 		if one := look(); one != nil {
 			all = append(all, *one)
@@ -123,24 +122,6 @@ func (f *facts) damaged() *api.Finding {
 	return say("disk_damaged", f.status.StartedAt, "check the disk: it has changed what it held",
 		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost",
 		words.Number(int64(n))+words.ByNumber(n, " copy or table", " copies or tables"))
-}
-
-// doubtShown is how long the summary has a doubt: by then, older answers are replaced or show their
-// age.
-const doubtShown = 10 * time.Minute
-
-func (f *facts) doubted() *api.Finding {
-	d := f.status.Identity.Newest
-	if d == nil || f.now.Sub(d.At) >= doubtShown {
-		return nil
-	}
-	kind, remedy := api.Kind("doubted"), ""
-	switch identity.Reason(d.Reason) {
-	case identity.Reason(identity.Copied), identity.Reason(identity.Restored), identity.Moved:
-		kind, remedy = "directory_changed", "if the other copy of the data directory runs too, give it a directory of its own"
-	}
-	return say(kind, d.At, remedy,
-		"botwired takes what it knew for old (%s): it compares what is pending with upstream before it sends it", d.Detail)
 }
 
 func (f *facts) stopping() *api.Finding {

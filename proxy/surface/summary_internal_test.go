@@ -142,15 +142,6 @@ var summaryRows = []summaryRow{
 		"Writes of a fail and are tried again (HTTP 500): 1 write waits, the oldest for 0 ms", true, "botwired pending", nil},
 	{"failing while upstream is down", []func(*facts){isDown, space(api.NamespaceStatus{Namespace: "a", Pending: 1, Waits: &api.Wait{Why: "failed: HTTP 500"}})}, api.LevelWarning,
 		"Upstream is down: nothing is lost", true, "", nil},
-	{"a doubt", []func(*facts){func(f *facts) {
-		f.status.Identity.Newest = &api.Doubt{Reason: "copied", Detail: "the directory is a copy", At: noon.Add(-time.Minute)}
-	}}, api.LevelWarning, "botwired takes what it knew for old (the directory is a copy): it compares what is pending with upstream before it sends it", true, "a directory of its own", nil},
-	{"a doubt of no copy", []func(*facts){func(f *facts) {
-		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", Detail: "the machine slept", At: noon.Add(-time.Minute)}
-	}}, api.LevelNotice, "botwired takes what it knew for old (the machine slept): it compares what is pending with upstream before it sends it", true, "", nil},
-	{"a doubt that is over", []func(*facts){func(f *facts) {
-		f.status.Identity.Newest = &api.Doubt{Reason: "suspended", At: noon.Add(-doubtShown)}
-	}}, api.LevelOK, "Everything is safe: no write waits", false, "", nil},
 	{"damaged", []func(*facts){func(f *facts) { f.status.DamagedCopies = 2 }}, api.LevelWarning,
 		"The disk has damaged 2 copies or tables since the start: botwired asks upstream for them again, and no acknowledged write is lost", true, "check the disk", nil},
 	{"stopping", []func(*facts){func(f *facts) { f.status.Stopping, f.status.Pending, f.status.OldestPendingSeconds = true, 2, 3 }}, api.LevelNotice,
