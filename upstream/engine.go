@@ -64,11 +64,24 @@ type Version struct {
 	Author string // see [journal.NewWrite]; empty from [Engine.Known], and if the engine does not know it
 }
 
-// Writer identifies one write among those of all hosts. A copied data directory has the same host name:
-// two writes are the same only if their contents and times are the same, too.
+// Writer identifies one write among those of all hosts. A machine that is cloned while its daemon runs goes on under
+// the same name: two writes are the same only if their contents and times are the same, too.
 type Writer struct {
-	Host string // identifies one data directory
-	Seq  uint64 // the write's sequence number there; 0 if it has none
+	Host string // identifies one start of a daemon
+	Seq  uint64 // the write's sequence number in its data directory; 0 if it has none
+}
+
+// Earlier holds the names under which earlier daemons of a data directory have written, each with the last number
+// that was taken before the next one had a name. What a copy of the directory has written under such a name since is
+// another host's (contract 19).
+type Earlier map[string]uint64
+
+// Of returns a writer, under the present name of this host if that is one of the earlier daemons.
+func (e Earlier) Of(w Writer, host string) Writer {
+	if last, ok := e[w.Host]; ok && w.Seq <= last { // guard 19.34
+		w.Host = host
+	}
+	return w
 }
 
 // Unix returns t in BotWire's unit, Unix seconds.

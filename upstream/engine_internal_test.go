@@ -27,6 +27,19 @@ func TestAnErrorOfNoKindIsUnanswered(t *testing.T) {
 	}
 }
 
+// contract 19: a host knows what it has written under its earlier names, and what a copy of its directory has.
+func TestEarlierNames(t *testing.T) {
+	earlier := Earlier{"first": 7, "second": 9}
+	for w, want := range map[Writer]string{
+		{"first", 0}: "now", {"first", 7}: "now", {"first", 8}: "first", {"second", 9}: "now", {"second", 10}: "second",
+		{"now", 99}: "now", {"other", 1}: "other", {"", 0}: "",
+	} {
+		if got := earlier.Of(w, "now"); got != (Writer{want, w.Seq}) {
+			t.Errorf("%+v is taken for %+v", w, got)
+		}
+	}
+}
+
 // unsteady is an engine whose reads are defined by the test.
 type unsteady struct {
 	Engine

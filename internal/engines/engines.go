@@ -32,6 +32,8 @@ type Options struct {
 	HasToken func() bool
 	// Journal is that of the data directory. Nobody else uses it yet.
 	Journal *journal.Journal
+
+	host host // if versions name their writers
 }
 
 // Opened is an open engine.
@@ -53,6 +55,11 @@ type Opened struct {
 // Open opens the engine of a configuration. Upstream need not be reachable. The data directory's journal
 // must be open, and belong to this upstream.
 func Open(ctx context.Context, c *config.Config, o Options) (opened Opened, err error) {
+	if c.Upstream.Kind() == config.KindNATS || c.Seal.KeyFile != "" {
+		if o.host, err = newHost(c.DataDir, o.Journal.Stats().LastSeq); err != nil {
+			return Opened{}, err
+		}
+	}
 	//exhaustive:enforce
 	switch c.Upstream.Kind() {
 	case config.KindNATS:
@@ -100,12 +107,8 @@ func (opened *Opened) seal(c *config.Config, o Options) error {
 	if err != nil || keys == nil {
 		return err
 	}
-	host, err := hostOf(c.DataDir)
-	if err != nil {
-		return err
-	}
-	opened.Sealed = sealed.New(opened.Backend, host, sealed.Options{
-		Keys: keys, Sealed: func(namespace string) bool { return c.For(namespace).Sealed }, Logger: o.Logger,
+	opened.Sealed = sealed.New(opened.Backend, o.host.name, sealed.Options{
+		Earlier: o.host.earlier, Keys: keys, Sealed: func(namespace string) bool { return c.For(namespace).Sealed }, Logger: o.Logger,
 	})
 	opened.Backend = opened.Sealed.Backend()
 	if opened.View == nil {

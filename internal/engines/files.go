@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/botwired/botwired/config"
@@ -15,6 +16,7 @@ import (
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/internal/words"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
@@ -23,10 +25,12 @@ import (
 const DatabaseFile = "memory.db"
 
 const (
-	// hostFile holds the host name that marks a data directory's writes upstream: the machine's, so that people
-	// know it in a history, and random characters. A copy of the
-	// directory has the same name: the engine tells their writes apart by time and content.
+	// hostFile holds the names of a data directory's daemons, which mark their writes upstream, oldest first. A name
+	// is the machine's, so that people know it in a history, and random characters. All but the last one are with the
+	// highest number of the journal when the next one was drawn.
 	hostFile = "HOST"
+	// mostHosts bounds the names that are remembered. A version under an older one counts as another host's.
+	mostHosts = 500
 	// markFile holds the bucket's mark: its state when last seen.
 	markFile = "NATS"
 	// sealedFile holds what the last start sealed: the ID of the name key, then the lines of
@@ -41,22 +45,39 @@ const (
 // Files names all other files that the engines keep in a data directory.
 var Files = []string{hostFile, markFile, sealedFile}
 
-// hostOf returns the host name of a data directory. It creates one for a new directory.
-func hostOf(dataDir string) (string, error) {
-	name := filepath.Join(dataDir, hostFile)
-	text, err := linefile.Read(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		host := machine() + strings.ToLower(rand.Text()[:hostSize])
-		return host, linefile.Write(name, host)
+// host is the name of a daemon, and those of the earlier ones of its data directory.
+type host struct {
+	name    string
+	earlier upstream.Earlier
+}
+
+// newHost draws a name for a daemon, and records it. last is the highest number in the directory's journal: no write
+// is sent yet under a higher one.
+func newHost(dataDir string, last uint64) (host, error) {
+	file := filepath.Join(dataDir, hostFile)
+	text, err := linefile.Read(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return host{}, err
 	}
-	if err != nil {
-		return "", err
+	h := host{machine() + strings.ToLower(rand.Text()[:hostSize]), make(upstream.Earlier)}
+	var lines []string
+	if err == nil {
+		lines = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
-	host := strings.TrimSpace(string(text))
-	if len(host) < hostSize || len(host) > hostMost || strings.Trim(host, hostText) != "" {
-		return "", fmt.Errorf("the file %s names no host (%.40q): it is damaged. Remove it, and this host gets a new name", name, host)
+	for i, line := range lines {
+		name, number, ended := strings.Cut(line, " ")
+		upTo, err := last, error(nil)
+		if ended {
+			upTo, err = strconv.ParseUint(number, 10, 64)
+		}
+		if err != nil || len(name) < hostSize || len(name) > hostMost || strings.Trim(name, hostText) != "" {
+			return host{}, fmt.Errorf("the file %s names no hosts (%.40q): it is damaged. Remove it, and what this host has written counts as another one's", file, line)
+		}
+		h.earlier[name] = upTo
+		lines[i] = name + " " + strconv.FormatUint(upTo, 10)
 	}
-	return host, nil
+	lines = append(lines[max(0, len(lines)-mostHosts):], h.name)
+	return h, linefile.Write(file, strings.Join(lines, "\n"))
 }
 
 // machine returns the beginning of this machine's name and a hyphen, or "" if it has no name that can be used.

@@ -4,33 +4,46 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/natskv"
 )
 
-// A data directory keeps its host name, and no two directories have the same one.
-func TestHostOfADirectory(t *testing.T) {
+// Each start has a name of its own. It knows those of the earlier ones, and what was written under them.
+func TestEachStartHasAName(t *testing.T) {
 	dir := t.TempDir()
-	first, err := hostOf(dir)
-	noError(t, err)
-	again, err := hostOf(dir)
-	noError(t, err)
-	other, err := hostOf(t.TempDir())
-	noError(t, err)
-	if first != again || first == other || len(first) < 12 {
-		t.Errorf("%q, then %q, and another is %q", first, again, other)
+	noError(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte("the-name-of-a-directory\n"), 0o600)) // by an older botwired
+	want, names := upstream.Earlier{}, []string{"the-name-of-a-directory"}
+	for i, last := range []uint64{7, 7, 20} {
+		h, err := newHost(dir, last)
+		noError(t, err)
+		want[names[i]] = last
+		if diff := cmp.Diff(want, h.earlier); diff != "" || slices.Contains(names, h.name) {
+			t.Errorf("%q: %s", h.name, diff)
+		}
+		names = append(names, h.name)
 	}
-	if name, err := os.Hostname(); err == nil && strings.Trim(name, hostText) == "" && len(name) < 40 && !strings.HasPrefix(first, name+"-") {
-		t.Errorf("%q does not begin with this machine's name, %s", first, name)
+	if name, err := os.Hostname(); err == nil && strings.Trim(name, hostText) == "" && len(name) < 40 && !strings.HasPrefix(names[1], name+"-") {
+		t.Errorf("%q does not begin with this machine's name, %s", names[1], name)
 	}
-	for _, text := range []string{"", "short", "with a space in it", strings.Repeat("x", 5000)} {
+	for range mostHosts + 10 {
+		_, err := newHost(dir, 30)
+		noError(t, err)
+	}
+	if h, err := newHost(dir, 40); err != nil || len(h.earlier) > mostHosts+1 {
+		t.Errorf("%d names are remembered, %v", len(h.earlier), err)
+	}
+	for _, text := range []string{"", "short", "with a space in it, and more of it", "a-name-of-sixteen-letters 7x", strings.Repeat("x", 5000)} {
 		noError(t, os.WriteFile(filepath.Join(dir, "HOST"), []byte(text), 0o600))
-		if host, err := hostOf(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {
-			t.Errorf("%.20q: host %q, error %v", text, host, err)
+		if h, err := newHost(dir, 1); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "HOST")) {
+			t.Errorf("%.20q: host %q, error %v", text, h.name, err)
 		}
 	}
 }

@@ -37,14 +37,11 @@ const (
 
 // openNATS opens the bucket that holds the memory.
 func openNATS(ctx context.Context, c *config.Config, o Options) (Opened, error) {
-	host, err := hostOf(c.DataDir)
+	opts, err := Cluster(c, o.host.name, clusterTimeout, o.Logger)
 	if err != nil {
 		return Opened{}, err
 	}
-	opts, err := Cluster(c, host, clusterTimeout, o.Logger)
-	if err != nil {
-		return Opened{}, err
-	}
+	opts.Earlier = o.host.earlier
 	opts.Renew = func() (natskv.Access, error) {
 		a, err := c.Upstream.NATS.Access()
 		return accessOf(&a), err

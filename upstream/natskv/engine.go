@@ -32,8 +32,10 @@ type Options struct {
 	Renew  func() (Access, error)
 	// Timeout bounds one request.
 	Timeout time.Duration
-	// Host names this host in its writes: see [upstream.Writer].
-	Host string
+	// Host names this host in its writes: see [upstream.Writer]. Its versions, and those under its earlier names,
+	// are given back under that name.
+	Host    string
+	Earlier upstream.Earlier
 	// Name names this client to the servers.
 	Name string
 	// TombstonesFor is how long the tombstone of a delete is kept; 0: forever.

@@ -121,6 +121,13 @@ func encode(subject string, v upstream.Version) *nats.Msg {
 	return m
 }
 
+// decode returns the version in a message, under this host's present name if it is its own.
+func (e *Engine) decode(m message) upstream.Version {
+	v := decode(m)
+	v.Writer = e.opts.Earlier.Of(v.Writer, e.opts.Host)
+	return v
+}
+
 // decode returns the version in a message. Another program's message lacks this package's headers: both
 // times are then the time when the stream received it, and the writer is unknown.
 func decode(m message) upstream.Version {

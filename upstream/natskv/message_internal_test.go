@@ -97,6 +97,16 @@ func TestAHostsNameIsShort(t *testing.T) {
 	}
 }
 
+// contract 19: a version that this host has written under an earlier name is its own.
+func TestAnEarlierName(t *testing.T) {
+	e := &Engine{opts: Options{Host: "now", Earlier: upstream.Earlier{"then": 7}}}
+	for seq, want := range map[string]string{"7": "now", "8": "then"} {
+		if v := e.decode(message{Revision: 1, Header: nats.Header{headerHost: {"then"}, headerSeq: {seq}}}); v.Writer.Host != want {
+			t.Errorf("number %s is read as %+v", seq, v.Writer)
+		}
+	}
+}
+
 func FuzzAVersionComesBack(f *testing.F) {
 	f.Add("value", "host", "author", uint64(7), int64(1_700_000_000_123_456), int64(1_600_000_000_000_001), true, false)
 	f.Add("a\x00\U0001F600", "", "Müller\n", uint64(0), int64(0), int64(latestTime), false, true)

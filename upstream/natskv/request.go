@@ -52,7 +52,7 @@ func (e *Engine) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 	case err != nil:
 		return upstream.Version{}, e.failure(one, err)
 	}
-	v := decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
+	v := e.decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time})
 	e.show(id, v, m.Time)
 	if known, _ := e.index.get(id); known.Revision == v.Revision {
 		v.WrittenAt = known.WrittenAt // the time that the index has for it
@@ -141,7 +141,7 @@ func (e *Engine) Revisions(ctx context.Context, id journal.ID) ([]upstream.Versi
 		if err != nil {
 			return nil, e.failure(one, err)
 		}
-		versions = append(versions, decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time}))
+		versions = append(versions, e.decode(message{Revision: m.Sequence, Header: m.Header, Body: m.Data, Whole: true, At: m.Time}))
 		next = m.Sequence + 1
 	}
 }

@@ -175,7 +175,7 @@ func (s *session) take(m jetstream.Msg, meta *jetstream.MsgMetadata, loading boo
 	seen := Mark{Revision: revision, At: meta.Timestamp}
 	if id, ok := idOf(s.w.bucket, m.Subject()); ok {
 		header := m.Headers()
-		v := decode(message{Revision: revision, Header: header, At: meta.Timestamp})
+		v := s.w.e.decode(message{Revision: revision, Header: header, At: meta.Timestamp})
 		seen.Entry, seen.Written = id, v.WrittenAt
 		if s.w.index.apply(id, v) && loading {
 			s.mu.Lock()

@@ -26,6 +26,8 @@ type Options struct {
 	Keys *seal.Keys
 	// Sealed reports whether a namespace is sealed. Its answers never change.
 	Sealed func(namespace string) bool
+	// Earlier holds this host's earlier names: versions under them are given back under the present one.
+	Earlier upstream.Earlier
 	// Logger must not be nil.
 	Logger *slog.Logger
 }
@@ -204,7 +206,7 @@ func (e *Engine) open(n *seal.Namespace, id journal.ID, v upstream.Version) (ope
 		return upstream.Version{}, err
 	}
 	v.Value, v.ListBytes, v.Author = value.Value, wire.ListBytes(value.Value), value.Author
-	v.Writer = upstream.Writer{Host: value.Host, Seq: value.Seq}
+	v.Writer = e.opts.Earlier.Of(upstream.Writer{Host: value.Host, Seq: value.Seq}, e.inner.Host)
 	if at := float64(value.WrittenAt) / 1e6; e.inner.Exact() {
 		v.WrittenAt = at
 	} else {

@@ -146,6 +146,20 @@ func wantRefused(t *testing.T, e *sealed.Engine, id journal.ID, verdict upstream
 	}
 }
 
+// contract 19: a version that this host has sealed under an earlier name is its own.
+func TestAnEarlierName(t *testing.T) {
+	s, k := newStore(false), keysOf(t, seal.Generate())
+	put(t, open(s, k), id, "value", 50)
+	for last, want := range map[uint64]string{7: "host", 6: "h"} {
+		e := sealed.New(upstream.Backend{Engine: s}, "host", sealed.Options{
+			Earlier: upstream.Earlier{"h": last}, Keys: k, Sealed: isSealed, Logger: slog.New(slog.DiscardHandler),
+		})
+		if v, err := e.Get(t.Context(), id); err != nil || v.Writer != (upstream.Writer{Host: want, Seq: 7}) {
+			t.Errorf("up to %d: %+v, %v", last, v.Writer, err)
+		}
+	}
+}
+
 // Names and values come back as they were, with their writer and time; upstream has nothing of them.
 func TestWhatIsSealedComesBack(t *testing.T) {
 	for _, exact := range []bool{false, true} {
