@@ -61,6 +61,10 @@ type settings struct {
 	lists                      bool // namespaces in use are listed in the background
 	losses                     journal.LossLimit
 	name                       string // among several hosts
+	// clone, if not empty, is the name that its versions have, as it was started anew on another host's copied directory.
+	// earlier then has that host's name, and the last number that was in the copy.
+	clone   string
+	earlier upstream.Earlier
 	// skew is how far the daemon's clock is ahead of upstream's: see [service.skewed].
 	skew time.Duration
 	link *link // to upstream; nil is one that nobody cuts
@@ -170,8 +174,12 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	}
 	host := ""
 	if with.keys != nil {
-		n.sealed = sealed.New(upstream.Backend{Engine: engine}, with.name, sealed.Options{Keys: with.keys, Sealed: all, Logger: logger})
-		engine, host = n.sealed, with.name
+		host = cmp.Or(with.clone, with.name)
+		if with.clone != "" && len(with.earlier) == 0 {
+			with.earlier[with.name] = n.journal.Stats().LastSeq
+		}
+		n.sealed = sealed.New(upstream.Backend{Engine: engine}, host, sealed.Options{Earlier: with.earlier, Keys: with.keys, Sealed: all, Logger: logger})
+		engine = n.sealed
 	}
 	if with.opened != nil {
 		engine = with.opened(engine)

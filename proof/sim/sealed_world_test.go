@@ -20,6 +20,7 @@ import (
 
 	"github.com/botwired/botwired/internal/seal"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream"
 )
 
 // sealing has the lines of a key file.
@@ -122,9 +123,15 @@ func (p *sealedHosts) join(h *host, name string, keys *seal.Keys) {
 	p.hosts, p.known[h] = append(p.hosts, h), make(map[journal.ID]bool)
 }
 
-// clone makes another machine of one that runs. The new one does not notice.
+const cloned = "-clone"
+
+// clone makes another machine of one that runs. Either its daemon goes on, under the same name, or it starts anew.
 func (p *sealedHosts) clone(h *host, keys *seal.Keys) {
-	p.join(&host{up: h.up, fs: h.copyOf(p.rand), with: usual}, h.with.name, keys)
+	with := usual
+	if p.rand.IntN(2) == 0 {
+		with.clone, with.earlier = h.with.name+cloned, make(upstream.Earlier)
+	}
+	p.join(&host{up: h.up, fs: h.copyOf(p.rand), with: with}, h.with.name, keys)
 }
 
 func (p *sealedHosts) put(h *host, id journal.ID) {
