@@ -138,10 +138,14 @@ function retryAfter(answer) {
 }
 
 /** @param {Answer} answer */
-function throwFor({ status, detail }) {
+function throwFor({ status, detail, headers }) {
   if ((status >= 200 && status < 300) || status === 404 || status === 412) return;
   if (status === 401) {
     throw new Unauthorized(`${detail} (HTTP 401): pass { token }, or put it into the URL, as in http://x:TOKEN@host:2689`);
+  }
+  if (headers.get("botwired-write")?.startsWith("pending")) {
+    // Its own detail says that the write is durable and still pending. To repeat it would only wait.
+    throw new Unavailable(`${detail} (HTTP ${status})`);
   }
   if (MAYBE_DONE.has(status)) throw new Unavailable(`${detail} (HTTP ${status}): the write may have been made, so read the entry`);
   throw new Refused(status, detail);

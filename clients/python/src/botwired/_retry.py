@@ -158,6 +158,9 @@ def _raise_for(answer: Answer) -> None:
         raise Unauthorized(
             f"{answer.detail} (HTTP 401): pass token=, or put it into the URL, as in http://x:TOKEN@host:2689"
         )
+    if answer.headers.get("botwired-write", "").startswith("pending"):
+        # Its own detail says that the write is durable and still pending. To repeat it would only wait.
+        raise Unavailable(f"{answer.detail} (HTTP {status})")
     if status in _MAYBE_DONE:
         raise Unavailable(f"{answer.detail} (HTTP {status}): the write may have been made, so read the entry")
     raise Refused(status, answer.detail)
