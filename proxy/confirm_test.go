@@ -164,6 +164,32 @@ func TestAWriteThroughThatIsBeaten(t *testing.T) {
 	})
 }
 
+// contract 14: a write through that a newer one has replaced is answered with what has become of that.
+func TestAWriteThroughThatIsReplaced(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		for status, end := range map[int]func(journal.Write) error{
+			http.StatusOK: func(w journal.Write) error { return s.journal.Settle(w) },
+			http.StatusConflict: func(w journal.Write) error {
+				return s.journal.DeadLetter(w, journal.Failure{Status: http.StatusBadRequest, Reason: "no"})
+			},
+		} {
+			s.flusher.become(func(w journal.Write) (bool, error) {
+				newer, err := s.journal.Append(memory.NewPut(w.ID, "newer"))
+				if err == nil {
+					err = end(newer)
+				}
+				return false, err
+			})
+			w := s.do(http.MethodPut, "/memory/through/k", putBody("mine"), "Idempotency-Key", fmt.Sprint(status))
+			again := s.do(http.MethodPut, "/memory/through/k", putBody("mine"), "Idempotency-Key", fmt.Sprint(status))
+			if w.Code != status || again.Code != status {
+				t.Errorf("%d %s, and again %d, want %d", w.Code, w.Body, again.Code, status)
+			}
+		}
+		wantValue(t, s.get("/memory/through/k"), "newer")
+	})
+}
+
 // Conditions of a write through are judged as those of any other write: before anything is made.
 func TestConditionsOfAWriteThrough(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {

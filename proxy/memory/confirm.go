@@ -50,21 +50,32 @@ func (m *Memory) confirmed(ctx context.Context, q *Request, r Result, conditiona
 	if err != nil {
 		return r, unconfirmed{err}
 	}
-	receipt, err := m.journal.Receipts.Read(ctx, r.seq)
+	return m.ended(r, itself, conditional)
+}
+
+// ended answers for a write that is no longer pending, by what the journal knows of it.
+func (m *Memory) ended(r Result, itself, conditional bool) (Result, error) {
+	receipt, err := m.journal.Receipts.Read(context.Background(), r.seq)
 	if err != nil {
-		return r, err
+		return r, unconfirmed{err}
 	}
-	r.state = receipt.State.String()
-	switch {
+	switch r.state = receipt.State.String(); {
 	case receipt.State == journal.ReceiptSettled:
 		return r, nil
+	case receipt.State == journal.ReceiptPending: // the caller's time was up before the journal was read
+		return r, unconfirmed{journal.ErrRebuilding}
 	case receipt.State == journal.ReceiptDead:
 		return r, m.whyDead(r.seq)
 	case receipt.By != 0 && itself:
 		return r, unconfirmed{errReplaced}
-	case receipt.By != 0: // a newer write of this host has settled
-		r.state = "settled"
-		return r, nil
+	case receipt.By != 0:
+		_, dead, err := m.journal.IsDead(r.id, r.seq)
+		if err == nil && dead {
+			err = errReplacedInVain
+		} else if err == nil {
+			r.state = "settled" // with the newer one
+		}
+		return r, err
 	case conditional: // guard 5.43
 		return r, errOtherWriter
 	}
@@ -112,8 +123,9 @@ func (u unconfirmed) RetryAfter() time.Duration {
 func (unconfirmed) WriteStatus() int { return statusGatewayTimeout }
 
 var (
-	errReplaced = errors.New("a newer write to the entry has taken its place before upstream confirmed it")
-	errLost     = wire.Detail(statusConflict, "another host has written the entry later: that stays, and this write is kept as a dead letter")
+	errReplaced       = errors.New("a newer write to the entry has taken its place before upstream confirmed it")
+	errReplacedInVain = wire.Detail(statusConflict, "a newer write to the entry has taken its place, and has become a dead letter")
+	errLost           = wire.Detail(statusConflict, "another host has written the entry later: that stays, and this write is kept as a dead letter")
 	// errOtherWriter refuses a write whose condition held here and not upstream.
 	errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
 )

@@ -76,7 +76,9 @@ func (cs *callers) completed(id journal.ID, seq, from, to uint64, dead bool, ref
 	for _, w := range slices.Clone(cs.entries[id]) {
 		if w.seq <= seq {
 			w.settled = !dead && (w.seq == seq || !w.itself) // guard 5.42
-			w.refusal = refusal
+			if w.seq == seq {
+				w.refusal = refusal
+			}
 			close(w.done)
 			cs.leaveEntry(w)
 		}

@@ -97,8 +97,8 @@ func TestAConfirmedWriteIsUpstream(t *testing.T) {
 		}
 		w := r.put(key("k"), "before")
 		r.settleWithin(time.Minute)
-		if got := r.confirm(w, false); !got.settled || got.took != 0 {
-			t.Errorf("a write that has settled: %+v", got)
+		if got := r.confirm(w, false); got.settled || got.err != nil || got.took != 0 {
+			t.Errorf("a write that has settled, which the journal knows: %+v", got)
 		}
 	})
 }
@@ -236,5 +236,49 @@ func TestTheCallersOfAWriteThatWaits(t *testing.T) {
 			t.Errorf("by itself: %+v", got)
 		}
 		r.wantReceipt(replaced.Seq, journal.ReceiptSuperseded, newer.Seq, "")
+	})
+}
+
+// A write that a newer one has replaced is not refused with that one.
+func TestARefusalIsOfOneWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.set(func(f *fake) { f.answer = func(call) reply { return detail(400) } })
+		r.linger.Store(int64(time.Hour))
+		replaced, newer := r.put(key("k"), "replaced"), r.put(key("k"), "newer")
+		with := make(chan outcome, 1)
+		go func() { with <- r.confirm(replaced, false) }()
+		if got := r.confirm(newer, false); got.status(t) != 400 {
+			t.Errorf("the newer one: %+v", got)
+		}
+		if got := <-with; got.settled || got.err != nil {
+			t.Errorf("the one before: %+v", got)
+		}
+	})
+}
+
+// unread is a journal that has not found all writes of before its start yet.
+type unread struct {
+	flush.Journal
+	rebuilt chan struct{}
+}
+
+func (u unread) Rebuilt() <-chan struct{} { return u.rebuilt }
+
+// contract 13: nothing is said of a write from before the start until the journal is read.
+func TestAWriteIsNotSettledBeforeTheJournalIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := make(chan struct{})
+		r := &rig{fake: newFake(t), t: t, fs: vfs.NewMem(), adjust: func(o *flush.Options) { o.Journal = unread{o.Journal, read} }}
+		openRig(r)
+		for _, is := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if got := r.flusher.Await(ctx, key("k"), 1); got != is {
+				t.Errorf("settled: %v, want %v", got, is)
+			}
+			cancel()
+			if !is {
+				close(read)
+			}
+		}
 	})
 }

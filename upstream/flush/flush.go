@@ -96,9 +96,11 @@ func (f *Flusher) leave(w *flushWait) Result {
 // sequence number, or a newer one of the entry, has settled. It returns false when ctx ends first, or
 // when the write is a dead letter.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
-	w := f.awaitEntry(id, seq, false)
+	w := f.awaitEntry(ctx, id, seq, false)
 	if w == nil {
-		return f.hasSettled(id, seq)
+		// Rare: the write completed before its caller began to wait.
+		_, dead, err := f.opts.Journal.IsDead(id, seq)
+		return !dead && err == nil && ctx.Err() == nil
 	}
 	select {
 	case <-w.done:
@@ -127,11 +129,11 @@ func (u *Unconfirmed) RetryAfter() time.Duration { return u.wait }
 // was about this one.
 //
 // Errors: *[Unconfirmed], and *[upstream.ServiceAnswer] with upstream's refusal. If the error is nil and settled
-// is false, the write is no longer pending, and the journal knows why.
+// is false, the write is no longer pending, and the journal knows what has become of it.
 func (f *Flusher) Confirm(ctx context.Context, id journal.ID, seq uint64, itself bool) (settled bool, err error) {
-	w := f.awaitEntry(id, seq, itself)
+	w := f.awaitEntry(ctx, id, seq, itself)
 	if w == nil {
-		return !itself && f.hasSettled(id, seq), nil
+		return false, nil
 	}
 	for waits := true; waits && !f.isHeld(ctx, id); {
 		select {
@@ -159,15 +161,17 @@ func (f *Flusher) Confirm(ctx context.Context, id journal.ID, seq uint64, itself
 	return false, u
 }
 
-// hasSettled reports whether a write that is no longer pending, or a newer one of the entry, has settled.
-func (f *Flusher) hasSettled(id journal.ID, seq uint64) bool {
-	_, dead, err := f.opts.Journal.IsDead(id, seq)
-	return !dead && err == nil
+// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if the entry has
+// nothing pending, or if ctx ends before that is known.
+func (f *Flusher) awaitEntry(ctx context.Context, id journal.ID, seq uint64, itself bool) *entryWait {
+	w := f.tryAwaitEntry(id, seq, itself)
+	if w == nil && f.rebuilt(ctx) == nil { // guard 13.90
+		w = f.tryAwaitEntry(id, seq, itself)
+	}
+	return w
 }
 
-// awaitEntry makes an entry urgent and returns a wait for one of its writes; nil if the entry has
-// nothing pending.
-func (f *Flusher) awaitEntry(id journal.ID, seq uint64, itself bool) *entryWait {
+func (f *Flusher) tryAwaitEntry(id journal.ID, seq uint64, itself bool) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, t := f.schedule.find(id)
