@@ -67,14 +67,18 @@ async function exchange(send, request, patience, server, called) {
   const began = Math.max(called, contact.answered);
   let pause = FIRST_PAUSE;
   let isRepeated = false;
+  let kept = "";
   for (;;) {
     const attempt = await send(request);
     const answer = "status" in attempt ? attempt : undefined;
-    if (answer !== undefined) contact.isMade = true;
+    if (answer !== undefined) {
+      contact.isMade = true;
+      kept = pendingIn(answer) || kept;
+    }
     if (answer !== undefined && !isPassing(request, answer)) {
       contact.answered = time.now();
       if (answer.headers.get("cache-status")?.includes("fwd=")) contact.outageSince = undefined;
-      throwFor(answer);
+      throwFor(answer, kept);
       return { answer, isRepeated };
     }
     isRepeated ||= "status" in attempt ? MAYBE_DONE.has(attempt.status) : attempt.wasSent;
@@ -87,7 +91,7 @@ async function exchange(send, request, patience, server, called) {
     if (isAbsent) limit = Math.min(limit, FIRST_CONTACT_PATIENCE);
     const left = began + limit - time.now();
     const wanted = answer === undefined ? 0 : retryAfter(answer);
-    if (left <= 0 || (wanted > left && answer?.status === 429)) throw unavailable(attempt, isAbsent, limit, server);
+    if (left <= 0 || (wanted > left && answer?.status === 429)) throw unavailable(attempt, isAbsent, limit, server, kept);
     await time.sleep(Math.min(left, Math.max(wanted, pause * (0.5 + Math.random() / 2))));
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }
@@ -125,7 +129,17 @@ class Contention {
 
 /** @param {Request} request @param {Answer} answer */
 function isPassing(request, answer) {
-  return NOTHING_DONE.has(answer.status) || (MAYBE_DONE.has(answer.status) && request.method === "GET");
+  if (!MAYBE_DONE.has(answer.status)) return NOTHING_DONE.has(answer.status);
+  return request.method === "GET" || (pendingIn(answer) !== "" && "idempotency-key" in (request.headers ?? {}));
+}
+
+/**
+ * What a daemon's 504 says of a write that upstream has not confirmed. "" of any other answer.
+ * @param {Answer} answer
+ */
+function pendingIn({ status, headers }) {
+  const [, seq] = (status === 504 && /^pending;.*\bseq=(\d+)/.exec(headers.get("botwired-write") ?? "")) || [];
+  return seq === undefined ? "" : `: the write is durable in the daemon, and pending. Its receipt is /_botwired/receipts/${seq}`;
 }
 
 /**
@@ -137,22 +151,18 @@ function retryAfter(answer) {
   return /^\d+$/.test(text) ? Number(text) * 1000 : 0;
 }
 
-/** @param {Answer} answer */
-function throwFor({ status, detail, headers }) {
+/** @param {Answer} answer @param {string} kept */
+function throwFor({ status, detail }, kept) {
   if ((status >= 200 && status < 300) || status === 404 || status === 412) return;
   if (status === 401) {
     throw new Unauthorized(`${detail} (HTTP 401): pass { token }, or put it into the URL, as in http://x:TOKEN@host:2689`);
   }
-  if (headers.get("botwired-write")?.startsWith("pending")) {
-    // Its own detail says that the write is durable and still pending. To repeat it would only wait.
-    throw new Unavailable(`${detail} (HTTP ${status})`);
-  }
-  if (MAYBE_DONE.has(status)) throw new Unavailable(`${detail} (HTTP ${status}): the write may have been made, so read the entry`);
+  if (MAYBE_DONE.has(status)) throw new Unavailable(`${detail} (HTTP ${status})${kept || ": the write may have been made, so read the entry"}`);
   throw new Refused(status, detail);
 }
 
-/** @param {Answer | Lost} attempt @param {boolean} isAbsent @param {number} limit @param {string} server */
-function unavailable(attempt, isAbsent, limit, server) {
+/** @param {Answer | Lost} attempt @param {boolean} isAbsent @param {number} limit @param {string} server @param {string} kept */
+function unavailable(attempt, isAbsent, limit, server, kept) {
   if (isAbsent && !("status" in attempt)) {
     return new Unavailable(
       `there is no botwired at ${server}: ${attempt.reason}. Start one: \`botwired run -- COMMAND\` runs it beside a command, ` +
@@ -162,12 +172,12 @@ function unavailable(attempt, isAbsent, limit, server) {
   }
   if (!("status" in attempt)) {
     return new Unavailable(
-      `no answer from ${server} for ${limit / 1000} s: ${attempt.reason}. Is botwired running there? botwired status tells`,
+      `no answer from ${server} for ${limit / 1000} s: ${attempt.reason}. Is botwired running there? botwired status tells${kept}`,
       { cause: attempt.error },
     );
   }
   const waited = limit > 0 ? `, and no other answer for ${Math.round(limit / 100) / 10} s` : "";
-  return new Unavailable(`${attempt.detail} (HTTP ${attempt.status}${waited})`);
+  return new Unavailable(`${attempt.detail} (HTTP ${attempt.status}${waited})${kept}`);
 }
 
 module.exports = { Contention, contacts, exchange };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from dataclasses import dataclass
 
@@ -82,14 +83,17 @@ def exchange(
     began = now() if called is None else max(called, contact.answered)
     pause = _FIRST_PAUSE
     is_repeated = False
+    kept = ""
     while True:
         attempt: Answer | Lost = yield request
-        contact.is_made = contact.is_made or isinstance(attempt, Answer)
+        if isinstance(attempt, Answer):
+            contact.is_made = True
+            kept = _pending_in(attempt) or kept
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
             contact.answered = now()
             if "fwd=" in attempt.headers.get("cache-status", ""):
                 contact.outage_since = None
-            _raise_for(attempt)
+            _raise_for(attempt, kept)
             return Outcome(attempt, is_repeated)
         is_repeated = is_repeated or _may_be_done(attempt)
         limit = patience + request.wait
@@ -103,7 +107,7 @@ def exchange(
         left = began + limit - now()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            raise _unavailable(attempt, is_absent, limit, server) from (
+            raise _unavailable(attempt, is_absent, limit, server, kept) from (
                 attempt.error if isinstance(attempt, Lost) else None
             )
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
@@ -137,7 +141,17 @@ class Contention:
 
 
 def _is_passing(request: Request, answer: Answer) -> bool:
-    return answer.status in _NOTHING_DONE or (answer.status in _MAYBE_DONE and request.method == "GET")
+    if answer.status not in _MAYBE_DONE:
+        return answer.status in _NOTHING_DONE
+    return request.method == "GET" or (_pending_in(answer) != "" and "idempotency-key" in request.headers)
+
+
+def _pending_in(answer: Answer) -> str:
+    """Return what a daemon's 504 says of a write that upstream has not confirmed. "" of any other answer."""
+    pending = re.match(r"pending;.*\bseq=([0-9]+)", answer.headers.get("botwired-write", ""))
+    if answer.status != 504 or pending is None:
+        return ""
+    return f": the write is durable in the daemon, and pending. Its receipt is /_botwired/receipts/{pending[1]}"
 
 
 def _may_be_done(attempt: Answer | Lost) -> bool:
@@ -150,7 +164,7 @@ def _retry_after(attempt: Answer | Lost) -> float:
     return float(text) if text.isdecimal() else 0.0
 
 
-def _raise_for(answer: Answer) -> None:
+def _raise_for(answer: Answer, kept: str) -> None:
     status = answer.status
     if 200 <= status < 300 or status in (404, 412):
         return
@@ -158,15 +172,13 @@ def _raise_for(answer: Answer) -> None:
         raise Unauthorized(
             f"{answer.detail} (HTTP 401): pass token=, or put it into the URL, as in http://x:TOKEN@host:2689"
         )
-    if answer.headers.get("botwired-write", "").startswith("pending"):
-        # Its own detail says that the write is durable and still pending. To repeat it would only wait.
-        raise Unavailable(f"{answer.detail} (HTTP {status})")
     if status in _MAYBE_DONE:
-        raise Unavailable(f"{answer.detail} (HTTP {status}): the write may have been made, so read the entry")
+        outcome = kept or ": the write may have been made, so read the entry"
+        raise Unavailable(f"{answer.detail} (HTTP {status}){outcome}")
     raise Refused(status, answer.detail)
 
 
-def _unavailable(attempt: Answer | Lost, is_absent: bool, limit: float, server: str) -> Unavailable:
+def _unavailable(attempt: Answer | Lost, is_absent: bool, limit: float, server: str, kept: str) -> Unavailable:
     if isinstance(attempt, Lost) and is_absent:
         return Unavailable(
             f"there is no botwired at {server}: {attempt.reason}. Start one: `botwired run -- COMMAND` runs it beside "
@@ -175,7 +187,7 @@ def _unavailable(attempt: Answer | Lost, is_absent: bool, limit: float, server: 
     if isinstance(attempt, Lost):
         return Unavailable(
             f"no answer from {server} for {limit:g} s: {attempt.reason}. Is botwired running there? "
-            "botwired status tells"
+            f"botwired status tells{kept}"
         )
     waited = f", and no other answer for {round(limit, 1):g} s" if limit else ""
-    return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited})")
+    return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited}){kept}")
