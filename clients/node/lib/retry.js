@@ -33,7 +33,8 @@ const MAYBE_DONE = new Set([502, 504]);
  * wait once, too.
  * @typedef {object} Contact
  * @property {boolean} isMade the server has answered this process
- * @property {number} answered when the newest answer came that asked for no other attempt
+ * @property {{ since: number, at: number, error: Error } | undefined} [failure] the latest call that has spent its whole patience, if
+ *   no answer has ended one since: when it began, and when it gave up
  * @property {number | undefined} [outageSince] when the first read began that upstream could not answer, until a later one has had
  *   upstream's answer
  */
@@ -43,7 +44,7 @@ const contacts = new Map();
 
 /** @param {string} server @returns {Contact} */
 function contactOf(server) {
-  const contact = contacts.get(server) ?? { isMade: false, answered: -Infinity };
+  const contact = contacts.get(server) ?? { isMade: false };
   contacts.set(server, contact);
   return contact;
 }
@@ -59,12 +60,18 @@ function contactOf(server) {
  * @param {Request} request
  * @param {number} patience
  * @param {string} server
- * @param {number} called when the call was made: one that has waited for its turn has waited for the server only since the
- *   server's newest answer
+ * @param {number} called when the call was made: one that has waited for its turn has waited for the server, too, if the call
+ *   before it has just spent its patience. Many such calls do not fail one after another
  */
 async function exchange(send, request, patience, server, called) {
   const contact = contactOf(server);
-  const began = Math.max(called, contact.answered);
+  const { failure } = contact;
+  let began = time.now();
+  if (failure !== undefined && failure.at > called && began - failure.at < LONGEST_PAUSE) {
+    const spent = began - Math.max(called, failure.since);
+    if (spent >= patience) throw new Unavailable(failure.error.message, { cause: failure.error.cause });
+    began -= spent;
+  }
   let pause = FIRST_PAUSE;
   let isRepeated = false;
   let kept = "";
@@ -76,7 +83,7 @@ async function exchange(send, request, patience, server, called) {
       kept = pendingIn(answer) || kept;
     }
     if (answer !== undefined && !isPassing(request, answer)) {
-      contact.answered = time.now();
+      contact.failure = undefined;
       if (answer.headers.get("cache-status")?.includes("fwd=")) contact.outageSince = undefined;
       throwFor(answer, kept);
       return { answer, isRepeated };
@@ -91,7 +98,11 @@ async function exchange(send, request, patience, server, called) {
     if (isAbsent) limit = Math.min(limit, FIRST_CONTACT_PATIENCE);
     const left = began + limit - time.now();
     const wanted = answer === undefined ? 0 : retryAfter(answer);
-    if (left <= 0 || (wanted > left && answer?.status === 429)) throw unavailable(attempt, isAbsent, limit, server, kept);
+    if (left <= 0 || (wanted > left && answer?.status === 429)) {
+      const error = unavailable(attempt, isAbsent, limit, server, kept);
+      if (left <= 0 && limit >= patience && kept === "") contact.failure = { since: contact.failure?.since ?? began, at: time.now(), error };
+      throw error;
+    }
     await time.sleep(Math.min(left, Math.max(wanted, pause * (0.5 + Math.random() / 2))));
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }

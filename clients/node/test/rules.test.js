@@ -117,6 +117,28 @@ test("50 updates wait for their turns, and each has the whole patience since the
   assert.ok(now > 50_000);
 });
 
+test("an update behind one that takes long, and changes nothing, has the whole patience", async () => {
+  const script = new Script();
+  const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+  script.answers = ["found 5", "not connected", "found 5", "stored"];
+  const slow = memory.update("k", (n) => {
+    now += 40_000;
+    return n;
+  });
+  assert.deepEqual(await Promise.all([slow, memory.update("k", (n) => n + 1)]), [5, 6]);
+});
+
+test("50 updates wait for their turns, and the daemon hangs: they fail together", async () => {
+  const script = new Script();
+  const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+  script.answers = ["cut off after 40 s"];
+  const failed = await updates(memory, (n) => n + 1);
+  assert.ok(failed.every(({ reason }) => reason instanceof botwired.Unavailable && reason.cause !== undefined));
+  assert.equal(now, 40_000);
+  script.answers = ["found 5", "stored"];
+  assert.equal(await memory.update("k", (n) => n + 1), 6);
+});
+
 test("50 updates wait for their turns, and no daemon answers: they fail together", async () => {
   for (const answer of ["not connected", "busy"]) {
     now = 0;

@@ -16,6 +16,7 @@ import pytest
 
 import botwired
 from botwired import ABSENT, AsyncMemory, Memory
+from botwired._retry import Failure
 from botwired._turns import for_thread
 
 if TYPE_CHECKING:
@@ -175,6 +176,38 @@ def test_each_of_50_updates_has_the_whole_patience_since_the_daemons_newest_answ
     assert clock.now > 50
 
 
+def test_an_update_behind_one_that_takes_long_and_changes_nothing_has_the_whole_patience(clock: Clock) -> None:
+    async def run() -> list[Any]:
+        script = Script(clock)
+        memory = async_memory(script)
+        script.requests, script.answers = [], ["found 5", "not connected", "found 5", "stored"]
+
+        async def slow(n: int) -> int:
+            await asyncio.get_running_loop().create_task(let_others_ask())
+            clock.now += 40
+            return n
+
+        return list(await asyncio.gather(memory.update("k", slow), memory.update("k", lambda n: n + 1)))
+
+    async def let_others_ask() -> None:
+        pass
+
+    assert asyncio.run(run()) == [5, 6]
+
+
+def test_50_updates_fail_together_where_the_daemon_hangs(clock: Clock) -> None:
+    async def run() -> None:
+        script = Script(clock)
+        memory = async_memory(script)
+        script.requests, script.answers = [], ["not connected", "cut off after 40 s"]
+        assert {type(error) for error in await fifty_updates(memory, lambda n: n + 1)} == {botwired.Unavailable}
+        assert clock.now < 41
+        script.answers = ["found 5", "stored"]
+        assert await memory.update("k", lambda n: n + 1) == 6
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("answer", ["not connected", "busy"])
 def test_50_updates_fail_together_where_no_daemon_answers(clock: Clock, answer: str) -> None:
     async def run() -> list[Any]:
@@ -205,6 +238,7 @@ def test_the_patience_of_a_thread_that_waits_for_its_turn_counts_from_its_call(
     monkeypatch.setattr("botwired._retry.time", SimpleNamespace(monotonic=monotonic))
     with ThreadPoolExecutor(1) as pool:
         with for_thread((URL, "n", "k")):
+            memory._rules._contact.failure = Failure(clock.now, clock.now + 30, botwired.Unavailable("of another"))
             done = pool.submit(memory.update, "k", lambda n: n + 1)
             assert is_called.wait(30)
             clock.now += 30

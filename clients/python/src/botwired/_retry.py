@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import time
@@ -44,14 +43,23 @@ class Outcome:
     is_repeated: bool
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A call that has spent its whole patience: when it began, and when it gave up."""
+
+    since: float
+    at: float
+    error: Unavailable
+
+
 @dataclass
 class Contact:
     """What the memories of a server know of it."""
 
     is_made: bool = False
     """The server has answered this process."""
-    answered: float = -math.inf
-    """When the newest answer came that asked for no other attempt."""
+    failure: Failure | None = None
+    """The latest call that has spent its whole patience, if no answer has ended one since."""
     outage_since: float | None = None
     """When the first read began that upstream could not answer. None: a later one has had an answer of upstream's."""
 
@@ -77,10 +85,16 @@ def exchange(
 
     Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
     The latest attempt decides how long the call lasts. A daemon that has answered and restarts has the whole patience.
-    A call that has waited for its turn since `called` has waited for the server only since the server's newest answer.
+    A call that has waited for its turn since `called` has waited for the server, too, if the call before it has just
+    spent its patience. Many such calls do not fail one after another.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
-    began = now() if called is None else max(called, contact.answered)
+    began, failure = now(), contact.failure
+    if called is not None and failure is not None and failure.at > called and began - failure.at < _LONGEST_PAUSE:
+        spent = began - max(called, failure.since)
+        if spent >= patience:
+            raise Unavailable(*failure.error.args) from failure.error.__cause__
+        began -= spent
     pause = _FIRST_PAUSE
     is_repeated = False
     kept = ""
@@ -90,7 +104,7 @@ def exchange(
             contact.is_made = True
             kept = _pending_in(attempt) or kept
         if isinstance(attempt, Answer) and not _is_passing(request, attempt):
-            contact.answered = now()
+            contact.failure = None
             if "fwd=" in attempt.headers.get("cache-status", ""):
                 contact.outage_since = None
             _raise_for(attempt, kept)
@@ -107,9 +121,10 @@ def exchange(
         left = began + limit - now()
         wanted = _retry_after(attempt)
         if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            raise _unavailable(attempt, is_absent, limit, server, kept) from (
-                attempt.error if isinstance(attempt, Lost) else None
-            )
+            error = _unavailable(attempt, is_absent, limit, server, kept)
+            if left <= 0 and limit >= patience and not kept:
+                contact.failure = Failure(contact.failure.since if contact.failure else began, now(), error)
+            raise error from (attempt.error if isinstance(attempt, Lost) else None)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
 
