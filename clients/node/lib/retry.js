@@ -98,8 +98,8 @@ async function exchange(send, request, patience, server, called) {
     if (isAbsent) limit = Math.min(limit, FIRST_CONTACT_PATIENCE);
     const left = began + limit - time.now();
     const wanted = answer === undefined ? 0 : retryAfter(answer);
-    if (left <= 0 || (wanted > left && answer?.status === 429)) {
-      const error = unavailable(attempt, isAbsent, limit, server, kept);
+    if (left <= 0 || (answer !== undefined && wanted > left && (answer.status === 429 || pendingIn(answer) !== ""))) {
+      const error = unavailable(attempt, isAbsent, limit - Math.max(left, 0), server, kept);
       if (left <= 0 && limit >= patience && kept === "") contact.failure = { since: contact.failure?.since ?? began, at: time.now(), error };
       throw error;
     }
@@ -187,7 +187,8 @@ function unavailable(attempt, isAbsent, limit, server, kept) {
       { cause: attempt.error },
     );
   }
-  const waited = limit > 0 ? `, and no other answer for ${Math.round(limit / 100) / 10} s` : "";
+  const seconds = Math.round(limit / 100) / 10;
+  const waited = seconds > 0 ? `, and no other answer for ${seconds} s` : "";
   return new Unavailable(`${attempt.detail} (HTTP ${attempt.status}${waited})${kept}`);
 }
 

@@ -120,8 +120,9 @@ def exchange(
             limit = min(limit, _FIRST_CONTACT_PATIENCE)
         left = began + limit - now()
         wanted = _retry_after(attempt)
-        if left <= 0 or (wanted > left and isinstance(attempt, Answer) and attempt.status == 429):
-            error = _unavailable(attempt, is_absent, limit, server, kept)
+        is_told = isinstance(attempt, Answer) and (attempt.status == 429 or _pending_in(attempt) != "")
+        if left <= 0 or (is_told and wanted > left):
+            error = _unavailable(attempt, is_absent, limit - max(left, 0), server, kept)
             if left <= 0 and limit >= patience and not kept:
                 contact.failure = Failure(contact.failure.since if contact.failure else began, now(), error)
             raise error from (attempt.error if isinstance(attempt, Lost) else None)
@@ -204,5 +205,5 @@ def _unavailable(attempt: Answer | Lost, is_absent: bool, limit: float, server: 
             f"no answer from {server} for {limit:g} s: {attempt.reason}. Is botwired running there? "
             f"botwired status tells{kept}"
         )
-    waited = f", and no other answer for {round(limit, 1):g} s" if limit else ""
+    waited = f", and no other answer for {round(limit, 1):g} s" if round(limit, 1) else ""
     return Unavailable(f"{attempt.detail} (HTTP {attempt.status}{waited}){kept}")
