@@ -97,6 +97,45 @@ func TestAWriteThroughThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// contract 14: the repetition of a write that has ended gets what has become of it, also while a newer write to the
+// entry is pending.
+func TestARepetitionWhileANewerWriteIsPending(t *testing.T) {
+	inThrough(t, func(t *testing.T, s *sidecar) {
+		put := func(value string) *httptest.ResponseRecorder {
+			return s.do(http.MethodPut, "/memory/through/k", putBody(value), "Idempotency-Key", value)
+		}
+		put("settled")
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			if err := s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no, thank you"}); err != nil {
+				return false, err
+			}
+			return false, refusedByUpstream{}
+		})
+		put("refused")
+		s.flusher.become(func(w journal.Write) (bool, error) {
+			theirs := journal.Observation{Value: "theirs", CreatedAt: w.WrittenAt, UpdatedAt: w.WrittenAt + 1}
+			return false, s.journal.Fence.Lose(w, theirs, "another host has written later")
+		})
+		put("beaten")
+		s.flusher.become(func(journal.Write) (bool, error) { return false, unconfirmed{} })
+		put("replaced")
+		wantHeader(t, put("newer"), "Botwired-Write", "pending; seq=6") // the loser's dead letter has a number, too
+		for _, want := range []struct {
+			value, state string
+			status       int
+		}{
+			{"settled", "settled; seq=1", http.StatusOK},
+			{"refused", "dead; seq=2", http.StatusUnprocessableEntity},
+			{"beaten", "superseded; seq=3", http.StatusConflict},
+			{"replaced", "superseded; seq=5", http.StatusGatewayTimeout},
+		} {
+			w := put(want.value)
+			wantStatus(t, w, want.status)
+			wantHeader(t, w, "Botwired-Write", want.state)
+		}
+	})
+}
+
 // A delete that upstream does not confirm is durable, too.
 func TestADeleteThroughThatIsNotConfirmed(t *testing.T) {
 	inThrough(t, func(t *testing.T, s *sidecar) {

@@ -27,7 +27,11 @@ func (m *Memory) patienceOf(q *Request) time.Duration {
 // conditional, upstream has carried out that one, and not only a newer one. The result has the write's number
 // and state, with an error too.
 func (m *Memory) confirm(ctx context.Context, q *Request, r Result, conditional bool) (Result, error) {
-	r, err := m.confirmed(ctx, q, r, conditional)
+	return answered(m.confirmed(ctx, q, r, conditional))
+}
+
+// answered returns the result of a write that is answered with what upstream says.
+func answered(r Result, err error) (Result, error) {
 	if r.confirmed = true; err != nil {
 		r.tagged = false
 	}

@@ -74,14 +74,19 @@ func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, s
 		Status: statusOK, id: q.ID, op: made.Op, shown: decodeShown(made.Answer), seq: seq, state: "pending",
 		tagged: made.Op == journal.Put, applied: -1,
 	}
+	ended := false
 	if receipt, err := m.journal.Receipts.Read(ctx, seq); err == nil {
 		r.state = receipt.State.String()
+		ended = receipt.State != journal.ReceiptPending && receipt.By == 0
 	}
 	if q.Waits {
 		r.awaited, r.applied = true, q.Wait
 	}
+	confirms := m.confirms(q.ID.Namespace, q, conditional)
 	switch {
-	case m.confirms(q.ID.Namespace, q, conditional):
+	case confirms && ended: // guard 5.45
+		return answered(m.ended(r, m.exact && conditional, conditional))
+	case confirms:
 		if !q.extend(m.patienceOf(q)) {
 			return Result{}, ErrCrowded
 		}
