@@ -34,7 +34,7 @@ type entryWait struct {
 	itself  bool // a newer write that settles does not count
 	settled bool
 	refusal *upstream.Error // with which upstream has refused the write for good; nil: none
-	tried   chan struct{}   // holds one token: an attempt has ended, and the write is still pending
+	tried   chan struct{}   // holds one token: an attempt has ended, or the write may be held, and it is still pending
 	done    chan struct{}
 }
 
@@ -60,10 +60,26 @@ func (cs *callers) waitFor(id journal.ID) bool { return len(cs.entries[id]) > 0 
 // tried tells the callers that an attempt at an entry has ended, and that its write is still pending.
 func (cs *callers) tried(id journal.ID) {
 	for _, w := range cs.entries[id] {
-		select {
-		case w.tried <- struct{}{}:
-		default:
+		w.look()
+	}
+}
+
+// held tells all callers, or with a namespace its own, that their writes may have to wait from now on.
+func (cs *callers) held(namespace string) {
+	for id, waits := range cs.entries {
+		if namespace != "" && id.Namespace != namespace {
+			continue
 		}
+		for _, w := range waits {
+			w.look()
+		}
+	}
+}
+
+func (w *entryWait) look() {
+	select {
+	case w.tried <- struct{}{}:
+	default:
 	}
 }
 

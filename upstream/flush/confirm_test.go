@@ -3,6 +3,7 @@ package flush_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -206,6 +207,46 @@ func TestNobodyWaitsForAWriteThatIsHeld(t *testing.T) {
 		}
 		r.settleWithin(time.Hour)
 	})
+}
+
+// contract 14: the callers that wait already hear of it, too, when upstream turns out to be down, or their namespace has
+// to wait, by the failure of another entry's write.
+func TestThoseWhoWaitHearThatTheirWritesAreHeld(t *testing.T) {
+	for name, row := range map[string]struct {
+		reply  reply
+		within time.Duration
+	}{
+		"hangs":      {reply{hang: true}, timeout + timeout/2},
+		"throttled":  {reply{status: 429, header: http.Header{"Retry-After": {"90"}}, after: time.Second}, 3 * time.Second},
+		"not let in": {reply{status: 403, after: time.Second}, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(call) reply { return row.reply }
+				ctx, cancel := context.WithTimeout(t.Context(), 10*timeout)
+				defer cancel()
+				start := time.Now()
+				ends := make(chan time.Duration)
+				const callers = 300 // more than there are requests in flight
+				for n := range callers {
+					w := r.put(key(fmt.Sprint(n)), "v")
+					go func() {
+						if _, err := r.flusher.Confirm(ctx, w.ID, w.Seq, false); err == nil {
+							t.Errorf("write %d is confirmed", w.Seq)
+						}
+						ends <- time.Since(start)
+					}()
+				}
+				longest := time.Duration(0)
+				for range callers {
+					longest = max(longest, <-ends)
+				}
+				if longest > row.within {
+					t.Errorf("a caller has waited %v, want at most %v", longest, row.within)
+				}
+			})
+		})
+	}
 }
 
 // A caller that leaves takes nothing with it. A newer write that settles counts, unless the caller asks for its own.

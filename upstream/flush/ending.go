@@ -76,6 +76,9 @@ func (a *attempt) end(e ending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
+	if a.down { // guard 14.23
+		f.callers.held("")
+	}
 	switch e.admits {
 	case letIn:
 		if a.trial {
@@ -168,7 +171,10 @@ func (a *attempt) pause(e ending, now instant) {
 // block stops a namespace from sending until then, and allows one request at a time until one
 // succeeds. If an earlier answer asked for a longer wait, the longer wait stands.
 func (a *attempt) block(until instant) {
-	a.queue.blocked = true
+	if !a.queue.blocked { // guard 14.22
+		a.queue.blocked = true
+		a.f.callers.held(a.queue.Key())
+	}
 	a.queue.notBefore = max(a.queue.notBefore, until) // guard 16.26
 }
 
