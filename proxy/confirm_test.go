@@ -36,7 +36,7 @@ func (f *fakeFlusher) become(confirm func(w journal.Write) (settled bool, err er
 // unconfirmed is the flusher's error for a write that upstream has not confirmed.
 type unconfirmed struct{ wait time.Duration }
 
-func (unconfirmed) Error() string               { return "the write is durable here and still pending" }
+func (unconfirmed) Error() string               { return "upstream has not confirmed it" }
 func (u unconfirmed) RetryAfter() time.Duration { return u.wait }
 
 type refusedByUpstream struct{}
@@ -132,6 +132,9 @@ func TestARepetitionWhileANewerWriteIsPending(t *testing.T) {
 			w := put(want.value)
 			wantStatus(t, w, want.status)
 			wantHeader(t, w, "Botwired-Write", want.state)
+			if want.value == "replaced" {
+				wantDetail(t, w, want.status, "a newer write to the entry has taken its place, and is durable here")
+			}
 		}
 	})
 }

@@ -92,7 +92,7 @@ func TestAConditionAndTheWritesAround(t *testing.T) {
 		s.put(k, "pending")
 		s.flusher.become(func(w journal.Write) (bool, error) { return false, unconfirmed{time.Minute} })
 		w = s.do(http.MethodPut, "/memory/n/k", putBody("v"), "If-Match", "*", "Prefer", "wait=5")
-		wantDetail(t, w, http.StatusServiceUnavailable, "nothing of this one was made")
+		wantDetail(t, w, http.StatusServiceUnavailable, "nothing of this one was made: upstream has not confirmed it")
 		wantHeader(t, w, "Retry-After", "60")
 		if n := s.journal.Stats().LastSeq; n != 3 {
 			t.Errorf("%d writes were made, want 3", n)

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/botwired/botwired/internal/wire"
@@ -52,7 +53,11 @@ func (m *Memory) confirmed(ctx context.Context, q *Request, r Result, conditiona
 		return r, err
 	}
 	if err != nil {
-		return r, unconfirmed{err}
+		kept := "the write is durable here and still pending"
+		if r.state == journal.ReceiptSuperseded.String() {
+			kept = "a newer write to the entry has taken its place, and is durable here and still pending"
+		}
+		return r, unconfirmed{fmt.Errorf("%s: %w", kept, err)}
 	}
 	return m.ended(r, itself, conditional)
 }

@@ -117,7 +117,7 @@ type Unconfirmed struct {
 }
 
 func (u *Unconfirmed) Error() string {
-	return "the write is durable here and still pending, and upstream has not confirmed it: " + u.reason
+	return "upstream has not confirmed it: " + u.reason
 }
 
 // RetryAfter returns when botwired sends the write; 0 if unknown.
