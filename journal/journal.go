@@ -95,7 +95,7 @@ type Journal struct {
 	// Trust decides which answers of upstream count.
 	Trust *Trust
 
-	// WriteThrough serves writes that go upstream before they are journaled.
+	// WriteThrough ends doubts about entries without a pending write.
 	WriteThrough *WriteThrough
 
 	// Fence compares writes with other hosts' states, and keeps the states that lose.

@@ -1,14 +1,9 @@
 package journal
 
 import (
-	"errors"
-
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
-
-// ErrAbsent says that a delete that was not journaled found no entry upstream.
-var ErrAbsent = errors.New("upstream does not hold the entry")
 
 // WriteThrough ends doubts about entries without a pending write. The methods may be called concurrently.
 type WriteThrough struct {
