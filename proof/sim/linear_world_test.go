@@ -32,8 +32,9 @@ func newCrowd(p plan) (*crowd, error) {
 	return c, c.wake(vfs.NewCrashableMem())
 }
 
-// prepare gives upstream half of the entries beforehand.
+// prepare gives upstream half of the entries beforehand: no write of the round has the same time or an earlier one.
 func (c *crowd) prepare() {
+	defer time.Sleep(time.Millisecond)
 	for i, id := range entries {
 		if i%2 == 0 {
 			value := fmt.Sprintf("upstream%d", i)
