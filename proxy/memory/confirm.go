@@ -164,7 +164,7 @@ func (b behind) Error() string {
 func (b behind) Unwrap() error { return b.error }
 
 func (b behind) RetryAfter() time.Duration {
-	return max(time.Second, unconfirmed{b.error}.RetryAfter())
+	return max(time.Second, unconfirmed(b).RetryAfter())
 }
 
 func (behind) WriteStatus() int { return statusUnavailable }
