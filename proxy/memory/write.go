@@ -69,18 +69,9 @@ func NewPut(id journal.ID, value string) journal.NewWrite {
 	return journal.NewWrite{ID: id, Op: journal.Put, Value: value, ListBytes: wire.ListBytes(value)}
 }
 
-// store journals a write. It fences the write, even if the settings do not, if the entry may have been
-// assumed absent: upstream may hold a value (contract 17). A newer write inherits the fence from a pending
-// one.
+// store journals a write.
 func (m *Memory) store(w journal.NewWrite) (journal.Write, error) {
 	m.lister.note(w.Namespace)
-	if m.assumesAbsent(w.Namespace) {
-		state, err := m.journal.Lookup(w.ID)
-		if err != nil {
-			return journal.Write{}, err
-		}
-		w.Fenced = w.Fenced || leavesNoTrace(state.Kind) // guard 17.14
-	}
 	return m.journal.Append(w)
 }
 
