@@ -135,8 +135,11 @@ function lostBy(error, limit) {
     throw new BotwiredError("the answer is not one of BotWire's (it cannot be decompressed): is something else at this URL?", { cause: error });
   }
   if (causes.some(({ name }) => name === "TimeoutError")) return { reason: `the answer did not end within ${limit / 1000} s`, wasSent: true, error };
+  if (causes.some(({ message }) => /^bad port$|port \d+ are blocked/.test(message ?? ""))) {
+    return { reason: "fetch blocks this port, so a daemon for it must listen on another one", wasSent: false, error };
+  }
   const reason = causes.findLast(({ message, code }) => message || code);
-  const isConnected = !codes.some((code) => NOT_CONNECTED.has(code)) && !causes.some(({ message }) => /client error \(Connect\)|^bad port$|port \d+ are blocked/.test(message ?? ""));
+  const isConnected = !codes.some((code) => NOT_CONNECTED.has(code)) && !causes.some(({ message }) => /client error \(Connect\)/.test(message ?? ""));
   return { reason: String(reason?.message || reason?.code || error), wasSent: isConnected, error };
 }
 

@@ -95,6 +95,10 @@ test("the headers of a request", async () => {
   assert.match(headers.get("user-agent"), /^botwired-node\//);
 });
 
+test("a port that fetch blocks", async () => {
+  await assert.rejects(new Memory("n", { url: "http://127.0.0.1:6000" }).get("k"), (error) => error instanceof Unavailable && /fetch blocks this port/.test(error.message));
+});
+
 test("a part of a millisecond", { timeout: 20_000 }, async (t) => {
   const url = await serve(t, (socket) => socket.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${JSON.stringify({ ...entry, stored: true })}`));
   const memory = new Memory("n", { url, timeout: 1e4 / 3, patience: 0.5 });
