@@ -19,18 +19,18 @@ const tools = {
     inputSchema: z.object({ fact: z.string() }),
     async execute({ fact }) {
       await memory.update("facts", (facts = []) => [...facts, fact]);
-      return told("kept");
+      return withState("kept");
     },
   }),
   recall: tool({
     description: "Read all facts that were kept.",
     inputSchema: z.object({}),
-    execute: async () => told(await memory.get("facts", [])),
+    execute: async () => withState(await memory.get("facts", [])),
   }),
 };
 
 /** A tool's result, and what the model should know of its memory: that this is a copy, or that a write waits. */
-function told(result) {
+function withState(result) {
   return memory.state === undefined ? { result } : { note: memory.state, result };
 }
 
