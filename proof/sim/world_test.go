@@ -184,6 +184,7 @@ func (w *world) foreign(s step) {
 		rests = strings.HasPrefix(why, "in doubt: upstream has confirmed it")
 	}
 	w.up.foreign(s.id, s.value, b.newest, rests)
+	time.Sleep(time.Millisecond) // the daemon's next write has a later time, as it is a later one
 }
 
 // clone returns the file system as a power cut would leave it now.
