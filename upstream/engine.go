@@ -71,9 +71,9 @@ type Writer struct {
 	Seq  uint64 // the write's sequence number in its data directory; 0 if it has none
 }
 
-// Earlier holds the names under which earlier daemons of a data directory have written, each with the last number
-// that was taken before the next one had a name. What a copy of the directory has written under such a name since is
-// another host's (contract 19).
+// Earlier holds the names under which earlier daemons of a data directory have written. Each name has the last
+// number that the journal had given when the next daemon started. If a copy of the directory goes on under that
+// name, its later writes are another host's (contract 19).
 type Earlier map[string]uint64
 
 // Of returns a writer, under the present name of this host if that is one of the earlier daemons.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -45,8 +46,11 @@ func TestAPlantedLinkIsNotFollowed(t *testing.T) {
 	if err := os.WriteFile(target, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows lets only some users make links")
+	}
 	if err := os.Symlink(target, name+".new"); err != nil {
-		t.Skip(err) // it needs a privilege on Windows
+		t.Fatal(err)
 	}
 	if err := linefile.Write(name, "ours"); err != nil {
 		t.Fatal(err)

@@ -256,8 +256,8 @@ var onBaseJudgements = map[string]judgement{
 
 var tNothing = func(q *Question) { q.Now = upstream.Version{} }
 
-// contract 5: a write with a condition that has to hold upstream replaces only the state that met it, whatever the
-// clocks say.
+// contract 5: some callers want their condition to hold upstream. Such a write replaces only the state that met the
+// condition. The clocks have no say.
 func TestAWriteOnItsBaseIsJudged(t *testing.T) {
 	for name, row := range onBaseJudgements {
 		t.Run(name, func(t *testing.T) {

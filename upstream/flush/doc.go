@@ -1,4 +1,4 @@
-// Package flush carries pending writes and writes through upstream. It knows nothing of protocols and callers.
+// Package flush carries pending writes upstream. It knows nothing of protocols and callers.
 //
 // # Flushing
 //
@@ -41,7 +41,7 @@
 // that this host expects upstream to hold (contract 17). If another host has changed the entry, the later
 // state wins, by the time when it was written. The times are compared as they stand, unless [fence.Ahead] says
 // that the clocks are apart. A [fence.Question] holds the facts, and its Judge decides. A send attempt makes the fence's requests and
-// the write's in one slot, for a pending write and for a write through.
+// the write's in one slot.
 //
 // # Versions
 //

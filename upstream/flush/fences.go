@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// lately is how long a write of this host replaces the fence of the entry's next one, since its request was
-	// sent. What another host writes in that time is overwritten unseen.
+	// lately is how long the flusher does not look at an entry again after it has sent a write. If another host
+	// writes the entry in that time, the next write overwrites that unseen.
 	lately = 250 * time.Millisecond
 	// mostLately bounds the number of remembered writes.
 	mostLately = 4096

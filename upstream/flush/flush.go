@@ -135,14 +135,14 @@ func (f *Flusher) Confirm(ctx context.Context, id journal.ID, seq uint64, itself
 	if w == nil {
 		return false, nil
 	}
-	for waits := true; waits && !f.isHeld(ctx, id); {
+	for !f.isHeld(ctx, id) {
 		select {
 		case <-w.tried:
-			continue
+			continue // the attempt may have shown that the write has to wait
 		case <-w.done:
 		case <-ctx.Done():
 		}
-		waits = false
+		break
 	}
 	ended := f.leaveEntry(w)
 	switch {
