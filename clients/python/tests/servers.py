@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 from pathlib import Path
@@ -24,6 +25,7 @@ class Server:
         self._arguments = arguments
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
+        self._place: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -34,6 +36,7 @@ class Server:
         """Start, and return when it listens."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("BOTWIRE") and "PROXY" not in k.upper()}
         command = [BINARY, *self._arguments, "--listen", self.address]
+        self._release()
         self._process = subprocess.Popen(
             command, cwd=self.folder, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
@@ -46,6 +49,8 @@ class Server:
                     self.address = str(record["address"])
                 break
         else:
+            self._process.wait(20)
+            self._process.stderr.close()
             raise RuntimeError(f"{command} has ended: {''.join(self.output)}")
         self._reader = threading.Thread(target=self.output.extend, args=(self._process.stderr,), daemon=True)
         self._reader.start()
@@ -59,7 +64,22 @@ class Server:
         """End it in good order."""
         self._end(signal.SIGTERM)
 
+    def away(self) -> Server:
+        """End it for a while. Until the next start, its address refuses connections, and nobody else gets it."""
+        self.stop()
+        host, port = self.address.rsplit(":", 1)
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind((host, int(port)))
+        return self
+
+    def _release(self) -> None:
+        if self._place is not None:
+            self._place.close()
+            self._place = None
+
     def _end(self, number: int) -> None:
+        self._release()
         process, self._process = self._process, None
         if process is None:
             return

@@ -185,8 +185,7 @@ def test_a_thousand_keys_of_plain_botwire(tmp_path: Path) -> None:
 
 def test_an_upstream_that_is_away(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "upstream").mkdir()
-    upstream = selfhost(tmp_path / "upstream").start()
-    upstream.stop()
+    upstream = selfhost(tmp_path / "upstream").start().away()
     server = daemon(tmp_path, "--upstream-timeout", "200ms", upstream=upstream.url).start()
     hasty = kind("away", base_url=server.url, patience=0.2)
     with pytest.raises(Unavailable, match="HTTP 503"):
@@ -206,8 +205,7 @@ def test_an_upstream_that_is_away(kind: Any, tmp_path: Path) -> None:
 
 def test_a_full_journal(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "upstream").mkdir()
-    upstream = selfhost(tmp_path / "upstream").start()
-    upstream.stop()
+    upstream = selfhost(tmp_path / "upstream").start().away()
     server = daemon(tmp_path, "--journal-max-bytes", "1MiB", upstream=upstream.url).start()
     memory = kind("limits", base_url=server.url)
     with pytest.raises(Refused, match="HTTP 507") as refused:
@@ -216,6 +214,7 @@ def test_a_full_journal(kind: Any, tmp_path: Path) -> None:
     assert refused.value.status == 507
     memory.close()
     server.stop()
+    upstream.stop()
 
 
 def test_limits_of_a_namespace(kind: Any, tmp_path: Path) -> None:
