@@ -68,7 +68,7 @@ const clockSlack = time.Second
 // Age returns how long ago upstream confirmed something. It takes the longer of the monotonic and the
 // wall clock's time, so that neither a suspended machine nor a clock set back makes an old answer
 // young. It returns [Forever] for a confirmation of unknown age: one in the future, or one from the
-// beginning of Unix time, which the journal gives to copies in doubt.
+// beginning of Unix time, which the journal gives to a listing that may have changed unseen.
 func Age(confirmedAt, now time.Time) time.Duration {
 	wall := now.Round(0).Sub(confirmedAt.Round(0))
 	if wall < -clockSlack || confirmedAt.Unix() <= 0 { // guard 19.8

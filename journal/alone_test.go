@@ -123,7 +123,7 @@ func TestWriteBehindAFailedOne(t *testing.T) {
 		t.Error("no write was refused")
 	}
 	w := journal.Write{ID: key("0"), Seq: 1, Op: journal.Put}
-	for _, err := range []error{j.Settle(w), j.MarkSent(w), j.UnmarkSent(w.ID), j.Close()} {
+	for _, err := range []error{j.Settle(w), j.BeginSending(), j.Close()} {
 		if !errors.Is(err, journal.ErrFailed) {
 			t.Errorf("error is %v", err)
 		}

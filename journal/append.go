@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"cmp"
+
 	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -64,10 +66,11 @@ type appending struct {
 	notBefore float64 // Unix seconds: a lower bound for updated_at
 	frees     int64   // bytes of the budget that the same change frees
 	write     pending.Write
-	writtenAt float64 // Unix seconds: the wall clock when the write was journaled
-	follows   uint64  // the number of the pending write that it replaces
-	removals  int64   // copies.removals when the version was added
-	unlock    func()  // releases the copies lock; does nothing if the write does not hold it
+	writtenAt float64    // Unix seconds: the wall clock when the write was journaled
+	left      *[]Content // what requests may have left upstream, if the write changes that
+	follows   uint64     // the number of the pending write that it replaces
+	removals  int64      // copies.removals when the version was added
+	unlock    func()     // releases the copies lock; does nothing if the write does not hold it
 }
 
 // Fill admits the write and orders it behind all earlier writes.
@@ -76,6 +79,9 @@ func (a *appending) Fill(tx *store.Tx) error {
 	defer a.unlock() // a refused change also waits for a sync
 	if err := a.admit(tx); err != nil {
 		return err
+	}
+	if a.left != nil {
+		setLeft(tx, a.ID, *a.left)
 	}
 	tx.SetPending(a.ID, &a.write.Version, a.Over, &record.Stored{
 		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
@@ -87,6 +93,22 @@ func (a *appending) Fill(tx *store.Tx) error {
 	a.removals = a.copies.removals.Load()
 	a.copies.pending.add(a.ID, &a.write)
 	return nil
+}
+
+// leave returns what requests may have left of an entry when another write takes the place of v, which was sent.
+func (p *pendingSet) leave(tx *store.Tx, id ID, v *record.Version) ([]Content, error) {
+	if v.Op == Delete {
+		return leftWith(tx, id, ContentOf(Delete, ""))
+	}
+	r, err := tx.Reader()
+	if err != nil {
+		return nil, err
+	}
+	sent, ok, err := readVersion(r, id, v.Seq)
+	if err != nil || !ok {
+		return nil, cmp.Or(err, errGone)
+	}
+	return leftWith(tx, id, ContentOf(Put, sent.Value))
 }
 
 // supersedes returns the receipt of the older write that this one replaces.
@@ -115,6 +137,13 @@ func (a *appending) admit(tx *store.Tx) error {
 	}
 	if err := a.copies.admitSize(a, &latest, exists); err != nil {
 		return err
+	}
+	if exists && p.wasSent(a.ID, latest.Seq) { // guard 14.9
+		left, err := p.leave(tx, a.ID, &latest)
+		if err != nil {
+			return err
+		}
+		a.left = &left
 	}
 	a.write.Version = v
 	if exists {

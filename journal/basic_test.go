@@ -149,24 +149,6 @@ func TestConditionSeesTheNewestWrite(t *testing.T) {
 	}
 }
 
-func TestInDoubtSurvivesACrash(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	j := open(t, fs)
-	for _, k := range []string{"sent", "settled", "buried", "taken back"} {
-		no(t, j.MarkSent(put(t, j, key("%s", k), "1")))
-	}
-	settle(t, j, key("settled"))
-	w, _, err := j.Newest(key("buried"))
-	no(t, err)
-	no(t, j.UnmarkSent(key("taken back")))
-	no(t, j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}))
-	ids, err := open(t, crash(fs)).InDoubt()
-	no(t, err)
-	if diff := cmp.Diff([]journal.ID{key("sent")}, entriesOf(ids)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestPendingListIsOldestFirst(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)

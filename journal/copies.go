@@ -32,8 +32,7 @@ type copies struct {
 	// state that a power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
-	doubts *doubts
-	trust  *Trust
+	trust *Trust
 	// engineSeen is Options.Seen.
 	engineSeen func() []byte
 	seen       seen         // confirmations and reads that the disk does not record
@@ -59,7 +58,6 @@ type stripe struct {
 func newCopies(s *store.Store, readers *readersLock, logger *slog.Logger) *copies {
 	c := &copies{
 		store: s, readers: readers, logger: logger, seed: maphash.MakeSeed(), notDurable: make(map[ID]chan struct{}),
-		doubts: &doubts{of: make(map[ID]struct{})},
 	}
 	c.removals.Store(1)
 	c.trust = &Trust{copies: c, logger: logger}
@@ -163,35 +161,30 @@ func (c *copies) head(id ID) (Observation, error) {
 
 // state returns the State of an entry without a pending write.
 func (c *copies) state(id ID) (State, error) {
-	doubted := c.doubts.has(id)
 	found, err := c.read(id)
 	if err != nil {
 		return State{}, err
 	}
 	if !found.intact {
-		return c.stateByListing(id, doubted)
+		return c.stateByListing(id)
 	}
 	noted := c.seen.use(id, unixNow())
-	state := settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt))
-	if doubted {
-		state.InDoubt, state.ConfirmedAt = true, longAgo
-	}
-	return state, nil
+	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
 }
 
 // stateByListing returns the State of an entry without a pending write and without a readable settled
 // copy. If a complete listing lacks the entry, upstream does not hold it: every write that settles and
-// every answer from upstream updates the listing. This does not apply to an entry in doubt.
+// every answer from upstream updates the listing.
 //
 // stateByListing reads the header and the row from one snapshot. Otherwise an incomplete listing could
 // replace a complete one between the two reads.
-func (c *copies) stateByListing(id ID, doubted bool) (state State, err error) {
+func (c *copies) stateByListing(id ID) (state State, err error) {
 	listing := ID{Namespace: id.Namespace}
 	snapshot := c.snapshot(listing)
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	h, listed, _, err := readListed(c, snapshot, id)
-	if err != nil || listed || doubted || !h.Complete || h.FetchedAt == 0 { // guard 9.18
-		return State{InDoubt: doubted, Listed: listed}, err
+	if err != nil || listed || !h.Complete || h.FetchedAt == 0 { // guard 9.18
+		return State{Listed: listed}, err
 	}
 	noted := c.seen.use(listing, unixNow())
 	return State{Kind: Absent, ConfirmedAt: fromUnix(max(h.FetchedAt, noted.confirmedAt))}, nil // guard 9.20

@@ -96,7 +96,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 			wantNoValue(t, j, c)
 		},
 		"buried in doubt": func(t *testing.T, j *journal.Journal) {
-			no(t, j.DeadLetter(put(t, j, c, "1"), journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+			no(t, j.DeadLetter(sent(t, j, put(t, j, c, "1")), journal.Failure{Status: 422, Reason: "no"}))
 			expect(t, j, c, journal.Unknown, "")
 		},
 	} {

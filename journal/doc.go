@@ -48,5 +48,5 @@
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: readers see a consistent state;
 //   - one of the innermost locks, whose holders take no other lock: those of [Sizes], the index
-//     of dead letters, the generations of receipts, the doubts and [Trust].
+//     of dead letters, the generations of receipts, and [Trust].
 package journal

@@ -59,15 +59,14 @@ func (f *failing) mustHaveFailed(t *testing.T, j *journal.Journal) {
 	f.fault.Off()
 	w := journal.Write{ID: key("a"), Seq: 1, Op: journal.Put, Value: "1"}
 	for what, err := range map[string]error{
-		"Append":     second(j.Append(journal.NewWrite{ID: key("after"), Op: journal.Put})),
-		"Settle":     j.Settle(w),
-		"DeadLetter": j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}),
-		"MarkSent":   j.MarkSent(w),
-		"UnmarkSent": j.UnmarkSent(w.ID),
-		"Fill":       second(j.Fill(key("b"), observed("1"), always)),
-		"Listing":    j.BeginListing("ns").Commit(rows("a"), true),
-		"Changed":    second(j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, If: func(uint64) bool { return false }})),
-		"Err":        j.Err(),
+		"Append":       second(j.Append(journal.NewWrite{ID: key("after"), Op: journal.Put})),
+		"Settle":       j.Settle(w),
+		"DeadLetter":   j.DeadLetter(w, journal.Failure{Status: 400, Reason: ""}),
+		"BeginSending": j.BeginSending(),
+		"Fill":         second(j.Fill(key("b"), observed("1"), always)),
+		"Listing":      j.BeginListing("ns").Commit(rows("a"), true),
+		"Changed":      second(j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, If: func(uint64) bool { return false }})),
+		"Err":          j.Err(),
 	} {
 		if !errors.Is(err, journal.ErrFailed) {
 			t.Errorf("%s after the failure = %v", what, err)
@@ -104,13 +103,14 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
 			},
 			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
-				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad", InDoubt: true})
+				sent(t, j, w)
+				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
 			},
 			"lose": func(j *journal.Journal, w journal.Write) error { return j.Fence.Lose(w, foreign("2", 20), "later") },
 			"keepOverwritten": func(j *journal.Journal, w journal.Write) error {
 				return j.Fence.KeepOverwritten(w, foreign("2", 20), "earlier")
 			},
-			"mark": func(j *journal.Journal, w journal.Write) error { return j.MarkSent(w) },
+			"begin to send": func(j *journal.Journal, _ journal.Write) error { return j.BeginSending() },
 			"fill": func(j *journal.Journal, _ journal.Write) error {
 				return second(j.Fill(key("f"), observed("1"), always))
 			},
@@ -154,7 +154,7 @@ func TestUnseenFailureOfTheLog(t *testing.T) {
 	j := f.open(t)
 	put(t, j, key("a"), "1")
 	f.fault.On()
-	no(t, j.UnmarkSent(key("a")))
+	no(t, j.ChangeLater(key("a")))
 	if err := writeMuch(j); !errors.Is(err, journal.ErrFailed) {
 		t.Errorf("error is %v", err)
 	}

@@ -45,7 +45,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 		}, err
 	}
 	h, listed, _, err := readListed(f.copies, f.store.DB(), id)
-	if err != nil || past.kept || listed || !h.Complete || f.copies.doubts.has(id) { // guard 17.7
+	if err != nil || past.kept || listed || !h.Complete { // guard 17.7
 		return Base{}, err
 	}
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
@@ -95,29 +95,31 @@ func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
 // settled copy, unless the copy is newer or the disk lacks room. The write becomes a dead letter with
 // the state as its winner, unless it loses ties. If a newer write to the entry is pending, the old copy
 // stays: the state became known after that write was made, so the write must still be compared with it.
-// mayLand are the contents of requests that upstream may yet carry out; with them, the entry stays
-// [Journal.InDoubt]. Lose is durable when it returns; until then, readers of the entry wait (contract
-// 7).
+// Lose is durable when it returns; until then, readers of the entry wait (contract 7).
 //
 // The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
 // Options.MaxBytes, on top of it. The oldest are removed first, and the last one stays.
-func (f *Fence) Lose(w Write, o Observation, reason string, mayLand ...Content) error {
-	return f.lose(w, &o, cmp.Or(o.MadeAt, o.UpdatedAt), reason, mayLand) // guard 17.55
+func (f *Fence) Lose(w Write, o Observation, reason string) error {
+	return f.lose(w, &o, cmp.Or(o.MadeAt, o.UpdatedAt), reason) // guard 17.55
 }
 
 // LoseToDelete records, like [Fence.Lose], that another host's later delete has beaten a pending write.
 // at is the time of the delete in Unix seconds.
-func (f *Fence) LoseToDelete(w Write, at float64, reason string, mayLand ...Content) error {
-	return f.lose(w, nil, at, reason, mayLand)
+func (f *Fence) LoseToDelete(w Write, at float64, reason string) error {
+	return f.lose(w, nil, at, reason)
 }
 
 // lose handles a state that another host wrote at the given time. o is nil for a delete.
-func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand []Content) error {
+func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 	r := &retiring{ // guard 7.19
-		w: w, hide: true, doubtful: len(mayLand) > 0, state: record.ReceiptSuperseded, reason: reason,
+		w: w, hide: true, state: record.ReceiptSuperseded, reason: reason,
 	}
 	return f.copies.retire(r, "keeping the state that has beaten a write to", func() error {
 		copied, err := f.won(r, o, at)
+		if err != nil {
+			return err
+		}
+		forgets, err := r.forgetsLeft()
 		if err != nil {
 			return err
 		}
@@ -126,9 +128,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string, mayLand
 				// guard 17.3
 				copied(tx)
 			}
-			if len(mayLand) > 0 {
-				setSent(tx, w.ID, &record.Sent{Seq: w.Seq, Contents: mayLand})
-			}
+			forgets(tx)
 			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),

@@ -96,16 +96,6 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// An absence is unknown while upstream may yet carry out a put.
-func TestBaseInDoubt(t *testing.T) {
-	j := open(t, vfs.NewMem())
-	no(t, j.BeginListing("ns").Commit(rows("b"), true))
-	j.WriteThrough.Doubt(key("a"))
-	if base, err := j.Fence.Base(key("a")); base.Known || err != nil {
-		t.Errorf("%+v, %v", base, err)
-	}
-}
-
 // contract 17: a write that loses to another host's is kept with both values and times, and readers see
 // the winner at once.
 func TestLose(t *testing.T) {
@@ -123,12 +113,12 @@ func TestLose(t *testing.T) {
 			no(t, j.BeginListing("ns").Commit(rows("b"), true))
 			before(t, j)
 			w := put(t, j, a, "mine")
-			no(t, j.MarkSent(w))
+			sent(t, j, w)
 			no(t, j.Fence.Lose(w, foreign("theirs", w.UpdatedAt+5), "another host wrote later"))
 			sized(t, sizes, int64(len("theirs"))+1)
 			for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 				state := expect(t, j, a, journal.Settled, "theirs")
-				if state.WrittenAs != 0 || state.UpdatedAt != w.UpdatedAt+5 || state.CreatedAt != w.UpdatedAt+4 || state.InDoubt {
+				if state.WrittenAs != 0 || state.UpdatedAt != w.UpdatedAt+5 || state.CreatedAt != w.UpdatedAt+4 {
 					t.Errorf("%+v", state)
 				}
 				if diff := cmp.Diff([]string{"a", "b"}, listed(t, j)); diff != "" {
@@ -149,8 +139,8 @@ func TestLose(t *testing.T) {
 				if st := j.Stats(); st.Pending != 0 || st.OpenDeadLetters != 0 || st.Conflicts != 1 {
 					t.Errorf("%+v", st)
 				}
-				if doubts, err := j.InDoubt(); err != nil || len(doubts) > 0 {
-					t.Errorf("in doubt: %v, %v", doubts, err)
+				if left := leftOf(t, j, a); len(left) > 0 {
+					t.Errorf("left: %v", left)
 				}
 				base, err := j.Fence.Base(a)
 				no(t, err)
@@ -196,25 +186,6 @@ func TestLoseOfACopy(t *testing.T) {
 	}
 	expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
 	check(t, j)
-}
-
-// Requests that upstream may yet carry out leave the entry in doubt: readers ask upstream.
-func TestLoseInDoubt(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	j := open(t, fs)
-	w := put(t, j, key("a"), "mine")
-	contents := []journal.Content{journal.ContentOf(journal.Put, "earlier"), journal.ContentOf(journal.Delete, "")}
-	no(t, j.Fence.Lose(w, foreign("theirs", 20), "later", contents...))
-	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
-		if state := expect(t, j, key("a"), journal.Settled, "theirs"); !state.InDoubt {
-			t.Errorf("%+v", state)
-		}
-		doubts, err := j.InDoubt()
-		no(t, err)
-		if diff := cmp.Diff([]journal.Doubtful{{ID: key("a"), Contents: contents}}, doubts); diff != "" {
-			t.Errorf("in doubt (-want +got):\n%s", diff)
-		}
-	}
 }
 
 // contract 7: no reader sees the winner before it is durable.

@@ -46,7 +46,8 @@ func fill(t testing.TB, j *journal.Journal) {
 	for i := range 8 {
 		w := put(t, j, key("pending%d", i), strings.Repeat(fmt.Sprint("value ", i, " "), 5))
 		if i%3 == 0 {
-			no(t, j.MarkSent(w))
+			sent(t, j, w)
+			put(t, j, w.ID, strings.Repeat(fmt.Sprint("value ", i, " "), 6))
 		}
 	}
 	remove(t, j, key("settled0"))
@@ -65,7 +66,7 @@ func fillFenced(t testing.TB, j *journal.Journal) {
 		ID: key("won"), Op: journal.Put, Value: "value of won", ListBytes: 12, WrittenAt: 30, LosesTies: true, Fenced: true,
 	})
 	no(t, err)
-	no(t, j.MarkSent(won, journal.ContentOf(journal.Delete, "")))
+	sent(t, j, won)
 	no(t, j.Fence.KeepOverwritten(won, foreign("overruled by won", 25), "another host wrote earlier"))
 	late := put(t, j, key("late"), "value of late")
 	late.SentAfter = 40
@@ -120,16 +121,18 @@ func tryDump(j *journal.Journal) (string, error) {
 	if err := dumpReceipts(&b, j); err != nil {
 		return "", err
 	}
-	doubt, err := j.InDoubt()
+	for _, name := range []string{"pending0", "pending3", "pending6", "won"} {
+		left, known, err := j.Left(journal.Write{ID: key("%s", name)})
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "left of %s %v %x\n", name, known, left)
+	}
+	ago, ok, err := j.Sending()
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "in doubt %v\n", entriesOf(doubt))
-	for _, d := range doubt {
-		if len(d.Contents) > 0 {
-			fmt.Fprintf(&b, "sent %s %x\n", d.ID, d.Contents)
-		}
-	}
+	fmt.Fprintln(&b, "sending", ago, ok)
 	l, ok, err := j.Listing("ns", allRows)
 	fmt.Fprintf(&b, "listing %v %v %v\n", ok, l.Complete, l.FetchedAt.UTC())
 	for _, r := range l.Rows {

@@ -134,10 +134,18 @@ func no(t testing.TB, err error) {
 	}
 }
 
-// entriesOf returns the entries in doubt, without the contents.
-func entriesOf(doubts []journal.Doubtful) (ids []journal.ID) {
-	for _, d := range doubts {
-		ids = append(ids, d.ID)
-	}
-	return ids
+// sent records that a write was sent.
+func sent(t testing.TB, j *journal.Journal, w journal.Write) journal.Write {
+	t.Helper()
+	_, err := j.Sent(w)
+	no(t, err)
+	return w
+}
+
+// leftOf returns what requests may have left of an entry, besides its pending write.
+func leftOf(t testing.TB, j *journal.Journal, id journal.ID) []journal.Content {
+	t.Helper()
+	left, _, err := j.Left(journal.Write{ID: id})
+	no(t, err)
+	return left
 }

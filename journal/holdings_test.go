@@ -32,7 +32,6 @@ func TestHoldings(t *testing.T) {
 			no(t, second(j.Fill(key("a"), nil, always)))
 		}, journal.Holdings{}},
 		"listing": {func(j *journal.Journal) { no(t, j.BeginListing("ns").Commit(nil, true)) }, journal.Holdings{Copies: true}},
-		"sent":    {func(j *journal.Journal) { no(t, j.MarkSent(put(t, j, key("a"), "1"))) }, journal.Holdings{Pending: 1, Copies: true}},
 	} {
 		fs := vfs.NewCrashableMem()
 		j := open(t, fs)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/botwired/botwired/internal/bootclock"
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
@@ -53,6 +54,8 @@ type Options struct {
 	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
 	// the journal rejects the listing. The zero value means no bound.
 	LossLimit LossLimit
+	// BootClock is the clock that counts since the machine has booted: see [bootclock.Now]. It may be nil.
+	BootClock func() (boot string, since time.Duration)
 	// AwaitRoom is called while fewer bytes are free than opening the journal needs, and with 0 as soon
 	// as there are enough. When it returns nil, Open checks again or goes on; its error ends Open. If
 	// AwaitRoom is nil, Open waits for room for as long as it takes.
@@ -77,6 +80,9 @@ func (o Options) withDefaults() Options {
 	if o.receiptsKept == 0 {
 		o.receiptsKept = ReceiptsKept
 	}
+	if o.BootClock == nil {
+		o.BootClock = bootclock.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -95,9 +101,6 @@ type Journal struct {
 	// Trust decides which answers of upstream count.
 	Trust *Trust
 
-	// WriteThrough ends doubts about entries without a pending write.
-	WriteThrough *WriteThrough
-
 	// Fence compares writes with other hosts' states, and keeps the states that lose.
 	Fence *Fence
 
@@ -113,16 +116,17 @@ type Journal struct {
 	// Disk reports the journal's disk usage.
 	Disk *Disk
 
-	opts    Options
-	store   *store.Store
-	pending *pendingSet
-	copies  *copies
-	dead    *deadIndex
-	evictor *evictor
-	history *retention
-	full    *fullness
-	rebuilt chan struct{} // closed when the index is complete
-	purges  chan struct{} // holds a token while a purge runs
+	opts     Options
+	store    *store.Store
+	pending  *pendingSet
+	copies   *copies
+	dead     *deadIndex
+	evictor  *evictor
+	history  *retention
+	full     *fullness
+	sendings *sendings
+	rebuilt  chan struct{} // closed when the index is complete
+	purges   chan struct{} // holds a token while a purge runs
 }
 
 // readersLock guards what readers see: the index, and the copies that are not durable yet. Its holders

@@ -66,7 +66,7 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 	each(record.HeaderPrefix, first, func(*Kept) {})
 	each(record.NewestPrefix, first, func(*Kept) {})
 	each(record.VersionPrefix, first, func(k *Kept) { k.Versions++ })
-	each(record.SentPrefix, first, func(k *Kept) { k.Unanswered++ })
+	each(record.LeftPrefix, first, func(k *Kept) { k.Unanswered++ })
 	each(record.ReceiptPrefix, ofReceipt, func(k *Kept) { k.Receipts++ })
 	if err == nil {
 		err = store.ScanDead(snapshot, 0, func(l *record.Dead) error {

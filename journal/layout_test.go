@@ -36,7 +36,7 @@ func (l *layout) everything() {
 	settle(t, j, key("settled%d", i%8))
 	w := put(t, j, key("dead%d", i%8), fmt.Sprint("dead, step ", i))
 	no(t, j.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"}))
-	no(t, j.MarkSent(put(t, j, key("pending%d", (i+3)%8), fmt.Sprint("sent, step ", i))))
+	sent(t, j, put(t, j, key("pending%d", (i+3)%8), fmt.Sprint("sent, step ", i)))
 	no(t, j.BeginListing("ns").Commit(rows("other", fmt.Sprint(i)), true))
 }
 

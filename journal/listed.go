@@ -20,7 +20,6 @@ type listed struct {
 	changed []Row    // rows that differ from the kept ones
 	removed []string // keys of rows to remove
 	absent  []ID     // entries with a settled copy that upstream no longer holds
-	doubted []ID     // entries in doubt whose settled copy differs from the listing
 	added   []ID     // entries that the previous listing did not have
 	older   int      // rows that upstream showed with an older time than before
 	past    Suspect  // the state before this listing
@@ -48,9 +47,6 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if err = l.believeAbsent(now); err != nil { // guard 23.37
 		return err
 	}
-	if l.doubted, err = l.inDoubt(now); err != nil {
-		return err
-	}
 	l.header.Newest = inOrder(now)
 	if l.replaces {
 		l.compare(nil, now)
@@ -63,7 +59,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// A header that forgetRow wrote, or one from before the clock was set back, is replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspect == l.header.Suspect &&
-		len(l.changed)+len(l.removed)+len(l.absent)+len(l.doubted) == 0 && !l.unread && !l.replaces ||
+		len(l.changed)+len(l.removed)+len(l.absent) == 0 && !l.unread && !l.replaces ||
 		l.fill.distrust && l.header.Suspect.Since == 0 // there is nothing to keep
 	return nil
 }
@@ -183,23 +179,6 @@ func (l *listed) findAdded(past []Row) {
 	}
 }
 
-// inDoubt returns the entries in doubt whose settled copy differs from the listing: a read must not
-// show an older state than the listing (contract 7).
-func (l *listed) inDoubt(now map[string]Row) (changed []ID, err error) {
-	for _, id := range l.doubts.in(l.fill.namespace) {
-		kept, err := l.head(id)
-		if err != nil {
-			return nil, err
-		}
-		row, listed := now[id.Key]
-		same := row.Origin.Seq != 0 && row.Origin.Seq == kept.Origin.Seq && row.ListBytes == kept.ListBytes
-		if listed && !same {
-			changed = append(changed, id)
-		}
-	}
-	return changed, nil
-}
-
 // tell logs if the namespace has become suspect or is no longer suspect, and counts older answers.
 func (l *listed) tell() {
 	if !l.same && !l.fill.distrust { // a caller of Distrust knows already
@@ -245,7 +224,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// dropCopies removes the copies of the absent and the doubted entries, except those that a pending
+// dropCopies removes the copies of the absent entries, except those that a pending
 // write is based on. If some copies of the namespace cannot be read, it cannot tell which of them
 // upstream still holds. Then it removes all copies, unless the namespace is suspect.
 func (l *listed) dropCopies(tx *store.Tx) {
@@ -254,7 +233,7 @@ func (l *listed) dropCopies(tx *store.Tx) {
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
 		return // guard 7.2b
 	}
-	for _, id := range slices.Concat(l.absent, l.doubted) {
+	for _, id := range l.absent {
 		if keepsBase(l.copies, id) {
 			continue
 		}
@@ -293,7 +272,7 @@ func (l *dropping) Fill(tx *store.Tx) error {
 func (l *listed) Applied() {
 	listing := ID{Namespace: l.fill.namespace}
 	// guard 7.37
-	for _, id := range slices.Concat([]ID{listing}, l.absent, l.doubted, l.added) {
+	for _, id := range slices.Concat([]ID{listing}, l.absent, l.added) {
 		l.readers.changed(Change{ID: id})
 	}
 	// A reader of a removed copy looks at the listing next, so it also waits.

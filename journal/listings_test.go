@@ -63,7 +63,7 @@ func TestAbsenceEndsWithAWrite(t *testing.T) {
 
 	no(t, j.DeadLetter(put(t, j, a, "2"), journal.Failure{Status: 422, Reason: "no"}))
 	expect(t, j, a, journal.Absent, "")
-	no(t, j.DeadLetter(put(t, j, a, "3"), journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+	no(t, j.DeadLetter(sent(t, j, put(t, j, a, "3")), journal.Failure{Status: 422, Reason: "no"}))
 	expect(t, j, a, journal.Unknown, "") // an earlier write may have landed
 	expect(t, j, key("other"), journal.Unknown, "")
 }
@@ -83,32 +83,6 @@ func TestWriteOvertakesAnAbsence(t *testing.T) {
 	expect(t, j, b, journal.Absent, "")
 	no(t, j.DropCopies())
 	expect(t, j, a, journal.Unknown, "")
-}
-
-// An entry in doubt never counts as absent, neither during the doubt nor after it.
-func TestNoAbsenceInDoubt(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	j := open(t, fs)
-	a, b := key("a"), key("b")
-	no(t, j.BeginListing("ns").Commit(nil, true))
-	no(t, j.MarkSent(journal.Write{ID: a, Op: journal.Put, Value: "1"}))
-	j.WriteThrough.Doubt(a)
-	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
-		if state := expect(t, j, a, journal.Unknown, ""); !state.InDoubt {
-			t.Error("not in doubt")
-		}
-		expect(t, j, b, journal.Absent, "")
-	}
-	no(t, j.BeginListing("ns").Commit(nil, true)) // the write may land after that
-	expect(t, j, a, journal.Unknown, "")
-	under := j.BeginListing("ns")
-	no(t, j.WriteThrough.EndDoubt(a))
-	expect(t, j, a, journal.Unknown, "")
-	if err := under.Commit(nil, true); err == nil {
-		t.Error("a listing was taken that upstream may have made before the write landed")
-	}
-	no(t, j.BeginListing("ns").Commit(nil, true))
-	expect(t, j, a, journal.Absent, "")
 }
 
 // Lacks returns keys whose copy is missing or differs from the listing.

@@ -19,7 +19,8 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 			return func() error { return j.Settle(w) }
 		},
 		"dead letter": func(j *journal.Journal, w journal.Write) func() error {
-			return func() error { return j.DeadLetter(w, journal.Failure{Status: 400, InDoubt: true}) }
+			sent(t, j, w)
+			return func() error { return j.DeadLetter(w, journal.Failure{Status: 400}) }
 		},
 		"lose": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return j.Fence.Lose(w, foreign("2", 20), "later") }

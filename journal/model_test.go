@@ -18,9 +18,10 @@ type model struct {
 	pending map[journal.ID]journal.Write
 	settled map[journal.ID]string
 	dead    map[uint64]journal.Write
-	decided []uint64 // the numbers of other hosts' states that were retried or discarded
-	listing []string // nil before the first one
-	sent    map[journal.ID]bool
+	decided []uint64            // the numbers of other hosts' states that were retried or discarded
+	listing []string            // nil before the first one
+	sent    map[journal.ID]bool // the pending write may have been sent
+	left    map[journal.ID][]journal.Content
 
 	complete bool // the listing has all keys
 }
@@ -43,7 +44,7 @@ func TestRandomOperations(t *testing.T) {
 				t: t, rng: rand.New(rand.NewPCG(seed, 11)), fs: vfs.NewCrashableMem(),
 				model: model{
 					pending: make(map[journal.ID]journal.Write), settled: make(map[journal.ID]string),
-					dead: make(map[uint64]journal.Write), sent: make(map[journal.ID]bool),
+					dead: make(map[uint64]journal.Write), sent: make(map[journal.ID]bool), left: make(map[journal.ID][]journal.Content),
 				},
 			}
 			p.j = open(t, p.fs)
@@ -65,9 +66,9 @@ func (p *play) step() {
 	p.log = append(p.log, fmt.Sprint(n, " ", id.Key))
 	switch {
 	case n < 30:
-		p.model.pending[id] = put(p.t, p.j, id, fmt.Sprint("value ", len(p.log)))
+		p.write(put(p.t, p.j, id, fmt.Sprint("value ", len(p.log))))
 	case n < 40:
-		p.model.pending[id] = remove(p.t, p.j, id)
+		p.write(remove(p.t, p.j, id))
 	case n < 60:
 		p.settle(id)
 	case n < 68:
@@ -100,7 +101,7 @@ func (p *play) settle(id journal.ID) {
 		return
 	}
 	if p.rng.IntN(2) == 0 {
-		no(p.t, p.j.MarkSent(w))
+		sent(p.t, p.j, w)
 		p.model.sent[id] = true
 	}
 	if p.rng.IntN(4) == 0 {
@@ -108,7 +109,7 @@ func (p *play) settle(id journal.ID) {
 	}
 	overtaken := p.rng.IntN(3) == 0
 	if overtaken {
-		p.model.pending[id] = put(p.t, p.j, id, "overtakes")
+		p.write(put(p.t, p.j, id, "overtakes"))
 	} else {
 		delete(p.model.pending, id)
 	}
@@ -116,8 +117,32 @@ func (p *play) settle(id journal.ID) {
 		p.bound() // also the write's version goes, if it was overtaken
 	}
 	no(p.t, p.j.Settle(w))
-	delete(p.model.sent, id)
+	p.ended(id)
 	p.settled(w)
+}
+
+// write takes the place of a pending write, which upstream may hold.
+func (p *play) write(w journal.Write) {
+	if old, ok := p.model.pending[w.ID]; ok {
+		p.leave(old)
+	}
+	p.model.pending[w.ID], p.model.sent[w.ID] = w, false
+}
+
+// leave records that upstream may hold a write, if it was sent.
+func (p *play) leave(w journal.Write) {
+	c := journal.ContentOf(w.Op, w.Value)
+	if p.model.sent[w.ID] {
+		p.model.left[w.ID] = append(slices.DeleteFunc(p.model.left[w.ID], func(other journal.Content) bool { return other == c }), c)
+	}
+}
+
+// ended records that upstream holds nothing of the older writes.
+func (p *play) ended(id journal.ID) {
+	delete(p.model.left, id)
+	if _, waits := p.model.pending[id]; !waits {
+		delete(p.model.sent, id)
+	}
 }
 
 // bound removes the old versions: no answer changes.
@@ -155,6 +180,11 @@ func (p *play) bury(id journal.ID) {
 	}
 	no(p.t, p.j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"}))
 	p.model.dead[w.Seq] = w
+	if p.leave(w); len(p.model.left[id]) > 0 { // upstream may hold it, or an older one
+		delete(p.model.settled, id)
+		p.row(id.Key, false)
+		p.model.complete = p.model.complete && p.model.listing == nil
+	}
 	delete(p.model.pending, id)
 	delete(p.model.sent, id)
 }
@@ -167,10 +197,10 @@ func (p *play) lose(id journal.ID) {
 	}
 	overtaken := p.rng.IntN(3) == 0
 	if overtaken {
-		p.model.pending[id] = put(p.t, p.j, id, "overtakes")
+		p.write(put(p.t, p.j, id, "overtakes"))
 	}
 	no(p.t, p.j.Fence.Lose(w, foreign("theirs", 20+float64(len(p.log))), "later"))
-	delete(p.model.sent, id)
+	p.ended(id)
 	if overtaken {
 		return // the newer write is compared with upstream separately
 	}
@@ -240,7 +270,7 @@ func (p *play) decide() {
 	} else {
 		var w journal.Write
 		if w, err = p.j.Retry(seq, journal.AnyWrite); err == nil {
-			p.model.pending[dead.ID] = w
+			p.write(w)
 		}
 	}
 	if ok != (err == nil) || (!ok && !errors.Is(err, journal.ErrNoDeadLetter)) {
@@ -259,6 +289,9 @@ func (p *play) crash() {
 	kept := p.rng.IntN(3) * 50
 	p.fs = p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: p.rng})
 	p.j = reopen(p.t, p.fs)
+	for id := range p.model.pending {
+		p.model.sent[id] = true // perhaps
+	}
 	if p.rng.IntN(2) == 0 {
 		no(p.t, p.j.Run(p.t.Context()))
 	}
@@ -298,9 +331,12 @@ func (p *play) compare() {
 	no(p.t, err)
 	got = append(got, fmt.Sprint("pending ", len(overlay), " dead ", len(letters)))
 	want = append(want, fmt.Sprint("pending ", len(p.model.pending), " dead ", len(p.model.dead)))
-	ids, err := p.j.InDoubt()
-	no(p.t, err)
-	got, want = append(got, fmt.Sprint("in doubt ", len(ids))), append(want, fmt.Sprint("in doubt ", len(p.model.sent)))
+	for i := range 5 {
+		id := key("%d", i)
+		left, known, err := p.j.Left(journal.Write{ID: id})
+		no(p.t, err)
+		got, want = append(got, fmt.Sprint("left ", known, left)), append(want, fmt.Sprint("left ", true, p.model.left[id]))
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		p.t.Fatalf("%s\n%v", diff, p.log)
 	}

@@ -43,29 +43,22 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	j := &Journal{
-		Receipts:     &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:        &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
-		Trust:        copies.trust,
-		WriteThrough: &WriteThrough{store: s, pending: pending, copies: copies},
-		Keys:         &Keys{store: s, copies: copies},
-		History:      &History{store: s, pending: pending, copies: copies},
-		Listings:     &Listings{store: s, copies: copies},
-		opts:         opts, store: s, pending: pending, copies: copies, dead: dead,
-		evictor: &evictor{copies: copies, budget: opts.CopiesBytes},
-		history: &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
-		full:    full,
-		rebuilt: rebuilt,
-		purges:  make(chan struct{}, 1),
+		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
+		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
+		Trust:    copies.trust,
+		Keys:     &Keys{store: s, copies: copies},
+		History:  &History{store: s, pending: pending, copies: copies},
+		Listings: &Listings{store: s, copies: copies},
+		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
+		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
+		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
+		full:     full,
+		sendings: &sendings{clock: opts.BootClock, turn: make(chan struct{}, 1)},
+		rebuilt:  rebuilt,
+		purges:   make(chan struct{}, 1),
 	}
 	j.Disk = &Disk{store: s, evictor: j.evictor}
 	if err := errors.Join(ignoreDamage(j.Trust.recall(s)), copies.forgotten.load(s.DB())); err != nil {
-		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
-	}
-	entries, err := j.InDoubt()
-	if err == nil {
-		err = copies.doubts.recall(entries, s)
-	}
-	if err != nil && !store.IsDamage(err) { // the flusher finds the damage too, and ends the process
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	return j, nil

@@ -23,8 +23,7 @@ type Purged struct {
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
 // copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
 // Then it makes the files free of their data: tables are merged, and logs replaced. It leaves pending writes
-// alone, and the mark that upstream may yet carry out a request of an earlier write, which holds a checksum
-// of the value. Readers ask upstream again. After a crash, or an error, the caller purges again.
+// alone, and what earlier requests for their entries may have left upstream, which holds checksums of values. Readers ask upstream again. After a crash, or an error, the caller purges again.
 //
 // Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it
 // waits for that, and returns ctx's error when ctx ends first.
@@ -47,7 +46,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 	if err := p.deadLetters(ctx); err != nil {
 		return p.done, err
 	}
-	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.receipts} {
+	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.left, p.receipts} {
 		if err := j.use(func() error { return part(ctx) }); err != nil {
 			return p.done, err
 		}
@@ -159,6 +158,29 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 	p.done.Copies += copied.records
 	p.done.Versions = versions.records
 	return err
+}
+
+// left removes what requests may have left upstream of entries with nothing pending.
+func (p *purge) left(ctx context.Context) error {
+	return p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		r, err := tx.Reader()
+		if err != nil {
+			return err
+		}
+		var keys [][]byte
+		prefix := record.Within(record.LeftPrefix, p.of.Namespace)
+		err = store.Each(r, prefix, record.After(prefix), func(key, _ []byte) error {
+			id, err := record.ParseEntryKey(record.LeftPrefix, key)
+			if err == nil && p.covers(id) && !p.pending.isPending(id) {
+				keys = append(keys, bytes.Clone(key))
+			}
+			return errors.Join(err, ctx.Err())
+		})
+		for _, key := range keys {
+			tx.Delete(key)
+		}
+		return err
+	}))
 }
 
 func (p *purge) deadLetters(ctx context.Context) error {
@@ -273,7 +295,7 @@ func (p *purge) until(put bool) uint64 {
 }
 
 // spans returns the ranges of keys that may hold records of the entry or the namespace. Pending
-// records, rows, headers and sent marks hold no value.
+// records, rows, headers, and what requests may have left, hold no value.
 func (p *purge) spans() []store.Span {
 	under := func(prefix []byte, holds func(key, body []byte) bool) store.Span {
 		return store.Span{From: prefix, To: record.After(prefix), Holds: holds}
@@ -285,12 +307,12 @@ func (p *purge) spans() []store.Span {
 			under(record.Within(record.VersionPrefix, namespace), p.ofVersion),
 			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
 			under(record.Within(record.NewestPrefix, namespace), p.ofCopy),
-			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.SentPrefix, namespace), nil))
+			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.LeftPrefix, namespace), nil))
 	}
 	one := func(prefix string, holds func(key, body []byte) bool) store.Span {
 		key := record.EntryKey(prefix, p.of)
 		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
 	}
 	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion),
-		one(record.SettledPrefix, p.ofCopy), one(record.NewestPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.SentPrefix, nil))
+		one(record.SettledPrefix, p.ofCopy), one(record.NewestPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.LeftPrefix, nil))
 }

@@ -49,7 +49,7 @@ func TestReceipts(t *testing.T) {
 	settled := put(t, j, key("settled"), "1")
 	replaced := put(t, j, key("replaced"), "1")
 	gone := remove(t, j, key("replaced"))
-	no(t, j.MarkSent(gone))
+	sent(t, j, gone)
 	last := put(t, j, key("replaced"), "2")
 	dead, dropped := put(t, j, key("dead"), "1"), put(t, j, key("dropped"), "1")
 	beaten := put(t, j, key("beaten"), "1")

@@ -16,7 +16,7 @@ type Missing = recovery.Missing
 
 // Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
-// Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
+// Afterwards nobody knows what was sent of an entry with a pending write. Recover leaves a healthy journal unchanged.
 //
 // Errors: [ErrInUse], [ErrFormat] for another format, [ErrCorrupt] or [ErrFormat] if no record can be
 // read, and those of the file system. An error before the final renames leaves the directory unchanged.

@@ -26,7 +26,8 @@ func flawless(t *testing.T) map[string]string {
 	mem := vfs.NewMem()
 	j := open(t, mem)
 	for i := range 5 {
-		no(t, j.MarkSent(put(t, j, key("pending%d", i), fmt.Sprint(i)+noise(8<<10))))
+		sent(t, j, put(t, j, key("pending%d", i), "sent before"))
+		put(t, j, key("pending%d", i), fmt.Sprint(i)+noise(8<<10))
 	}
 	no(t, j.DeadLetter(put(t, j, key("dead"), "x"), journal.Failure{Status: 413, Reason: "too big"}))
 	for i := range 40 {
@@ -125,9 +126,10 @@ func holds(t *testing.T, fs vfs.FS, more ...string) (copies int) {
 	if err != nil || len(letters) != 1 || letters[0].ID != key("dead") {
 		t.Errorf("dead letters are %+v, %v", letters, err)
 	}
-	doubt, err := j.InDoubt()
-	if err != nil || len(doubt) != 5 {
-		t.Errorf("%d are in doubt, %v", len(doubt), err)
+	for i := range 5 {
+		if left := leftOf(t, j, key("pending%d", i)); len(left) != 1 {
+			t.Errorf("%v is left of %d", left, i)
+		}
 	}
 	for i := range 40 {
 		switch state := lookup(t, j, key("copy%02d", i)); {

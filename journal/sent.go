@@ -2,89 +2,205 @@ package journal
 
 import (
 	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// MarkSent records, durably, that a write to the entry may reach upstream from now on, and that
-// upstream may yet carry out earlier requests, whose results are alsoMayLand. After a crash such an
-// entry is [Journal.InDoubt]. MarkSent returns [ErrFull] while the disk may lack the room to record the
-// outcome: the caller must not send the write yet.
-func (j *Journal) MarkSent(w Write, alsoMayLand ...Content) error {
+// sendingFor is for how long the time that [Journal.BeginSending] keeps covers what is sent.
+const sendingFor = time.Second
+
+// sendings keeps the time at which something was last sent upstream. It may be used concurrently.
+type sendings struct {
+	clock func() (boot string, since time.Duration) // Options.BootClock
+
+	turn chan struct{} // holds a token while somebody uses the fields below, perhaps over a sync
+	kept bool          // the disk has the time
+	boot string
+	at   time.Duration
+}
+
+// MaySend returns [ErrFull] while the disk may lack the room to record an outcome: then nothing may be sent.
+func (j *Journal) MaySend() error {
+	return j.use(func() error {
+		j.store.Look()
+		if j.store.Critical() { // guard 3.6
+			return ErrFull
+		}
+		return nil
+	})
+}
+
+// BeginSending returns once the disk has the present time: the caller may send requests for a second from now on.
+func (j *Journal) BeginSending() error {
 	if err := j.store.Acquire(); err != nil {
 		return err
 	}
 	defer j.store.Release()
-	j.store.Look()
-	if j.store.Critical() { // guard 3.6
-		return ErrFull
+	s := j.sendings
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	boot, now := s.clock()
+	if s.kept && s.boot == boot && now >= s.at && now-s.at < sendingFor || s.kept && boot == "" { // guard 14.11
+		return nil
 	}
-	mark := record.Sent{Seq: w.Seq, Contents: []Content{ContentOf(w.Op, w.Value)}} // guard 14.15
-	for _, c := range alsoMayLand {
-		if !slices.Contains(mark.Contents, c) {
-			mark.Contents = append(mark.Contents, c)
-		}
+	err := j.keepSending(record.Sending{Boot: boot, At: int64(now)})
+	if err == nil {
+		s.kept, s.boot, s.at = true, boot, now
 	}
+	return err
+}
+
+func (j *Journal) keepSending(at record.Sending) error {
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		setSent(tx, w.ID, &mark)
+		tx.Set(record.SendingKey, record.EncodeSending(at))
 		return nil
 	}))
 }
 
-func setSent(tx *store.Tx, id ID, mark *record.Sent) {
-	key := record.EntryKey(record.SentPrefix, id)
-	tx.Set(key, record.EncodeSent(key, mark))
-}
+// allAnswered is the time of a record that says that upstream can carry out nothing more.
+const allAnswered = -1
 
-// marked returns the sent mark of a write's entry; without a mark, it has no contents. Only the attempt
-// at the entry, which calls this, changes the mark.
-func marked(s *store.Store, w Write) (*record.Sent, error) {
-	mark := &record.Sent{Seq: w.Seq}
-	_, err := store.Get(s.DB(), record.EntryKey(record.SentPrefix, w.ID), func(body []byte) (err error) {
-		*mark, err = record.DecodeSent(body) // guard 14.16
-		return err
+// EndSending records that upstream can carry out nothing more of what was sent.
+func (j *Journal) EndSending() error {
+	return j.use(func() error {
+		s := j.sendings
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
+		if !s.kept {
+			return nil
+		}
+		s.kept = false
+		return j.keepSending(record.Sending{At: allAnswered})
 	})
-	return mark, err
 }
 
-// UnmarkSent removes a sent mark: the caller knows that the attempt did not reach upstream. A crash may
-// bring the mark back; the entry is then [Journal.InDoubt].
-func (j *Journal) UnmarkSent(id ID) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	return j.store.Later(func(tx *store.Tx) error {
-		tx.Delete(record.EntryKey(record.SentPrefix, id))
+// Sending returns how long ago an earlier process may have sent something that upstream has not answered: at
+// least so long, and 0 if nobody knows. ok is false if there is no such thing.
+func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
+	err = j.use(func() error {
+		var last record.Sending
+		found, err := store.Get(j.store.DB(), record.SendingKey, func(body []byte) (err error) {
+			last, err = record.DecodeSending(body)
+			return err
+		})
+		boot, now := j.sendings.clock()
+		switch {
+		case store.IsDamage(err):
+			ok = true
+			return nil
+		case err != nil || last.At == allAnswered:
+			return err
+		case !found: // a directory of an older botwired says only what was sent
+			ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix))
+			return err
+		case last.Boot != "" && last.Boot == boot:
+			ago = max(0, now-time.Duration(last.At)-sendingFor) // guard 14.17
+		}
+		ok = true
+		return nil
+	})
+	return ago, ok, err
+}
+
+// Sent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
+// (see [Journal.Left]). It returns whether the write may have been sent before; a write of an earlier process may.
+func (j *Journal) Sent(w Write) (before bool, err error) {
+	err = j.use(func() error {
+		newest := false
+		j.store.InOrder(func(record.Totals) { before, newest = j.pending.sent(w.ID, w.Seq, true) })
+		if newest {
+			return nil
+		}
+		// The newer write has been journaled without a word of this one.
+		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			left, err := leftWith(tx, w.ID, ContentOf(w.Op, w.Value))
+			if err == nil {
+				setLeft(tx, w.ID, left) // guard 14.15
+			}
+			return err
+		}))
+	})
+	return before, err
+}
+
+// NotSent takes back that a write was sent: upstream has not carried it out, and will not.
+func (j *Journal) NotSent(w Write) error {
+	return j.use(func() error {
+		j.store.InOrder(func(record.Totals) { j.pending.sent(w.ID, w.Seq, false) })
 		return nil
 	})
 }
 
-// Doubtful is an entry with an unanswered write of an earlier process, which upstream may hold or
-// may yet carry out.
-type Doubtful struct {
-	ID
-	// Contents are the results of that process's requests; none if the journal was recovered from damage.
-	Contents []Content
-}
-
-// InDoubt returns the entries that are marked as sent. Before the caller sends anything, these are the
-// entries with an unanswered write of an earlier process.
-func (j *Journal) InDoubt() ([]Doubtful, error) {
-	if err := j.store.Acquire(); err != nil {
-		return nil, err
-	}
-	defer j.store.Release()
-	var entries []Doubtful
-	err := store.ScanPrefix(j.store.DB(), []byte(record.SentPrefix), func(key, body []byte, _ uint32) error {
-		id, err := record.ParseEntryKey(record.SentPrefix, key)
-		if err != nil {
-			return err
+// Left returns what this journal's requests for an entry may have left upstream since it last settled: older writes,
+// and its pending one if that may have been sent. known is false if a recovery has lost what was sent.
+func (j *Journal) Left(w Write) (left []Content, known bool, err error) {
+	err = j.use(func() (err error) {
+		if left, known, err = readLeft(j.store.DB(), w.ID); err == nil && known && j.pending.wasSent(w.ID, w.Seq) {
+			left = withLast(left, ContentOf(w.Op, w.Value))
 		}
-		mark, err := record.DecodeSent(body)
-		entries = append(entries, Doubtful{ID: id, Contents: mark.Contents})
 		return err
 	})
-	return entries, err
+	return left, known, err
+}
+
+// mostLeft bounds what is kept of one entry: in an outage of days, a busy entry would keep ever more.
+const mostLeft = 64
+
+// readLeft returns what requests may have left of an entry, as the disk says. known is false if that is lost.
+func readLeft(r pebble.Reader, id ID) (left []Content, known bool, err error) {
+	found, err := store.Get(r, record.EntryKey(record.LeftPrefix, id), func(body []byte) (err error) {
+		left, err = record.DecodeLeft(body)
+		return err
+	})
+	return left, !found || len(left) > 0, err
+}
+
+// leftWith returns what requests may have left of an entry, with one more of them; empty if nobody knows.
+func leftWith(tx *store.Tx, id ID, c Content) ([]Content, error) {
+	r, err := tx.Reader()
+	if err != nil {
+		return nil, err
+	}
+	left, known, err := readLeft(r, id)
+	if err != nil || !known {
+		return nil, err
+	}
+	return withLast(left, c), nil
+}
+
+// withLast adds a content to what is left, as the last one.
+func withLast(left []Content, c Content) []Content {
+	left = append(slices.DeleteFunc(left, func(other Content) bool { return other == c }), c)
+	return left[max(0, len(left)-mostLeft):]
+}
+
+func setLeft(tx *store.Tx, id ID, left []Content) {
+	key := record.EntryKey(record.LeftPrefix, id)
+	tx.Set(key, record.EncodeLeft(key, left))
+}
+
+// sent records whether the entry's newest pending write is sent. newest is false, and nothing changes, if another
+// write is the newest one. The caller is in the store's order.
+func (p *pendingSet) sent(id ID, seq uint64, is bool) (before, newest bool) {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	e := p.index.Get(id)
+	if v, ok := e.Latest(); !ok || v.Seq != seq {
+		return false, false
+	}
+	before, e.Sent = e.Sent, is
+	return before, true
+}
+
+// wasSent reports whether a write is the entry's newest one, and may have been sent.
+func (p *pendingSet) wasSent(id ID, seq uint64) bool {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	e := p.index.Get(id)
+	v, ok := e.Latest()
+	return ok && v.Seq == seq && e.Sent
 }

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -9,48 +10,165 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// contract 14: after a crash the sent contents are known, each once, even for an entry whose write has
-// become a dead letter meanwhile.
-func TestSentMarksSayWhatWasSent(t *testing.T) {
-	content := func(value string) journal.Content { return journal.ContentOf(journal.Put, value) }
-	gone := journal.ContentOf(journal.Delete, "")
+func content(value string) journal.Content { return journal.ContentOf(journal.Put, value) }
+
+var gone = journal.ContentOf(journal.Delete, "")
+
+// contract 14: what requests may have left upstream is known, each state once, also after a crash. A write that was
+// never sent is not among it.
+func TestLeft(t *testing.T) {
+	a := key("a")
 	for name, row := range map[string]struct {
-		use  func(*testing.T, *journal.Journal, journal.Write)
-		want []journal.Doubtful
+		use        func(*testing.T, *journal.Journal)
+		want, then []journal.Content // beside the pending write, and with it after a restart, which may have sent it
 	}{
-		"sent": {func(*testing.T, *journal.Journal, journal.Write) {}, []journal.Doubtful{{ID: key("a"), Contents: []journal.Content{content("1"), gone, content("0")}}}},
-		"sent again": {func(t *testing.T, j *journal.Journal, _ journal.Write) {
-			no(t, j.MarkSent(remove(t, j, key("a")), content("1")))
-		}, []journal.Doubtful{{ID: key("a"), Contents: []journal.Content{gone, content("1")}}}},
-		"dropped": {func(t *testing.T, j *journal.Journal, w journal.Write) {
-			no(t, j.DeadLetter(w, journal.Failure{Kind: journal.Dropped, InDoubt: true, MayLand: true}))
-		}, []journal.Doubtful{{ID: key("a"), Contents: []journal.Content{content("1"), gone, content("0")}}}},
-		"refused, with a newer one": {func(t *testing.T, j *journal.Journal, w journal.Write) {
-			put(t, j, key("a"), "2")
-			no(t, j.DeadLetter(w, journal.Failure{Status: 400, InDoubt: true}))
-		}, []journal.Doubtful{{ID: key("a"), Contents: []journal.Content{content("1"), gone, content("0")}}}},
-		"refused": {func(t *testing.T, j *journal.Journal, w journal.Write) {
-			no(t, j.DeadLetter(w, journal.Failure{Status: 400}))
-		}, nil},
-		"never marked": {func(t *testing.T, j *journal.Journal, w journal.Write) {
+		"nothing":        {func(t *testing.T, j *journal.Journal) { put(t, j, a, "1") }, nil, []journal.Content{content("1")}},
+		"never sent":     {func(t *testing.T, j *journal.Journal) { put(t, j, a, "1"); put(t, j, a, "2") }, nil, []journal.Content{content("2")}},
+		"sent":           {func(t *testing.T, j *journal.Journal) { sent(t, j, put(t, j, a, "1")) }, nil, []journal.Content{content("1")}},
+		"sent, replaced": {func(t *testing.T, j *journal.Journal) { sent(t, j, put(t, j, a, "1")); put(t, j, a, "2") }, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
+		"sent, replaced by ones that were not": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			put(t, j, a, "3")
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("3")}},
+		"sent as it was replaced": {func(t *testing.T, j *journal.Journal) {
+			w := put(t, j, a, "1")
+			put(t, j, a, "2")
+			if before, err := j.Sent(w); before || err != nil {
+				t.Errorf("%v, %v", before, err)
+			}
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
+		"the same again": {func(t *testing.T, j *journal.Journal) {
+			for _, value := range []string{"1", "2", "1"} {
+				sent(t, j, put(t, j, a, value))
+			}
+			sent(t, j, remove(t, j, a))
+			put(t, j, a, "3")
+		}, []journal.Content{content("2"), content("1"), gone}, []journal.Content{content("2"), content("1"), gone, content("3")}},
+		"taken back": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.NotSent(sent(t, j, put(t, j, a, "1"))))
+			put(t, j, a, "2")
+		}, nil, []journal.Content{content("2")}},
+		"settled": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			settle(t, j, a)
+		}, nil, nil},
+		"settled as a newer one waits": {func(t *testing.T, j *journal.Journal) {
+			w := sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
 			no(t, j.Settle(w))
-			other := put(t, j, key("b"), "1")
-			no(t, j.DeadLetter(other, journal.Failure{Kind: journal.Dropped, InDoubt: true, MayLand: true}))
-		}, []journal.Doubtful{{ID: key("b")}}},
+		}, nil, []journal.Content{content("2")}},
+		"beaten": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			no(t, j.Fence.Lose(put(t, j, a, "2"), foreign("theirs", 20), "later"))
+		}, nil, nil},
+		"dropped": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			no(t, j.DeadLetter(sent(t, j, put(t, j, a, "2")), journal.Failure{Kind: journal.Dropped}))
+		}, []journal.Content{content("1"), content("2")}, []journal.Content{content("1"), content("2")}},
+		"dropped unsent": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(put(t, j, a, "1"), journal.Failure{Kind: journal.Dropped}))
+		}, nil, nil},
+		"refused as a newer one waits": {func(t *testing.T, j *journal.Journal) {
+			w := sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			no(t, j.DeadLetter(w, journal.Failure{Status: 400}))
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
+		"purged": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(sent(t, j, put(t, j, a, "1")), journal.Failure{Kind: journal.Dropped}))
+			_, err := j.Purge(t.Context(), "ns", "a", 1<<40)
+			no(t, err)
+		}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			j := open(t, fs)
-			w := put(t, j, key("a"), "1")
-			no(t, j.MarkSent(w, gone, content("0"), content("1"), gone))
-			row.use(t, j, w)
-			for _, j := range []*journal.Journal{j, reopen(t, crash(fs))} {
-				doubts, err := j.InDoubt()
-				no(t, err)
-				if diff := cmp.Diff(row.want, doubts); diff != "" {
-					t.Errorf("in doubt (-want +got):\n%s", diff)
-				}
+			no(t, j.Run(t.Context()))
+			row.use(t, j)
+			check(t, j)
+			if diff := cmp.Diff(row.want, leftOf(t, j, a)); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+			j = open(t, crash(fs))
+			w, _, err := j.Newest(a)
+			no(t, err)
+			w.ID = a
+			left, known, err := j.Left(w)
+			if diff := cmp.Diff(row.then, left); diff != "" || !known || err != nil {
+				t.Errorf("left after a crash (-want +got):\n%s%v, %v", diff, known, err)
 			}
 		})
+	}
+}
+
+// An outage of days does not fill the disk with what a busy entry may have left.
+func TestLeftIsBounded(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	for i := range 200 {
+		sent(t, j, put(t, j, key("a"), string(rune('a'+i))))
+	}
+	if left := leftOf(t, j, key("a")); len(left) != 64 || left[63] != content(string(rune('a'+198))) {
+		t.Errorf("%d contents", len(left))
+	}
+}
+
+// bootClock is the clock of a machine that the test boots.
+type bootClock struct {
+	boot string
+	now  time.Duration
+}
+
+func (c *bootClock) read() (string, time.Duration) { return c.boot, c.now }
+
+// contract 14: after a crash the journal knows how long nothing has been sent, by the clock of this boot. It keeps that
+// time once a second.
+func TestSending(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	clock := &bootClock{"first", time.Hour}
+	clocked := func(o *journal.Options) { o.BootClock = clock.read }
+	j := open(t, fs, clocked)
+	expectAgo := func(j *journal.Journal, want time.Duration, wantOK bool) {
+		t.Helper()
+		if ago, ok, err := j.Sending(); ago != want || ok != wantOK || err != nil {
+			t.Errorf("%s ago: %v, %v; want %s: %v", ago, ok, err, want, wantOK)
+		}
+	}
+	put(t, j, key("a"), "1")
+	expectAgo(open(t, crash(fs), clocked), 0, false) // nothing was ever sent
+	no(t, j.BeginSending())
+	before := crash(fs)
+	clock.now += 900 * time.Millisecond
+	no(t, j.BeginSending()) // the kept time covers it
+	clock.now += 9*time.Second + 100*time.Millisecond
+	expectAgo(open(t, before, clocked), 9*time.Second, true)
+	expectAgo(open(t, crash(fs), clocked), 9*time.Second, true)
+	no(t, j.BeginSending())
+	expectAgo(open(t, crash(fs), clocked), 0, true)
+	clock.now += 500 * time.Millisecond
+	expectAgo(open(t, crash(fs), clocked), 0, true) // perhaps just now
+	clock.boot, clock.now = "second", 2*time.Hour
+	expectAgo(open(t, crash(fs), clocked), 0, true) // nobody knows when
+	no(t, j.BeginSending())
+	clock.now += 11 * time.Second
+	expectAgo(open(t, crash(fs), clocked), 10*time.Second, true)
+	no(t, j.EndSending())
+	expectAgo(open(t, crash(fs), clocked), 0, false)
+	no(t, j.EndSending())
+	no(t, j.BeginSending())
+	clock.boot = "" // it cannot be read
+	no(t, j.BeginSending())
+	clock.now = 0
+	expectAgo(open(t, crash(fs), clocked), 0, true)
+}
+
+// contract 14: a directory of a botwired that kept no time says only that something was sent.
+func TestSendingOfAnOlderDirectory(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	sent(t, j, put(t, j, key("a"), "1"))
+	put(t, j, key("a"), "2")
+	if ago, ok, err := open(t, crash(fs)).Sending(); ago != 0 || !ok || err != nil {
+		t.Errorf("%s ago: %v, %v", ago, ok, err)
 	}
 }

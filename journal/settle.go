@@ -23,6 +23,10 @@ func (j *Journal) Settle(w Write) error {
 			return err
 		}
 		settled, origin := j.copies.settled(w, past)
+		forgets, err := r.forgetsLeft()
+		if err != nil {
+			return err
+		}
 		row, err := j.copies.bringRow(w.Namespace, knownRow{
 			Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: origin},
 			gone: w.Op == Delete, arrived: true,
@@ -33,6 +37,7 @@ func (j *Journal) Settle(w Write) error {
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			settled(tx, last == nil, row.absentAt) // guard 7.10
 			row.fill(tx)
+			forgets(tx)
 			j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
 			marks.fill(tx) // guard 13.14
 		}
@@ -100,11 +105,6 @@ type Failure struct {
 	// none. The journal does not interpret it.
 	Status int
 	Reason string // for people; never holds a value
-	// InDoubt says that upstream may hold an older write to the entry that never settled.
-	InDoubt bool
-	// MayLand says that upstream may yet carry out an older write, or this one: the entry stays
-	// [Journal.InDoubt]. It implies InDoubt.
-	MayLand bool
 }
 
 // DeadLetter makes a pending write a dead letter: upstream refused it for good, or a person dropped it.
@@ -112,37 +112,32 @@ type Failure struct {
 // DeadLetter is durable when it returns.
 //
 // Until then, readers of the entry wait: no answer may show them an older state that a power cut could
-// undo (contract 7). With Failure.InDoubt, readers may have seen the older write: DeadLetter then
-// removes the older settled copy and its row. The entry stays [Journal.InDoubt] with Failure.MayLand,
-// and also with Failure.InDoubt if a newer write is pending.
+// undo (contract 7). If upstream may hold the write, or an older one that has not settled, DeadLetter removes the
+// settled copy and its row, and what may be there stays known: see [Journal.Left].
 func (j *Journal) DeadLetter(w Write, why Failure) error {
 	r := &retiring{
-		w: w, hide: true, doubtful: why.MayLand, state: record.ReceiptDead, reason: why.Reason, dropped: why.Kind == Dropped,
+		w: w, hide: true, state: record.ReceiptDead, reason: why.Reason, dropped: why.Kind == Dropped,
 	}
 	if why.Kind == Superseded {
 		r.state = record.ReceiptSuperseded
 	}
 	return j.copies.retire(r, "dead-lettering a write to", func() error {
-		marked, err := marked(j.store, w)
+		left, known, err := j.Left(w)
 		if err != nil {
 			return err
 		}
 		forget := func(*store.Tx) {}
-		if why.InDoubt {
+		if len(left) > 0 || !known { // guard 7.9
 			if forget, err = j.copies.forget(w.ID); err != nil {
 				return err
 			}
 		}
 		r.fill = func(tx *store.Tx, last *record.Version) {
 			if last == nil {
-				if why.InDoubt { // the newer write is in doubt: readers do not use the copy
-					setSent(tx, w.ID, marked)
-				}
 				return
 			}
-			forget(tx)
-			if why.MayLand {
-				setSent(tx, w.ID, marked)
+			if forget(tx); len(left) > 0 {
+				setLeft(tx, w.ID, left) // guard 17.56
 			}
 			j.dead.set(tx, &record.Dead{ // guard 13.5
 				ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
@@ -173,9 +168,8 @@ func (c *copies) retire(r *retiring, what string, change func() error) (err erro
 	return change()
 }
 
-// retiring ends an attempt at a write whose outcome is known. It removes the sent mark. Unless a newer
-// write is pending, it also removes the pending record and adds a receipt. fill adds the other records
-// of the outcome. fill gets no version if a newer write is pending, which has already added the
+// retiring ends an attempt at a write whose outcome is known. Unless a newer write is pending, it removes the
+// pending record and adds a receipt. fill adds the other records of the outcome. fill gets no version if a newer write is pending, which has already added the
 // receipt.
 //
 // retiring is applied under the readers' lock: a reader finds the entry pending before it and settled
@@ -187,14 +181,24 @@ type retiring struct {
 	fill    func(tx *store.Tx, last *record.Version)
 	state   record.ReceiptState // the outcome for the receipt
 	reason  string
-	dropped bool // a person has dropped it
-	hide    bool // readers wait until the change is durable
-	// doubtful says that upstream may yet carry out a request to the entry.
-	doubtful bool
-	unlock   func() // releases the copies lock
+	dropped bool   // a person has dropped it
+	hide    bool   // readers wait until the change is durable
+	unlock  func() // releases the copies lock
 
 	entry *pending.Entry
 	last  bool // no newer write is pending
+}
+
+// forgetsLeft returns the change that forgets what requests may have left upstream: upstream holds the write now, or
+// another host's.
+func (r *retiring) forgetsLeft() (func(tx *store.Tx), error) {
+	key := record.EntryKey(record.LeftPrefix, r.w.ID)
+	kept, err := store.HoldsKey(r.copies.store.DB(), key)
+	return func(tx *store.Tx) {
+		if kept || !r.last { // otherwise a newer write may just have added it
+			tx.Delete(key)
+		}
+	}, err
 }
 
 // Fill runs in the order of all writes, so no newer write can come in between.
@@ -204,7 +208,6 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	r.entry = p.index.Get(r.w.ID)
 	latest, ok := r.entry.Latest()
 	p.readers.RUnlock()
-	tx.Delete(record.EntryKey(record.SentPrefix, r.w.ID))
 	if r.last = ok && latest.Seq == r.w.Seq; !r.last { // guard 12.3
 		r.fill(tx, nil)
 		return nil
@@ -233,11 +236,6 @@ func (r *retiring) Applied() {
 		p.index.Drop(r.entry)
 	case r.entry != nil:
 		p.index.WaitsSince(r.entry, r.w.UpdatedAt)
-	}
-	if r.doubtful && r.last {
-		r.copies.doubts.add(r.w.ID)
-	} else {
-		r.copies.doubts.remove(r.w.ID)
 	}
 	if r.hide { // guard 7.8
 		r.revealed = r.copies.hide(r.w.ID, ID{Namespace: r.w.Namespace})

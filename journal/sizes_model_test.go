@@ -187,7 +187,10 @@ func (w *sizedWorld) once(ids []journal.ID) {
 		p, waits, err := w.journal.Newest(id)
 		no(w, err)
 		if waits {
-			no(w, w.journal.DeadLetter(p, journal.Failure{Status: 400, InDoubt: w.random.IntN(2) == 0}))
+			if w.random.IntN(2) == 0 {
+				no(w, second(w.journal.Sent(p)))
+			}
+			no(w, w.journal.DeadLetter(p, journal.Failure{Status: 400}))
 		}
 	case 18, 19, 20:
 		w.answer(id)

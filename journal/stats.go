@@ -145,10 +145,10 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 func holdingsOf(r pebble.Reader) (h Holdings, err error) {
 	found, err := store.Count(r, func(record.ID, record.Version) error { return nil })
 	h.Pending, h.DeadLetters = int(found.Pending), int(found.Dead)
-	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.NewestPrefix, record.SentPrefix} {
+	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.NewestPrefix, record.LeftPrefix} {
 		if err == nil && !h.Copies {
 			h.Copies, err = store.HoldsAny(r, []byte(prefix))
-			if prefix != record.SentPrefix && store.IsDamage(err) {
+			if prefix != record.LeftPrefix && store.IsDamage(err) {
 				h.Copies, err = true, nil
 			}
 		}

@@ -14,7 +14,7 @@ func (j *Journal) CompactTables(ctx context.Context) error {
 		return err
 	}
 	for _, prefix := range []string{
-		record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, "m/", record.PendingPrefix, record.ReceiptPrefix, record.SettledPrefix,
+		record.LeftPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, "m/", record.PendingPrefix, record.ReceiptPrefix, record.SettledPrefix,
 	} {
 		if err := j.store.Compact(ctx, prefix); err != nil {
 			return err

@@ -23,8 +23,7 @@ type account struct {
 	copy   string
 	dead   uint64 // the entry's dead letter; 0 if there is none
 	theirs string // another host's state that is kept as a dead letter
-	sent   bool
-	unsure bool   // the sent mark was removed, which need not survive
+	left   string // what requests may have left upstream
 	row    string // of the settled listing
 }
 
@@ -38,9 +37,6 @@ func (a account) seen() account {
 
 // shows reports whether an observed account is this one.
 func (a account) shows(got account) bool {
-	if a.unsure {
-		got.sent, got.unsure = a.sent, true
-	}
 	return a.seen() == got
 }
 
@@ -215,8 +211,8 @@ func (a accounts) describe(those accounts) (lines []string) {
 }
 
 func (a account) String() string {
-	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, theirs %q, sent %v, row %q}",
-		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.theirs, a.sent, a.row)
+	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, theirs %q, left %s, row %q}",
+		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.theirs, a.left, a.row)
 }
 
 func short(s string) string {
@@ -258,15 +254,16 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 		a.dead = d.Seq
 		got[d.ID] = a
 	}
-	doubts, err := j.InDoubt()
-	if err != nil {
-		return nil, err
-	}
-	for _, doubt := range doubts {
-		id := doubt.ID
-		a := got[id]
-		a.sent = true
-		got[id] = a
+	for id := range ids {
+		left, _, err := j.Left(journal.Write{ID: id})
+		if err != nil {
+			return nil, err
+		}
+		if len(left) > 0 {
+			a := got[id]
+			a.left = fmt.Sprintf("%x", left)
+			got[id] = a
+		}
 	}
 	l, ok, err := j.Listing(listedSpace, allRows)
 	if err != nil || !ok {

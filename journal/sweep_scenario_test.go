@@ -23,9 +23,10 @@ type voyage struct {
 	*ledger
 	fs      vfs.FS
 	j       *journal.Journal
-	stop    error  // the failed start or end that stopped the scenario early
-	leave   func() // called before the process ends by itself; may be nil
-	restart func() // called after one process has ended well, before the next starts; may be nil
+	stop    error    // the failed start or end that stopped the scenario early
+	leave   func()   // called before the process ends by itself; may be nil
+	restart func()   // called after one process has ended well, before the next starts; may be nil
+	sent    sync.Map // by entry: what its pending write leaves, if that may have been sent
 }
 
 // sail runs the scenario. It ends its goroutine early if the daemon would end.
@@ -38,11 +39,11 @@ func (v *voyage) sail() {
 	v.put(b, "b1")
 	v.put(a, "a2")
 	v.remove(b)
-	v.mark(a)
+	v.send(a)
 	v.settle(a)
 	v.put(a, "a3")
-	v.mark(a)
-	v.unmark(a)
+	v.send(a)
+	v.put(a, "a4")
 	v.buryAndRetry(c)
 	v.buryAndDiscard(d)
 	v.fill(key("e"), &journal.Observation{Value: "e1", ListBytes: 2, CreatedAt: 1, UpdatedAt: 2})
@@ -53,7 +54,7 @@ func (v *voyage) sail() {
 	v.fill(row("y"), &journal.Observation{Value: "y1", ListBytes: 2, CreatedAt: 1, UpdatedAt: 2})
 	v.remove(row("z"))
 	v.settle(row("z"))
-	v.buryInDoubt(row("x"))
+	v.burySent(row("x"))
 	v.lose(row("y"))
 	v.keepOverwritten(row("z"))
 	v.list([]journal.Row{{Key: "x", ListBytes: 7}})
@@ -101,6 +102,18 @@ func (v *voyage) start() {
 		v.end(fmt.Errorf("start: %w", err))
 	}
 	v.j = j
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, a := range v.acked {
+		if a.op != 0 { // the process before may have sent it
+			v.sent.Store(id, leaving(a.op, a.value))
+		}
+	}
+}
+
+// leaving returns what a write leaves, as accounts say it.
+func leaving(op journal.Op, value string) string {
+	return fmt.Sprintf("%x", []journal.Content{journal.ContentOf(op, value)})
 }
 
 func (v *voyage) run() {
@@ -143,6 +156,9 @@ func (v *voyage) forgetVersions() {
 func (v *voyage) append(w journal.NewWrite) {
 	was := v.of(w.ID)
 	was.op, was.value = w.Op, w.Value
+	if left, ok := v.sent.LoadAndDelete(w.ID); ok {
+		was.left = left.(string)
+	}
 	_ = v.do(accounts{w.ID: was}, func() error {
 		got, err := v.j.Append(w)
 		v.gave(got.Seq)
@@ -179,7 +195,7 @@ func (v *voyage) settle(id journal.ID) {
 		return
 	}
 	now := v.of(id)
-	now.op, now.value, now.sent, now.unsure = 0, "", false, false
+	now.op, now.value, now.left = 0, "", ""
 	now.copied, now.copy = w.Op == journal.Put, w.Value
 	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
 		now.row = ""
@@ -190,20 +206,16 @@ func (v *voyage) settle(id journal.ID) {
 	_ = v.do(accounts{id: now}, func() error { return v.j.Settle(w) })
 }
 
-func (v *voyage) mark(id journal.ID) {
+// send sends the entry's pending write.
+func (v *voyage) send(id journal.ID) {
 	w, ok, err := v.j.Newest(id)
 	if err != nil || !ok {
 		return
 	}
-	now := v.of(id)
-	now.sent, now.unsure = true, false
-	_ = v.do(accounts{id: now}, func() error { return v.j.MarkSent(w) })
-}
-
-func (v *voyage) unmark(id journal.ID) {
-	now := v.of(id)
-	now.sent, now.unsure = false, true
-	_ = v.do(accounts{id: now}, func() error { return v.j.UnmarkSent(id) })
+	_ = v.do(accounts{}, func() error {
+		v.sent.Store(id, leaving(w.Op, w.Value))
+		return errors.Join(v.j.BeginSending(), second(v.j.Sent(w)))
+	})
 }
 
 // bury dead-letters a write to the entry and returns its number; 0 if it is not dead.
@@ -214,28 +226,29 @@ func (v *voyage) bury(id journal.ID) uint64 {
 		return 0
 	}
 	now := v.of(id)
-	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	now.op, now.value, now.left, now.dead = 0, "", "", w.Seq
 	if err := v.do(accounts{id: now}, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no"}) }); err != nil {
 		return 0
 	}
 	return w.Seq
 }
 
-// buryInDoubt does the same in doubt, for an entry with a copy and a row, which are removed.
-func (v *voyage) buryInDoubt(id journal.ID) {
+// burySent does the same with a write that was sent, to an entry with a copy and a row, which are removed.
+func (v *voyage) burySent(id journal.ID) {
 	v.put(id, "refused")
+	v.send(id)
 	w, ok, err := v.j.Newest(id)
 	if err != nil || !ok {
 		return
 	}
 	now, listing := v.of(id), v.of(journal.ID{Namespace: id.Namespace})
-	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	now.op, now.value, now.left, now.dead = 0, "", leaving(w.Op, w.Value), w.Seq
 	now.copied, now.copy, now.row = false, "", ""
 	if listing.row != "" {
 		listing.row = fmt.Sprint(false)
 	}
 	after := accounts{id: now, {Namespace: id.Namespace}: listing}
-	_ = v.do(after, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}) })
+	_ = v.do(after, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no"}) })
 }
 
 // lose has another host's state beat a write to an entry with a row.
@@ -246,7 +259,7 @@ func (v *voyage) lose(id journal.ID) {
 		return
 	}
 	now := v.of(id)
-	now.op, now.value, now.sent, now.dead = 0, "", false, w.Seq
+	now.op, now.value, now.left, now.dead = 0, "", "", w.Seq
 	now.copied, now.copy = true, "theirs"
 	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
 		now.row = fmt.Sprint(len("theirs"))

@@ -279,7 +279,7 @@ func (r *rewind) first(c *Changed, oldest *Past, deletes bool) error {
 			return err
 		}
 		fetched := h.FetchedAt
-		isNew = !listed && h.Complete && fetched >= r.at && (!deletes && oldest.Op == Put || fetched <= oldest.WrittenAt) && !r.copies.doubts.has(c.ID)
+		isNew = !listed && h.Complete && fetched >= r.at && (!deletes && oldest.Op == Put || fetched <= oldest.WrittenAt)
 	}
 	switch {
 	case isNew:

@@ -161,9 +161,6 @@ type State struct {
 	WrittenAs uint64
 	// MadeAt is that of a settled copy: see [Observation].
 	MadeAt float64
-	// InDoubt says that upstream may hold another state now or soon, because it may carry out a write
-	// that was not journaled. ConfirmedAt is then long ago.
-	InDoubt bool
 	// Listed says that the listing has the entry, whose state is otherwise Unknown.
 	Listed bool
 	// Rejection says why [Journal.Fill] did not accept upstream's answer. Only Fill sets it.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 )
 
@@ -91,12 +92,18 @@ func TestNoStoreMovesAListingOn(t *testing.T) {
 	})
 }
 
-// An unknown Age is left out: for a copy in doubt, and for one from before the clock was set back.
+// An unknown Age is left out: for a copy from before the clock was set back.
 func TestAgeThatNobodyKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		k := id("n", "k")
 		s.learn(k, "theirs")
-		s.journal.WriteThrough.Doubt(k)
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+		s.cache.Await()
+		item, generation := s.cache.Get(cache.Key{Namespace: k.Namespace, Key: k.Key})
+		later := *item
+		later.ConfirmedAt = time.Now().Add(time.Hour)
+		s.cache.Put(cache.Key{Namespace: k.Namespace, Key: k.Key}, generation, later)
+		s.cache.Await()
 		s.upstream.setDown(true)
 		w := s.get("/memory/n/k")
 		wantValue(t, w, "theirs")

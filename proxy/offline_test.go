@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
 )
@@ -173,41 +172,13 @@ func TestAssumedAbsence(t *testing.T) {
 	})
 }
 
-// The daemon never assumes that an entry is absent if a listing has it or it is in doubt.
+// The daemon never assumes that an entry is absent if a listing has it.
 func TestNothingThatMayExistIsAssumedAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, assumingAbsent)
 		s.upstream.set(id("n", "listed"), "v")
 		wantStatus(t, s.get("/memory/n"), http.StatusOK)
-		if err := s.journal.MarkSent(journal.Write{ID: id("n", "doubtful"), Op: journal.Put, Value: "v"}); err != nil {
-			t.Fatal(err)
-		}
-		s.journal.WriteThrough.Doubt(id("n", "doubtful"))
 		s.upstream.setDown(true)
-		for _, key := range []string{"listed", "doubtful"} {
-			wantStatus(t, s.get("/memory/n/"+key), http.StatusServiceUnavailable)
-		}
-	})
-}
-
-// An entry in doubt is asked for, even if answers stay fresh for ever.
-func TestAnEntryInDoubtIsNeverFresh(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.policy.FreshFor, s.policy.AbsentFor = cache.Forever, cache.Forever
-		s.learn(id("n", "k"), "old")
-		wantStatus(t, s.get("/memory/n"), http.StatusOK)
-		for _, key := range []string{"k", "absent"} {
-			if err := s.journal.MarkSent(journal.Write{ID: id("n", key), Op: journal.Put, Value: "new"}); err != nil {
-				t.Fatal(err)
-			}
-			s.journal.WriteThrough.Doubt(id("n", key))
-			s.upstream.set(id("n", key), "new")
-			wantValue(t, s.get("/memory/n/"+key), "new")
-			s.upstream.set(id("n", key), "newer")
-			if err := s.journal.WriteThrough.EndDoubt(id("n", key)); err != nil {
-				t.Fatal(err)
-			}
-			wantValue(t, s.get("/memory/n/"+key), "newer")
-		}
+		wantStatus(t, s.get("/memory/n/listed"), http.StatusServiceUnavailable)
 	})
 }

@@ -96,7 +96,10 @@ func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
 			}
 			w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
 			if err == nil {
-				err = s.journal.DeadLetter(w, journal.Failure{InDoubt: true})
+				_, err = s.journal.Sent(w)
+			}
+			if err == nil {
+				err = s.journal.DeadLetter(w, journal.Failure{})
 			}
 			if err != nil {
 				t.Fatal(err)

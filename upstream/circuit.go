@@ -49,7 +49,7 @@ type Circuit struct {
 
 	failures    int    // since the last success
 	foreign     bool   // upstream itself answered none of them
-	kept        bool   // a failure kept a caller waiting for long, or put an entry in doubt
+	kept        bool   // a failure kept a caller waiting for long, or an entry waiting for its late window
 	reason      string // of the last failure, for people
 	lastSuccess time.Time
 	lastReason  string // like reason, but a success does not clear it
@@ -155,7 +155,7 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	if !failed.Verdict.BlamesUpstream() {
 		return // perhaps only the namespace is refused by something in between
 	}
-	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // the entry is in doubt
+	c.kept = c.kept || failed.Verdict == Unanswered && c == &c.health.writes // the entry waits for its late window
 	c.down = c.down || len(c.suspects) >= outageEntries
 }
 

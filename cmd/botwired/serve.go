@@ -263,7 +263,7 @@ func (d *sidecar) stop(ctx context.Context, limit time.Duration, shutdown func(c
 		flushed = sum(flushed, d.drain(ctx, last))
 	}
 	flushed.Pending = d.journal.Stats().Pending
-	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", flushed.Pending)
+	d.logger.Info("stopped", "settled", flushed.Settled, "dead", flushed.Dead, "pending", flushed.Pending, "unanswered", flushed.Unanswered)
 	if d.drained != nil {
 		d.drained(attach.Drained(flushed))
 	}
@@ -285,7 +285,7 @@ func (d *sidecar) drainWhileServing(ctx context.Context, limit time.Duration) (f
 }
 
 func sum(a, b flush.Result) flush.Result {
-	return flush.Result{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending}
+	return flush.Result{Settled: a.Settled + b.Settled, Dead: a.Dead + b.Dead, Pending: b.Pending, Unanswered: b.Unanswered}
 }
 
 func (d *sidecar) shutDown(ctx context.Context, shutdown func(context.Context) error) {

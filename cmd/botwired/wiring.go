@@ -22,14 +22,15 @@ import (
 func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flush.Options {
 	first, longest := upstream.Pauses(c.Upstream.Timeout)
 	return flush.Options{
-		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: backend, Host: backend.Host, Health: d.health,
+		Journal: d.journal, Engine: backend, Host: backend.Host, Health: d.health,
 		FenceJournal: d.journal.Fence,
 		OnFence: func(outcome string, requests int) {
 			d.metrics.Fences.WithLabelValues(outcome).Inc()
 			d.metrics.FenceReads.Add(float64(requests))
 		},
 		Linger:         d.config.linger,
-		LateWindow:     c.Upstream.LateWindow,
+		LateWindow:     lateWindow(c),
+		Timeout:        c.Upstream.Timeout,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) },
 		OnOutcome: func(op journal.Op, verdict upstream.Verdict) {
@@ -40,6 +41,15 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 		OnNamespaceFull: d.sizes.Learn,
 		Logger:          d.logger,
 	}
+}
+
+// lateWindow returns how long upstream may still carry out a request that it has not answered. The embedded one ends
+// with the daemon, and carries out what it has read.
+func lateWindow(c *config.Config) time.Duration {
+	if c.Upstream.Kind() == config.KindEmbedded {
+		return 0
+	}
+	return c.Upstream.LateWindow
 }
 
 const quotaFile = "journal.quota"

@@ -68,4 +68,4 @@ func UntilUnused(context.Context, string, string, *slog.Logger) (context.Context
 func Run(context.Context, Options, []string) error { return errNoRun }
 
 // Drained counts what a daemon drained at its end.
-type Drained struct{ Settled, Dead, Pending int }
+type Drained struct{ Settled, Dead, Pending, Unanswered int }

@@ -312,6 +312,10 @@ func (a *attachment) kept(last *api.Status) string {
 	if last != nil && last.Upstream.Reason != "" {
 		why = term.Printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
 	}
+	if n := result.Unanswered; n > 0 {
+		why += fmt.Sprintf("; upstream has not answered the last request of %d: the next start sends %s once nothing can land over %s, after %s at most",
+			n, words.ByNumber(n, "that write", "those"), words.ByNumber(n, "it", "them"), a.Loaded.Config.Upstream.LateWindow)
+	}
 	text := ""
 	if n := result.Pending; n > 0 {
 		text = fmt.Sprintf("botwired: %s on this disk and %s to %s with the next start of botwired%s\n",

@@ -73,6 +73,8 @@ type Drained struct {
 	Settled int `json:"settled"`
 	Dead    int `json:"dead"`
 	Pending int `json:"pending"`
+	// Unanswered counts those of the pending ones whose last request may still land.
+	Unanswered int `json:"unanswered"`
 }
 
 // left returns what the last daemon wrote, or false if there is nothing.

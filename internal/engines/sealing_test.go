@@ -234,8 +234,9 @@ func TestWhatIsKeptOfASealedNamespace(t *testing.T) {
 		"an unanswered request": {func(t *testing.T, j *journal.Journal) {
 			t.Helper()
 			w := write(t, j, journal.Put, private("k"))
-			noError(t, j.MarkSent(w))
-			noError(t, j.DeadLetter(w, journal.Failure{Kind: journal.Dropped, MayLand: true}))
+			_, err := j.Sent(w)
+			noError(t, err)
+			noError(t, j.DeadLetter(w, journal.Failure{Kind: journal.Dropped}))
 		}, "1 unanswered request"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +251,6 @@ func TestWhatIsKeptOfASealedNamespace(t *testing.T) {
 				for _, p := range j.PendingList("private", 1) {
 					noError(t, j.Settle(journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op}))
 				}
-				noError(t, j.UnmarkSent(private("k")))
 				_, err := j.Purge(t.Context(), "private", "", 1<<40)
 				noError(t, err)
 				noError(t, j.BeginListing("private").Commit(nil, true))

@@ -123,7 +123,7 @@ func newDaemon(t *testing.T) *daemon {
 	health := upstream.NewHealth(upstream.HealthOptions{BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond, Logger: logger})
 	slots := limit.NewSlots(8)
 	d.flusher = flush.New(flush.Options{
-		Journal: kept, Doubts: kept.WriteThrough, Engine: engine, Health: health, Slots: slots, LateWindow: time.Millisecond,
+		Journal: kept, Engine: engine, Health: health, Slots: slots, LateWindow: time.Millisecond,
 		FenceJournal: kept.Fence,
 		Linger:       func(string) time.Duration { return time.Minute }, BackoffInitial: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 		Logger: logger, OnSettled: func(w journal.Write) { d.server.Settled(w) },

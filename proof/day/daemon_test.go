@@ -119,10 +119,11 @@ func (d *daemon) openFlusher() {
 		Logger: d.logger,
 	})
 	d.flusher = flush.New(flush.Options{
-		Journal: d.journal, Doubts: d.journal.WriteThrough, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
+		Journal: d.journal, Engine: d.engine, Health: d.health, Slots: d.slots, Quotas: d.quotas,
 		FenceJournal:   d.journal.Fence,
 		Linger:         func(namespace string) time.Duration { return d.config.For(namespace).Linger },
 		LateWindow:     d.config.Upstream.LateWindow,
+		Timeout:        d.config.Upstream.Timeout,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
 		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,

@@ -61,7 +61,7 @@ var layers = []layer{
 	{"upstream/limit", nil},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.
-	{"journal", []string{"journal/internal/...", "internal/diskfs"}},
+	{"journal", []string{"journal/internal/...", "internal/bootclock", "internal/diskfs"}},
 	{"journal/internal/recovery", []string{"journal/internal/store", "internal/diskfs", "journal/internal/record"}},
 	{"journal/internal/pending", []string{"journal/internal/record", "internal/hashtable"}},
 	{"journal/internal/store", []string{"internal/diskfs", "journal/internal/record"}},

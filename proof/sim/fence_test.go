@@ -158,6 +158,7 @@ func TestTwoCopiesOfADirectory(t *testing.T) {
 			return err
 		}
 		original.cut(false)
+		time.Sleep(requestTimeout + lateWindow) // the copy waits until nothing of the original's can land, and sends what both have
 		for range 2 {
 			contest := r.since() // what was written before the copy was made is both hosts' own
 			if err := r.cutOneOff(2 + r.rng.IntN(8)); err != nil {

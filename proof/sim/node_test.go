@@ -146,6 +146,9 @@ func (n *node) isSevered() bool {
 	return n.severed
 }
 
+// bootClock is the clock of the machine, which never boots anew.
+func bootClock() (boot string, since time.Duration) { return "boot", time.Since(time.Unix(0, 0)) }
+
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	n := &node{with: with}
@@ -154,7 +157,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	if n.cache, err = cache.New(with.memory); err != nil {
 		return nil, err
 	}
-	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve, LossLimit: with.losses}
+	opts := journal.Options{Dir: "data", FS: fs, Logger: logger, DiskReserve: diskReserve, LossLimit: with.losses, BootClock: bootClock}
 	all := func(string) bool { return true }
 	if with.keys != nil {
 		opts.Named = all
@@ -192,7 +195,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
-		Journal: n.journal, Doubts: n.journal.WriteThrough, Engine: engine, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Quotas: n.quotas,
+		Journal: n.journal, Engine: engine, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Timeout: requestTimeout, Quotas: n.quotas,
 		FenceJournal: n.journal.Fence,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)

@@ -60,7 +60,7 @@ func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item
 	switch {
 	case ok && (state.Kind != journal.Absent || cached == nil || cached.ConfirmedAt.Before(made.ConfirmedAt)):
 		return &made
-	case state.Listed || state.InDoubt: // guard 7.20
+	case state.Listed: // guard 7.20
 		return nil
 	}
 	return cached
@@ -298,7 +298,7 @@ func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.I
 	if present, _ := m.view.shows(id); present { // the view or upstream's answer may be outdated
 		return &absent, nil
 	}
-	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.InDoubt && !state.Listed {
+	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.Listed {
 		item := m.cache.Put(entryKey(id), generation, absent)
 		m.cache.Await()
 		return item, nil

@@ -118,7 +118,7 @@ func (x *Export) lookUpEntry(k *journal.KnownKey, listedAt time.Time) (exported,
 		}
 	}
 	item := known.item
-	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && !state.InDoubt && k.Confirmed && listedAt.After(item.ConfirmedAt) {
+	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && k.Confirmed && listedAt.After(item.ConfirmedAt) {
 		item.ConfirmedAt = listedAt
 	}
 	found := x.m.assess(id.Namespace, AnyAge, item, generation)

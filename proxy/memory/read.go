@@ -184,7 +184,7 @@ func IsNamespaceFull(err error) bool {
 }
 
 // mayAssumeAbsent reports whether an unknown entry may be answered 404 if its namespace is configured so. An
-// entry is not unknown if a listing has it or it is in doubt. A caller that demands upstream's answer gets no
+// entry is not unknown if a listing has it. A caller that demands upstream's answer gets no
 // other.
 func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
 	unknown := f.item == nil || f.item.Body == nil

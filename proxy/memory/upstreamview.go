@@ -46,13 +46,13 @@ type viewed struct {
 // merge compares a state and the cached answer with upstream's version in the view, and returns the newest.
 // The entry's generation must be older than the lookup of the state.
 func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.Item) viewed {
-	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed || state.InDoubt} }
+	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed} }
 	if c.upstream == nil || state.Seq != 0 {
 		return byTime()
 	}
 	asOf, since, caughtUp := c.upstream.CaughtUp()
 	row, present, known := c.upstream.Entry(id)
-	if !known || state.InDoubt && !caughtUp || c.hasDataLoss(id.Namespace) {
+	if !known || c.hasDataLoss(id.Namespace) {
 		return byTime()
 	}
 	confirm := func(item cache.Item) viewed {

@@ -14,11 +14,6 @@ func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 	if err := f.rebuilt(ctx); err != nil {
 		return nil, err
 	}
-	select {
-	case <-f.recalled: // guard 14.19
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	for {
 		a, busy := f.tryClaim(id)
 		switch {
@@ -74,7 +69,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 	}
 	if err == nil {
 		err = f.opts.Journal.DeadLetter(w, journal.Failure{
-			Kind: journal.Dropped, Reason: "dropped by hand", InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil,
+			Kind: journal.Dropped, Reason: "dropped by hand",
 		})
 	}
 	var e ending

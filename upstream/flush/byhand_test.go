@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream/flush"
 )
 
 // While a request is in flight, Drop waits for it to end. A write that settles is not dropped.
@@ -43,7 +42,7 @@ func TestDropByHand(t *testing.T) {
 		if err != nil || dropped.Seq != w.Seq || r.pending() != 0 {
 			t.Fatalf("%+v, %v", dropped, err)
 		}
-		r.wantState(key("k"), "old", false)
+		r.wantState(key("k"), "old")
 		letter, err := r.journal.ReadDeadLetter(w.Seq)
 		if err != nil || letter.Kind != journal.Dropped || letter.Value != "dropped" {
 			t.Errorf("%+v, %v", letter, err)
@@ -59,8 +58,8 @@ func TestDropByHand(t *testing.T) {
 	})
 }
 
-// Dropping a write that may have reached upstream does not end its doubt.
-func TestDropByHandInDoubt(t *testing.T) {
+// A write that may have reached upstream, and is dropped, leaves no old copy.
+func TestDropAfterItWasSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.put(key("k"), "old")
 		r.settleWithin(time.Minute)
@@ -74,54 +73,5 @@ func TestDropByHandInDoubt(t *testing.T) {
 		if err != nil || state.Kind != journal.Unknown {
 			t.Errorf("%+v, %v, want upstream to be asked", state, err)
 		}
-	})
-}
-
-// starting is a journal that is slow to say what an earlier process left in doubt, and to make dead letters.
-type starting struct {
-	*journal.Journal
-	meanwhile func()
-}
-
-func (j starting) InDoubt() ([]journal.Doubtful, error) {
-	all, err := j.Journal.InDoubt()
-	j.meanwhile()
-	return all, err
-}
-
-func (j starting) DeadLetter(w journal.Write, f journal.Failure) error {
-	time.Sleep(time.Second)
-	return j.Journal.DeadLetter(w, f)
-}
-
-// A write that is dropped right after a restart stays in doubt, and holds up no other.
-func TestDropByHandDuringARestart(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = func(call) reply { return reply{hang: true, late: 29 * time.Second} }
-		r.put(key("k"), "old")
-		time.Sleep(linger + time.Second)
-		w := r.put(key("k"), "dropped")
-		r.stop()
-		r.set(func(f *fake) { f.answer = nil })
-		dropped := make(chan error, 1)
-		next := &rig{fake: r.fake, t: r.t, fs: r.fs}
-		next.adjust = func(o *flush.Options) {
-			o.Journal = starting{o.Journal.(*journal.Journal), func() {
-				next.putMany("ns", 3)
-				go func() {
-					_, err := next.flusher.Drop(t.Context(), w.ID, w.Seq)
-					dropped <- err
-				}()
-				time.Sleep(time.Second / 2)
-			}}
-		}
-		r = openRig(next)
-		if err := <-dropped; err != nil {
-			t.Error(err)
-		}
-		if doubts, err := r.journal.InDoubt(); err != nil || len(doubts) != 1 {
-			t.Errorf("%v are in doubt: %v", doubts, err)
-		}
-		r.settleWithin(time.Minute)
 	})
 }

@@ -10,6 +10,8 @@ import (
 // Result counts the outcomes of the entries that a flush or a drain waited for.
 type Result struct {
 	Settled, Dead, Pending int
+	// Unanswered counts those of the pending ones that are inside their late window. Only a drain sets it.
+	Unanswered int
 }
 
 // callers holds the calls that wait for writes to settle or become dead letters. A wait for a namespace

@@ -61,17 +61,14 @@ func (r *rig) putConfirmed(id journal.ID, value string) outcome {
 
 // wantState checks the state of an entry that the journal knows. With an empty value, none must be
 // known.
-func (r *rig) wantState(id journal.ID, value string, inDoubt bool) {
+func (r *rig) wantState(id journal.ID, value string) {
 	r.t.Helper()
 	state, err := r.journal.Lookup(id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if state.Value != value || state.InDoubt != inDoubt {
-		r.t.Errorf("known of %s: %+v, want %q, in doubt: %v", id, state, value, inDoubt)
-	}
-	if inDoubt && value != "" && time.Since(state.ConfirmedAt) < time.Hour {
-		r.t.Errorf("a copy in doubt counts as confirmed at %v", state.ConfirmedAt)
+	if state.Value != value {
+		r.t.Errorf("known of %s: %+v, want %q", id, state, value)
 	}
 }
 

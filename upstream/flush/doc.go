@@ -22,18 +22,16 @@
 //	Confirmed    the write settles; a newer write starts over
 //	Transient    the task retries after its backoff
 //	Unsent       the same, and nothing has reached upstream
-//	Unanswered   the same, and the entry is in doubt for upstream.late_window
+//	Unanswered   the same, but not before upstream.late_window has passed
 //	Throttled    the namespace waits as long as upstream said, regardless of the answers
 //	             to other requests in flight
 //	Paused       the namespace waits, and one task tries every BackoffMax
 //	Permanent    the write becomes a dead letter; if too many do, the namespace is paused
 //
-// Upstream may carry out an unanswered request until its late window has passed (contract 14). The
-// entry's newest state is sent as soon as upstream answers again. Once upstream has confirmed it, the
-// write stays pending, and is read back when the last window has passed. If upstream then holds the state
-// of an unanswered request, that request has landed late, and the newest state is sent again: nothing can
-// land over it any more. Any other state is another host's, and stays. The journal's sent marks name the
-// states that the unanswered requests of an earlier process would leave.
+// Upstream may carry out an unanswered request until its late window has passed (contract 14). Nothing more of that
+// entry is sent before: then its newest state goes, and nothing can land over it. The journal keeps when something
+// was last sent, so that the next process waits as well after a crash. A drain does not wait: it sends once more what
+// is inside a window, and leaves it to the next process.
 //
 // # Fences
 //
@@ -56,8 +54,7 @@
 //   - it is another host's, and later: the write becomes a dead letter;
 //   - it is another host's, and earlier: it is kept as a dead letter, and the write replaces it.
 //
-// A delete leaves a version, too. Nothing can land late over a confirmed write, so there is no doubt, and
-// nothing is read back.
+// A delete leaves a version, too. Nothing can land late over a confirmed write, so there is no window.
 //
 // # Parts
 //
@@ -67,8 +64,8 @@
 // The quotas have a lock of their own, and say when a namespace may send how much.
 //
 // A write is flushed as follows. Flusher.take finds a due task, and schedule.start begins its attempt.
-// attempt.send marks the write as sent in the journal. sendAttempt.run waits for a slot, judges the
-// write and proposes it to the engine. attempt.conclude decides what the result means, and journals it. It
+// sendAttempt.run waits for a slot, judges the write, has the journal know that it is sent, and proposes it to the
+// engine. attempt.conclude decides what the result means, and journals it. It
 // returns an ending, which says what becomes of the task, and what was learned about upstream's health and
 // the namespace. attempt.end applies the ending: it completes the task, or enqueues it again.
 package flush

@@ -14,23 +14,24 @@ const fullDiskRetry = time.Second
 // ending says what the result of an attempt means. The zero value is the ending of an attempt that
 // made no request and changed nothing.
 type ending struct {
-	task   fate
-	write  journal.Write // settles, dies, staysInDoubt: the write
-	admits admission
-	failed *upstream.Error // the failure that the attempt ended with; nil: none
+	task    fate
+	write   journal.Write // settles, dies: the write
+	admits  admission
+	mayLand bool            // upstream may still carry out the attempt's request
+	failed  *upstream.Error // the failure that the attempt ended with; nil: none
 }
 
 // fate says what becomes of the attempt's task.
 type fate uint8
 
 const (
-	waitsAsBefore fate = iota // a doubt may have been added
-	settles                   // its writes up to the write are complete, and its doubt is over
-	dies                      // its writes up to the write are complete, and are no longer pending; a doubt stays
+	waitsAsBefore        fate = iota
+	settles                   // its writes up to the write are complete
+	dies                      // its writes up to the write are complete, and upstream does not hold them
 	startsOver                // only a newer write is pending
 	goesAgain                 // it is due at once, and sends its newest write
 	waitsForRoom              // the disk has no room to record an outcome
-	staysInDoubt              // upstream holds the write, and may still carry out an older request over it
+	staysForTheNextStart      // an older request may still land, and the process is about to end
 	retries                   // it waits for its namespace or by a backoff
 )
 
@@ -76,6 +77,9 @@ func (a *attempt) end(e ending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
+	if e.mayLand {
+		retryOf(a.task).openUntil = now + f.window // guard 14.3
+	}
 	if a.down { // guard 14.23
 		f.callers.held("")
 	}
@@ -99,9 +103,6 @@ func (a *attempt) end(e ending) {
 		f.schedule.stop(a, now)
 		a.beginAnew(now)
 	case goesAgain:
-		if a.task.retry != nil {
-			a.task.retry.unconfirm()
-		}
 		a.enqueue(backingOff, atOnce, now)
 	case waitsForRoom:
 		if !f.diskFull {
@@ -109,8 +110,8 @@ func (a *attempt) end(e ending) {
 			f.mu.Log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
 		}
 		a.enqueue(noRoom, now+instant(fullDiskRetry), now)
-	case staysInDoubt:
-		a.verifyLater(e.write, now)
+	case staysForTheNextStart:
+		a.enqueue(backingOff, never, now)
 	case retries:
 		a.retry(e, now)
 	}
@@ -193,7 +194,7 @@ func (a *attempt) retry(e ending, now instant) {
 		at = now + instant(a.backoff(r, e.failed)) // guard 14.4
 		r.hung = r.hung || e.failed.Verdict == upstream.Unanswered && a.f.schedule.hung(a, now)
 		if r.hung {
-			why = silent
+			why, a.queue.silentMore = silent, 0
 		}
 	}
 	r.attempts++
@@ -216,42 +217,28 @@ func (a *attempt) backoff(r *retryState, failed *upstream.Error) time.Duration {
 	return max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
 }
 
-// verifyLater leaves a confirmed write pending until no older request can land over it.
-func (a *attempt) verifyLater(w journal.Write, now instant) {
-	d := a.task.doubt()
-	d.confirmed = &confirmation{w.Seq, contentOf(w), w.SentAfter, w.MadeAt}
-	if a.task.seq > w.Seq {
-		a.enqueue(doubting, 0, now) // the newer write need not wait
-		return
-	}
-	a.enqueue(doubting, d.until(), now)
-	a.f.mu.Log(slog.LevelInfo, "upstream holds a write, which stays pending: an earlier request to its entry was not answered",
-		"namespace", w.Namespace, "key", w.Key, "until", a.f.wall(d.until()))
-}
-
 // resume enqueues the task as before the attempt, or removes it if nothing is left to do.
 func (a *attempt) resume(now instant) {
-	why, at := backingOff, instant(0)
-	if r := a.task.retry; r != nil {
-		why, at = r.waiting, r.at
-		switch d := r.doubt; {
-		case d == nil:
-		case a.task.first == 0:
-			why, at = doubting, max(atOnce, d.until())
-		case d.confirmed == nil && why == doubting && d.unknownUntil == 0, d.confirmed != nil && a.task.seq > d.confirmed.seq:
-			why, at = backingOff, now+instant(a.f.opts.BackoffInitial) // the pending write still has to be sent
-		}
-	}
-	if a.task.needless() {
+	if a.task.needless(now) {
 		a.f.schedule.stop(a, now)
 		a.f.schedule.drop(a.queue, a.task)
 		return
 	}
+	why, at := backingOff, instant(0)
+	if r := a.task.retry; r != nil {
+		why, at = r.waiting, r.at
+	}
 	a.enqueue(why, at, now)
 }
 
-// enqueue makes the task wait until at; 0 means no wait.
+// enqueue makes the task wait until at, and until nothing can land any more; 0 means no wait.
 func (a *attempt) enqueue(why waiting, at, now instant) {
+	if open := a.task.openUntil(); open > now { // guard 14.1
+		at = max(at, open)
+		if a.f.schedule.draining { // it was sent for the last time
+			at = never
+		}
+	}
 	a.task.removes = a.task.removes || a.removes
 	a.f.schedule.stop(a, now)
 	if a.task.retry != nil || at != 0 {
@@ -265,11 +252,8 @@ func (a *attempt) enqueue(why waiting, at, now instant) {
 // complete completes the task's writes up to the ending's, and schedules a newer write again.
 func (a *attempt) complete(e ending, now instant) {
 	f, seq := a.f, e.write.Seq
-	if r := a.task.retry; r != nil && e.task == settles {
-		r.doubt, r.arrived = nil, nil
-	}
 	f.schedule.stop(a, now)
-	from, to, left := f.schedule.complete(a, seq)
+	from, to, left := f.schedule.complete(a, seq, now)
 	f.renew(a.queue) // it has one entry less
 	f.callers.completed(a.id(), seq, from, to, e.task == dies, e.failed)
 	if left {
@@ -277,16 +261,13 @@ func (a *attempt) complete(e ending, now instant) {
 	}
 }
 
-// beginAnew enqueues a stopped task for its newer write, or for the end of its doubt.
+// beginAnew enqueues a stopped task for its newer write, or for the end of its window.
 func (a *attempt) beginAnew(now instant) {
-	before, landed := a.task.retry, a.task.mayHaveLanded()
+	open := a.task.openUntil()
 	a.task.retry = nil
-	if landed {
+	if open > now { // guard 14.2
 		r := retryOf(a.task)
-		r.doubt, r.arrived = before.doubt, before.arrived // guard 17.56
-		if r.doubt != nil && a.task.first == 0 {
-			r.waiting, r.at = doubting, max(atOnce, r.doubt.until())
-		}
+		r.openUntil, r.waiting, r.at = open, backingOff, open
 	}
 	a.task.urgent = a.f.callers.waitFor(a.id())
 	a.f.schedule.enqueue(a.queue, a.task, now)

@@ -15,46 +15,16 @@ import (
 	"github.com/botwired/botwired/upstream/quota"
 )
 
-// contract 14: a read-back may find another host's state. Readers see it from then on.
-func TestAReadBackThatFindsAnotherHostsState(t *testing.T) {
-	for name, change := range map[string]func(*fake){
-		"a value":  func(f *fake) { f.put(key("k"), "theirs") },
-		"a delete": func(f *fake) { delete(f.entries, key("k")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				r.answer = func(c call) reply { return reply{hang: c.value == "old"} }
-				r.put(key("k"), "old")
-				time.Sleep(time.Second)
-				r.put(key("k"), "new")
-				r.within(time.Minute, "new is upstream", func() bool { v, _ := r.holds(key("k")); return v == "new" })
-				r.set(change)
-				r.settleWithin(2 * time.Minute)
-				r.wantLetters() // it was upstream for a while
-				if name == "a value" {
-					r.wantKnown(key("k"), "theirs", journal.Settled)
-				} else {
-					r.wantKnown(key("k"), "", journal.Unknown)
-				}
-			})
-		})
-	}
-}
-
-// forgetful is a journal whose sent marks do not say what was sent, as in an older format.
+// forgetful is a journal that does not know what was sent, as after a recovery.
 type forgetful struct{ *journal.Journal }
 
-func (j forgetful) InDoubt() ([]journal.Doubtful, error) {
-	all, err := j.Journal.InDoubt()
-	for i := range all {
-		all[i] = journal.Doubtful{ID: all[i].ID}
-	}
-	return all, err
+func (j forgetful) Left(journal.Write) (left []journal.Content, known bool, err error) {
+	return nil, false, nil
 }
 
 // If it is unknown what was sent, nothing is sent before that can no longer land. Upstream's state may
 // then be another host's: it is kept, and never wins.
-func TestRestartWithUnknownMarks(t *testing.T) {
+func TestRestartAfterALoss(t *testing.T) {
 	for name, host := range map[string]string{"without a fence": "", "fenced": "a.test"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

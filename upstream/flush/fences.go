@@ -2,7 +2,6 @@ package flush
 
 import (
 	"cmp"
-	"errors"
 	"sync"
 	"time"
 
@@ -59,6 +58,8 @@ func (s *fences) applies(w journal.Write) bool {
 	return w.Fenced || s.named(w.Namespace) || !known || apart(time.Now(), last.sent) > lately // guard 17.25, 17.26, 23.29
 }
 
+func contentOf(w journal.Write) journal.Content { return journal.ContentOf(w.Op, w.Value) }
+
 // confirmed remembers a write that upstream holds.
 func (s *fences) confirmed(w journal.Write, sent time.Time, before float64) {
 	if s.journal == nil {
@@ -93,22 +94,6 @@ func (s *fences) forget(id journal.ID) {
 	if _, ok := s.landed[id]; ok {
 		s.landed[id] = landed{}
 	}
-}
-
-// guard journals a pending copy of another host's state that has just won. An unanswered request of this host
-// may still land over that state; reading the copy back repairs that. The copy loses to anything later.
-// Its time for readers is the later of the state's and the losing write's: no reader may see time go back
-// (contract 19).
-func (s *fences) guard(j Journal, lost journal.Write, found upstream.Version) error {
-	_, err := j.Append(journal.NewWrite{ // guard 19.32
-		ID: lost.ID, Op: journal.Put, Value: found.Value, ListBytes: found.ListBytes, Author: found.Author,
-		WrittenAt: cmp.Or(found.MadeAt, found.WrittenAt), At: max(found.WrittenAt, lost.UpdatedAt),
-		LosesTies: true, Fenced: true, Held: true, If: func(newest uint64) bool { return newest == 0 },
-	})
-	if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrChanged) {
-		return nil // no room for it, or a newer write is pending
-	}
-	return err
 }
 
 // keepOverwritten keeps another host's earlier state as a dead letter before w overwrites it.

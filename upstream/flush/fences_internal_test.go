@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
 )
 
 func newConfirmed() *fences {
@@ -118,28 +117,6 @@ func TestApart(t *testing.T) {
 	} {
 		if got := apart(now, then); got != want {
 			t.Errorf("%v are between them, want %v", got, want)
-		}
-	}
-}
-
-// appended is a journal that keeps only the last write.
-type appended struct {
-	Journal
-	last journal.NewWrite
-}
-
-func (a *appended) Append(w journal.NewWrite) (journal.Write, error) {
-	a.last = w
-	return journal.Write{}, nil
-}
-
-// A winner's copy is compared by the winner's own time, and readers see no time go back.
-func TestTheTimeOfAWinnersCopy(t *testing.T) {
-	j, s := &appended{}, newFences(&Options{Engine: inexact{}})
-	for lost, shown := range map[float64]float64{900: 1000, 1100: 1100} {
-		err := s.guard(j, journal.Write{UpdatedAt: lost}, upstream.Version{WrittenAt: 1000})
-		if err != nil || j.last.WrittenAt != 1000 || j.last.At != shown {
-			t.Errorf("it is of %f, and shown as of %f after %f, %v", j.last.WrittenAt, j.last.At, lost, err)
 		}
 	}
 }

@@ -193,8 +193,9 @@ func (f *Flusher) isHeld(ctx context.Context, id journal.ID) bool {
 		return false
 	}
 	deadline, ok := ctx.Deadline()
-	why, until := q.entryWaits(t, f.now(), v)
-	return why != "" && (v.Down || q.blocked || t.retrying() && t.retry.waiting == doubting || ok && until > f.instant(deadline)) // guard 14.21
+	now := f.now()
+	why, until := f.waitsFor(q, t, now, v)
+	return why != "" && (v.Down || q.blocked || f.schedule.isOpen(t, now) || ok && until > f.instant(deadline)) // guard 14.21
 }
 
 // leaveEntry ends a wait, and reports whether the write has ended.
@@ -219,7 +220,7 @@ type drain struct {
 
 // Drain flushes without linger, for shutdown. It returns when nothing is pending, when nothing more can
 // be done by ctx's deadline, or when ctx ends. If upstream is down, Drain tries it once more at once,
-// and then gives up. After the first call, no write lingers. Concurrent calls are not allowed.
+// and then gives up. What is inside its late window is sent once more, and stays pending (contract 14). After the first call, no write lingers. Concurrent calls are not allowed.
 func (f *Flusher) Drain(ctx context.Context) Result {
 	if f.rebuilt(ctx) != nil {
 		return Result{Pending: f.pending()}
@@ -236,14 +237,26 @@ func (f *Flusher) Drain(ctx context.Context) Result {
 	case <-d.hopeless:
 	case <-ctx.Done():
 	}
-	return f.leave(w)
+	r := f.leave(w)
+	f.eachQueue(func(q *queue) {
+		q.inWindow(f.now(), func(w *retryState) {
+			if w.task.first != 0 {
+				r.Unanswered++
+			}
+		})
+	})
+	return r
 }
 
 func (f *Flusher) beginDrain(d *drain) *flushWait {
 	f.mu.Lock()
+	again := f.schedule.draining
 	f.schedule.draining = true
 	f.mu.Unlock()
 	w := f.expedite("")
+	if !again {
+		f.eachQueue(func(q *queue) { f.schedule.lastTry(q, f.now()) })
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drain = d // set only now: lingering tasks would have made judgeDrain give up
@@ -258,7 +271,7 @@ func (f *Flusher) judgeDrain(next instant) {
 		return
 	}
 	v := f.health.State()
-	late := next == 0 || d.deadline != 0 && next >= d.deadline
+	late := next == 0 || next == never || d.deadline != 0 && next >= d.deadline
 	if late || v.Down && !v.ProbeFailedAt.Before(d.since) { // guard 22.4
 		d.over = true
 		close(d.hopeless)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"runtime"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,21 +19,21 @@ import (
 type Journal interface {
 	Rebuilt() <-chan struct{}
 	Newest(journal.ID) (w journal.Write, ok bool, err error)
-	MarkSent(w journal.Write, alsoMayLand ...journal.Content) error
-	UnmarkSent(journal.ID) error
-	InDoubt() ([]journal.Doubtful, error)
+	MaySend() error
+	BeginSending() error
+	EndSending() error
+	Sending() (ago time.Duration, ok bool, err error)
+	Sent(journal.Write) (before bool, err error)
+	NotSent(journal.Write) error
+	Left(journal.Write) (left []journal.Content, known bool, err error)
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
 	IsDead(id journal.ID, seq uint64) (kind journal.DeadKind, dead bool, err error)
-	Append(journal.NewWrite) (journal.Write, error)
-	Fill(id journal.ID, o *journal.Observation, valid func() bool, options ...journal.FillOption) (journal.State, error)
-	Stats() journal.Stats
 }
 
 // Options configures a flusher.
 type Options struct {
 	Journal Journal
-	Doubts  *journal.WriteThrough
 	Engine  upstream.Engine
 	// Host names this host in its writes if the engine stores such names: see [upstream.Writer].
 	Host string
@@ -53,8 +51,10 @@ type Options struct {
 	Quotas *quota.Quotas
 	// Slots limit the requests in flight.
 	Slots *limit.Slots
-	// LateWindow is how long upstream may still carry out an unanswered request.
+	// LateWindow is how long upstream may still carry out an unanswered request; an exact engine has none.
 	LateWindow time.Duration
+	// Timeout bounds a request.
+	Timeout time.Duration
 	// BackoffInitial and BackoffMax bound the wait between attempts.
 	BackoffInitial, BackoffMax time.Duration
 	// OnSend, if not nil, is called right before the request of a pending write is sent, with the
@@ -78,13 +78,12 @@ type Options struct {
 type Flusher struct {
 	clock
 	opts   Options
-	exact  bool // the engine is exact
+	exact  bool    // the engine is exact
+	window instant // how long an unanswered request may still land
 	fences *fences
 	steps  *steps
 	health *upstream.Circuit
 	wake   chan struct{} // holds one token: something may have become due
-	// recalled is closed once the entries in doubt are. Until then, no attempt may have their tasks.
-	recalled chan struct{}
 
 	// mu guards the fields below. A running task belongs to its attempt, which may read it without the
 	// lock, except the fields that a new write or a caller changes: seq, first, writtenAt, waited and
@@ -105,17 +104,20 @@ type Flusher struct {
 // journal rebuilds its index.
 func New(opts Options) *Flusher {
 	f := &Flusher{
-		opts:   opts,
-		exact:  opts.Engine.Exact(),
-		clock:  clock{epoch: time.Now()},
-		steps:  newSteps(),
-		health: opts.Health.Writes(),
-		wake:   make(chan struct{}, 1), recalled: make(chan struct{}),
+		opts:    opts,
+		exact:   opts.Engine.Exact(),
+		clock:   clock{epoch: time.Now()},
+		steps:   newSteps(),
+		health:  opts.Health.Writes(),
+		wake:    make(chan struct{}, 1),
 		mu:      loggingmutex.Mutex{Logger: opts.Logger},
 		callers: &callers{make(map[string][]*flushWait), make(map[journal.ID][]*entryWait)}, refusals: make(refusalsOf),
 	}
 	f.health.ProbeBy(upstream.NewBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax)), f.signal) // guard 14.5
 	f.fences = newFences(&f.opts)
+	if !f.exact {
+		f.window = instant(opts.LateWindow)
+	}
 	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
 	f.schedule.quotas = opts.Quotas
 	return f
@@ -143,37 +145,45 @@ func (f *Flusher) signal() {
 // Run flushes until ctx ends or the journal fails. It waits for the requests in flight, which end with
 // ctx.
 func (f *Flusher) Run(ctx context.Context) error {
-	if err := f.recallDoubts(); err != nil { // guard 14.10
+	if err := f.recall(); err != nil { // guard 14.10
 		return err
 	}
-	close(f.recalled)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.dispatch(ctx, g) })
 	if f.opts.Quotas != nil {
 		g.Go(func() error { return f.renewPaces(ctx) })
 	}
-	return g.Wait()
-}
-
-// recallChunk bounds the entries put in doubt under one hold of the lock.
-const recallChunk = 128
-
-// recallDoubts puts entries in doubt whose requests an earlier process left unanswered.
-func (f *Flusher) recallDoubts() error {
-	entries, err := f.opts.Journal.InDoubt()
-	if err != nil {
+	if err := g.Wait(); err != nil || !f.allAnswered() { // guard 14.19
 		return err
 	}
-	now := f.now()
-	for chunk := range slices.Chunk(entries, recallChunk) {
-		f.mu.Lock()
-		for _, entry := range chunk {
-			f.schedule.doubtful(entry, f.exact, now+instant(f.opts.LateWindow), now)
-		}
-		f.mu.Unlock()
-		runtime.Gosched() // otherwise this goroutine takes the lock again before a writer wakes up
+	return f.opts.Journal.EndSending()
+}
+
+// recall has the flusher send nothing while requests of an earlier process may still land (contract 14).
+func (f *Flusher) recall() error {
+	if f.window == 0 {
+		return nil
 	}
+	ago, ok, err := f.opts.Journal.Sending()
+	wait := min(f.window, instant(f.opts.Timeout-ago)+f.window) // guard 14.24
+	if err != nil || !ok || wait <= 0 {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.schedule.notBefore = f.now() + wait
+	f.mu.Log(slog.LevelInfo, "an earlier process may have left requests that upstream still carries out: writes go upstream after that",
+		"until", f.wall(f.schedule.notBefore))
 	return nil
+}
+
+// allAnswered reports whether upstream can carry out nothing more of what was sent.
+func (f *Flusher) allAnswered() bool {
+	open, now := 0, f.now()
+	f.eachQueue(func(q *queue) { q.inWindow(now, func(*retryState) { open++ }) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return open == 0 && f.schedule.notBefore <= now && len(f.schedule.running) == 0
 }
 
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
@@ -213,7 +223,11 @@ func (f *Flusher) take() (*attempt, instant) {
 		return nil, 0 // until a request ends
 	}
 	s.window = min(s.window, c.Now)
-	a, at := f.begin(f.now())
+	now := f.now()
+	if now < s.notBefore && !s.draining {
+		return nil, s.notBefore
+	}
+	a, at := f.begin(now)
 	if a != nil {
 		a.f = f
 		return a, 0
@@ -265,7 +279,7 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 	}
 	if !t.running {
 		now := f.now()
-		_, until := q.entryWaits(t, now, v)
+		_, until := f.waitsFor(q, t, now, v)
 		next = f.wall(max(now, q.ready(t), q.notBefore, until))
 	}
 	return count, last, next

@@ -19,6 +19,9 @@ func (a *attempt) answered(tookWrite bool, took time.Duration) {
 	s.hanging = false
 	s.window = min(s.window+1, f.opts.Slots.Concurrency().Now)
 	a.queue.answeredAt = f.now()
+	if a.silent {
+		a.queue.silentMore++
+	}
 	s.fails(a.queue, false)
 	if r != nil {
 		r.hung = false

@@ -27,9 +27,11 @@ type queue struct {
 	urgentUpTo uint64 // tasks with first up to this position are urgent
 
 	running int
-	silent  int    // running tasks that were silent
-	failing bool   // upstream is to blame for the last failure, and no answer has come since
-	reason  string // the last such failure
+	silent  int // running tasks that were silent
+	// silentMore is how many silent tasks beside the first one may run: those that were answered since one hung.
+	silentMore int
+	failing    bool   // upstream is to blame for the last failure, and no answer has come since
+	reason     string // the last such failure
 
 	pace pace // set by the namespace's quota
 
@@ -104,13 +106,13 @@ func (q *queue) firstIn(lines ...line) (first *task) {
 }
 
 // first returns the task that is ready first. It returns nil if none waits, or if only silent ones wait
-// while another silent one is tried.
+// while as many of these are tried as may be.
 func (q *queue) first() *task { return q.orRetry(q.untried()) }
 
 // orRetry returns the first retry if it is ready before t, or else t, which may be nil.
 func (q *queue) orRetry(t *task) *task {
 	for kind := range q.retries {
-		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > 0 { // guard 16.23
+		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > q.silentMore { // guard 16.23
 			continue
 		}
 		retry := q.firstOf(&q.retries[kind])
@@ -188,14 +190,27 @@ func (q *queue) oldest(first *task, now instant) *task {
 	return oldest
 }
 
-// tryNow ends the waits that only time would end. A task in doubt keeps waiting: an earlier request may
-// still land over its write. tryNow looks at every task whose wait it ends.
-func (q *queue) tryNow() {
+// inWindow visits the retries of entries with a request that may still land, or that are not sent any more.
+func (q *queue) inWindow(now instant, visit func(*retryState)) {
+	for _, kind := range []waiting{backingOff, silent} {
+		for _, r := range q.retries[kind] {
+			if r.openUntil > now || r.at == never {
+				visit(r)
+			}
+		}
+	}
+}
+
+// tryNow ends the waits that only time would end, but no late window: an earlier request may still land over the
+// write. tryNow looks at every task whose wait it ends.
+func (q *queue) tryNow(now instant) {
 	q.notBefore = 0 // guard 18.6
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
-		for i := range *h {
-			(*h)[i].at = atOnce // guard 18.7
+		for _, r := range *h {
+			if r.at = atOnce; r.openUntil > now { // guard 18.7
+				r.at = r.openUntil
+			}
 		}
 		heap.Init(h)
 	}

@@ -306,29 +306,6 @@ func TestARefusalThatEndsSoon(t *testing.T) {
 	})
 }
 
-// A 429 to a read says nothing about the quota for writes.
-func TestARefusedReadLeavesTheQuota(t *testing.T) {
-	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
-		refused := 0
-		r.set(func(f *fake) {
-			f.answer = func(c call) reply {
-				if c.write() {
-					return reply{hang: c.n == 0}
-				}
-				refused++
-				return throttled("3600")
-			}
-		})
-		r.put(key("k"), "v")
-		time.Sleep(10 * time.Minute) // the write is sent again, and read back
-		if got := r.report("ns"); refused == 0 || got.Limit != 1000 || got.Used != 2 || got.Left != 998 {
-			t.Errorf("after %d refused reads: %+v", refused, got)
-		}
-		r.set(func(f *fake) { f.answer = nil })
-		r.settleWithin(time.Hour)
-	})
-}
-
 // A request counts as soon as upstream may have counted it.
 func TestWhatCountsForTheQuota(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -427,29 +404,5 @@ func TestTheUseAndTheReserveOutliveTheProcess(t *testing.T) {
 		if awaits(51) {
 			t.Error("the reserve is full again after a restart")
 		}
-	})
-}
-
-// A write that upstream has accepted is not saved by the next one, even if it still has to be read
-// back. A write that was never sent is.
-func TestAWriteInDoubtIsNotSaved(t *testing.T) {
-	metered(t, quota.Limit{Writes: 1000, Period: day, MaxAge: 15 * time.Minute}, func(t *testing.T, r *rig, _ *meter) {
-		r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.write() && c.n == 0} } })
-		r.put(key("k"), "hangs")
-		r.put(key("k"), "unsent") // replaces the first, which was not sent yet
-		r.within(time.Minute, "upstream holds it, in doubt", func() bool {
-			why, _ := r.flusher.EntryWaits(key("k"))
-			return strings.HasPrefix(why, "in doubt: upstream has confirmed it")
-		})
-		for i, want := range []int64{1, 2, 3} {
-			if got := r.quotas.Saved(); got != want {
-				t.Errorf("%d are saved, want %d", got, want)
-			}
-			r.put(key("k"), fmt.Sprint(i))
-			if i == 0 { // it replaces no unsent write
-				r.put(key("k"), "again")
-			}
-		}
-		r.settleWithin(5 * time.Minute)
 	})
 }

@@ -41,12 +41,9 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 }
 
 // refused decides about a write that upstream refuses for good: it becomes a dead letter, or waits if
-// there are too many of them. Earlier unanswered requests stay in doubt.
-//
-// If a confirmed write is waiting to be read back, it does not settle instead: an older one may have
-// landed over it. The next read asks upstream.
+// there are too many of them.
 func (a *attempt) refused(w journal.Write, failed *upstream.Error) (ending, error) {
-	why := journal.Failure{Status: failed.Status, Reason: failed.Reason, InDoubt: a.task.mayHaveLanded(), MayLand: a.task.doubt() != nil} // guard 7.9
+	why := journal.Failure{Status: failed.Status, Reason: failed.Reason}
 	e := failing("it refuses one write after another: ", failed)
 	if e.admits = a.countRefusal(w); e.admits == refusing {
 		return e, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
-	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/flush"
 )
 
@@ -115,46 +114,22 @@ func TestARefusedWriteThatIsSupersededIsNotDead(t *testing.T) {
 	})
 }
 
-// A write that may have arrived stays marked, even if a later attempt was not sent.
-func TestAMarkStaysWhenALaterAttemptIsNotSent(t *testing.T) {
+// A write that may have arrived may still be there, even if a later attempt was not sent.
+func TestALaterAttemptThatIsNotSentTakesNothingBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer = func(call) reply {
 			return reply{status: http.StatusInternalServerError, header: http.Header{"Connection": {"close"}}, applied: true}
 		}
-		r.put(key("k"), "v")
+		w := r.put(key("k"), "v")
 		time.Sleep(linger + 60*time.Millisecond)
 		r.set(func(f *fake) { f.down = true })
+		other := r.put(key("other"), "v")
 		time.Sleep(time.Minute)
-		r.put(key("other"), "v") // a mark is removed with the next change of the journal
-		doubts, err := r.journal.InDoubt()
-		want := []journal.Doubtful{{ID: key("k"), Contents: []journal.Content{journal.ContentOf(journal.Put, "v")}}}
-		if diff := cmp.Diff(want, doubts); diff != "" || err != nil {
-			t.Errorf("%v; in doubt (-want +got):\n%s", err, diff)
-		}
-	})
-}
-
-// A read-back that upstream permanently refuses does not affect its health.
-func TestARefusedReadBackIsNoOutage(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = func(c call) reply {
-			if c.method == http.MethodGet {
-				return detail(400)
+		for of, want := range map[*journal.Write][]journal.Content{&w: {journal.ContentOf(journal.Put, "v")}, &other: nil} {
+			left, _, err := r.journal.Left(*of)
+			if diff := cmp.Diff(want, left); diff != "" || err != nil {
+				t.Errorf("%v; left of %s (-want +got):\n%s", err, of.ID, diff)
 			}
-			return reply{hang: c.value == "old"}
 		}
-		for _, k := range []string{"a", "b"} {
-			r.put(key(k), "old")
-		}
-		time.Sleep(time.Second)
-		for _, k := range []string{"a", "b"} {
-			r.put(key(k), "new")
-		}
-		time.Sleep(timeout + lateWindow + 5*time.Second)
-		if got := r.health.Report(); got.State == upstream.Down || r.pending() != 2 {
-			t.Errorf("upstream is taken to be %s: %q; %d are pending", got.State, got.Reason, r.pending())
-		}
-		r.set(func(f *fake) { f.answer = nil })
-		r.settleWithin(backoffMax + time.Second)
 	})
 }

@@ -102,7 +102,8 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	var err error
 	opts := journal.Options{
 		Dir: "journal", FS: fs, DiskReserve: diskReserve,
-		Fatal: func(err error) { t.Errorf("the journal failed: %v", err) },
+		Fatal:     func(err error) { t.Errorf("the journal failed: %v", err) },
+		BootClock: func() (string, time.Duration) { return "boot", time.Since(time.Unix(0, 0)) },
 	}
 	for _, c := range change {
 		c(&opts)
@@ -125,8 +126,8 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 		r.quotas = quota.New(quota.Options{Of: allowed, Ledger: ledger, Logger: logger})
 	}
 	flushing := flush.Options{
-		Journal: r.journal, Doubts: r.journal.WriteThrough, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
-		Slots: r.slots, LateWindow: lateWindow, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
+		Journal: r.journal, Engine: r.client, Health: r.health, Quotas: r.quotas, Linger: func(string) time.Duration { return time.Duration(r.linger.Load()) },
+		Slots: r.slots, LateWindow: lateWindow, Timeout: timeout, BackoffInitial: backoffInitial, BackoffMax: backoffMax,
 		OnSettled: func(w journal.Write) {
 			mu.Lock()
 			defer mu.Unlock()

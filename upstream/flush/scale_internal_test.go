@@ -59,15 +59,6 @@ func (rebuiltJournal) Rebuilt() <-chan struct{} {
 	return rebuilt
 }
 
-func (rebuiltJournal) InDoubt() ([]journal.Doubtful, error) { return inDoubt(), nil }
-
-var inDoubt = sync.OnceValue(func() (entries []journal.Doubtful) {
-	for i := range many / 5 {
-		entries = append(entries, journal.Doubtful{ID: change(i, 10).ID})
-	}
-	return entries
-})
-
 // A million pending entries fit in little memory.
 func TestATaskIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(task{}); size > 80 {
@@ -165,22 +156,15 @@ func (s *schedule) lingeringQueues() (n int) {
 	return n
 }
 
-// During flushes, and while a restart recalls the entries in doubt, announcing a write takes about as
-// long as alone. It does not wait for all pending entries.
+// During flushes, announcing a write takes about as long as alone. It does not wait for all pending entries.
 func TestAWriteWaitsForNothingLong(t *testing.T) {
 	flush := func(f *Flusher) { f.leave(f.expedite("")) }
-	recall := func(f *Flusher) {
-		if err := f.recallDoubts(); err != nil {
-			t.Error(err)
-		}
-	}
 	for name, row := range map[string]struct {
 		namespaces int
 		amid       func(*Flusher)
 	}{
 		"flushes of one namespace":   {1, flush},
 		"flushes of many namespaces": {many / 10, flush},
-		"a restart":                  {10, recall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := announced(t, many, row.namespaces)

@@ -34,6 +34,7 @@ type schedule struct {
 	saved          int64    // announced writes that needed no request, because a newer one replaced them
 	pending        int      // tasks with a pending write
 	draining       bool     // nothing lingers any more
+	notBefore      instant  // nothing is sent before, unless draining: an earlier process's requests may still land
 	wakeAt         instant  // when the dispatcher looks again without a signal
 	turn           uint64
 	quotas         *quota.Quotas
@@ -77,10 +78,9 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	if c.Seq < t.seq { // guard 12.4
 		return
 	}
-	last, idle := t.seq, t.first == 0
 	t.seq = c.Seq
 	s.announced++
-	saves := t.saves(s.running[t], last)
+	saves := t.saves(s.running[t])
 	if saves {
 		s.saved++
 	}
@@ -116,14 +116,6 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 		t.begin(now)
 		s.enqueue(q, t, now)
 	case t.retrying():
-		if d := t.retry.doubt; d != nil && (d.confirmed != nil || idle && d.unknownUntil == 0) { // guard 14.8
-			// The task waited for its doubt to end; the newer write need not.
-			q.leave(t)
-			t.retry.at = 0
-			t.begin(now)
-			s.enqueue(q, t, now)
-			break
-		}
 		heap.Fix(&q.retries[t.retry.waiting], t.retry.index)
 	case postponed:
 		s.enqueue(q, t, now)
@@ -151,28 +143,15 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 	s.place(q)
 }
 
-// doubtful records that an earlier process left requests of an entry unanswered, which may land until a
-// given time. The task waits until then if nothing is pending, or if the journal does not say what the
-// requests would leave. With an exact engine the entry's next write ends the doubt, so nothing waits.
-func (s *schedule) doubtful(left journal.Doubtful, exact bool, until, now instant) {
-	q, t, made := s.ensure(left.ID)
-	if !made {
-		q.leave(t)
-	}
-	q.renew(s.quotas, now)
-	r := retryOf(t)
-	if exact {
-		r.arrived = left.Contents
-	} else {
-		r.doubt = recalled(left, until)
-	}
-	switch {
-	case exact && t.first == 0:
-		r.at, r.waiting = atOnce, backingOff
-	case !exact && (t.first == 0 || len(left.Contents) == 0):
-		r.at, r.waiting = until, doubting
-	}
-	s.enqueue(q, t, now)
+// isOpen reports whether a request of the task's entry may still land.
+func (s *schedule) isOpen(t *task, now instant) bool { return s.notBefore > now || t.openUntil() > now }
+
+// lastTry makes the tasks of a queue due that wait for the end of their windows: the process is about to end.
+func (s *schedule) lastTry(q *queue, now instant) {
+	q.inWindow(now, func(r *retryState) { r.at = atOnce })
+	heap.Init(&q.retries[backingOff])
+	heap.Init(&q.retries[silent])
+	s.place(q)
 }
 
 // expedite makes all tasks waiting in a queue's lines urgent.
@@ -213,7 +192,7 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		// guard 10.19
 		t = q.choose(now)
 	}
-	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent()}
+	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent(), early: s.isOpen(t, now)}
 	q.leave(t)
 	a.charge(s.quotas, now)
 	s.begin(a)
@@ -272,7 +251,7 @@ func (s *schedule) stop(a *attempt, now instant) {
 // complete records that a stopped task's writes up to seq are complete. It returns the range of
 // positions that are no longer pending. If left is true, the task has more to do, and the caller
 // enqueues it.
-func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool) {
+func (s *schedule) complete(a *attempt, seq uint64, now instant) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
 	if t.seq > seq { // guard 12.2
@@ -283,7 +262,7 @@ func (s *schedule) complete(a *attempt, seq uint64) (from, to uint64, left bool)
 		s.pending--
 		q.pending--
 	}
-	if t.first = 0; !t.needless() {
+	if t.first = 0; !t.needless(now) {
 		return from, noPosition, true
 	}
 	s.drop(q, t)

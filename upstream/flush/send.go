@@ -33,6 +33,7 @@ type sendAttempt struct {
 	requests       int              // made by the fence
 	saw            upstream.Version // what upstream held before the last proposal, as far as it is known
 	proposals      int              // how often the write was proposed
+	before         bool             // an earlier attempt may have sent it
 	sent, received time.Time        // of the write
 	took           time.Duration
 	proposesAt     int64 // the write's time at its next proposal, in microseconds
@@ -106,10 +107,16 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			continue
 		}
 		// guard 18.14b
-		s.f.opts.Quotas.Cover(s.write.Namespace) // again: the previous steps may have lasted into the next window
-		if s.outdated(time.Now()) {              // guard 17.23
+		s.f.opts.Quotas.Cover(s.write.Namespace)   // again: the previous steps may have lasted into the next window
+		if err := s.f.beginSending(); err != nil { // guard 14.8
+			return sent{}, err
+		}
+		if s.outdated(time.Now()) { // guard 17.23
 			seen = sighting{}
 			continue
+		}
+		if err := s.begins(); err != nil {
+			return sent{}, err
 		}
 		now, conflict, failed := s.propose(ctx, seen.Version)
 		if conflict == nil {
@@ -119,12 +126,40 @@ func (s *sendAttempt) run(ctx context.Context) (sent, error) {
 			}
 			return sent{end: end, requested: true, now: now, failed: failed}, nil
 		}
+		if err := s.takeBack(); err != nil {
+			return sent{}, err
+		}
 		s.ends(fence.Conflict)
 		if failed := s.yield(ctx, conflict, &seen); failed != nil {
 			return s.unasked(ctx, failed), nil
 		}
 	}
 	return sent{end: fence.Conflict}, nil
+}
+
+// beginSending has the journal keep, on the disk, that something is sent now (contract 14).
+func (f *Flusher) beginSending() error {
+	if f.window == 0 {
+		return nil
+	}
+	return f.opts.Journal.BeginSending()
+}
+
+// takeBack has the journal know that upstream has not carried out what this attempt has sent, and will not.
+func (s *sendAttempt) takeBack() error {
+	if s.before {
+		return nil
+	}
+	return s.f.opts.Journal.NotSent(s.write)
+}
+
+// begins has the journal know that the write is sent.
+func (s *sendAttempt) begins() error {
+	before, err := s.f.opts.Journal.Sent(s.write) // guard 14.7
+	if s.proposals == 0 {
+		s.before = before
+	}
+	return err
 }
 
 func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
@@ -183,11 +218,15 @@ func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
 func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
 	fences, w := s.f.fences, s.write
 	q := &fence.Question{
-		Write: w, Own: s.a.task.own(), Now: seen.Version, Valued: seen.valued, Refused: seen.refused,
+		Write: w, Now: seen.Version, Valued: seen.valued, Refused: seen.refused,
 		OldBefore: math.Inf(-1), OnBase: w.Over != nil,
 	}
+	left, known, err := s.f.opts.Journal.Left(w)
+	if err != nil {
+		return nil, err
+	}
+	q.Own, q.ByTime.Unknown = left, !known
 	if fences.journal != nil {
-		var err error
 		if q.Base, err = fences.journal.Base(w.ID); err != nil {
 			return nil, err
 		}
@@ -263,10 +302,9 @@ func (s *sendAttempt) writtenAt(ahead float64) float64 {
 
 // remember adds to the question what this host remembers of its own requests.
 func (s *sendAttempt) remember(q *fence.Question) error {
-	fences, d := s.f.fences, s.a.task.doubt()
-	q.ByTime.BaseBefore, q.ByTime.Unknown = math.Inf(1), d != nil && d.unknownUntil != 0
+	fences := s.f.fences
+	q.ByTime.BaseBefore = math.Inf(1)
 	last, ok := fences.last(s.write.ID)
-	q.Base = d.base(q.Base)
 	switch {
 	case q.Base.Known:
 	case ok: // the copy was evicted

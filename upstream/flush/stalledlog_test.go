@@ -29,7 +29,6 @@ func TestAStalledLogHoldsUpNobody(t *testing.T) {
 		"upstream throttles a namespace":       {answer: func(call) reply { return throttled("3000") }},
 		"upstream does not let a namespace in": {answer: func(call) reply { return detail(http.StatusForbidden) }},
 		"it refuses one write after another":   {answer: func(call) reply { return detail(http.StatusBadRequest) }},
-		"upstream holds a write, which stays":  {answer: func(c call) reply { return reply{hang: c.n == 0} }},
 		"upstream is down":                     {answer: func(call) reply { return reply{cut: true} }},
 		"upstream is up again":                 {answer: func(c call) reply { return reply{cut: c.n < 8} }},
 		"the disk is full":                     {full: true},

@@ -11,7 +11,7 @@ import (
 // would be postponed forever.
 const lingerCap = 10
 
-// task is the work for one entry: a pending write, or a doubt. There may be a million:
+// task is the work for one entry: a pending write, or the end of its late window. There may be a million:
 // a task takes 80 bytes, and retry holds the fields that few tasks need.
 type task struct {
 	hashtable.Node[task] // in its queue's table, by the entry's key
@@ -43,8 +43,16 @@ func (t *task) postpone(now instant) {
 	t.writtenAt, t.waited = now, uint32(min(milliseconds, math.MaxUint32))
 }
 
+// openUntil returns when nothing that was sent of the entry can land any more; 0 if all was answered.
+func (t *task) openUntil() instant {
+	if t.retry == nil {
+		return 0
+	}
+	return t.retry.openUntil
+}
+
 // needless reports whether the task has nothing left to do.
-func (t *task) needless() bool { return t.first == 0 && t.doubt() == nil }
+func (t *task) needless(now instant) bool { return t.first == 0 && t.openUntil() <= now }
 
 // untried reports whether no attempt has failed since the last success.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

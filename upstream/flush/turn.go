@@ -60,10 +60,9 @@ func (q *queue) kindOf(t *task) quota.Kind {
 	return quota.Ordinary
 }
 
-// turnOf returns when the quota admits a task. A task that only reads a write back, or waits for a
-// doubt to end, costs nothing.
+// turnOf returns when the quota admits a task. A task that only waits for the end of a window costs nothing.
 func (q *queue) turnOf(t *task) instant {
-	if !q.pace.limited || t.first == 0 || t.doubt().verifying(t.seq) {
+	if !q.pace.limited || t.first == 0 {
 		return 0
 	}
 	return [...]instant{quota.Ordinary: q.pace.ordinaryAt, quota.Prompt: q.pace.promptAt, quota.Demanded: q.pace.demandedAt}[q.kindOf(t)]
@@ -79,7 +78,7 @@ func (p *pace) waits() string {
 // charge charges the quota for an attempt that is about to begin.
 func (a *attempt) charge(qs *quota.Quotas, now instant) {
 	q, t := a.queue, a.task
-	if !t.doubt().verifying(t.seq) {
+	if t.first != 0 {
 		a.charged = qs.Spend(q.Key(), q.kindOf(t))
 		a.flying = a.charged
 		q.renew(qs, now)
@@ -95,13 +94,13 @@ func (a *attempt) takeBack() {
 	}
 }
 
-// saves reports whether a new write to the task's entry replaces one that was never sent. last is the
-// newest write before it; running is nil if there is no attempt.
-func (t *task) saves(running *attempt, last uint64) bool {
+// saves reports whether a new write to the task's entry replaces one that was never sent. running is nil if there is
+// no attempt.
+func (t *task) saves(running *attempt) bool {
 	if running != nil {
 		return running.newer != 0
 	}
-	return t.first != 0 && t.untried() && !t.doubt().verifying(last) // guard 18.26
+	return t.first != 0 && t.untried()
 }
 
 // renewEvery is the time between two renewals of all paces: the wall clock may jump.
@@ -130,7 +129,7 @@ func (f *Flusher) renew(q *queue) {
 
 // tryNow ends the waits of a queue that a person may end. The caller holds mu.
 func (f *Flusher) tryNow(q *queue) {
-	q.tryNow()
+	q.tryNow(f.now())
 	f.opts.Quotas.Lift(q.Key())
 	f.renew(q)
 }

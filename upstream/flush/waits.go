@@ -18,7 +18,10 @@ func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
 		return "", time.Time{}
 	}
 	now := f.now()
-	why, at := q.waits(now)
+	why, at := f.startWaits(now)
+	if why == "" {
+		why, at = q.waits(now)
+	}
 	switch {
 	case why != "":
 	case q.running == 0:
@@ -41,14 +44,30 @@ func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
 		}
 		return why, time.Time{}
 	}
-	why, at := q.entryWaits(t, f.now(), v)
+	why, at := f.waitsFor(q, t, f.now(), v)
 	return why, f.wall(at)
+}
+
+// waitsFor returns why a task that is not running waits, and until when. The caller holds mu.
+func (f *Flusher) waitsFor(q *queue, t *task, now instant, seen upstream.CircuitState) (why string, until instant) {
+	if why, until = f.startWaits(now); why == "" {
+		why, until = q.entryWaits(t, now, seen)
+	}
+	return why, until
+}
+
+// startWaits returns why nothing at all is sent, and until when. The caller holds mu.
+func (f *Flusher) startWaits(now instant) (why string, until instant) {
+	if f.schedule.notBefore <= now {
+		return "", 0
+	}
+	return "unanswered: upstream may still carry out what an earlier process has sent", f.schedule.notBefore
 }
 
 // entryWaits returns why a task that is not running waits, and until when.
 func (q *queue) entryWaits(t *task, now instant, seen upstream.CircuitState) (why string, until instant) {
 	why, until = q.waits(now)
-	if why == "" || t.retrying() && t.retry.waiting == doubting && t.retry.at > now { // its doubt outlasts the other reason
+	if why == "" || t.openUntil() > max(now, until) {
 		return q.taskWaits(t, now, seen)
 	}
 	return why, until
@@ -76,7 +95,7 @@ func (q *queue) taskWaits(t *task, now instant, seen upstream.CircuitState) (why
 	case t == nil:
 		return "", 0
 	case t.retrying() && t.retry.at > now:
-		return t.retry.waits(), t.retry.at
+		return t.retry.waits(now), t.retry.at
 	case q.ready(t) > now && (q.due(t) <= now || t.writtenAt+q.linger <= now): // not only for flush.linger
 		return q.pace.waits(), q.ready(t)
 	case q.due(t) <= now && seen.Down:
@@ -85,21 +104,18 @@ func (q *queue) taskWaits(t *task, now instant, seen upstream.CircuitState) (why
 	return "", 0
 }
 
-func (r *retryState) waits() string {
+func (r *retryState) waits(now instant) string {
 	switch {
 	case r.waiting == noRoom:
 		return "disk full: it is sent when there is room for the record of its outcome"
-	case r.waiting != doubting:
-		return "failed: " + r.reason
-	case r.doubt != nil && r.doubt.confirmed != nil:
-		return "in doubt: upstream has confirmed it, and may still carry out an earlier request that it did not answer"
+	case r.openUntil > now:
+		return "unanswered: upstream may still carry out the last request, which it did not answer"
 	}
-	return "in doubt: upstream may still carry out a request that an earlier process sent"
+	return "failed: " + r.reason
 }
 
 // TryNow sends at once the writes that wait only for a time, of one namespace or, with "", all: the
-// writes of a throttled or paused namespace, and those that wait after a failure. A write in doubt
-// keeps waiting.
+// writes of a throttled or paused namespace, and those that wait after a failure. A late window goes on.
 func (f *Flusher) TryNow(namespace string) {
 	defer f.signal()
 	f.health.Nudge()

@@ -20,11 +20,11 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 		most   time.Duration // until then
 		logged string
 	}{
-		"throttled": {func(call) reply { return throttled("3000") }, false, "throttled: HTTP 429: slow down", 3000 * time.Second, "throttles"},
-		"paused":    {func(call) reply { return detail(403) }, false, "paused: HTTP 403: status 403", backoffMax, "does not let"},
-		"failing":   {func(call) reply { return detail(500) }, false, "failed: HTTP 500: status 500", backoffMax, ""},
-		"down":      {nil, true, "upstream is down: ", probeMax, "upstream is down"},
-		"in doubt":  {hang, false, "in doubt: upstream has confirmed it", lateWindow, "stays pending"},
+		"throttled":  {func(call) reply { return throttled("3000") }, false, "throttled: HTTP 429: slow down", 3000 * time.Second, "throttles"},
+		"paused":     {func(call) reply { return detail(403) }, false, "paused: HTTP 403: status 403", backoffMax, "does not let"},
+		"failing":    {func(call) reply { return detail(500) }, false, "failed: HTTP 500: status 500", backoffMax, ""},
+		"down":       {nil, true, "upstream is down: ", probeMax, "upstream is down"},
+		"unanswered": {hang, false, "unanswered: upstream may still carry out", lateWindow, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -59,11 +59,11 @@ func TestWaitsSayWhyAndUntilWhen(t *testing.T) {
 					r.flusher.TryNow(namespace)
 					time.Sleep(2 * r.latency)
 					tried := len(r.requests(anything)) > before
-					if want := namespace == "ns" && name != "in doubt"; tried != want && name != "down" {
+					if want := namespace == "ns" && name != "unanswered"; tried != want && name != "down" {
 						t.Errorf("TryNow(%q): tried: %v", namespace, tried)
 					}
 				}
-				if n := r.pending(); n != 0 && name != "in doubt" {
+				if n := r.pending(); n != 0 && name != "unanswered" {
 					t.Errorf("%d are pending", n)
 				}
 			})

@@ -17,6 +17,8 @@ type Entry struct {
 	listBytes int32
 	sum       uint32
 	op        record.Op
+	// Sent says that the newest write, visible or not, may have been sent upstream.
+	Sent bool
 }
 
 // past holds the fields that an entry needs only after a second write.
@@ -89,6 +91,7 @@ func (e *Entry) ensurePast() *past {
 }
 
 func (e *Entry) enqueue(w *Write) {
+	e.Sent = false
 	p := e.ensurePast()
 	if p.last == nil {
 		p.first = w

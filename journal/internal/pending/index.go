@@ -78,8 +78,12 @@ func (x *Index) Add(id record.ID, w *Write) *Entry {
 	return w.entry
 }
 
-// Restore makes a write visible for an entry that has none.
-func (x *Index) Restore(id record.ID, v record.Version) { x.setVisible(x.ensure(id), v) }
+// Restore makes a write of an earlier process visible for an entry that has none. That process may have sent it.
+func (x *Index) Restore(id record.ID, v record.Version) {
+	e := x.ensure(id)
+	e.Sent = true // guard 14.16
+	x.setVisible(e, v)
+}
 
 // Show makes an entry's first invisible write visible. It returns the write that this one replaces, if
 // there is one.

@@ -118,9 +118,9 @@ func TestEveryRecordDecodes(t *testing.T) {
 			func(b []byte) (any, error) { r, err := record.DecodeReceipt(0, b); return &r, err },
 		},
 		{
-			[]any{&record.Sent{Seq: 1, Contents: []record.Content{record.ContentOf(record.Put, "v")}}},
-			func(r any) []byte { return record.EncodeSent(key, r.(*record.Sent)) },
-			func(b []byte) (any, error) { s, err := record.DecodeSent(b); return &s, err },
+			[]any{&record.Sending{Boot: "b", At: 1}, &record.Sending{}},
+			func(r any) []byte { return record.EncodeSending(*r.(*record.Sending)) },
+			func(b []byte) (any, error) { s, err := record.DecodeSending(b); return &s, err },
 		},
 		{
 			[]any{&record.Stored{Op: record.Put, Shown: true, At: 1, Follows: 2, Author: "a", Host: "h", ListBytes: 3, Value: "v"}},

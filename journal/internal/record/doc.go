@@ -7,12 +7,13 @@
 // u64 is big-endian:
 //
 //	m/state          the state record, rewritten by every batch
+//	m/sending        when something was last sent upstream; missing if nothing ever was
 //	m/retention      what was removed from the history; missing if nothing was
 //	u/               what upstream's engine has seen, in the engine's own form; missing if it keeps none
 //	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
 //	                 shown; it never changes
 //	p/ns/key/u64     pending write, u64 that of its version
-//	a/ns/key         sent mark: upstream may hold or yet apply a pending write
+//	a/ns/key         what requests may have left of the entry, besides its pending write, since it last settled
 //	s/ns/key         settled copy of an entry
 //	t/ns/key         newest state that is known of an entry whose versions name their times; it stays
 //	                 without the copy, and without the version. Without a key: when the namespace was

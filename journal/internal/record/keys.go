@@ -12,6 +12,9 @@ var StateKey = []byte("m/state")
 // RetentionKey is the key of the record that says what was removed from the history.
 var RetentionKey = []byte("m/retention")
 
+// SendingKey is the key of the record of the last request's time.
+var SendingKey = []byte("m/sending")
+
 // SeenKey is the key of the record of what upstream's engine has seen.
 var SeenKey = []byte("u/")
 
@@ -21,7 +24,7 @@ func EncodeSeen(seen []byte) []byte { return Seal(SeenKey, bytes.Clone(seen)) }
 // The key prefixes of each kind of record.
 const (
 	PendingPrefix = "p/"
-	SentPrefix    = "a/"
+	LeftPrefix    = "a/"
 	SettledPrefix = "s/"
 	NewestPrefix  = "t/"
 	HeaderPrefix  = "h/"

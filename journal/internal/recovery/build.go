@@ -80,7 +80,10 @@ func (c *content) fill(made *store.Store) error {
 	totals := f.sifter.totals
 	totals.Batches = max(c.batches, made.Totals().Batches)
 	totals.Seq = c.lastSeq
-	return f.write(func(tx *store.Tx) { tx.SetTotals(totals) })
+	return f.write(func(tx *store.Tx) {
+		tx.Set(record.SendingKey, record.EncodeSending(record.Sending{})) // guard 4.10
+		tx.SetTotals(totals)
+	})
 }
 
 // filler takes the records in key order: the sent marks come first, one entry's pending writes are
@@ -174,18 +177,17 @@ func (f *filler) takePending(key, value []byte) error {
 	return nil
 }
 
-// keepPending writes the last pending write, and puts its entry in doubt: upstream may hold that write,
-// or an older one that is no longer known.
+// keepPending writes the last pending write. Upstream may hold that, or an older one that is no longer known.
 func (f *filler) keepPending() error {
 	p := f.pending
 	if f.pending = (pendingRecord{}); p.key == nil {
 		return nil
 	}
 	f.sifter.totals.Add(p.id, &p.v)
-	key := record.EntryKey(record.SentPrefix, p.id)
+	key := record.EntryKey(record.LeftPrefix, p.id)
 	err := f.set(p.key, p.value)
 	if err == nil {
-		err = f.set(key, record.EncodeSent(key, &record.Sent{Seq: p.v.Seq})) // guard 4.10
+		err = f.set(key, record.EncodeLeft(key, nil))
 	}
 	return err
 }

@@ -175,8 +175,8 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 		}
 	case record.NewestPrefix:
 		_, _, _, err = record.DecodeSettled(body)
-	case record.SentPrefix:
-		if _, err = record.DecodeSent(body); err == nil {
+	case record.LeftPrefix:
+		if _, err = record.DecodeLeft(body); err == nil {
 			s.counts.SentMarks++
 		}
 	case record.HeaderPrefix:
@@ -209,7 +209,7 @@ func nameOf(key string) string {
 		return fmt.Sprint("receipt of write ", binary.BigEndian.Uint64([]byte(name[8:])))
 	}
 	of, ok := map[string]string{
-		record.SentPrefix: "sent mark", record.SettledPrefix: "settled copy", record.NewestPrefix: "newest known time", record.HeaderPrefix: "listing", record.RowPrefix: "listing row",
+		record.LeftPrefix: "what was sent", record.SettledPrefix: "settled copy", record.NewestPrefix: "newest known time", record.HeaderPrefix: "listing", record.RowPrefix: "listing row",
 	}[kind]
 	if !ok {
 		return fmt.Sprintf("record %q", key)

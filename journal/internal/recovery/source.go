@@ -20,7 +20,7 @@ type source interface {
 
 // viewPrefixes are the prefixes of all records except the state record, in order.
 var viewPrefixes = []string{ // guard 4.34
-	record.SentPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
+	record.LeftPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
 	record.ReceiptPrefix, record.SettledPrefix, record.NewestPrefix, string(record.SeenKey), record.VersionPrefix,
 }
 
@@ -34,7 +34,7 @@ type view struct {
 
 // hasWrites reports whether the last pass has read everything except copies and receipts.
 func (v *view) hasWrites() bool {
-	return !v.unread[record.SentPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix] && !v.unread[record.VersionPrefix]
+	return !v.unread[record.LeftPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix] && !v.unread[record.VersionPrefix]
 }
 
 // hasCopies reports whether the last pass has read all copies.

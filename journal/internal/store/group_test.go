@@ -51,11 +51,11 @@ func TestEarlyChangeBetweenOthers(t *testing.T) {
 	before, errs := enqueued(s, put("a", "1"))
 	no(t, errs[0])
 	seen, applied := false, false
-	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
+	key := record.EntryKey(record.LeftPrefix, record.ID{Namespace: "ns", Key: "a"})
 	change := early{
 		ChangeFunc: func(tx *Tx) error {
 			seen = holds(t, s, record.AppendPendingKey(nil, record.ID{Namespace: "ns", Key: "a"}, 1))
-			tx.Set(key, record.EncodeSent(key, &record.Sent{Seq: 1}))
+			tx.Set(key, record.EncodeLeft(key, nil))
 			return nil
 		},
 		applied: func() { applied = holds(t, s, key) },
@@ -158,8 +158,8 @@ func TestNothingToSync(t *testing.T) {
 func TestLater(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	s := openStore(t, mem)
-	key := record.EntryKey(record.SentPrefix, record.ID{Namespace: "ns", Key: "a"})
-	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeSent(key, &record.Sent{Seq: 1})); return nil })))
+	key := record.EntryKey(record.LeftPrefix, record.ID{Namespace: "ns", Key: "a"})
+	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeLeft(key, nil)); return nil })))
 	no(t, s.Later(func(tx *Tx) error { tx.Delete(key); return nil }))
 	no(t, s.Update(put("b", "1")))
 	if holds(t, openStore(t, mem.CrashClone(vfs.CrashCloneCfg{})), key) {

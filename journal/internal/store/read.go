@@ -68,6 +68,18 @@ func Each(r pebble.Reader, from, to []byte, visit func(key, value []byte) error)
 	return errors.Join(it.Error(), it.Close())
 }
 
+// HoldsKey reports whether there is a record with a key, damaged or not.
+func HoldsKey(r pebble.Reader, key []byte) (bool, error) {
+	_, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, closer.Close()
+}
+
 // HoldsAny reports whether there is a record under a prefix.
 func HoldsAny(r pebble.Reader, prefix []byte) (bool, error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})

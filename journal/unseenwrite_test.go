@@ -12,7 +12,7 @@ import (
 )
 
 // contract 7: upstream may hold a state that readers have seen since the copy was made.
-func TestBuriedInDoubt(t *testing.T) {
+func TestBuriedAfterItWasSent(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
 	a := key("a")
@@ -21,7 +21,7 @@ func TestBuriedInDoubt(t *testing.T) {
 	no(t, j.BeginListing("ns").Commit(rows("a", "b"), true))
 	w := put(t, j, a, "refused")
 	early := j.BeginListing("ns")
-	no(t, j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+	no(t, j.DeadLetter(sent(t, j, w), journal.Failure{Status: 422, Reason: "no"}))
 	check(t, j)
 	if err := early.Commit(rows("a"), true); !errors.Is(err, journal.ErrChanged) {
 		t.Errorf("a listing from before: %v", err)
@@ -43,31 +43,12 @@ func TestBuriedInDoubt(t *testing.T) {
 	}
 }
 
-// The doubt does not end when a newer write supersedes the write in doubt.
-func TestSupersededInDoubtStaysInDoubt(t *testing.T) {
+// The journal announces a pending write that an earlier process has sent to a subscriber that comes after the open.
+// Otherwise a flush would not wait for the write.
+func TestSentWriteIsAnnounced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
-	a := key("a")
-	older := put(t, j, a, "1")
-	no(t, j.MarkSent(older))
-	put(t, j, a, "2")
-	no(t, j.DeadLetter(older, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
-	check(t, j)
-	j = open(t, crash(fs))
-	expect(t, j, a, journal.Value, "2")
-	ids, err := j.InDoubt()
-	no(t, err)
-	if diff := cmp.Diff([]journal.ID{a}, entriesOf(ids)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// The journal announces a pending write that an earlier process left in doubt to a subscriber that
-// comes after the open. Otherwise a flush would not wait for the write.
-func TestPendingWriteInDoubtIsAnnounced(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	j := open(t, fs)
-	no(t, j.MarkSent(put(t, j, key("sent"), "1")))
+	sent(t, j, put(t, j, key("sent"), "1"))
 	put(t, j, key("unsent"), "1")
 	j = reopen(t, crash(fs))
 	announced := make(map[journal.ID]uint64)
@@ -82,9 +63,9 @@ func TestPendingWriteInDoubtIsAnnounced(t *testing.T) {
 	}
 }
 
-// A listing counts as old when one of its entries is in doubt, even if it was confirmed repeatedly. The
+// A listing counts as old when one of its entries may have changed unseen, even if it was confirmed repeatedly. The
 // next listing replaces it even if it shows the same.
-func TestListingInDoubtIsReplaced(t *testing.T) {
+func TestListingOfWhatMayHaveChanged(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
 	for range 2 {
@@ -99,7 +80,7 @@ func TestListingInDoubtIsReplaced(t *testing.T) {
 		return time.Since(l.FetchedAt)
 	}
 	w := put(t, j, key("a"), "refused")
-	no(t, j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no", InDoubt: true}))
+	no(t, j.DeadLetter(sent(t, j, w), journal.Failure{Status: 422, Reason: "no"}))
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		if age(j) < time.Hour {
 			t.Error("the listing from before is believed")
