@@ -22,6 +22,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	looped bool // the request came back to this daemon, or to one whose upstream is this one
 }
 
 func (a *answer) decode(doc any) bool { return json.Unmarshal(a.body, doc) == nil }
@@ -117,7 +118,7 @@ func (a *answer) own() bool {
 // failure returns the answer as an error.
 func (a *answer) failure() *upstream.Error {
 	return &upstream.Error{
-		Verdict: a.classify(), Status: a.status, Reason: a.reason(),
+		Verdict: meaning(answered, a), Status: a.status, Reason: a.reason(),
 		RetryAfter: retryAfter(a.header), Answer: a.forCallers(),
 		Answered: a.own(), NamespaceFull: a.saysNamespaceFull(), Overloaded: a.status == http.StatusServiceUnavailable,
 	}

@@ -164,32 +164,6 @@ func TestOddRowsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestUnsentAndUnanswered: a request that never had a connection, or was cut off while being written,
-// was not sent. Upstream may still carry out a request that was written completely.
-func TestUnsentAndUnanswered(t *testing.T) {
-	for name, row := range map[string]struct {
-		dial func(context.Context) (net.Conn, error)
-		want upstream.Verdict
-	}{
-		"no connection": {func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, upstream.Unsent},
-		"cut off": {func(context.Context) (net.Conn, error) {
-			near, far := net.Pipe()
-			go func() { _, _ = far.Read(make([]byte, 10)); _ = far.Close() }()
-			return near, nil
-		}, upstream.Unsent},
-		"written": {func(ctx context.Context) (net.Conn, error) { return scripted(ctx, "") }, upstream.Unanswered},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				got := failureOf(put(t.Context(), clientOf(t, row.dial), string(make([]byte, 50000))))
-				if got.Verdict != row.want {
-					t.Errorf("got %v (%s), want %v", got.Verdict, got.Reason, row.want)
-				}
-			})
-		})
-	}
-}
-
 // The reason is for people: "EOF" alone says nothing.
 func TestReasonOfAClosedConnection(t *testing.T) {
 	for _, response := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"} {

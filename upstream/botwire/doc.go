@@ -8,8 +8,9 @@
 // An answer is BotWire's own only if it names the requested entry: a captive portal answers 200 to
 // anything. The verdicts on all other answers:
 //
-//	no connection, cut while writing       Unsent
-//	no answer, cut afterwards, 504, 524    Unanswered
+//	no connection, no byte of it taken     Unsent
+//	no whole answer, 502, 504              Unanswered
+//	520, 522, 524: the server may have it  Unanswered
 //	101: the answer is still to come       Unanswered
 //	408, 425, other 5xx, redirects, pages  Transient
 //	507 that says the namespace is full    Paused

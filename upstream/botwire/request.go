@@ -15,8 +15,8 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// do makes one request. It fails as Unsent if the request cannot have arrived completely, and as
-// Unanswered if no complete answer came. For a request that came back to this daemon, see loopFailure.
+// do makes one request, and returns its answer if that came whole. For a request that came back to this daemon, see
+// loopFailure.
 func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *upstream.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -34,58 +34,51 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte) (*a
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		t.sent.Store(true)
 		return nil, t.failure(err, c.opts.Timeout)
 	}
-	if c.opts.Chain.Learn(resp.StatusCode, resp.Header) { // guard 13.23
-		return nil, loopFailure(resp.StatusCode)
+	a := &answer{method: method, status: resp.StatusCode, header: resp.Header, body: data}
+	if a.looped = c.opts.Chain.Learn(resp.StatusCode, resp.Header); a.looped { // guard 13.23
+		return nil, a.loopFailure()
 	}
-	return &answer{method, resp.StatusCode, resp.Header, data}, nil
+	return a, nil
 }
 
 // loopFailure is the failure of a request that came back to this daemon, or to a daemon whose upstream
-// is this one. With a 508, nothing of the request was done.
-func loopFailure(status int) *upstream.Error {
-	verdict := upstream.Transient
-	if status == http.StatusLoopDetected {
-		verdict = upstream.Unsent
-	}
+// is this one.
+func (a *answer) loopFailure() *upstream.Error {
 	return &upstream.Error{
-		Verdict: verdict, Unreachable: true, Status: status,
+		Verdict: meaning(answered, a), Unreachable: true, Status: a.status,
 		Reason: "upstream.url leads to this daemon itself, by another address or by another botwired: set it to the memory service",
 	}
 }
 
-// transfer records how far a request got on its way to upstream.
+// transfer records how far a request got on its way to upstream. The transport takes a second connection
+// only if the first has taken nothing, or for a read, which leaves nothing behind.
 type transfer struct {
-	connected atomic.Bool // the request has had a connection
-	// sent is true while the request may have reached upstream completely: once it has a connection,
-	// unless writing the request fails. After a failed write, upstream has only part of the request and
-	// waits for the rest in vain. The transport takes a second connection only if nothing was sent on
-	// the first, or for a read, which leaves nothing behind.
-	sent   atomic.Bool
+	conn   atomic.Pointer[conn]      // the request's present connection; nil if it has none
 	sentAt atomic.Pointer[time.Time] // when the request got the connection
 }
 
 func (t *transfer) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GetConn: func(string) { t.sent.Store(false) },
-		GotConn: func(httptrace.GotConnInfo) {
+		GetConn: func(string) { t.conn.Store(nil) },
+		GotConn: func(info httptrace.GotConnInfo) {
 			now := time.Now()
 			t.sentAt.Store(&now)
-			t.connected.Store(true)
-			t.sent.Store(true)
+			c := connOf(info.Conn)
+			c.begin()
+			t.conn.Store(c)
 		},
-		WroteRequest: func(info httptrace.WroteRequestInfo) { t.sent.Store(info.Err == nil) },
 	}
 }
 
+// failure returns the failure of a request that got no whole answer.
 func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
-	reason := explain(err, t.connected.Load(), timeout)
-	if t.sent.Load() {
-		return &upstream.Error{Verdict: upstream.Unanswered, Reason: reason}
+	f, c := neverSent, t.conn.Load()
+	if c != nil && !c.refuse() { // guard 15.20
+		f = mayLand
 	}
-	return &upstream.Error{Verdict: upstream.Unsent, Unreachable: !t.connected.Load(), Reason: reason}
+	return &upstream.Error{Verdict: meaning(f, nil), Unreachable: c == nil, Reason: explain(err, c != nil, timeout)}
 }
 
 func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {

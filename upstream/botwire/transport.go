@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // transport makes the client's requests and the forwarded ones. It speaks only HTTP/1.1: with one
-// request at a time on a connection, it is certain whether a failed request was sent.
+// request at a time on a connection, each request knows whether the connection has taken any of it.
 type transport struct{ *http.Transport }
 
 func newTransport(opts Options) transport {
@@ -44,11 +45,11 @@ func newTransport(opts Options) transport {
 		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return opts.Dial(ctx) }
 	}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+		c, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return boundedConn{conn}, nil
+		return &conn{Conn: c}, nil
 	}
 	return transport{t}
 }
@@ -70,12 +71,50 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // writes.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") } // guard 1.5
 
-// boundedConn is a connection whose writes must each complete within takenWithin.
-type boundedConn struct{ net.Conn }
+// conn is a connection to upstream. Each of its writes must complete within takenWithin.
+type conn struct {
+	net.Conn
+	request atomic.Int32 // how much of its present request the connection has taken
+}
 
-func (c boundedConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(takenWithin)); err != nil { // guard 16.2
-		return 0, err
+// The values of conn.request.
+const (
+	nothing   int32 = iota // no byte, yet
+	something              // at least a byte, perhaps
+	never                  // no byte, and it will take none
+)
+
+// connOf returns the connection beneath TLS, which is all that net/http puts over it.
+func connOf(c net.Conn) *conn {
+	for {
+		if own, ok := c.(*conn); ok {
+			return own
+		}
+		c = c.(*tls.Conn).NetConn()
 	}
-	return c.Conn.Write(p)
+}
+
+// begin is called when a request has got the connection, before the request is written.
+func (c *conn) begin() { c.request.Store(nothing) }
+
+// refuse reports whether the connection has taken no byte of its request. Then it never will.
+func (c *conn) refuse() bool {
+	return c.request.CompareAndSwap(nothing, never) || c.request.Load() == never
+}
+
+var errRefused = errors.New("the request is written no longer")
+
+func (c *conn) Write(p []byte) (int, error) {
+	first := c.request.CompareAndSwap(nothing, something)
+	if !first && c.request.Load() == never {
+		return 0, errRefused
+	}
+	n, err := 0, c.SetWriteDeadline(time.Now().Add(takenWithin)) // guard 16.2
+	if err == nil {
+		n, err = c.Conn.Write(p)
+	}
+	if first && n == 0 {
+		c.request.CompareAndSwap(something, nothing)
+	}
+	return n, err
 }

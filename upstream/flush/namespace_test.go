@@ -216,7 +216,7 @@ var verdictRows = []struct {
 	{"408", reply{status: 408, body: own}, false, again},
 	{"425", reply{status: 425, body: own}, false, again},
 	{"500", reply{status: 500, body: own}, false, again},
-	{"502", reply{status: 502, body: html}, false, again},
+	{"502", reply{status: 502, body: html}, false, later},
 	{"503", reply{status: 503, body: own}, false, again},
 	{"504", reply{status: 504, body: own}, false, later},
 	{"524", reply{status: 524, body: own}, false, later},

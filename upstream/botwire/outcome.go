@@ -9,12 +9,41 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// classify returns the verdict on an answer that is not the expected one.
-func (a *answer) classify() upstream.Verdict {
-	if a.refusesRequest() { // guard 15.1
+// fate says how far a request got on its way.
+type fate uint8
+
+const (
+	neverSent fate = iota // no connection has taken a byte of it
+	mayLand               // a connection has, and no whole answer came: upstream may carry it out, now or later
+	answered              // a whole answer came, of upstream's or of something in its place
+)
+
+// Statuses that a well-known content network answers with, about the server behind it.
+const (
+	statusUnknownAnswer  = 520 // the connection was cut, or what came was no answer
+	statusConnectTimeout = 522 // no connection, or one on which nothing is acknowledged any more
+	statusOriginTimeout  = 524 // in place of 504
+)
+
+// meaning says what became of a request that upstream has not confirmed (contract 15). The answer, if there is one,
+// is not the expected one.
+func meaning(f fate, a *answer) upstream.Verdict {
+	switch {
+	case f == neverSent:
+		return upstream.Unsent
+	case f == mayLand: // guard 15.19
+		return upstream.Unanswered
+	case a.looped && a.status == http.StatusLoopDetected:
+		return upstream.Unsent // nothing of the request was done
+	case a.looped:
+		return upstream.Transient
+	case a.refusesRequest(): // guard 15.1
 		return upstream.Permanent
 	}
 	switch a.status {
+	case http.StatusBadGateway, http.StatusGatewayTimeout, // guard 14.12
+		statusUnknownAnswer, statusConnectTimeout, statusOriginTimeout:
+		return upstream.Unanswered // the word of something in between that it got no answer
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		// guard 15.2
 		return upstream.Transient // from something in between: no write becomes a dead letter because of it
@@ -28,8 +57,6 @@ func (a *answer) classify() upstream.Verdict {
 		}
 	case http.StatusRequestTimeout, http.StatusTooEarly: // guard 15.10
 		return upstream.Transient
-	case http.StatusGatewayTimeout, statusOriginTimeout: // guard 14.12
-		return upstream.Unanswered
 	}
 	if a.status >= 400 && a.status < 500 { // guard 15.11
 		// 401, 402, 403, a 404 that is not about the entry, and other refusals of gateways: this write
@@ -38,9 +65,6 @@ func (a *answer) classify() upstream.Verdict {
 	}
 	return upstream.Transient
 }
-
-// statusOriginTimeout is what a well-known content network answers instead of 504.
-const statusOriginTimeout = 524
 
 // maxRetryAfter bounds how long upstream can ask to wait. A daily quota may ask for a day; a date
 // farther away is a mistake, and the write would look forgotten.
