@@ -12,6 +12,7 @@ import (
 )
 
 func (w *world) put(s step) string {
+	w.node.makes(s.id, state{true, s.value})
 	r := w.node.do(http.MethodPut, path(s.id), `{"value":"`+s.value+`"}`)
 	if w.full() && r.Code == http.StatusInsufficientStorage {
 		return ""
@@ -58,6 +59,7 @@ func (w *world) ask(method, path string, header ...string) (r *httptest.Response
 
 func (w *world) remove(id journal.ID) string {
 	b := w.beliefs[id]
+	w.node.makes(id, state{})
 	r, violation := w.ask(http.MethodDelete, path(id))
 	switch {
 	case violation != "":
@@ -118,6 +120,7 @@ func (w *world) judge(id journal.ID, code int, body []byte) string {
 			return fmt.Sprintf("contract 19: updated_at of %s went from %f back to %f", id, b.updatedAt, doc.UpdatedAt)
 		}
 		b.settleOn(state{true, doc.Value})
+		b.shown = append(b.shown, doc.Value)
 		if b.updatedAt = doc.UpdatedAt; b.burials > burials {
 			b.updatedAt = 0 // perhaps the answer was made before the write died
 		}

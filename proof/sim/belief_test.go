@@ -4,16 +4,17 @@ import "slices"
 
 // belief holds everything that may be true of an entry.
 type belief struct {
-	possible  []state // more than one only after a crash amid a write
-	forgotten bool    // upstream has lost it: absence is possible too
-	newest    state   // what was acknowledged last
-	foreign   []state // what other hosts have written since: any of it is possible too
-	theirs    []state // all that other hosts have ever written
-	history   []state // all that it ever was, or may have been
-	buried    bool    // a dead letter has come since: any of that is possible
-	updatedAt float64 // the last one that an answer showed, while the entry was present
-	burials   int     // how many dead letters it has had
-	written   int     // the place of its put among all acknowledged puts; 0 if something else may have become of it
+	possible  []state  // more than one only after a crash amid a write
+	forgotten bool     // upstream has lost it: absence is possible too
+	newest    state    // what was acknowledged last
+	foreign   []state  // what other hosts have written since: any of it is possible too
+	theirs    []state  // all that other hosts have ever written
+	history   []state  // all that it ever was, or may have been
+	buried    bool     // a dead letter has come since: any of that is possible
+	updatedAt float64  // the last one that an answer showed, while the entry was present
+	burials   int      // how many dead letters it has had
+	shown     []string // by answers
+	written   int      // the place of its put among all acknowledged puts; 0 if something else may have become of it
 }
 
 // state is absence, or a value.

@@ -44,6 +44,7 @@ func newDrilled(t *testing.T, adjust func(*settings)) *drilled {
 	with.backoffMax, with.lists = 5*time.Second, true
 	adjust(&with)
 	d := &drilled{up: newServiceOf(with), with: with}
+	d.up.prompt = false
 	d.up.veil.add("drill")
 	front, err := faulty.New(faulty.Options{
 		Service: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +134,7 @@ func (d *drilled) Plant(_ context.Context, namespace, key, value string) error {
 	defer d.up.mu.Unlock()
 	d.up.veil.add(namespace)
 	id := journal.ID{Namespace: namespace, Key: key}
-	d.up.set(id, value, d.up.veil.seal(id, value))
+	d.up.set(id, value, d.up.veil.seal(id, value), away)
 	return nil
 }
 

@@ -49,23 +49,16 @@ type contest struct {
 	seqs  map[string]uint64                    // of the writes, by value
 	by    map[string]deedDone                  // the writes, by value
 	reads map[journal.ID][]porcupine.Operation // that upstream has answered
-	known map[knowledge]time.Time              // since when
 	// At the end: the values of the dead letters and who has beaten them, and what has become
 	// of the writes.
 	kept     map[journal.ID]map[string]string
 	receipts map[string]journal.Receipt
 }
 
-// knowledge is one host's of one value.
-type knowledge struct {
-	host  int
-	value string
-}
-
 // Two hosts write the same entries at any time, with clocks of their own, while they crash, are
 // cut off, and upstream fails. There is an order of all writes and reads in which the later
 // write wins, within the uncertainty of the clocks and but for what happens within a round trip;
-// and nothing is overwritten that its writer had not read, unless it is listed (contract 17).
+// and each state that a host overwrites is kept (contract 17).
 func TestTwoHostsOfTheSameEntries(t *testing.T) {
 	var widest time.Duration
 	races := 0
@@ -80,8 +73,8 @@ func TestTwoHostsOfTheSameEntries(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			c = &contest{
 				realm: &realm{sealed: sealed, wrote: make(map[journal.ID]deeds)}, seqs: make(map[string]uint64), by: make(map[string]deedDone),
-				reads: make(map[journal.ID][]porcupine.Operation), known: make(map[knowledge]time.Time),
-				kept: make(map[journal.ID]map[string]string), receipts: make(map[string]journal.Receipt),
+				reads: make(map[journal.ID][]porcupine.Operation),
+				kept:  make(map[journal.ID]map[string]string), receipts: make(map[string]journal.Receipt),
 			}
 			c.up = newServiceOf(c.settings())
 			failed = c.play(ahead, turns)
@@ -155,7 +148,7 @@ func (c *contest) play(ahead []time.Duration, turns []turn) error {
 	if err := c.settle(c.hosts...); err != nil {
 		return err
 	}
-	return errors.Join(c.agree(), c.collect())
+	return errors.Join(c.agree(), c.unkept(), c.collect())
 }
 
 func (c *contest) act(t turn) error {
@@ -201,16 +194,7 @@ func (c *contest) insist(n int, id journal.ID) error {
 	c.reads[id] = append(c.reads[id], porcupine.Operation{
 		ClientId: 1000, Input: attempt{host: strconv.Itoa(n), saw: &value}, Call: called.UnixNano(), Return: time.Now().UnixNano(),
 	})
-	c.knows(n, value, time.Now())
 	return nil
-}
-
-// knows takes in that a host's callers have been shown a value, or would be.
-func (c *contest) knows(n int, value string, since time.Time) {
-	at := knowledge{n, value}
-	if before, ok := c.known[at]; !ok || since.Before(before) {
-		c.known[at] = since
-	}
 }
 
 // agree compares the hosts with upstream. A sealed entry is what was written last.
@@ -250,9 +234,6 @@ func (c *contest) collect() error {
 				return fmt.Errorf("the receipt of %s: %w", d.value, err)
 			}
 			c.receipts[d.value] = receipt
-			if lost(receipt) { // from then on, its host reads what has won
-				c.knows(d.host, c.kept[id][d.value], time.UnixMicro(int64(receipt.SettledAt*1e6)))
-			}
 		}
 	}
 	return nil
@@ -273,9 +254,6 @@ func (c *contest) check() error {
 			// A sealed write is repeated where an older one has arrived after it.
 			repeated := c.sealed && slices.ContainsFunc(writes[:n], func(earlier overwriting) bool { return earlier.value == w.value })
 			was = was || repeated
-			if err := c.checkKnown(id, writes, n, was); err != nil {
-				return err
-			}
 			o := c.operation(w.value, attempt{raced: was})
 			if repeated {
 				o.Return = max(o.Return, w.at.UnixNano())
@@ -313,21 +291,4 @@ func (c *contest) operation(value string, a attempt) porcupine.Operation {
 	a.host, a.value, a.at = strconv.Itoa(d.host), value, d.at
 	ended := int64(c.receipts[value].SettledAt*1e6) * 1e3
 	return porcupine.Operation{ClientId: int(c.seqs[value])*2 + d.host, Input: a, Call: d.at.UnixNano(), Return: ended + int64(time.Millisecond)}
-}
-
-// checkKnown checks that the n-th of the writes that were carried out overwrites no other
-// host's state unseen: that is listed, or was shown to the writer before.
-func (c *contest) checkKnown(id journal.ID, writes []overwriting, n int, raced bool) error {
-	if n == 0 || raced || writes[n-1].host == writes[n].host {
-		return nil
-	}
-	before, now := writes[n-1], c.by[writes[n].value]
-	if _, listed := c.kept[id][before.value]; listed {
-		return nil
-	}
-	if since, ok := c.known[knowledge{now.host, before.value}]; ok && !now.at.Before(since) {
-		return nil
-	}
-	return fmt.Errorf("contract 17: %s of host %s to %s is overwritten by %s of host %d, which had not read it, and is not listed",
-		before.value, before.host, id, now.value, now.host)
 }

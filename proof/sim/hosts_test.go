@@ -62,6 +62,7 @@ func (h *host) again(crashes bool, seed int64) error {
 }
 
 func (h *host) put(id journal.ID, value string) error {
+	h.node.makes(id, state{true, value})
 	if r := h.node.do(http.MethodPut, path(id), `{"value":"`+value+`"}`); r.Code != http.StatusOK {
 		return fmt.Errorf("PUT was answered %d: %s", r.Code, r.Body)
 	}

@@ -47,7 +47,7 @@ func (j judged) refuse(id journal.ID, s state) {
 func (s *service) foreign(id journal.ID, value string, newest state, rests bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(id, value, s.veil.seal(id, value))
+	s.set(id, value, s.veil.seal(id, value), away)
 	s.note("another host: PUT %s %s", id, value)
 	confirmed, ok := s.judged.confirmed[id]
 	s.judged.foreign[id] = rests && ok && confirmed == newest
@@ -96,6 +96,11 @@ func (w *world) burials() string {
 		w.beliefs[l.ID].bury()
 	}
 	return ""
+}
+
+// evicted reports whether the daemon may have dropped a state for want of room, which callers had got.
+func (w *world) evicted(id journal.ID, value string) bool {
+	return w.squeezed && slices.Contains(w.beliefs[id].shown, value)
 }
 
 // lost takes in a write that has lost against another host's, or the other way round: each of the

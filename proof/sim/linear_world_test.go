@@ -27,7 +27,7 @@ type crowd struct {
 
 func newCrowd(p plan) (*crowd, error) {
 	c := &crowd{plan: p, up: newServiceOf(p.settings), awake: make(chan struct{})}
-	c.up.latency, c.up.tardy = p.latency, p.tardy(c.up)
+	c.up.latency, c.up.tardy, c.up.prompt = p.latency, p.tardy(c.up), p.virtual
 	c.prepare()
 	return c, c.wake(vfs.NewCrashableMem())
 }
@@ -38,7 +38,7 @@ func (c *crowd) prepare() {
 	for i, id := range entries {
 		if i%2 == 0 {
 			value := fmt.Sprintf("upstream%d", i)
-			c.up.set(id, value, c.up.veil.seal(id, value))
+			c.up.set(id, value, c.up.veil.seal(id, value), away)
 			c.history.add(operation{id: id, did: put, value: value, code: http.StatusOK})
 		}
 	}

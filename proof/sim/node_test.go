@@ -89,18 +89,21 @@ var usual = settings{
 
 // node is one life of the daemon, from a start to a stop or a crash.
 type node struct {
-	journal *journal.Journal
-	cache   *cache.Cache
-	engine  *botwire.Client
-	sealed  *sealed.Engine // nil if no namespace is sealed
-	health  *upstream.Health
-	quotas  *quota.Quotas
-	slots   *limit.Slots
-	flusher *flush.Flusher
-	proxy   *proxy.Server
-	with    settings
-	stop    context.CancelFunc
-	ended   chan error
+	journal  *journal.Journal
+	cache    *cache.Cache
+	engine   *botwire.Client
+	sealed   *sealed.Engine // nil if no namespace is sealed
+	health   *upstream.Health
+	quotas   *quota.Quotas
+	slots    *limit.Slots
+	flusher  *flush.Flusher
+	proxy    *proxy.Server
+	with     settings
+	up       *service
+	began    time.Time
+	ignorant map[journal.ID]bool // knew nothing of an entry when its pending write was made
+	stop     context.CancelFunc
+	ended    chan error
 
 	mu      sync.Mutex
 	conns   []net.Conn
@@ -151,7 +154,9 @@ func bootClock() (boot string, since time.Duration) { return "boot", time.Since(
 
 // open wires a daemon as cmd/botwired does.
 func open(fs vfs.FS, up *service, with settings) (*node, error) {
-	n := &node{with: with}
+	time.Sleep(time.Millisecond) // what an earlier daemon has written is older than this one's start
+	n := &node{with: with, up: up, began: time.Now(), ignorant: make(map[journal.ID]bool)}
+	up.starts(with.name)
 	logger := slog.New(slog.NewTextHandler(up, nil))
 	var err error
 	if n.cache, err = cache.New(with.memory); err != nil {
@@ -195,7 +200,7 @@ func open(fs vfs.FS, up *service, with settings) (*node, error) {
 	})
 	n.slots = limit.NewSlots(concurrency)
 	n.flusher = flush.New(flush.Options{
-		Journal: n.journal, Engine: engine, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Timeout: requestTimeout, Quotas: n.quotas,
+		Journal: n.journal, Engine: looking{engine}, Host: host, Health: n.health, Slots: n.slots, LateWindow: with.lateWindow, Timeout: requestTimeout, Quotas: n.quotas,
 		FenceJournal: n.journal.Fence,
 		OnFence: func(outcome string, requests int) {
 			_, _ = fmt.Fprintf(up, "host %s: fence %s, %d requests", with.name, outcome, requests)

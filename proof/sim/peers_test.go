@@ -152,10 +152,21 @@ func (h *host) letters(id journal.ID) (map[string]string, error) {
 	return out, nil
 }
 
+// unkept returns an error if a host does not keep what it has overwritten.
+func (r *realm) unkept() (err error) {
+	for _, h := range r.hosts {
+		err = errors.Join(err, r.up.unkept(h.node, nil))
+	}
+	return err
+}
+
 // judge compares upstream and all hosts with what was written since the contest began: the
 // latest write by time is what all hold, and the last write of each other host, which nobody
-// had read, is listed with its value by some host (contract 17).
+// had read, is listed with its value by some host, and all keep what they have overwritten (contract 17).
 func (r *realm) judge(contest map[journal.ID]deeds) error {
+	if err := r.unkept(); err != nil {
+		return err
+	}
 	holds := r.up.snapshot()
 	for _, id := range shared {
 		all := r.wrote[id]

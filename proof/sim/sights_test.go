@@ -30,8 +30,18 @@ const hostHeader = "Sim-Host"
 // arrivedAt is the key under which a request's context has the time of its arrival.
 type arrivedAt struct{}
 
-func arrives(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), arrivedAt{}, time.Now()))
+// arrives takes in a request. The caller holds mu.
+func (s *service) arrives(r *http.Request, id journal.ID, body []byte) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), arrivedAt{}, time.Now()))
+	if r.Method == http.MethodGet || !s.prompt {
+		return r
+	}
+	what, _ := s.written(id, body)
+	r, violation := s.overwrites.arrives(r, id, what, s.veil != nil)
+	if violation != "" {
+		s.violations = append(s.violations, violation)
+	}
+	return r
 }
 
 // sights are what the service remembers of what several hosts could see when they overwrote each
@@ -46,6 +56,8 @@ type sight struct {
 	host string
 	id   journal.ID
 }
+
+func sightOf(r *http.Request, id journal.ID) sight { return sight{r.Header.Get(hostHeader), id} }
 
 // overwriting is a PUT that was carried out.
 type overwriting struct {
@@ -63,7 +75,7 @@ func (s *sights) look(r *http.Request, id journal.ID) {
 	if s.looked == nil {
 		s.looked, s.writes = make(map[sight][]time.Time), make(map[journal.ID][]overwriting)
 	}
-	of := sight{r.Header.Get(hostHeader), id}
+	of := sightOf(r, id)
 	s.looked[of] = append(s.looked[of], time.Now())
 }
 

@@ -94,5 +94,8 @@ func (w *world) converge() string {
 			return violation
 		}
 	}
+	if err := w.up.unkept(w.node, w.evicted); err != nil {
+		return err.Error()
+	}
 	return w.look()
 }

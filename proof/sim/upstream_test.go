@@ -25,6 +25,8 @@ type stored struct {
 	value            string
 	sealed           string // as the service has got it
 	created, updated float64
+	by               string    // the host that has written it
+	came             time.Time // to the service
 }
 
 // service is BotWire's memory service with faults. Unlike the real one, it notices when
@@ -57,7 +59,9 @@ type service struct {
 	running    int // requests under way, and the most there were at once
 	peak       int
 	violations []string
+	prompt     bool // requests arrive when they are sent
 	sights     sights
+	overwrites overwrites
 	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
 	pending    sync.WaitGroup // late requests
@@ -71,16 +75,18 @@ func newService() *service { return newServiceOf(settings{}) }
 // newServiceOf returns a service for clients with some settings.
 func newServiceOf(with settings) *service {
 	s := &service{
-		listener: &listener{Listener: pipe.Listen()},
-		done:     make(chan struct{}),
-		entries:  make(map[journal.ID]stored),
-		meters:   make(map[string]*meter),
-		in:       make(map[string]condition),
-		judged:   newJudged(),
-		underWay: make(map[sight]int),
-		closing:  make(chan struct{}),
-		started:  time.Now(),
-		latency:  50 * time.Millisecond,
+		listener:   &listener{Listener: pipe.Listen()},
+		done:       make(chan struct{}),
+		entries:    make(map[journal.ID]stored),
+		meters:     make(map[string]*meter),
+		in:         make(map[string]condition),
+		judged:     newJudged(),
+		prompt:     true,
+		overwrites: newOverwrites(),
+		underWay:   make(map[sight]int),
+		closing:    make(chan struct{}),
+		started:    time.Now(),
+		latency:    50 * time.Millisecond,
 	}
 	if with.keys != nil {
 		s.veil = newVeil(with.keys)
@@ -191,7 +197,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	how, answering := s.condition(id.Namespace), s.answering
 	w.Header().Set("Date", time.Now().Add(-skewOf(r)-s.behind).UTC().Format(http.TimeFormat))
-	r = arrives(r)
+	r = s.arrives(r, id, body)
 	s.note("%s %s %s, %s", r.Method, id, body, how.fault)
 	s.running++
 	s.peak = max(s.peak, s.running)
@@ -220,7 +226,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *service) underWayUntilGivenUp(r *http.Request, id journal.ID) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := sight{r.Header.Get(hostHeader), id}
+	of := sightOf(r, id)
 	s.underWay[of]++
 	if s.underWay[of] > 1 {
 		s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
@@ -297,24 +303,28 @@ func (s *service) apply(r *http.Request, id journal.ID, body []byte, answered bo
 	if r.Context().Value(fenced{}) != s.fence {
 		return http.StatusServiceUnavailable, nil
 	}
-	hidden := s.veil.hide(id)
+	hidden, heard := s.veil.hide(id), answered && r.Context().Err() == nil
 	switch {
 	case id.Key == "":
 		return http.StatusOK, s.list(id.Namespace, skewOf(r))
 	case r.Method == http.MethodGet:
-		s.sights.look(r, id)
+		if s.sights.look(r, id); heard {
+			s.overwrites.shows(r, id)
+		}
 		return s.show(id, skewOf(r))
 	}
 	what, text := s.written(id, body)
 	if violation := s.judged.write(id, what, answered); violation != "" {
 		s.violations = append(s.violations, violation)
 	}
+	old, ok := s.entries[id]
+	s.overwrites.replace(r, id, what, old, heard)
 	if what.present {
 		s.sights.write(r, id, what.value)
-		s.set(id, what.value, text)
+		s.set(id, what.value, text, r.Header.Get(hostHeader))
 		return http.StatusOK, wire.AppendStored(nil, hidden.Namespace, hidden.Key, wire.CodePoints(text))
 	}
-	if _, ok := s.entries[id]; !ok {
+	if !ok {
 		return http.StatusNotFound, wire.NotFound(hidden.Namespace, hidden.Key).Body
 	}
 	delete(s.entries, id)
@@ -334,14 +344,14 @@ func (s *service) written(id journal.ID, body []byte) (what state, text string) 
 	return state{true, value}, *doc.Value
 }
 
-// set stores a value. The caller holds mu.
-func (s *service) set(id journal.ID, value, sealed string) {
+// set stores a value of a host's. The caller holds mu.
+func (s *service) set(id journal.ID, value, sealed, by string) {
 	s.clock = max(s.clock+1e-6, float64(time.Now().Add(-s.behind).UnixMicro())/1e6)
 	e, ok := s.entries[id]
 	if !ok {
 		e.created = s.clock
 	}
-	e.value, e.sealed, e.updated = value, sealed, s.clock
+	e.value, e.sealed, e.updated, e.by, e.came = value, sealed, s.clock, by, time.Now()
 	s.entries[id] = e
 }
 
