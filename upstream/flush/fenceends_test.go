@@ -116,7 +116,7 @@ func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
 		r.set(func(f *fake) {
 			f.answer = func(c call) reply {
 				if c.value == "mine" && c.n < 4 {
-					return reply{status: 502, body: "<html>"}
+					return reply{status: 500, body: "<html>"}
 				}
 				return reply{}
 			}
