@@ -46,7 +46,7 @@ type Options struct {
 	OnAnswer func(date, sent, received time.Time)
 }
 
-// Client is the engine: it makes single requests to BotWire. It never retries, never follows a redirect
+// Client is the engine: it makes single requests to BotWire. It never retries what may have been sent, never follows a redirect
 // and never trusts an answer that is not BotWire's. It may be used concurrently.
 type Client struct {
 	opts Options

@@ -13,7 +13,7 @@ import (
 type fate uint8
 
 const (
-	neverSent fate = iota // no connection has taken a byte of it
+	neverSent fate = iota // no connection has taken a byte of it, or upstream had closed the connection before
 	mayLand               // a connection has, and no whole answer came: upstream may carry it out, now or later
 	answered              // a whole answer came, of upstream's or of something in its place
 )

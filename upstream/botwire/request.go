@@ -15,19 +15,21 @@ import (
 	"github.com/botwired/botwired/upstream"
 )
 
-// do makes one request, and returns its answer if that came whole. For a request that came back to this daemon, see
-// loopFailure.
+// do makes one request, and returns its answer if that came whole. A request that was not sent because upstream had
+// closed an old connection is made again. For one that came back to this daemon, see loopFailure.
 func (c *Client) do(ctx context.Context, method, target string, body []byte) (*answer, *upstream.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	var t transfer
-	req, err := c.request(httptrace.WithClientTrace(ctx, t.trace()), method, target, body)
-	if err != nil {
-		return nil, t.failure(err, c.opts.Timeout)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, t.failure(err, c.opts.Timeout)
+	t := transfer{writes: method != http.MethodGet}
+	var resp *http.Response
+	for resp == nil {
+		req, err := c.request(httptrace.WithClientTrace(ctx, t.trace()), method, target, body)
+		if err == nil {
+			resp, err = c.http.Do(req) //nolint:bodyclose // it is closed below
+		}
+		if err != nil && (!t.old.Load() || t.fate(err) != neverSent || ctx.Err() != nil) { // guard 15.21
+			return nil, t.failure(err, c.opts.Timeout)
+		}
 	}
 	if sentAt := t.sentAt.Load(); c.opts.OnAnswer != nil && sentAt != nil {
 		c.opts.OnAnswer(dateOf(resp.Header), *sentAt, time.Now())
@@ -55,30 +57,46 @@ func (a *answer) loopFailure() *upstream.Error {
 // transfer records how far a request got on its way to upstream. The transport takes a second connection
 // only if the first has taken nothing, or for a read, which leaves nothing behind.
 type transfer struct {
+	writes bool
 	conn   atomic.Pointer[conn]      // the request's present connection; nil if it has none
+	old    atomic.Bool               // an earlier request has had that connection
 	sentAt atomic.Pointer[time.Time] // when the request got the connection
 }
 
 func (t *transfer) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GetConn: func(string) { t.conn.Store(nil) },
+		GetConn: func(string) {
+			t.conn.Store(nil)
+			t.old.Store(false)
+		},
 		GotConn: func(info httptrace.GotConnInfo) {
 			now := time.Now()
 			t.sentAt.Store(&now)
 			c := connOf(info.Conn)
 			c.begin()
+			if t.writes && info.IdleTime > idleForWrites { // guard 15.22
+				c.refuse() // the transport takes another one
+			}
 			t.conn.Store(c)
+			t.old.Store(info.Reused)
 		},
 	}
 }
 
+// fate returns how far a request got that failed with err, without a whole answer.
+func (t *transfer) fate(err error) fate {
+	if c := t.conn.Load(); c != nil && !c.refuse() && !c.closedUnread(err) { // guard 15.20
+		return mayLand
+	}
+	return neverSent
+}
+
 // failure returns the failure of a request that got no whole answer.
 func (t *transfer) failure(err error, timeout time.Duration) *upstream.Error {
-	f, c := neverSent, t.conn.Load()
-	if c != nil && !c.refuse() { // guard 15.20
-		f = mayLand
+	connected := t.conn.Load() != nil
+	return &upstream.Error{
+		Verdict: meaning(t.fate(err), nil), Unreachable: !connected, Reason: explain(err, connected, timeout),
 	}
-	return &upstream.Error{Verdict: meaning(f, nil), Unreachable: c == nil, Reason: explain(err, c != nil, timeout)}
 }
 
 func (c *Client) request(ctx context.Context, method, target string, body []byte) (*http.Request, error) {

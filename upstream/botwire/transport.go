@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +15,10 @@ import (
 const (
 	// idleFor is how long an unused connection is kept.
 	idleFor = 90 * time.Second
+	// idleForWrites is how long a connection may have been unused when a write gets it. Servers close one after
+	// a while, and a write that meets this on its way may land or not. Those in use do so after 2 s (gunicorn)
+	// or 5 s (uvicorn, Node). A read is made again.
+	idleForWrites = 1500 * time.Millisecond
 	// maxResponseHeader bounds the header of an answer, in bytes.
 	maxResponseHeader = 64 << 10
 	// takenWithin is how long upstream may take to accept each write of a request. Otherwise the body
@@ -71,10 +76,14 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // writes.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") } // guard 1.5
 
-// conn is a connection to upstream. Each of its writes must complete within takenWithin.
+// conn is a connection to upstream. Each of its writes must complete within takenWithin. It knows what has become of its
+// present request, if there was no answer.
 type conn struct {
 	net.Conn
-	request atomic.Int32 // how much of its present request the connection has taken
+	request atomic.Int32 // whether it has taken anything of the request
+	taken   atomic.Int64 // bytes of the request that it has taken
+	failed  atomic.Bool  // a write has failed
+	unread  atomic.Bool  // when it was closed, nothing that it had taken of the request was acknowledged
 }
 
 // The values of conn.request.
@@ -95,7 +104,10 @@ func connOf(c net.Conn) *conn {
 }
 
 // begin is called when a request has got the connection, before the request is written.
-func (c *conn) begin() { c.request.Store(nothing) }
+func (c *conn) begin() {
+	c.request.Store(nothing)
+	c.taken.Store(0)
+}
 
 // refuse reports whether the connection has taken no byte of its request. Then it never will.
 func (c *conn) refuse() bool {
@@ -113,8 +125,32 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err == nil {
 		n, err = c.Conn.Write(p)
 	}
+	c.taken.Add(int64(n))
+	if err != nil {
+		c.failed.Store(true)
+	}
 	if first && n == 0 {
 		c.request.CompareAndSwap(something, nothing)
 	}
 	return n, err
+}
+
+// Close also asks what the other side has received. Afterwards nobody can ask.
+func (c *conn) Close() error {
+	if taken := c.taken.Load(); taken > 0 && taken == unacknowledged(c.Conn) {
+		c.unread.Store(true)
+	}
+	return c.Conn.Close()
+}
+
+// closedUnread reports whether upstream had ended the connection, with err, before anything of the request came to it.
+// The end of what a server sends, a FIN, acknowledges all that its kernel has received by then. So if the request is
+// not acknowledged, its program had closed the connection before. (One that goes on reading, so that the client gets
+// the last answer, drops what it reads.)
+//
+// A reset is no such sign: it may follow a request that was read, and a client's kernel does not look at what it
+// acknowledges. After a reset has failed a write, a read may find an end that is none.
+func (c *conn) closedUnread(err error) bool {
+	// guard 15.23
+	return errors.Is(err, io.EOF) && c.unread.Load() && !c.failed.Load()
 }
