@@ -55,8 +55,9 @@ var layers = []layer{
 	{"upstream/natskv", []string{"upstream", "internal/...", "journal"}},
 	{"upstream/sealed", []string{"upstream", "internal/seal", "internal/wire", "internal/words", "journal"}},
 	{"upstream/quota", []string{"internal/diskfs", "internal/hashtable"}},
-	{"upstream/flush", []string{"upstream", "upstream/fence", "upstream/limit", "upstream/quota", "internal/...", "journal"}},
+	{"upstream/flush", []string{"upstream", "upstream/schedule", "upstream/fence", "upstream/limit", "upstream/quota", "internal/...", "journal"}},
 	{"upstream/fence", []string{"upstream", "journal"}},
+	{"upstream/schedule", []string{"upstream", "upstream/limit", "upstream/quota", "internal/hashtable", "journal"}},
 	{"upstream", []string{"upstream/limit", "internal/...", "journal"}},
 	{"upstream/limit", nil},
 
@@ -92,7 +93,7 @@ var layers = []layer{
 var modules = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":                  {"internal/diskfs", "journal/...", "upstream/quota"},
 	"github.com/dgraph-io/ristretto/v2":                 {"cache"},
-	"github.com/cenkalti/backoff/v4":                    {"upstream", "upstream/flush"},
+	"github.com/cenkalti/backoff/v4":                    {"upstream", "upstream/flush", "upstream/schedule"},
 	"modernc.org/sqlite":                                {"internal/selfhost"},
 	"github.com/nats-io/nats.go":                        {"upstream/natskv", "proof/cluster/..."},
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},

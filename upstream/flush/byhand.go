@@ -35,22 +35,11 @@ func (f *Flusher) claim(ctx context.Context, id journal.ID) (*attempt, error) {
 func (f *Flusher) tryClaim(id journal.ID) (a *attempt, busy <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.schedule
-	q, t := s.find(id)
-	if t == nil || t.first == 0 {
-		return nil, nil
+	claimed, busy := f.schedule.Claim(id, f.now())
+	if claimed == nil {
+		return nil, busy
 	}
-	if t.running { // guard 13.26
-		under := s.running[t]
-		if under.ended == nil {
-			under.ended = make(chan struct{})
-		}
-		return nil, under.ended
-	}
-	a = &attempt{f: f, queue: q, task: t, newest: t.seq, startedAt: f.now()}
-	q.leave(t)
-	s.begin(a)
-	return a, nil
+	return &attempt{Attempt: claimed, f: f}, nil
 }
 
 // Drop makes an entry's pending write a dead letter. If seq is not 0, it drops only the write with that
@@ -74,7 +63,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 	}
 	var e ending
 	if err == nil {
-		e, err = a.dead(e, w, slog.LevelWarn, "a pending write was dropped by hand: it is a dead letter now")
+		e, err = a.dies(e, w, slog.LevelWarn, "a pending write was dropped by hand: it is a dead letter now")
 	}
 	if err != nil {
 		a.end(ending{})

@@ -6,29 +6,26 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/schedule"
 )
-
-// instant is a time on the flusher's own monotonic clock, always above zero. It takes a third of a
-// time.Time's memory.
-type instant time.Duration
 
 // clock returns instants. Jumps of the wall clock do not affect it (contract 19).
 type clock struct {
 	epoch time.Time // the origin of its instants
 }
 
-func (c clock) now() instant { return c.instant(time.Now()) }
+func (c clock) now() schedule.Instant { return c.instant(time.Now()) }
 
 // instant converts t to this clock; the zero time becomes 0.
-func (c clock) instant(t time.Time) instant {
+func (c clock) instant(t time.Time) schedule.Instant {
 	if t.IsZero() {
 		return 0
 	}
-	return max(1, instant(t.Sub(c.epoch))+1)
+	return max(1, schedule.Instant(t.Sub(c.epoch))+1)
 }
 
 // wall converts an instant to the wall clock; 0 becomes the zero time.
-func (c clock) wall(at instant) time.Time {
+func (c clock) wall(at schedule.Instant) time.Time {
 	if at == 0 {
 		return time.Time{}
 	}

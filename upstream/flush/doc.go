@@ -2,20 +2,8 @@
 //
 // # Flushing
 //
-// Every entry with a pending write has one task, and a task has at most one request in flight
-// (contract 12). A task lingers for flush.linger after the entry's last write, but for at most lingerCap
-// lingers after its first unsent write. Then it sends the entry's newest state. A namespace sends its
-// entries oldest first, by their newest writes, as many at a time as its share of upstream.concurrency
-// allows. Requests in flight together may arrive out of order, and so may entries that have failed. A
-// namespace with more than oldestOf entries sends the entry first that became due first. Writes to an
-// entry do not change its place while others go before it (contract 12). A flush and a drain end every
-// linger. A caller that waits for one entry ends its linger; the entry then goes before the others, but
-// only every other time.
-//
-// A namespace may have a quota (package upstream/quota). While it is ample, it changes nothing. When it is
-// short, the linger widens and the namespace's entries take turns: the entry whose oldest unsent write has
-// waited longest goes first. See [quota.Terms]. Deletes, and entries that a caller waits for, have a
-// reserve. A flush and a drain may use all that is left.
+// Package upstream/schedule says which entry is due. For each, an attempt sends its newest write: send.go tells that
+// story, from top to bottom.
 //
 // The engine's verdict decides what follows:
 //
@@ -38,7 +26,7 @@
 // Before a write overwrites an entry, its fence reads the entry upstream and compares it with the state
 // that this host expects upstream to hold (contract 17). If another host has changed the entry, the later
 // state wins, by the time when it was written. The times are compared as they stand, unless [fence.Ahead] says
-// that the clocks are apart. A [fence.Question] holds the facts, and its Judge decides. A send attempt makes the fence's requests and
+// that the clocks are apart. A [fence.Question] holds the facts, and its Judge decides. An attempt makes the fence's requests and
 // the write's in one slot.
 //
 // # Versions
@@ -58,14 +46,9 @@
 //
 // # Parts
 //
-// The flusher has three parts under one lock: the schedule, the running attempts and the callers. The
-// schedule decides which task is due, with a queue for each namespace. An attempt is one run of a task. It
-// makes a sendAttempt, which asks the fence and sends one write. Callers wait in Flush, Drain and Await.
-// The quotas have a lock of their own, and say when a namespace may send how much.
+// The flusher has a schedule, the running attempts and the callers, under one lock. Callers wait in Flush, Drain,
+// Await and Confirm. The quotas have a lock of their own, and say when a namespace may send how much.
 //
-// A write is flushed as follows. Flusher.take finds a due task, and schedule.start begins its attempt.
-// sendAttempt.run waits for a slot, judges the write, has the journal know that it is sent, and proposes it to the
-// engine. attempt.conclude decides what the result means, and journals it. It
-// returns an ending, which says what becomes of the task, and what was learned about upstream's health and
-// the namespace. attempt.end applies the ending: it completes the task, or enqueues it again.
+// Flusher.take asks the schedule for an attempt. It runs without the lock, and returns an ending: what becomes of the
+// entry's task, and what was learned about the namespace. attempt.end applies that to the schedule, and tells the callers.
 package flush

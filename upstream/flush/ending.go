@@ -4,12 +4,20 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
-// fullDiskRetry is how long a task waits after it found the disk full.
-const fullDiskRetry = time.Second
+const (
+	// fullDiskRetry is how long a task waits after it found the disk full.
+	fullDiskRetry = time.Second
+	// probeMax bounds the wait between two probes while upstream may be down: upstream gets the newest
+	// writes within 5 s of its return.
+	probeMax = 4 * time.Second
+)
 
 // ending says what the result of an attempt means. The zero value is the ending of an attempt that
 // made no request and changed nothing.
@@ -69,206 +77,130 @@ func (a *attempt) end(e ending) {
 	}
 	f := a.f
 	if e.failed != nil && e.failed.NamespaceFull && !e.failed.Verdict.BlamesUpstream() && f.opts.OnNamespaceFull != nil {
-		f.opts.OnNamespaceFull(a.queue.Key())
+		f.opts.OnNamespaceFull(a.Namespace())
 	}
-	if !a.heard {
-		f.health.Release(a.probe)
+	if !a.told {
+		f.health.Release(a.Probe)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
 	if e.mayLand {
-		retryOf(a.task).openUntil = now + f.window // guard 14.3
+		f.schedule.MayLand(a.Attempt, now+f.window) // guard 14.3
 	}
 	if a.down { // guard 14.23
 		f.callers.held("")
 	}
+	if a.flying {
+		f.opts.Quotas.Landed(a.Namespace())
+	}
 	switch e.admits {
 	case letIn:
-		if a.trial {
-			f.schedule.unblock(a.queue)
-		}
+		f.schedule.LetIn(a.Attempt)
 	case throttled:
 		a.throttle(e.failed, now)
 	case paused, refusing:
 		a.pause(e, now)
 	}
+	s, callers, id := f.schedule, f.callers, a.ID()
 	//exhaustive:enforce
 	switch e.task {
-	case waitsAsBefore:
-		a.resume(now)
 	case settles, dies:
-		a.complete(e, now)
+		from, to := s.Complete(a.Attempt, e.write.Seq, callers.waitFor(id), now)
+		callers.completed(id, e.write.Seq, from, to, e.task == dies, e.failed)
+		return
 	case startsOver:
-		f.schedule.stop(a, now)
-		a.beginAnew(now)
+		s.BeginAnew(a.Attempt, callers.waitFor(id), now)
+		return
+	case waitsAsBefore:
+		s.Resume(a.Attempt, now)
 	case goesAgain:
-		a.enqueue(backingOff, atOnce, now)
+		s.Again(a.Attempt, now)
 	case waitsForRoom:
 		if !f.diskFull {
 			f.diskFull = true
 			f.mu.Log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
 		}
-		a.enqueue(noRoom, now+instant(fullDiskRetry), now)
+		s.AwaitRoom(a.Attempt, now+schedule.Instant(fullDiskRetry), now)
 	case staysForTheNextStart:
-		a.enqueue(backingOff, never, now)
+		s.LeaveToNextStart(a.Attempt, now)
 	case retries:
-		a.retry(e, now)
+		s.Retry(a.Attempt, a.failure(e, now), now)
 	}
+	callers.tried(id)
 }
 
 // The methods below do the work of end. The caller holds mu.
 
 // throttle makes the namespace wait as long as upstream asked, or else by a backoff.
-func (a *attempt) throttle(failed *upstream.Error, now instant) {
-	q := a.queue
-	if a.trial {
-		q.paused = "" // upstream lets it in, but not yet
+func (a *attempt) throttle(failed *upstream.Error, now schedule.Instant) {
+	f := a.f
+	waits := func(longest time.Duration) *backoff.ExponentialBackOff {
+		return upstream.NewBackoff(f.opts.BackoffInitial, max(f.opts.BackoffMax, longest))
 	}
-	wait := failed.RetryAfter // guard 15.9
-	// If several requests were in flight when the namespace was first throttled, only one of them
-	// raises the backoff.
-	if wait == 0 && (a.trial || !q.blocked) {
-		if q.backoff == nil {
-			longest := a.f.opts.BackoffMax
-			if q.pace.limited { // the quota may be used up
-				longest = max(longest, q.pace.maxAge)
-			}
-			q.backoff = upstream.NewBackoff(a.f.opts.BackoffInitial, longest)
-		}
-		wait = q.backoff.NextBackOff()
+	wait, begins, blocks := f.schedule.Throttle(a.Attempt, failed.Reason, failed.RetryAfter, waits, now) // guard 15.9
+	if a.requested && a.flying {                                                                         // upstream has refused a write, not a read
+		f.opts.Quotas.Throttled(a.Namespace(), wait)
 	}
-	if a.requested && a.flying { // upstream has refused a write, not a read
-		a.f.opts.Quotas.Throttled(q.Key(), wait)
-	}
-	begins := q.throttled == ""
-	q.throttled = failed.Reason
-	a.block(now + instant(wait))
+	a.blocked(blocks)
 	if begins {
-		a.f.mu.Log(slog.LevelInfo, "upstream throttles a namespace: its writes wait",
-			"namespace", q.Key(), "reason", failed.Reason, "until", a.f.wall(q.notBefore))
+		_, until := f.schedule.Waits(a.Namespace(), now, upstream.CircuitState{})
+		f.mu.Log(slog.LevelInfo, "upstream throttles a namespace: its writes wait",
+			"namespace", a.Namespace(), "reason", failed.Reason, "until", f.wall(until))
 	}
 }
 
-// pause makes the namespace wait for a person. Every BackoffMax one attempt is made, each by another
-// task: upstream may refuse only this entry.
-func (a *attempt) pause(e ending, now instant) {
-	q, every := a.queue, a.f.opts.BackoffMax
-	q.refusing = q.refusing || e.admits == refusing
-	begins := q.paused == ""
-	q.paused, q.throttled = e.failed.Reason, ""
-	q.full = e.failed.NamespaceFull
-	a.block(now + instant(every))
+// pause makes the namespace wait for a person. Every BackoffMax one attempt is made.
+func (a *attempt) pause(e ending, now schedule.Instant) {
+	f, every := a.f, a.f.opts.BackoffMax
+	begins, refuses, blocks := f.schedule.Pause(a.Attempt, e.failed.Reason, e.admits == refusing, e.failed.NamespaceFull, now+schedule.Instant(every))
+	a.blocked(blocks)
 	if begins {
 		what := "upstream does not let a namespace in: its writes wait"
-		if q.refusing {
+		if refuses {
 			what = "upstream refuses the writes of a namespace: they wait"
 		}
-		a.f.mu.Log(slog.LevelWarn, what, "namespace", q.Key(), "reason", e.failed.Reason,
-			"retry_every", every.String(), "until", a.f.wall(q.notBefore))
+		_, until := f.schedule.Waits(a.Namespace(), now, upstream.CircuitState{})
+		f.mu.Log(slog.LevelWarn, what, "namespace", a.Namespace(), "reason", e.failed.Reason,
+			"retry_every", every.String(), "until", f.wall(until))
 	}
 }
 
-// block stops a namespace from sending until then, and allows one request at a time until one
-// succeeds. If an earlier answer asked for a longer wait, the longer wait stands.
-func (a *attempt) block(until instant) {
-	if !a.queue.blocked { // guard 14.22
-		a.queue.blocked = true
-		a.f.callers.held(a.queue.Key())
+// blocked tells the namespace's callers that its writes have to wait from now on, if they begin to.
+func (a *attempt) blocked(begins bool) {
+	if begins { // guard 14.22
+		a.f.callers.held(a.Namespace())
 	}
-	a.queue.notBefore = max(a.queue.notBefore, until) // guard 16.26
 }
 
-// retry makes the task wait for its namespace, or by its own backoff, or by that of the probes while
-// upstream is down.
-func (a *attempt) retry(e ending, now instant) {
-	r, why, at := retryOf(a.task), backingOff, atOnce
+// failure says how the attempt has failed: the entry waits for its namespace, or by its own backoff, or by that of the
+// probes while upstream is down.
+func (a *attempt) failure(e ending, now schedule.Instant) schedule.Failure {
+	f := a.f
+	failure := schedule.Failure{Reason: e.failed.Reason, Hung: e.failed.Verdict == upstream.Unanswered}
 	switch {
 	case e.admits == throttled:
+		failure.At = schedule.AtOnce
 	case e.admits != asBefore:
-		at = now + instant(a.f.opts.BackoffMax) // guard 15.7
+		failure.At = now + schedule.Instant(f.opts.BackoffMax) // guard 15.7
+	case a.down:
+		failure.Least = f.opts.BackoffInitial
 	default:
-		if r.attempts == 0 {
-			r.since = now
+		failure.Backoff = func() *backoff.ExponentialBackOff {
+			return upstream.NewBackoff(f.opts.BackoffInitial, f.opts.BackoffMax)
 		}
-		at = now + instant(a.backoff(r, e.failed)) // guard 14.4
-		r.hung = r.hung || e.failed.Verdict == upstream.Unanswered && a.f.schedule.hung(a, now)
-		if r.hung {
-			why, a.queue.silentMore = silent, 0
-		}
-	}
-	r.attempts++
-	r.reason = e.failed.Reason
-	a.enqueue(why, at, now)
-}
-
-func (a *attempt) backoff(r *retryState, failed *upstream.Error) time.Duration {
-	if a.down {
-		return a.f.opts.BackoffInitial
-	}
-	if r.backoff == nil {
-		r.backoff = upstream.NewBackoff(a.f.opts.BackoffInitial, a.f.opts.BackoffMax)
-	}
-	wait := r.backoff.NextBackOff()
-	if v := a.f.health.State(); v.Failing && a.f.instant(v.Since) <= r.since {
-		// guard 14.6
-		wait = min(wait, probeMax) // nothing succeeded since: perhaps this entry's requests are the only ones
-	}
-	return max(wait, min(failed.RetryAfter, a.f.opts.BackoffMax))
-}
-
-// resume enqueues the task as before the attempt, or removes it if nothing is left to do.
-func (a *attempt) resume(now instant) {
-	if a.task.needless(now) {
-		a.f.schedule.stop(a, now)
-		a.f.schedule.drop(a.queue, a.task)
-		return
-	}
-	why, at := backingOff, instant(0)
-	if r := a.task.retry; r != nil {
-		why, at = r.waiting, r.at
-	}
-	a.enqueue(why, at, now)
-}
-
-// enqueue makes the task wait until at, and until nothing can land any more; 0 means no wait.
-func (a *attempt) enqueue(why waiting, at, now instant) {
-	if open := a.task.openUntil(); open > now { // guard 14.1
-		at = max(at, open)
-		if a.f.schedule.draining { // it was sent for the last time
-			at = never
+		failure.Least, failure.Most = min(e.failed.RetryAfter, f.opts.BackoffMax), probeMax
+		if v := f.health.State(); v.Failing {
+			failure.FailingSince = f.instant(v.Since)
 		}
 	}
-	a.task.removes = a.task.removes || a.removes
-	a.f.schedule.stop(a, now)
-	if a.task.retry != nil || at != 0 {
-		r := retryOf(a.task)
-		r.waiting, r.at = why, at
-	}
-	a.f.schedule.enqueue(a.queue, a.task, now)
-	a.f.callers.tried(a.id())
+	return failure
 }
 
-// complete completes the task's writes up to the ending's, and schedules a newer write again.
-func (a *attempt) complete(e ending, now instant) {
-	f, seq := a.f, e.write.Seq
-	f.schedule.stop(a, now)
-	from, to, left := f.schedule.complete(a, seq, now)
-	f.renew(a.queue) // it has one entry less
-	f.callers.completed(a.id(), seq, from, to, e.task == dies, e.failed)
-	if left {
-		a.beginAnew(now)
+// takeBack refunds a request that upstream has not counted.
+func (a *attempt) takeBack() {
+	if a.charged {
+		a.charged = false
+		a.f.opts.Quotas.GiveBack(a.Namespace())
 	}
-}
-
-// beginAnew enqueues a stopped task for its newer write, or for the end of its window.
-func (a *attempt) beginAnew(now instant) {
-	open := a.task.openUntil()
-	a.task.retry = nil
-	if open > now { // guard 14.2
-		r := retryOf(a.task)
-		r.openUntil, r.waiting, r.at = open, backingOff, open
-	}
-	a.task.urgent = a.f.callers.waitFor(a.id())
-	a.f.schedule.enqueue(a.queue, a.task, now)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
 // Flush returns when every write acknowledged before the call has settled or become a dead letter: the
@@ -43,7 +44,7 @@ func (f *Flusher) rebuilt(ctx context.Context) error {
 func (f *Flusher) pending() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.schedule.pending
+	return f.schedule.Pending()
 }
 
 // expedite ends the linger of all pending writes of a namespace, or with "" of all, and returns a wait
@@ -53,9 +54,9 @@ func (f *Flusher) expedite(namespace string) *flushWait {
 		return f.expediteNamespace(namespace)
 	}
 	f.mu.Lock()
-	w := f.callers.flush("", f.schedule.announced, f.schedule.pending)
+	w := f.callers.flush("", f.schedule.Announced(), f.schedule.Pending())
 	f.mu.Unlock()
-	f.eachQueue(f.schedule.expedite)
+	f.eachQueue(f.schedule.Expedite)
 	return w
 }
 
@@ -64,10 +65,10 @@ const queuesAtOnce = 128
 
 // eachQueue visits all queues. It releases the lock from time to time, so the schedule may change
 // between two visits.
-func (f *Flusher) eachQueue(visit func(*queue)) {
+func (f *Flusher) eachQueue(visit func(*schedule.Queue)) {
 	for cursor, done := 0, false; !done; {
 		f.mu.Lock()
-		cursor, done = f.schedule.queues.Walk(cursor, queuesAtOnce, visit)
+		cursor, done = f.schedule.Walk(cursor, queuesAtOnce, visit)
 		f.mu.Unlock()
 		runtime.Gosched() // otherwise this goroutine takes the lock again before a writer wakes up
 	}
@@ -77,12 +78,12 @@ func (f *Flusher) expediteNamespace(namespace string) *flushWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.schedule
-	q := s.queues.Get(namespace)
+	q := s.Queue(namespace)
 	if q == nil {
-		return f.callers.flush(namespace, s.announced, 0)
+		return f.callers.flush(namespace, s.Announced(), 0)
 	}
-	s.expedite(q)
-	return f.callers.flush(namespace, s.announced, q.pending)
+	s.Expedite(q)
+	return f.callers.flush(namespace, s.Announced(), q.Pending())
 }
 
 func (f *Flusher) leave(w *flushWait) Result {
@@ -174,11 +175,9 @@ func (f *Flusher) awaitEntry(ctx context.Context, id journal.ID, seq uint64, its
 func (f *Flusher) tryAwaitEntry(id journal.ID, seq uint64, itself bool) *entryWait {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, t := f.schedule.find(id)
-	if t == nil || t.first == 0 {
+	if !f.schedule.ExpediteEntry(id) {
 		return nil
 	}
-	f.schedule.expediteTask(q, t)
 	return f.callers.entry(id, seq, itself)
 }
 
@@ -188,14 +187,8 @@ func (f *Flusher) isHeld(ctx context.Context, id journal.ID) bool {
 	v := f.health.State()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, t := f.schedule.find(id)
-	if t == nil || t.running {
-		return false
-	}
-	deadline, ok := ctx.Deadline()
-	now := f.now()
-	why, until := f.waitsFor(q, t, now, v)
-	return why != "" && (v.Down || q.blocked || f.schedule.isOpen(t, now) || ok && until > f.instant(deadline)) // guard 14.21
+	deadline, _ := ctx.Deadline()
+	return f.schedule.IsHeld(id, f.instant(deadline), f.now(), v)
 }
 
 // leaveEntry ends a wait, and reports whether the write has ended.
@@ -213,7 +206,7 @@ func (f *Flusher) leaveEntry(w *entryWait) (ended bool) {
 
 type drain struct {
 	since    time.Time
-	deadline instant // 0: none
+	deadline schedule.Instant // 0: none
 	hopeless chan struct{}
 	over     bool // hopeless is closed
 }
@@ -238,24 +231,20 @@ func (f *Flusher) Drain(ctx context.Context) Result {
 	case <-ctx.Done():
 	}
 	r := f.leave(w)
-	f.eachQueue(func(q *queue) {
-		q.inWindow(f.now(), func(w *retryState) {
-			if w.task.first != 0 {
-				r.Unanswered++
-			}
-		})
+	f.eachQueue(func(q *schedule.Queue) {
+		_, pending := q.InWindow(f.now())
+		r.Unanswered += pending
 	})
 	return r
 }
 
 func (f *Flusher) beginDrain(d *drain) *flushWait {
 	f.mu.Lock()
-	again := f.schedule.draining
-	f.schedule.draining = true
+	again := f.schedule.BeginDraining()
 	f.mu.Unlock()
 	w := f.expedite("")
 	if !again {
-		f.eachQueue(func(q *queue) { f.schedule.lastTry(q, f.now()) })
+		f.eachQueue(func(q *schedule.Queue) { f.schedule.SendOnceMore(q, f.now()) })
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -265,13 +254,13 @@ func (f *Flusher) beginDrain(d *drain) *flushWait {
 
 // judgeDrain ends a drain that can do nothing more: no request is in flight, and the next could be made
 // only at next. The caller holds mu.
-func (f *Flusher) judgeDrain(next instant) {
+func (f *Flusher) judgeDrain(next schedule.Instant) {
 	d := f.drain
-	if d == nil || d.over || len(f.schedule.running) > 0 {
+	if d == nil || d.over || f.schedule.Running() > 0 {
 		return
 	}
 	v := f.health.State()
-	late := next == 0 || next == never || d.deadline != 0 && next >= d.deadline
+	late := next == 0 || next == schedule.Never || d.deadline != 0 && next >= d.deadline
 	if late || v.Down && !v.ProbeFailedAt.Before(d.since) { // guard 22.4
 		d.over = true
 		close(d.hopeless)

@@ -3,7 +3,6 @@ package flush
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +12,7 @@ import (
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/limit"
 	"github.com/botwired/botwired/upstream/quota"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
 // Journal has the methods of the journal that the flusher calls. See [journal.Journal].
@@ -78,8 +78,8 @@ type Options struct {
 type Flusher struct {
 	clock
 	opts   Options
-	exact  bool    // the engine is exact
-	window instant // how long an unanswered request may still land
+	exact  bool             // the engine is exact
+	window schedule.Instant // how long an unanswered request may still land
 	fences *fences
 	steps  *steps
 	health *upstream.Circuit
@@ -93,7 +93,7 @@ type Flusher struct {
 	// for a few steps only, however many entries are pending; TryNow is the exception. While it is
 	// held, the journal is never called and nothing is logged.
 	mu       loggingmutex.Mutex
-	schedule *schedule
+	schedule *schedule.Schedule
 	callers  *callers
 	drain    *drain     // nil until a drain begins
 	diskFull bool       // the last attempt found the disk full
@@ -116,10 +116,13 @@ func New(opts Options) *Flusher {
 	f.health.ProbeBy(upstream.NewBackoff(opts.BackoffInitial, min(opts.BackoffMax, probeMax)), f.signal) // guard 14.5
 	f.fences = newFences(&f.opts)
 	if !f.exact {
-		f.window = instant(opts.LateWindow)
+		f.window = schedule.Instant(opts.LateWindow)
 	}
-	f.schedule = newSchedule(opts.Slots.Concurrency().Now, f.signal)
-	f.schedule.quotas = opts.Quotas
+	sopts := schedule.Options{Window: opts.Slots.Concurrency().Now, OnSooner: f.signal}
+	if opts.Quotas != nil {
+		sopts.Terms = opts.Quotas.Terms
+	}
+	f.schedule = schedule.New(sopts)
 	return f
 }
 
@@ -129,10 +132,12 @@ func (f *Flusher) Changed(c journal.Change) {
 		return
 	}
 	f.steps.wrote(c.Seq)
-	linger, now := instant(f.opts.Linger(c.Namespace)), f.now()
+	linger, now := schedule.Instant(f.opts.Linger(c.Namespace)), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.schedule.written(c, linger, now)
+	if f.schedule.Written(c, linger, now) {
+		f.opts.Quotas.Save(c.Namespace)
+	}
 }
 
 func (f *Flusher) signal() {
@@ -165,25 +170,29 @@ func (f *Flusher) recall() error {
 		return nil
 	}
 	ago, ok, err := f.opts.Journal.Sending()
-	wait := min(f.window, instant(f.opts.Timeout-ago)+f.window) // guard 14.24
+	wait := min(f.window, schedule.Instant(f.opts.Timeout-ago)+f.window) // guard 14.24
 	if err != nil || !ok || wait <= 0 {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.schedule.notBefore = f.now() + wait
+	at := f.now() + wait
+	f.schedule.SendNothingBefore(at)
 	f.mu.Log(slog.LevelInfo, "an earlier process may have left requests that upstream still carries out: writes go upstream after that",
-		"until", f.wall(f.schedule.notBefore))
+		"until", f.wall(at))
 	return nil
 }
 
 // allAnswered reports whether upstream can carry out nothing more of what was sent.
 func (f *Flusher) allAnswered() bool {
 	open, now := 0, f.now()
-	f.eachQueue(func(q *queue) { q.inWindow(now, func(*retryState) { open++ }) })
+	f.eachQueue(func(q *schedule.Queue) {
+		entries, _ := q.InWindow(now)
+		open += entries
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return open == 0 && f.schedule.notBefore <= now && len(f.schedule.running) == 0
+	return open == 0 && !f.schedule.MayStillLand(now) && f.schedule.Running() == 0
 }
 
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
@@ -199,7 +208,7 @@ func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {
 }
 
 // sleep returns at the given time (0: none), on a signal, or when ctx ends.
-func (f *Flusher) sleep(ctx context.Context, at instant) {
+func (f *Flusher) sleep(ctx context.Context, at schedule.Instant) {
 	var due <-chan time.Time
 	if at != 0 {
 		timer := time.NewTimer(time.Duration(at - f.now()))
@@ -214,52 +223,43 @@ func (f *Flusher) sleep(ctx context.Context, at instant) {
 }
 
 // take returns an attempt to make now, or the time to ask again; 0 means on the next signal.
-func (f *Flusher) take() (*attempt, instant) {
+func (f *Flusher) take() (*attempt, schedule.Instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.schedule
-	c := f.opts.Slots.Concurrency()
-	if s.wakeAt = 0; len(s.running) >= c.Limit {
-		return nil, 0 // until a request ends
+	c, now := f.opts.Slots.Concurrency(), f.now()
+	next, again := f.schedule.Next(now, c.Limit, c.Now, func() (ok, probe bool, again schedule.Instant) {
+		ok, probe, at := f.health.Admit(time.Now())
+		return ok, probe, f.instant(at)
+	})
+	if next == nil {
+		f.judgeDrain(again)
+		return nil, again
 	}
-	s.window = min(s.window, c.Now)
-	now := f.now()
-	if now < s.notBefore && !s.draining {
-		return nil, s.notBefore
+	a := &attempt{Attempt: next, f: f}
+	if a.Counts {
+		a.charged = f.opts.Quotas.Spend(a.Namespace(), a.Kind)
+		a.flying = a.charged
+		f.schedule.Renew(a.Queue(), now)
 	}
-	a, at := f.begin(now)
-	if a != nil {
-		a.f = f
-		return a, 0
-	}
-	f.judgeDrain(at)
-	if s.wakeAt = at; at == 0 {
-		s.wakeAt = math.MaxInt64
-	}
-	return nil, at
+	return a, 0
 }
 
-// begin starts an attempt of the next queue if upstream's health admits it, or else of a hopeful queue.
-// If it starts none, it returns when to ask again. The caller holds mu.
-func (f *Flusher) begin(now instant) (a *attempt, at instant) {
-	s := f.schedule
-	q, at := s.next(now)
-	if q != nil && len(s.running) < s.window {
-		ok, probe, retryAt := f.health.Admit(time.Now())
-		if ok {
-			if a = s.start(q, now, probe); probe {
-				s.probing = a
-			}
-			return a, 0
+// renewEvery is the time between two renewals of all paces: the wall clock may jump.
+const renewEvery = time.Minute
+
+func (f *Flusher) renewPaces(ctx context.Context) error {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-f.opts.Quotas.Changes():
 		}
-		at = f.instant(retryAt)
+		f.eachQueue(func(q *schedule.Queue) { f.schedule.Renew(q, f.now()) })
+		f.signal()
 	}
-	q, again := s.hopeful(now)
-	if q == nil {
-		return nil, sooner(at, again)
-	}
-	s.hoping = s.start(q, now, false)
-	return s.hoping, 0
 }
 
 // Attempts returns how many requests for an entry's pending write failed since the last success, and
@@ -270,19 +270,8 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 	v := f.health.State()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, t := f.schedule.find(id)
-	if t == nil {
-		return 0, "", time.Time{}
-	}
-	if t.retry != nil {
-		count, last = t.retry.attempts, t.retry.reason
-	}
-	if !t.running {
-		now := f.now()
-		_, until := f.waitsFor(q, t, now, v)
-		next = f.wall(max(now, q.ready(t), q.notBefore, until))
-	}
-	return count, last, next
+	count, last, at := f.schedule.Attempts(id, f.now(), v)
+	return count, last, f.wall(at)
 }
 
 // Saved returns how many writes since the start needed no request, because a newer write to their entry
@@ -290,15 +279,56 @@ func (f *Flusher) Attempts(id journal.ID) (count int, last string, next time.Tim
 func (f *Flusher) Saved() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.schedule.saved
+	return f.schedule.Saved()
 }
 
 // Paused returns why upstream does not let a namespace's pending writes in; empty if it does.
 func (f *Flusher) Paused(namespace string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if q := f.schedule.queues.Get(namespace); q != nil && q.tasks.Len() > 0 {
-		return q.paused
+	if q := f.schedule.Queue(namespace); q != nil {
+		return q.Paused()
 	}
 	return ""
+}
+
+// Waits returns why nothing of a namespace's pending writes is sent now, and until when. The time is
+// zero if no time ends the wait. why is empty if the namespace does not wait, or only for flush.linger.
+func (f *Flusher) Waits(namespace string) (why string, until time.Time) {
+	v := f.health.State()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	why, at := f.schedule.Waits(namespace, f.now(), v)
+	return why, f.wall(at)
+}
+
+// EntryWaits does the same as Waits for one entry's pending write.
+func (f *Flusher) EntryWaits(id journal.ID) (why string, until time.Time) {
+	v := f.health.State()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	why, at := f.schedule.EntryWaits(id, f.now(), v)
+	return why, f.wall(at)
+}
+
+// TryNow sends at once the writes that wait only for a time, of one namespace or, with "", all: the
+// writes of a throttled or paused namespace, and those that wait after a failure. A late window goes on.
+func (f *Flusher) TryNow(namespace string) {
+	defer f.signal()
+	f.health.Nudge()
+	if namespace == "" {
+		f.eachQueue(f.tryNow)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.schedule.Queue(namespace); q != nil {
+		f.tryNow(q)
+	}
+}
+
+// tryNow does that for one queue. The caller holds mu.
+func (f *Flusher) tryNow(q *schedule.Queue) {
+	f.opts.Quotas.Lift(q.Key())
+	f.schedule.TryNow(q, f.now())
 }

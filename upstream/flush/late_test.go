@@ -141,7 +141,7 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 					asked := len(r.requests(anything))
 					r.set(func(f *fake) { f.down, f.answer = false, nil })
 					back := time.Now()
-					time.Sleep(timeout + 5*time.Second) // a probe may hang for as long as that
+					time.Sleep(timeout + probeMax + 5*time.Second) // a probe may hang, and the next one wait
 					probed := make(map[journal.ID]bool)
 					for _, c := range r.requests(anything)[:asked] {
 						if unanswered := name == "cutting" || name == "hanging"; unanswered && c.at.Add(timeout+lateWindow).After(back) {

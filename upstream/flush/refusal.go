@@ -7,6 +7,7 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/limit"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
 // A write that upstream refuses for good becomes a dead letter, and readers no longer see it. When
@@ -23,16 +24,16 @@ const (
 )
 
 type refusals struct {
-	since instant
+	since schedule.Instant
 	count int
 }
 
 type refusalsOf map[string]refusals
 
 // mayKill counts a refusal, and reports whether the write may become a dead letter.
-func (all refusalsOf) mayKill(namespace string, now instant) bool {
+func (all refusalsOf) mayKill(namespace string, now schedule.Instant) bool {
 	r, ok := all[namespace]
-	if !ok || now-r.since >= instant(refusalSpan) {
+	if !ok || now-r.since >= schedule.Instant(refusalSpan) {
 		r = refusals{since: now}
 	}
 	r.count++
@@ -42,32 +43,30 @@ func (all refusalsOf) mayKill(namespace string, now instant) bool {
 
 // refused decides about a write that upstream refuses for good: it becomes a dead letter, or waits if
 // there are too many of them.
-func (a *attempt) refused(w journal.Write, failed *upstream.Error) (ending, error) {
-	why := journal.Failure{Status: failed.Status, Reason: failed.Reason}
+func (a *attempt) refused(failed *upstream.Error) (ending, error) {
 	e := failing("it refuses one write after another: ", failed)
-	if e.admits = a.countRefusal(w); e.admits == refusing {
+	if e.admits = a.countRefusal(); e.admits == refusing {
 		return e, nil
 	}
-	if err := a.f.opts.Journal.DeadLetter(w, why); err != nil {
+	if err := a.f.opts.Journal.DeadLetter(a.write, journal.Failure{Status: failed.Status, Reason: failed.Reason}); err != nil {
 		return ending{}, err
 	}
-	return a.dead(e, w, slog.LevelWarn, "upstream refused a write for good: it is a dead letter now", "reason", failed.Reason)
+	return a.dies(e, a.write, slog.LevelWarn, "upstream refused a write for good: it is a dead letter now", "reason", failed.Reason)
 }
 
 // countRefusal counts a refusal, and returns what it says about the namespace. If that is refusing, the
 // write waits. Another write is tried every BackoffMax, and the first that upstream accepts ends the pause.
-func (a *attempt) countRefusal(w journal.Write) admission {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	q, r, now := a.queue, retryOf(a.task), a.f.now()
-	if r.refusedSeq != w.Seq {
-		r.refusedSeq, r.refusedAt = w.Seq, now
-	}
+func (a *attempt) countRefusal() admission {
+	f := a.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	since, refuses := f.schedule.RefusedSince(a.Attempt, a.write.Seq, now)
 	switch {
-	case !q.refusing && a.f.refusals.mayKill(q.Key(), now):
+	case !refuses && f.refusals.mayKill(a.Namespace(), now):
 		return letIn
-	case q.refusing && now-r.refusedAt >= instant(refusalBelieved):
-		q.notBefore = now + instant(a.f.opts.BackoffMax)
+	case refuses && now-since >= schedule.Instant(refusalBelieved):
+		f.schedule.HoldBack(a.Attempt, now+schedule.Instant(f.opts.BackoffMax))
 		return asBefore
 	}
 	return refusing

@@ -3,13 +3,11 @@ package flush
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
@@ -57,103 +55,6 @@ func (rebuiltJournal) Rebuilt() <-chan struct{} {
 	rebuilt := make(chan struct{})
 	close(rebuilt)
 	return rebuilt
-}
-
-// A million pending entries fit in little memory.
-func TestATaskIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(task{}); size > 80 {
-		t.Errorf("a task takes %d bytes", size)
-	}
-	var before, after runtime.MemStats
-	f := announced(t, 0, 1)
-	changes := make([]journal.Change, 200_000)
-	for i := range changes {
-		changes[i] = change(i, 10)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for _, c := range changes {
-		f.Changed(c)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	each := float64(after.HeapAlloc-before.HeapAlloc) / float64(len(changes))
-	t.Logf("%.1f bytes a task, without its key", each)
-	if each > 96 {
-		t.Errorf("a pending entry takes %.1f bytes in the schedule", each)
-	}
-	runtime.KeepAlive(changes)
-	runtime.KeepAlive(f)
-}
-
-// A flush changes only a task or two: it holds the lock that writers wait for.
-func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
-	f := announced(t, 100_000, 1)
-	q := f.schedule.queues.Get("ns0")
-	snapshot := func() map[*task]task {
-		tasks := make(map[*task]task)
-		for t := range inLine(&q.urgent) {
-			tasks[t] = *t
-		}
-		for t := range inLine(&q.lingering) {
-			tasks[t] = *t
-		}
-		return tasks
-	}
-	for round := range 3 {
-		before := snapshot()
-		w := f.expedite("ns0")
-		if w.result.Pending != len(before) || q.lingering.front != nil {
-			t.Fatalf("the flush waits for %d of %d entries; lingering: %v", w.result.Pending, len(before), q.lingering.front)
-		}
-		touched := 0
-		for t, was := range before {
-			if *t != was {
-				touched++
-			}
-		}
-		if touched > 2 {
-			t.Errorf("round %d: a flush touched %d tasks of %d", round, touched, len(before))
-		}
-		for i := range 100 {
-			f.Changed(change(200_000+100*round+i, 1))
-		}
-	}
-}
-
-// inLine yields the tasks of a line, front first.
-func inLine(l *line) func(func(*task) bool) {
-	return func(yield func(*task) bool) {
-		for t := l.front; t != nil && yield(t); t = t.next {
-		}
-	}
-}
-
-// A flush of all namespaces visits a bounded number of them under one hold of the lock.
-func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
-	const namespaces = 10_000
-	f := announced(t, namespaces, namespaces)
-	chunks := 0
-	for cursor, done := 0, false; !done; chunks++ {
-		before := f.schedule.lingeringQueues()
-		cursor, done = f.schedule.queues.Walk(cursor, queuesAtOnce, f.schedule.expedite)
-		if n := before - f.schedule.lingeringQueues(); n > 2*queuesAtOnce {
-			t.Errorf("a chunk made %d namespaces urgent", n)
-		}
-	}
-	if n := f.schedule.lingeringQueues(); n > 0 || chunks < namespaces/queuesAtOnce/2 {
-		t.Errorf("%d of %d namespaces still linger after %d chunks", n, namespaces, chunks)
-	}
-}
-
-// lingeringQueues counts the namespaces with a lingering task.
-func (s *schedule) lingeringQueues() (n int) {
-	s.queues.Walk(0, 1<<30, func(q *queue) {
-		if q.lingering.front != nil {
-			n++
-		}
-	})
-	return n
 }
 
 // During flushes, announcing a write takes about as long as alone. It does not wait for all pending entries.

@@ -1,9 +1,10 @@
 package flush
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -11,23 +12,29 @@ import (
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream"
 	"github.com/botwired/botwired/upstream/fence"
-	"github.com/botwired/botwired/upstream/limit"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
-// sendAttempt sends one write upstream: in a slot, and behind a fence. The
-// fence compares the entry upstream with the state known here, and decides whether the write is sent
-// (contract 17).
+// This file follows a write from the moment when its entry is due to the moment when the journal has what became of
+// it, from top to bottom.
 //
-// With an exact engine, the write replaces exactly the version that it was judged against; if another
-// host is faster, it is judged again. So no version is overwritten unseen, and no request can land
-// later over a confirmed write. With any other engine, the fence's request and the write's share a
-// slot, so that another host may write unseen for about one round trip only.
-type sendAttempt struct {
-	f      *Flusher
-	a      *attempt // the attempt that makes it
-	write  journal.Write
-	slot   *slot // nil while it has none
-	fenced bool  // the write is compared with upstream
+//	run      takes the entry's newest write, sends it, and ends the attempt (ending.go)
+//	send     looks, judges and proposes, again if another host was faster
+//	conclude says what the result means for the write, and has the journal record that
+//
+// Two moments decide what a crash leaves. Before proposes, the disk has the time of what is sent and, if a newer write
+// takes its place, what it may leave upstream: from then on it may land, however the process ends. And once Settle,
+// DeadLetter or Lose has returned, the write is pending no more. Between the two it is pending, and the next process
+// looks at upstream again.
+
+// attempt is one run of a task of the schedule. The task belongs to it until end has applied its ending.
+type attempt struct {
+	*schedule.Attempt
+	f *Flusher
+
+	write  journal.Write // the entry's newest one
+	slot   *slot         // nil while it has none
+	fenced bool          // the write is compared with upstream
 
 	asked, heard   time.Time        // when upstream was last asked, and answered; zero: never
 	requests       int              // made by the fence
@@ -37,10 +44,16 @@ type sendAttempt struct {
 	sent, received time.Time        // of the write
 	took           time.Duration
 	proposesAt     int64 // the write's time at its next proposal, in microseconds
+
+	charged   bool // the quota counts the request
+	flying    bool // the quota has counted the request
+	requested bool // the write's request was made
+	told      bool // the health knows how upstream is
+	down      bool // upstream is down, as the failure shows
 }
 
-// sent is the result of a send attempt.
-type sent struct {
+// result is what came of sending.
+type result struct {
 	// end is fence.Own or fence.Held if upstream holds the write, fence.Lost if another host's state
 	// stays, fence.Conflict if other hosts were always faster, and fence.Failed if upstream could not be
 	// asked. If requested is true, the verdict decides instead.
@@ -48,6 +61,11 @@ type sent struct {
 	requested bool
 	now       upstream.Version // what upstream holds, if known
 	failed    *upstream.Error  // error of the request, or of the fence's; nil: none
+}
+
+// mayLand reports whether upstream may still carry out the write's request.
+func (r *result) mayLand() bool {
+	return r.requested && r.failed != nil && r.failed.Verdict == upstream.Unanswered
 }
 
 // sighting is an entry's last version, as far as it is known.
@@ -75,115 +93,137 @@ const (
 	timeTick = 1e-6
 )
 
-// run sends the write if the fence allows it. Its errors are the journal's.
-func (s *sendAttempt) run(ctx context.Context) (sent, error) {
-	defer s.leave()
-	s.fenced = s.f.fences.applies(s.write)
+// run sends the entry's newest write, and ends the attempt. It returns only the journal's errors, which end the
+// flusher.
+func (a *attempt) run(ctx context.Context) error {
+	defer a.f.signal()
+	e, err := a.attempt(ctx)
+	if err != nil {
+		return err
+	}
+	a.end(e)
+	return nil
+}
+
+func (a *attempt) attempt(ctx context.Context) (e ending, err error) {
+	ok := false
+	if a.write, ok, err = a.f.opts.Journal.Newest(a.ID()); err != nil {
+		return ending{}, err
+	}
+	if !ok {
+		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil // only a window had to end
+	}
+	if err := a.f.opts.Journal.MaySend(); errors.Is(err, journal.ErrFull) { // guard 12.5
+		// guard 3.7
+		return ending{task: waitsForRoom}, nil
+	} else if err != nil {
+		return ending{}, err
+	}
+	// Before the fence asks: a record between its answer and the write would take time.
+	a.f.opts.Quotas.Cover(a.write.Namespace) // guard 18.14
+	a.begins()
+	got, err := a.send(ctx)
+	if err != nil {
+		return ending{}, err
+	}
+	a.account(ctx, got)
+	return a.conclude(ctx, got)
+}
+
+// begins has the schedule know which write is sent: only a newer one is left to send.
+func (a *attempt) begins() {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.f.schedule.Sends(a.Attempt, a.write.Seq)
+	if a.f.diskFull {
+		a.f.diskFull = false
+		a.f.mu.Log(slog.LevelInfo, "there is room on the disk again: writes go upstream")
+	}
+}
+
+// send sends the write if the fence allows it: it asks for the entry's state upstream, judges that, and proposes the
+// write, all in one slot (contract 17). Its errors are the journal's.
+//
+// With an exact engine, the write replaces exactly the version that it was judged against; if another host is faster,
+// it is judged again. So no version is overwritten unseen, and no request can land later over a confirmed write. With any
+// other engine, another host may write unseen for about one round trip.
+func (a *attempt) send(ctx context.Context) (result, error) {
+	defer a.leave()
+	a.fenced = a.f.fences.applies(a.write)
 	var seen sighting
-	for s.proposals < mostProposals {
-		if failed := s.enter(ctx); failed != nil {
-			return s.unasked(ctx, failed), nil
+	for a.proposals < mostProposals {
+		if failed := a.enter(ctx); failed != nil {
+			return a.unasked(ctx, failed), nil
 		}
-		if !seen.known && s.asked.IsZero() && s.proposals == 0 { // the engine may know it without a request
-			seen.Version, seen.known = s.f.opts.Engine.Known(s.write.ID)
+		if !seen.known && a.asked.IsZero() && a.proposals == 0 { // the engine may know it without a request
+			seen.Version, seen.known = a.f.opts.Engine.Known(a.write.ID)
 		}
-		if !seen.known && (s.fenced || s.f.exact) {
-			if failed := s.ask(ctx, &seen); failed != nil {
-				return s.unasked(ctx, failed), nil
+		if !seen.known && (a.fenced || a.f.exact) {
+			if failed := a.look(ctx, &seen); failed != nil {
+				return a.unasked(ctx, failed), nil
 			}
 		}
-		end, err := s.judge(seen)
+		end, err := a.judge(seen)
 		if err != nil {
-			return sent{}, err
+			return result{}, err
 		}
 		switch end {
 		case fence.Own, fence.Held, fence.Lost:
-			s.ends(end)
-			return sent{end: end, now: seen.Version}, nil
+			a.ends(end)
+			return result{end: end, now: seen.Version}, nil
 		case fence.Undecided:
-			if failed := s.ask(ctx, &seen); failed != nil {
-				return s.unasked(ctx, failed), nil
+			if failed := a.look(ctx, &seen); failed != nil {
+				return a.unasked(ctx, failed), nil
 			}
 			continue
 		}
-		// guard 18.14b
-		s.f.opts.Quotas.Cover(s.write.Namespace)   // again: the previous steps may have lasted into the next window
-		if err := s.f.beginSending(); err != nil { // guard 14.8
-			return sent{}, err
-		}
-		if s.outdated(time.Now()) { // guard 17.23
+		if ready, err := a.commits(); err != nil {
+			return result{}, err
+		} else if !ready {
 			seen = sighting{}
 			continue
 		}
-		if err := s.begins(); err != nil {
-			return sent{}, err
-		}
-		now, conflict, failed := s.propose(ctx, seen.Version)
+		now, conflict, failed := a.propose(ctx, seen.Version)
 		if conflict == nil {
-			s.ends(end)
+			a.ends(end)
 			if failed == nil {
-				s.carriedOut(now)
+				a.carriedOut(now)
 			}
-			return sent{end: end, requested: true, now: now, failed: failed}, nil
+			return result{end: end, requested: true, now: now, failed: failed}, nil
 		}
-		if err := s.takeBack(); err != nil {
-			return sent{}, err
+		if err := a.takeBackSent(); err != nil {
+			return result{}, err
 		}
-		s.ends(fence.Conflict)
-		if failed := s.yield(ctx, conflict, &seen); failed != nil {
-			return s.unasked(ctx, failed), nil
+		a.ends(fence.Conflict)
+		if failed := a.yield(ctx, conflict, &seen); failed != nil {
+			return a.unasked(ctx, failed), nil
 		}
 	}
-	return sent{end: fence.Conflict}, nil
+	return result{end: fence.Conflict}, nil
 }
 
-// beginSending has the journal keep, on the disk, that something is sent now (contract 14).
-func (f *Flusher) beginSending() error {
-	if f.window == 0 {
-		return nil
-	}
-	return f.opts.Journal.BeginSending()
-}
-
-// takeBack has the journal know that upstream has not carried out what this attempt has sent, and will not.
-func (s *sendAttempt) takeBack() error {
-	if s.before {
-		return nil
-	}
-	return s.f.opts.Journal.NotSent(s.write)
-}
-
-// begins has the journal know that the write is sent.
-func (s *sendAttempt) begins() error {
-	before, err := s.f.opts.Journal.Sent(s.write) // guard 14.7
-	if s.proposals == 0 {
-		s.before = before
-	}
-	return err
-}
-
-func (s *sendAttempt) enter(ctx context.Context) (failed *upstream.Error) {
-	if s.slot == nil {
-		s.slot, failed = s.f.hold(ctx, s.write.Namespace)
+func (a *attempt) enter(ctx context.Context) (failed *upstream.Error) {
+	if a.slot == nil {
+		a.slot, failed = a.f.hold(ctx, a.write.Namespace)
 	}
 	return failed
 }
 
-func (s *sendAttempt) leave() {
-	if s.slot != nil {
-		s.slot.Release()
-		s.slot = nil
+func (a *attempt) leave() {
+	if a.slot != nil {
+		a.slot.Release()
+		a.slot = nil
 	}
 }
 
-// ask makes the fence's request. If upstream permanently refuses the read, the write is sent all the
+// look makes the fence's request. If upstream permanently refuses the read, the write is sent all the
 // same: upstream refuses that, too, and says why.
-func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
-	s.requests++
-	s.asked = time.Now()
-	v, err := s.slot.get(ctx, s.write.ID)
-	s.heard = time.Now()
-	s.took = s.heard.Sub(s.asked)
+func (a *attempt) look(ctx context.Context, seen *sighting) *upstream.Error {
+	a.requests++
+	a.asked = time.Now()
+	v, err := a.slot.get(ctx, a.write.ID)
+	a.heard = time.Now()
+	a.took = a.heard.Sub(a.asked)
 	failed := upstream.ErrorOf(err)
 	if failed != nil && failed.Verdict == upstream.Permanent {
 		*seen = sighting{known: true, refused: true}
@@ -195,139 +235,49 @@ func (s *sendAttempt) ask(ctx context.Context, seen *sighting) *upstream.Error {
 
 // judge decides whether the write is sent. It keeps another host's state that the write is about to
 // overwrite.
-func (s *sendAttempt) judge(seen sighting) (fence.Outcome, error) {
+func (a *attempt) judge(seen sighting) (fence.Outcome, error) {
 	if !seen.known { // it is not compared
-		s.proposesAt = upstream.Micros(s.write.UpdatedAt)
+		a.proposesAt = upstream.Micros(a.write.UpdatedAt)
 		return fence.Unchanged, nil
 	}
-	q, err := s.question(seen)
+	q, err := a.question(seen)
 	if err != nil {
 		return fence.Failed, err
 	}
 	// An entry's times grow with its revisions.
-	if s.proposesAt = upstream.Micros(q.Write.UpdatedAt); q.Now.Revision != 0 {
-		s.proposesAt = max(s.proposesAt, upstream.Micros(q.Now.WrittenAt)+1)
+	if a.proposesAt = upstream.Micros(q.Write.UpdatedAt); q.Now.Revision != 0 {
+		a.proposesAt = max(a.proposesAt, upstream.Micros(q.Now.WrittenAt)+1)
 	}
 	end := q.Judge()
 	if end == fence.Won {
-		err = s.f.keepOverwritten(s.write, seen.Version)
+		err = a.f.keepOverwritten(a.write, seen.Version)
 	}
 	return end, err
 }
 
-func (s *sendAttempt) question(seen sighting) (*fence.Question, error) {
-	fences, w := s.f.fences, s.write
-	q := &fence.Question{
-		Write: w, Now: seen.Version, Valued: seen.valued, Refused: seen.refused,
-		OldBefore: math.Inf(-1), OnBase: w.Over != nil,
-	}
-	left, known, err := s.f.opts.Journal.Left(w)
-	if err != nil {
-		return nil, err
-	}
-	q.Own, q.ByTime.Unknown = left, !known
-	if fences.journal != nil {
-		if q.Base, err = fences.journal.Base(w.ID); err != nil {
-			return nil, err
+// commits has the disk know what is sent now, before it leaves. It returns false if the fence's answer is too old by
+// then: upstream must be asked again.
+func (a *attempt) commits() (ready bool, err error) {
+	// guard 18.14b
+	a.f.opts.Quotas.Cover(a.write.Namespace) // again: the previous steps may have lasted into the next window
+	if a.f.window > 0 {
+		if err := a.f.opts.Journal.BeginSending(); err != nil { // guard 14.8
+			return false, err
 		}
 	}
-	if w.Over != nil {
-		q.Base = *w.Over // not what has become known since
+	if a.outdated(time.Now()) { // guard 17.23
+		return false, nil
 	}
-	began := upstream.Unix(s.f.epoch)
-	old := min(w.WrittenAt, w.Since) >= began // guard 17.63
-	if s.named() {
-		q.Exactly = &fence.Exactly{Host: s.f.opts.Host, Tombstones: s.f.exact}
-		if !s.f.exact { // versions name a time beside upstream's own
-			q.Now.WrittenAt, q.Write.UpdatedAt = q.Now.MadeAt, madeAt(w, q.Base)
-			q.Base.UpdatedAt, q.Base.Origin.At = q.Base.MadeAt, 0
-		}
-		if by := q.Now.Writer; by.Host == s.f.opts.Host && by.Seq < w.Seq && fences.journal != nil {
-			if err := s.recognise(q, by.Seq); err != nil {
-				return nil, err
-			}
-		}
-	} else {
-		ahead := fence.Ahead(seen.Date, s.heard, s.heard.Sub(s.asked))
-		q.ByTime.WrittenAt = s.writtenAt(ahead)
-		began = s.f.steps.now(began, 0, ahead) - fence.Unsure
-		if err := s.remember(q); err != nil {
-			return nil, err
-		}
+	before, err := a.f.opts.Journal.Sent(a.write) // guard 14.7
+	if a.proposals == 0 {
+		a.before = before
 	}
-	if old {
-		q.OldBefore = began
-	}
-	return q, nil
+	return true, err
 }
 
-// recognise adds what the journal says of a version with the number of an older write of this host. A copied
-// data directory may have used the number, too.
-func (s *sendAttempt) recognise(q *fence.Question, seq uint64) (err error) {
-	id, kept := s.write.ID, s.f.fences.journal
-	if !q.Base.Known {
-		q.Exactly.Wrote, err = kept.Wrote(id, seq)
-		return err
-	}
-	if q.IsBase() {
-		return nil
-	}
-	written, ok, err := kept.Written(id, seq)
-	if ok { // guard 17.59
-		q.Own = append(q.Own, written)
-	}
-	return err
-}
-
-// named reports whether the versions of the entry name their writer and time.
-func (s *sendAttempt) named() bool { return s.f.opts.Engine.Named(s.write.Namespace) }
-
-// madeAt returns the time that the version of a write names: it is later than the base, which the write's
-// maker knew. A copy of an older state keeps its time.
-func madeAt(w journal.Write, base journal.Base) float64 {
-	if w.LosesTies || w.Fenced || !base.Known || base.MadeAt == 0 {
-		return w.WrittenAt
-	}
-	return max(w.WrittenAt, base.MadeAt+timeTick) // guard 17.41
-}
-
-// writtenAt returns the time of the write by upstream's clock, which is ahead of this host's. A copy of an
-// older state has upstream's time.
-func (s *sendAttempt) writtenAt(ahead float64) float64 {
-	if s.write.LosesTies {
-		return s.write.WrittenAt
-	}
-	return s.f.steps.now(s.write.WrittenAt, s.write.Seq, ahead)
-}
-
-// remember adds to the question what this host remembers of its own requests.
-func (s *sendAttempt) remember(q *fence.Question) error {
-	fences := s.f.fences
-	q.ByTime.BaseBefore = math.Inf(1)
-	last, ok := fences.last(s.write.ID)
-	switch {
-	case q.Base.Known:
-	case ok: // the copy was evicted
-		q.ByTime.Evicted = true
-		q.Base = journal.Base{Known: true, Present: last.content.Op == journal.Put, Content: last.content, Origin: journal.Origin{Seq: last.seq}}
-	case fences.journal != nil && q.Now.Present(): // an earlier process's write may have left it
-		base, left, err := fences.journal.Remembered(s.write.ID)
-		if err != nil {
-			return err
-		}
-		q.ByTime.Evicted = true
-		q.Base, q.Own = base, append(q.Own, left...) // guard 17.51
-	}
-	if ok && last.seq == q.Base.Origin.Seq && q.Base.Origin.At == 0 {
-		q.ByTime.BaseBefore = last.before // guard 17.53
-	}
-	return nil
-}
-
-// outdated reports whether the fence's answer is too old, so that upstream must be asked again. An
-// exact engine detects an outdated answer itself.
-func (s *sendAttempt) outdated(now time.Time) bool {
-	return s.fenced && !s.f.exact && s.requests < fenceTries && apart(now, s.asked) > fenceAge
+// outdated reports whether the fence's answer is too old. An exact engine detects that itself.
+func (a *attempt) outdated(now time.Time) bool {
+	return a.fenced && !a.f.exact && a.requests < fenceTries && apart(now, a.asked) > fenceAge
 }
 
 // apart returns the time between two moments by the clock that shows more: the monotonic one may stand
@@ -336,47 +286,55 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// propose asks upstream to replace a version with the write.
-func (s *sendAttempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
-	w := s.write
-	if s.proposals++; s.proposals == 1 {
-		s.announce()
+// takeBackSent has the journal know that upstream has not carried out what this attempt has sent, and will not.
+func (a *attempt) takeBackSent() error {
+	if a.before {
+		return nil
 	}
-	s.saw = over
-	s.sent = time.Now()
-	now, conflict, err := s.slot.swap(ctx, upstream.Proposal{
-		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(s.proposesAt) / 1e6,
-		Writer: upstream.Writer{Host: s.f.opts.Host, Seq: w.Seq}, Author: w.Author, Over: over,
+	return a.f.opts.Journal.NotSent(a.write)
+}
+
+// propose asks upstream to replace a version with the write.
+func (a *attempt) propose(ctx context.Context, over upstream.Version) (now upstream.Version, conflict *upstream.Conflict, failed *upstream.Error) {
+	w := a.write
+	if a.proposals++; a.proposals == 1 {
+		a.announce()
+	}
+	a.saw = over
+	a.sent = time.Now()
+	now, conflict, err := a.slot.swap(ctx, upstream.Proposal{
+		ID: w.ID, Op: w.Op, Value: w.Value, ListBytes: w.ListBytes, WrittenAt: float64(a.proposesAt) / 1e6,
+		Writer: upstream.Writer{Host: a.f.opts.Host, Seq: w.Seq}, Author: w.Author, Over: over,
 	})
-	s.received = time.Now()
-	s.took += s.received.Sub(s.sent)
+	a.received = time.Now()
+	a.took += a.received.Sub(a.sent)
 	return now, conflict, upstream.ErrorOf(err)
 }
 
 // announce calls OnSend for a pending write. It holds the lock, which a newer write needs, so no
 // superseded write is announced.
-func (s *sendAttempt) announce() {
-	if s.f.opts.OnSend == nil {
+func (a *attempt) announce() {
+	if a.f.opts.OnSend == nil {
 		return
 	}
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	if s.a.newer == 0 { // guard 13.30
-		s.f.opts.OnSend(s.write)
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if a.f.schedule.IsNewest(a.Attempt) { // guard 13.30
+		a.f.opts.OnSend(a.write)
 	}
 }
 
 // yield takes the version that won a conflict. If upstream does not name it, several hosts write the
 // entry, and this one pauses without its slot.
-func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *sighting) *upstream.Error {
-	s.requests = 0 // they were reported
+func (a *attempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *sighting) *upstream.Error {
+	a.requests = 0 // they were reported
 	if conflict.Now != nil {
 		*seen = sighting{Version: *conflict.Now, known: true, valued: true}
 		return nil
 	}
 	*seen = sighting{}
-	s.leave()
-	most := min(conflictPauseMost, conflictPauseLeast<<min(s.proposals, 16))
+	a.leave()
+	most := min(conflictPauseMost, conflictPauseLeast<<min(a.proposals, 16))
 	if err := tasks.Sleep(ctx, rand.N(most)); err != nil {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
 	}
@@ -386,91 +344,154 @@ func (s *sendAttempt) yield(ctx context.Context, conflict *upstream.Conflict, se
 // carriedOut records when upstream has carried the write out: after it held the state that the fence saw, and
 // before it answered. This host's clock and that of upstream's answers may differ, and one of them may be wrong:
 // the later one bounds the time.
-func (s *sendAttempt) carriedOut(now upstream.Version) {
-	if s.f.exact {
-		s.is(now)
+func (a *attempt) carriedOut(now upstream.Version) {
+	if a.f.exact {
+		a.is(now)
 		return
 	}
-	s.write.SentAfter, s.write.MadeAt = s.saw.WrittenAt, now.MadeAt
-	s.f.fences.confirmed(s.write, s.sent, s.answeredBefore(now))
+	a.write.SentAfter, a.write.MadeAt = a.saw.WrittenAt, now.MadeAt
+	a.f.fences.confirmed(a.write, a.sent, a.answeredBefore(now))
 }
 
-func (s *sendAttempt) answeredBefore(now upstream.Version) float64 {
-	return max(upstream.Unix(s.received), upstream.Unix(now.Date)) + fence.DateTick // guard 17.67
+func (a *attempt) answeredBefore(now upstream.Version) float64 {
+	return max(upstream.Unix(a.received), upstream.Unix(now.Date)) + fence.DateTick // guard 17.67
 }
 
 // is records the version that the write has become. With an exact engine the write's copy takes the
 // version's times, even earlier ones: no older version counts any more (contract 7).
-func (s *sendAttempt) is(v upstream.Version) {
-	s.write.SentAfter = shown(s.write.SentAfter, v) // guard 7.41
-	s.write.MadeAt = v.MadeAt
-	if s.f.exact && v.Revision != 0 {
-		s.write.UpdatedAt, s.write.CreatedAt = v.WrittenAt, v.CreatedAt
+func (a *attempt) is(v upstream.Version) {
+	// No state up to the version's time is newer than the write.
+	a.write.SentAfter = max(a.write.SentAfter, v.WrittenAt-timeTick) // guard 7.41
+	a.write.MadeAt = v.MadeAt
+	if a.f.exact && v.Revision != 0 {
+		a.write.UpdatedAt, a.write.CreatedAt = v.WrittenAt, v.CreatedAt
 	}
-}
-
-// shown returns the SentAfter of a write that upstream has shown as a version: no state up to the version's
-// time is newer than the write (contract 7).
-func shown(sentAfter float64, v upstream.Version) float64 {
-	return max(sentAfter, v.WrittenAt-timeTick)
 }
 
 // unasked returns the result of an attempt that could not ask upstream. The write was not sent.
-func (s *sendAttempt) unasked(ctx context.Context, failed *upstream.Error) sent {
+func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) result {
 	if ctx.Err() == nil {
-		s.ends(fence.Failed)
+		a.ends(fence.Failed)
 	}
-	return sent{end: fence.Failed, failed: failed}
+	return result{end: fence.Failed, failed: failed}
 }
 
 // ends reports the end of a pending write's fence.
-func (s *sendAttempt) ends(end fence.Outcome) {
-	if s.f.opts.OnFence != nil && (s.fenced || s.f.exact) {
-		s.f.opts.OnFence(end.String(), s.requests)
+func (a *attempt) ends(end fence.Outcome) {
+	if a.f.opts.OnFence != nil && (a.fenced || a.f.exact) {
+		a.f.opts.OnFence(end.String(), a.requests)
 	}
 }
 
-// slot makes the requests for a write, one after the other, in one slot of the limit.
-type slot struct {
-	*limit.Slot
-	engine upstream.Engine
-}
-
-// hold waits for a slot, which the caller releases. If ctx ends first, the request is not sent.
-func (f *Flusher) hold(ctx context.Context, namespace string) (*slot, *upstream.Error) {
-	got, err := f.opts.Slots.Acquire(ctx, limit.Writes, namespace)
-	if err != nil {
-		return nil, &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
+// account refunds the quota for a write that upstream did not count, and reports the verdict.
+func (a *attempt) account(ctx context.Context, got result) {
+	if a.requested = got.requested; !got.requested {
+		return
 	}
-	return &slot{got, f.opts.Engine}, nil
-}
-
-func (s *slot) do(ctx context.Context, request func() error) error {
-	s.Begin()
-	err := request()
-	if err == nil || ctx.Err() == nil {
-		failed := upstream.ErrorOf(err)
-		s.Ended(failed.PushesBack(), failed.Says())
+	verdict := upstream.Confirmed
+	if got.failed != nil {
+		verdict = got.failed.Verdict
 	}
-	return err
+	if verdict == upstream.Unsent || verdict == upstream.Throttled { // guard 18.13
+		a.takeBack()
+	}
+	if (verdict == upstream.Confirmed || ctx.Err() == nil) && a.f.opts.OnOutcome != nil {
+		a.f.opts.OnOutcome(a.write.Op, verdict)
+	}
 }
 
-func (s *slot) get(ctx context.Context, id journal.ID) (v upstream.Version, err error) {
-	err = s.do(ctx, func() error {
-		v, err = s.engine.Get(ctx, id)
-		return err
-	})
-	return v, err
-}
-
-// swap carries a write out. A conflict is an answer from upstream, not a failure.
-func (s *slot) swap(ctx context.Context, p upstream.Proposal) (v upstream.Version, conflict *upstream.Conflict, err error) {
-	err = s.do(ctx, func() error {
-		v, err = s.engine.Swap(ctx, p)
-		if errors.As(err, &conflict) {
-			return nil
+// conclude decides what the result means, and has the journal record it.
+func (a *attempt) conclude(ctx context.Context, got result) (ending, error) {
+	failed := got.failed
+	if failed == nil {
+		a.answered(got.requested)
+	}
+	if got.requested && failed != nil && !got.mayLand() && failed.Verdict != upstream.Transient { // guard 17.19
+		if err := a.takeBackSent(); err != nil {
+			return ending{}, err
 		}
-		return err
-	})
-	return v, conflict, err
+	}
+	switch {
+	case failed != nil && ctx.Err() != nil:
+		return ending{task: goesAgain, mayLand: got.mayLand()}, nil //nolint:nilerr // to end with the process is no failure
+	case failed != nil:
+		return a.fails(got)
+	case a.Early: // guard 14.18
+		return ending{task: staysForTheNextStart}, nil
+	case got.requested:
+		return a.settle(ending{admits: letIn})
+	case got.end == fence.Own, got.end == fence.Held: // upstream already holds what the write would leave
+		a.is(got.now)
+		a.f.fences.confirmed(a.write, time.Time{}, got.now.WrittenAt) // guard 17.60
+		return a.settle(ending{})
+	case got.end == fence.Lost:
+		return a.lose(got.now)
+	}
+	// The task backs off as after a failure, though upstream is healthy.
+	return failing("", &upstream.Error{Verdict: upstream.Transient, Reason: reasonContended}), nil
+}
+
+// fails decides about a write whose request, or whose fence's, has failed. It stays pending, unless upstream refuses
+// it for good.
+func (a *attempt) fails(got result) (ending, error) {
+	what := ""
+	if !got.requested && got.failed.Verdict == upstream.Paused {
+		what = "comparing with upstream: " // it might still let the write itself in
+	}
+	e := failing(what, got.failed)
+	e.mayLand = got.mayLand()
+	a.failed(e.failed)
+	if got.requested && got.failed.Verdict == upstream.Permanent && !a.Early {
+		return a.refused(got.failed)
+	}
+	return e, nil // guard 13.4
+}
+
+// settle settles the write: upstream holds it, and nothing older can land over it.
+func (a *attempt) settle(e ending) (ending, error) {
+	if err := a.f.opts.Journal.Settle(a.write); err != nil {
+		return ending{}, err
+	}
+	if a.f.opts.OnSettled != nil {
+		a.f.opts.OnSettled(a.write)
+	}
+	e.task, e.write = settles, a.write
+	return e, nil
+}
+
+// lose makes the write a dead letter: another host's state is later.
+func (a *attempt) lose(v upstream.Version) (e ending, err error) {
+	w := a.write
+	if v.Deleted {
+		err = a.f.fences.journal.LoseToDelete(w, v.WrittenAt, reasonLost)
+	} else {
+		err = a.f.fences.journal.Lose(w, *v.Observation(), reasonLost)
+	}
+	if err != nil {
+		return ending{}, err
+	}
+	a.f.fences.forget(w.ID)
+	text := "another host has written later than a pending write: the write is a dead letter now"
+	if w.LosesTies {
+		text = "another host has written later than an imported or restored value: that value is given up, and leaves no dead letter"
+	}
+	return a.dies(ending{}, w, slog.LevelWarn, text, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
+}
+
+// dies decides about a write that upstream does not hold, and logs that. The journal has made it no dead letter if
+// a newer write to the entry was pending. Callers then wait for the newer one.
+func (a *attempt) dies(e ending, w journal.Write, level slog.Level, text string, args ...any) (ending, error) {
+	a.f.mu.Lock()
+	newer := a.f.schedule.HasNewer(a.Attempt, w.Seq)
+	a.f.mu.Unlock()
+	if newer { // guard 13.17
+		if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); !dead || err != nil {
+			e.task = startsOver
+			return e, err
+		}
+	}
+	args = append([]any{"namespace", w.Namespace, "key", w.Key, "seq", w.Seq}, args...)
+	a.f.opts.Logger.Log(context.Background(), level, text, args...)
+	e.task, e.write = dies, w
+	return e, nil
 }

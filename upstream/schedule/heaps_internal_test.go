@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 import (
 	"container/heap"
@@ -91,15 +91,15 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 
 // tryNow allocates nothing for the failed tasks of a queue, because the lock is held.
 func TestTryNowTakesNoMemory(t *testing.T) {
-	q := &queue{index: -1}
+	q := &Queue{index: -1}
 	for i := range 3000 {
-		heap.Push(&q.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: instant(1 + i), index: -1})
+		heap.Push(&q.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: Instant(1 + i), index: -1})
 	}
 	if n := testing.AllocsPerRun(3, func() { q.tryNow(1) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 	for i := range q.retries[backingOff] {
-		if r := q.retries[backingOff][i]; r.at != atOnce {
+		if r := q.retries[backingOff][i]; r.at != AtOnce {
 			t.Fatalf("a task waits until %d", r.at)
 		}
 	}

@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 import (
 	"math"
@@ -19,7 +19,7 @@ type task struct {
 	seq uint64 // of the newest known write; 0 if the journal has announced none
 	// first is the position, among all announced writes, of the entry's oldest pending one; 0: none.
 	first     uint64
-	writtenAt instant     // when the write came that last postponed the task
+	writtenAt Instant     // when the write came that last postponed the task
 	prev      *task       // in its line
 	next      *task       // in its line
 	retry     *retryState // nil until something fails
@@ -30,21 +30,21 @@ type task struct {
 }
 
 // waitedFor returns how long the oldest unsent write has waited.
-func (t *task) waitedFor(now instant) instant {
-	return instant(time.Duration(t.waited)*time.Millisecond) + now - t.writtenAt
+func (t *task) waitedFor(now Instant) Instant {
+	return Instant(time.Duration(t.waited)*time.Millisecond) + now - t.writtenAt
 }
 
 // begin starts the linger of a task whose earlier writes were all sent.
-func (t *task) begin(now instant) { t.writtenAt, t.waited = now, 0 }
+func (t *task) begin(now Instant) { t.writtenAt, t.waited = now, 0 }
 
 // postpone restarts the linger of a task, as a newer write has come.
-func (t *task) postpone(now instant) {
-	milliseconds := (t.waitedFor(now) + instant(time.Millisecond) - 1) / instant(time.Millisecond)
+func (t *task) postpone(now Instant) {
+	milliseconds := (t.waitedFor(now) + Instant(time.Millisecond) - 1) / Instant(time.Millisecond)
 	t.writtenAt, t.waited = now, uint32(min(milliseconds, math.MaxUint32))
 }
 
 // openUntil returns when nothing that was sent of the entry can land any more; 0 if all was answered.
-func (t *task) openUntil() instant {
+func (t *task) openUntil() Instant {
 	if t.retry == nil {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (t *task) openUntil() instant {
 }
 
 // needless reports whether the task has nothing left to do.
-func (t *task) needless(now instant) bool { return t.first == 0 && t.openUntil() <= now }
+func (t *task) needless(now Instant) bool { return t.first == 0 && t.openUntil() <= now }
 
 // untried reports whether no attempt has failed since the last success.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

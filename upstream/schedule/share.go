@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 import (
 	"container/heap"
@@ -14,7 +14,7 @@ const (
 	// is for the next namespace with something to send. A namespace that has been the only sender for
 	// aloneAfter, and whose requests are answered, may hold soloPart.
 	shareOfFree = 3
-	aloneAfter  = instant(time.Second)
+	aloneAfter  = Instant(time.Second)
 	// shareOfFailing is how many quarters of all slots are shared by the namespaces whose last request
 	// failed. Each of them has one request in flight, and one more for an entry whose last request was
 	// not answered.
@@ -30,23 +30,23 @@ const (
 )
 
 // patience returns the time after which a request counts as hanging.
-func (s *schedule) patience() instant { return max(instant(hangsAfter), hangsTrips*s.roundTrip) }
+func (s *Schedule) patience() Instant { return max(Instant(hangsAfter), hangsTrips*s.roundTrip) }
 
 // hung reports whether an attempt has taken longer than patience.
-func (s *schedule) hung(a *attempt, now instant) bool { return now-a.startedAt > s.patience() }
+func (s *Schedule) hung(a *Attempt, now Instant) bool { return now-a.startedAt > s.patience() }
 
 // turns holds the queues that wait for their turn, the failing ones separately.
-type turns struct{ well, failing heapOf[*queue] }
+type turns struct{ well, failing heapOf[*Queue] }
 
-// next returns the queue to serve now that does not already hold its share of the slots. If there is
+// inTurn returns the queue to serve now that does not already hold its share of the slots. If there is
 // none, it returns when to ask again; 0 means after a change.
-func (s *schedule) next(now instant) (q *queue, at instant) {
-	heaps := []*heapOf[*queue]{&s.turns.well, &s.turns.failing}
+func (s *Schedule) inTurn(now Instant) (q *Queue, at Instant) {
+	heaps := []*heapOf[*Queue]{&s.turns.well, &s.turns.failing}
 	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) { // guard 16.21
 		heaps = heaps[:1]
 	}
 	for _, h := range heaps {
-		first := s.pick(h, func(q *queue) bool { return !s.over(q, now) })
+		first := s.pick(h, func(q *Queue) bool { return !s.over(q, now) })
 		switch {
 		case first == nil:
 		case first.readyAt > now:
@@ -60,8 +60,8 @@ func (s *schedule) next(now instant) (q *queue, at instant) {
 
 // pick returns the first queue of a heap for which does returns true; nil if there is none. It must
 // return true for every queue without a request in flight, so that pick passes over few.
-func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
-	var passed []*queue
+func (s *Schedule) pick(h *heapOf[*Queue], does func(*Queue) bool) (q *Queue) {
+	var passed []*Queue
 	for len(*h) > 0 && q == nil {
 		if q = (*h)[0]; !does(q) {
 			heap.Remove(h, q.index)
@@ -76,7 +76,7 @@ func (s *schedule) pick(h *heapOf[*queue], does func(*queue) bool) (q *queue) {
 }
 
 // over reports whether a queue already holds its share of the slots. Silent tasks do not count.
-func (s *schedule) over(q *queue, now instant) bool {
+func (s *Schedule) over(q *Queue, now Instant) bool {
 	active, others := q.running-q.silent, len(s.running)-q.running
 	if q.failing || active == 0 { // guard 16.22
 		return active > 0
@@ -98,7 +98,7 @@ func soloPart(total int) int {
 }
 
 // fails records whether a queue's last request blames upstream.
-func (s *schedule) fails(q *queue, failing bool) {
+func (s *Schedule) fails(q *Queue, failing bool) {
 	if q.failing == failing {
 		return
 	}
@@ -114,7 +114,7 @@ func (s *schedule) fails(q *queue, failing bool) {
 // hopeful returns a queue that may send a request while probes hang: its last request did not fail, or
 // its next task failed quickly. One such request at a time keeps a healthy namespace from waiting for
 // the others. at is when to ask again; 0 means after a change.
-func (s *schedule) hopeful(now instant) (q *queue, at instant) {
+func (s *Schedule) hopeful(now Instant) (q *Queue, at Instant) {
 	if s.hoping != nil || s.probing == nil && !s.hanging { // guard 16.24
 		return nil, 0
 	}
@@ -124,8 +124,8 @@ func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 		}
 	}
 	at = 0
-	for _, h := range []*heapOf[*queue]{&s.turns.well, &s.turns.failing} {
-		q := s.pick(h, func(q *queue) bool { return q.running == 0 })
+	for _, h := range []*heapOf[*Queue]{&s.turns.well, &s.turns.failing} {
+		q := s.pick(h, func(q *Queue) bool { return q.running == 0 })
 		switch {
 		case q == nil:
 		case q.readyAt > now:
@@ -138,18 +138,10 @@ func (s *schedule) hopeful(now instant) (q *queue, at instant) {
 }
 
 // hopes reports whether the queue's next task is likely to be answered.
-func (q *queue) hopes() bool {
+func (q *Queue) hopes() bool {
 	t := q.first()
 	if q.failing {
 		return t.retrying() && t.retry.waiting == backingOff && t.retry.attempts > 0 // guard 16.25
 	}
 	return !t.isSilent()
-}
-
-// sooner returns the earlier of two times; 0 is none.
-func sooner(a, b instant) instant {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 import (
 	"container/heap"
@@ -7,11 +7,11 @@ import (
 
 // A failed delete does not wait for the turn of a failed write that is due before it.
 func TestAFailedDeleteWaitsForNoTurn(t *testing.T) {
-	q := &queue{index: -1, pace: pace{limited: true, spread: true, ordinaryAt: 1000}}
+	q := &Queue{index: -1, pace: pace{limited: true, spread: true, ordinaryAt: 1000}}
 	write, remove := &task{first: 1, seq: 1}, &task{first: 2, seq: 2, removes: true}
 	for i, failed := range []*task{write, remove} {
 		r := retryOf(failed)
-		r.at = instant(10 * (i + 1))
+		r.at = Instant(10 * (i + 1))
 		heap.Push(&q.retries[backingOff], r)
 	}
 	if q.first() != remove || q.ready(remove) != 20 {

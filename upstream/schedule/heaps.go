@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 // ordered is an element of a heap that knows its index in it.
 type ordered[T any] interface {

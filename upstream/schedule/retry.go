@@ -1,21 +1,6 @@
-package flush
+package schedule
 
-import (
-	"math"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
-)
-
-// probeMax bounds the wait between two probes while upstream may be down: upstream gets the newest
-// writes within 5 s of its return.
-const probeMax = 4 * time.Second
-
-// atOnce is the time of a retry that waits only for its namespace. It goes before all lingering tasks.
-const atOnce instant = 1
-
-// never is the time of a retry that the process does not make any more.
-const never instant = math.MaxInt64
+import "github.com/cenkalti/backoff/v4"
 
 // waiting is what a task among its queue's retries waits for.
 type waiting uint8
@@ -32,19 +17,19 @@ const (
 // retryState holds the fields that a task needs only after a failure.
 type retryState struct {
 	task     *task
-	at       instant // nothing is sent before; 0: no limit; not before openUntil, while that is to come
+	at       Instant // nothing is sent before; 0: no limit; not before openUntil, while that is to come
 	waiting  waiting // what it waits for until then
 	index    int     // index in its queue's heap for this kind of wait; -1: not there
 	attempts int     // failures since the last success
-	since    instant // time of the first of them
+	since    Instant // time of the first of them
 	reason   string  // why the last attempt failed
 	hung     bool    // a request hung, and no request has been answered since
 	backoff  *backoff.ExponentialBackOff
 	// openUntil is the end of the late window of the last request that was not answered.
-	openUntil instant
+	openUntil Instant
 
 	refusedSeq uint64  // the write that upstream has refused, and that stays pending
-	refusedAt  instant // when upstream first refused it
+	refusedAt  Instant // when upstream first refused it
 }
 
 func retryOf(t *task) *retryState {

@@ -1,4 +1,4 @@
-package flush
+package schedule
 
 import (
 	"container/heap"
@@ -9,17 +9,17 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// queue holds the tasks of a namespace. A task that is not running is in one of three places: the
+// Queue holds the tasks of a namespace. A task that is not running is in one of three places: the
 // urgent line, if it is due; a lingering line; or the retries. A newer write moves a task to the back
 // of its lingering line, so the line is ordered by writtenAt, and its front is due first. Under a
 // quota, or in a full namespace, deletes linger in a line of their own. A flush makes all lingering
 // tasks urgent in constant time: it joins the lines, and sets urgentUpTo, which isUrgent compares.
-type queue struct {
-	hashtable.Node[queue] // in the schedule's table, by namespace
+type Queue struct {
+	hashtable.Node[Queue] // in the schedule's table, by namespace
 
 	tasks      hashtable.Table[task, *task] // by key
 	pending    int                          // tasks with a pending write
-	linger     instant
+	linger     Instant
 	urgent     line
 	removing   line // these linger, too
 	lingering  line
@@ -35,7 +35,7 @@ type queue struct {
 
 	pace pace // set by the namespace's quota
 
-	notBefore instant // the namespace is throttled or paused until then
+	notBefore Instant // the namespace is throttled or paused until then
 	blocked   bool    // one request at a time until one succeeds
 	paused    string  // why the namespace is paused; empty if it is not
 	throttled string  // why it is throttled; empty if it is not
@@ -43,24 +43,24 @@ type queue struct {
 	refusing  bool    // paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
 
-	answeredAt instant // when upstream last gave a verdict
+	answeredAt Instant // when upstream last gave a verdict
 
-	readyAt  instant // key in the schedule's heap
-	servedAt instant // when an attempt last began
+	readyAt  Instant // key in the schedule's heap
+	servedAt Instant // when an attempt last began
 	served   uint64  // the turn of that attempt
 	hurried  bool    // the last urgent task went before the others
 	passed   uint64  // first of the task that others went before
 	passedAs uint64  // that task's seq when this began
-	in       *heapOf[*queue]
+	in       *heapOf[*Queue]
 	index    int // index in that heap; -1: in none
 }
 
-func (q *queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
+func (q *Queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
 
-func (q *queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
+func (q *Queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
 
 // leave removes a task that is not running from its line or heap.
-func (q *queue) leave(t *task) {
+func (q *Queue) leave(t *task) {
 	switch {
 	case t.retrying():
 		heap.Remove(&q.retries[t.retry.waiting], t.retry.index)
@@ -74,7 +74,7 @@ func (q *queue) leave(t *task) {
 }
 
 // due returns when a task that is not running is due, ignoring the quota.
-func (q *queue) due(t *task) instant {
+func (q *Queue) due(t *task) Instant {
 	switch {
 	case t.retrying():
 		return t.retry.at
@@ -87,15 +87,15 @@ func (q *queue) due(t *task) instant {
 }
 
 // ready returns when the task is due and the namespace's quota admits it.
-func (q *queue) ready(t *task) instant { return max(q.due(t), q.turnOf(t)) }
+func (q *Queue) ready(t *task) Instant { return max(q.due(t), q.turnOf(t)) }
 
 // untried returns the task outside the retries that is ready first; nil if there is none.
-func (q *queue) untried() *task {
+func (q *Queue) untried() *task {
 	return q.firstIn(q.urgent, q.removing, q.lingering)
 }
 
 // firstIn returns the task of the given lines that is ready first; nil if there is none.
-func (q *queue) firstIn(lines ...line) (first *task) {
+func (q *Queue) firstIn(lines ...line) (first *task) {
 	for _, l := range lines {
 		t := l.front
 		if t != nil && (first == nil || q.ready(t) < q.ready(first)) {
@@ -107,10 +107,10 @@ func (q *queue) firstIn(lines ...line) (first *task) {
 
 // first returns the task that is ready first. It returns nil if none waits, or if only silent ones wait
 // while as many of these are tried as may be.
-func (q *queue) first() *task { return q.orRetry(q.untried()) }
+func (q *Queue) first() *task { return q.orRetry(q.untried()) }
 
 // orRetry returns the first retry if it is ready before t, or else t, which may be nil.
-func (q *queue) orRetry(t *task) *task {
+func (q *Queue) orRetry(t *task) *task {
 	for kind := range q.retries {
 		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > q.silentMore { // guard 16.23
 			continue
@@ -126,7 +126,7 @@ func (q *queue) orRetry(t *task) *task {
 // firstOf returns the task of a heap of retries that is ready first. The heap is ordered by due time.
 // Under a short quota, the first may have to wait for its turn while a later one need not. Then firstOf
 // looks at all: such a namespace has few.
-func (q *queue) firstOf(retries *heapOf[*retryState]) *task {
+func (q *Queue) firstOf(retries *heapOf[*retryState]) *task {
 	first := (*retries)[0].task
 	if !q.pace.spread {
 		return first
@@ -145,7 +145,7 @@ const oldestOf = 1000
 
 // choose returns the task to send now; q.first() must be ready. An entry that a caller waits for goes
 // before the others, but only every other time.
-func (q *queue) choose(now instant) *task {
+func (q *Queue) choose(now Instant) *task {
 	t := q.first()
 	if t.urgent { // guard 10.20
 		// guard 12.7
@@ -165,7 +165,7 @@ func (q *queue) choose(now instant) *task {
 // oldest returns the ready task whose newest write is oldest, because upstream lists entries in the
 // order in which it receives them. While others go before the first task, new writes to it do not
 // change its place: otherwise a busy key would never be sent.
-func (q *queue) oldest(first *task, now instant) *task {
+func (q *Queue) oldest(first *task, now Instant) *task {
 	if q.passed != first.first {
 		q.passed, q.passedAs = first.first, first.seq
 	}
@@ -191,10 +191,10 @@ func (q *queue) oldest(first *task, now instant) *task {
 }
 
 // inWindow visits the retries of entries with a request that may still land, or that are not sent any more.
-func (q *queue) inWindow(now instant, visit func(*retryState)) {
+func (q *Queue) inWindow(now Instant, visit func(*retryState)) {
 	for _, kind := range []waiting{backingOff, silent} {
 		for _, r := range q.retries[kind] {
-			if r.openUntil > now || r.at == never {
+			if r.openUntil > now || r.at == Never {
 				visit(r)
 			}
 		}
@@ -203,12 +203,12 @@ func (q *queue) inWindow(now instant, visit func(*retryState)) {
 
 // tryNow ends the waits that only time would end, but no late window: an earlier request may still land over the
 // write. tryNow looks at every task whose wait it ends.
-func (q *queue) tryNow(now instant) {
+func (q *Queue) tryNow(now Instant) {
 	q.notBefore = 0 // guard 18.6
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
 		for _, r := range *h {
-			if r.at = atOnce; r.openUntil > now { // guard 18.7
+			if r.at = AtOnce; r.openUntil > now { // guard 18.7
 				r.at = r.openUntil
 			}
 		}
@@ -216,11 +216,11 @@ func (q *queue) tryNow(now instant) {
 	}
 }
 
-func (q *queue) before(other *queue) bool {
+func (q *Queue) before(other *Queue) bool {
 	if q.readyAt == other.readyAt {
 		return q.served < other.served
 	}
 	return q.readyAt < other.readyAt
 }
 
-func (q *queue) placed(index int) { q.index = index }
+func (q *Queue) placed(index int) { q.index = index }

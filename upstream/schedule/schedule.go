@@ -1,8 +1,10 @@
-package flush
+package schedule
 
 import (
 	"container/heap"
 	"math"
+
+	"time"
 
 	"github.com/botwired/botwired/internal/hashtable"
 	"github.com/botwired/botwired/journal"
@@ -12,45 +14,58 @@ import (
 // noPosition is a position after all announced writes.
 const noPosition = math.MaxUint64
 
-// schedule decides which task comes next. Each namespace has a queue, and the queues take turns, so
+// Options configures a schedule.
+type Options struct {
+	// Window is the number of requests that may be in flight at first.
+	Window int
+	// Terms says when a namespace's quota admits writes, of which so many are pending; nil: there are no quotas.
+	Terms func(namespace string, linger time.Duration, pending int) quota.Terms
+	// OnSooner is called when something becomes due before the time for which Next has said to wait.
+	OnSooner func()
+}
+
+// Schedule decides which entry is sent next. Each namespace has a queue, and the queues take turns, so
 // that no namespace holds up another (contract 16).
 //
 // It is not safe for concurrent use. Its methods look at a few tasks, however many there are, with two
-// exceptions. [schedule.start] looks at the due tasks of a queue with at most oldestOf tasks.
-// [queue.tryNow], which a person asks for, looks at every failed task of a queue.
-type schedule struct {
-	queues         hashtable.Table[queue, *queue] // by namespace
+// exceptions. [Schedule.Next] looks at the due tasks of a queue with at most oldestOf tasks.
+// [Schedule.TryNow], which a person asks for, looks at every failed task of a queue.
+type Schedule struct {
+	queues         hashtable.Table[Queue, *Queue] // by namespace
 	turns          turns
-	running        map[*task]*attempt
+	running        map[*task]*Attempt
 	failingRunning int      // running attempts of failing queues
-	probing        *attempt // the probe, while upstream is believed down
+	probing        *Attempt // the probe, while upstream is believed down
 	hanging        bool     // the last probe hung
-	hoping         *attempt // the attempt beside a probe that hangs: see hopeful
+	hoping         *Attempt // the attempt beside a probe that hangs: see hopeful
 	window         int      // requests that may be in flight: grows after an outage
-	sender         *queue   // the queue that began the last attempt
-	senderSince    instant  // since when sender is the same queue
-	roundTrip      instant  // smoothed round trip
+	sender         *Queue   // the queue that began the last attempt
+	senderSince    Instant  // since when sender is the same queue
+	roundTrip      Instant  // smoothed round trip
 	announced      uint64   // number of writes that the journal has announced
 	saved          int64    // announced writes that needed no request, because a newer one replaced them
 	pending        int      // tasks with a pending write
 	draining       bool     // nothing lingers any more
-	notBefore      instant  // nothing is sent before, unless draining: an earlier process's requests may still land
-	wakeAt         instant  // when the dispatcher looks again without a signal
+	notBefore      Instant  // nothing is sent before, unless draining: an earlier process's requests may still land
+	wakeAt         Instant  // when the dispatcher looks again without a signal
 	turn           uint64
-	quotas         *quota.Quotas
+	terms          func(namespace string, linger time.Duration, pending int) quota.Terms
 	// fresh is the queue that an untried task joined last. A probe comes from there if it can: a task
 	// that has failed may itself be the problem.
-	fresh *queue
+	fresh *Queue
 	// onSooner is called when a queue becomes ready before wakeAt.
 	onSooner func()
 }
 
-func newSchedule(window int, onSooner func()) *schedule {
-	return &schedule{running: make(map[*task]*attempt), window: window, roundTrip: instant(firstRoundTrip), onSooner: onSooner}
+// New returns an empty schedule.
+func New(opts Options) *Schedule {
+	return &Schedule{
+		running: make(map[*task]*Attempt), window: opts.Window, roundTrip: Instant(firstRoundTrip), terms: opts.Terms, onSooner: opts.OnSooner,
+	}
 }
 
 // find returns the entry's queue and task; the task is nil if there is none.
-func (s *schedule) find(id journal.ID) (*queue, *task) {
+func (s *Schedule) find(id journal.ID) (*Queue, *task) {
 	q := s.queues.Get(id.Namespace)
 	if q == nil {
 		return nil, nil
@@ -60,9 +75,9 @@ func (s *schedule) find(id journal.ID) (*queue, *task) {
 
 // ensure returns the entry's queue and task, and makes them if necessary. The caller enqueues a new
 // task.
-func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
+func (s *Schedule) ensure(id journal.ID) (q *Queue, t *task, made bool) {
 	if q = s.queues.Get(id.Namespace); q == nil {
-		q = &queue{index: -1}
+		q = &Queue{index: -1}
 		s.queues.Insert(id.Namespace, q)
 	}
 	if t = q.tasks.Get(id.Key); t == nil {
@@ -72,16 +87,16 @@ func (s *schedule) ensure(id journal.ID) (q *queue, t *task, made bool) {
 	return q, t, made
 }
 
-// written schedules a write that the journal has announced.
-func (s *schedule) written(c journal.Change, linger, now instant) {
+// Written schedules a write that the journal has announced. It reports whether the write saves one of a namespace with
+// a quota: it takes the place of a write that was never sent.
+func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	q, t, made := s.ensure(c.ID)
 	if c.Seq < t.seq { // guard 12.4
-		return
+		return false
 	}
 	t.seq = c.Seq
 	s.announced++
-	saves := t.saves(s.running[t])
-	if saves {
+	if saves = t.saves(s.running[t]); saves {
 		s.saved++
 	}
 	if t.first == 0 {
@@ -93,11 +108,8 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 		q.linger = linger
 		s.place(q)
 	}
-	if q.renew(s.quotas, now); q.pace.limited {
+	if s.renew(q, now); q.pace.limited {
 		s.place(q)
-		if saves {
-			s.quotas.Save(c.Namespace)
-		}
 	}
 	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
 	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
@@ -120,10 +132,11 @@ func (s *schedule) written(c journal.Change, linger, now instant) {
 	case postponed:
 		s.enqueue(q, t, now)
 	}
+	return saves && q.pace.limited
 }
 
 // enqueue puts a task into the line or heap where it belongs.
-func (s *schedule) enqueue(q *queue, t *task, now instant) {
+func (s *Schedule) enqueue(q *Queue, t *task, now Instant) {
 	t.urgent = t.urgent || s.draining
 	switch {
 	case t.retry != nil && t.retry.at != 0:
@@ -144,26 +157,30 @@ func (s *schedule) enqueue(q *queue, t *task, now instant) {
 }
 
 // isOpen reports whether a request of the task's entry may still land.
-func (s *schedule) isOpen(t *task, now instant) bool { return s.notBefore > now || t.openUntil() > now }
+func (s *Schedule) isOpen(t *task, now Instant) bool { return s.notBefore > now || t.openUntil() > now }
 
-// lastTry makes the tasks of a queue due that wait for the end of their windows: the process is about to end.
-func (s *schedule) lastTry(q *queue, now instant) {
-	q.inWindow(now, func(r *retryState) { r.at = atOnce })
+// SendOnceMore makes the tasks of a queue due that wait for the end of their windows: the process is about to end.
+func (s *Schedule) SendOnceMore(q *Queue, now Instant) {
+	q.inWindow(now, func(r *retryState) { r.at = AtOnce })
 	heap.Init(&q.retries[backingOff])
 	heap.Init(&q.retries[silent])
 	s.place(q)
 }
 
-// expedite makes all tasks waiting in a queue's lines urgent.
-func (s *schedule) expedite(q *queue) {
+// Expedite makes all tasks waiting in a queue's lines urgent.
+func (s *Schedule) Expedite(q *Queue) {
 	q.urgentUpTo = s.announced
 	q.urgent.take(&q.removing)
 	q.urgent.take(&q.lingering) // guard 18.2
 	s.place(q)
 }
 
-// expediteTask makes one task urgent.
-func (s *schedule) expediteTask(q *queue, t *task) {
+// ExpediteEntry makes one entry's task urgent. It returns false if nothing of the entry is pending.
+func (s *Schedule) ExpediteEntry(id journal.ID) bool {
+	q, t := s.find(id)
+	if t == nil || t.first == 0 {
+		return false
+	}
 	lingers := !t.running && !t.retrying() && !q.isUrgent(t)
 	if lingers {
 		q.leave(t)
@@ -173,11 +190,12 @@ func (s *schedule) expediteTask(q *queue, t *task) {
 		q.urgent.push(t)
 		s.place(q)
 	}
+	return true
 }
 
 // start begins an attempt at a due task of the queue. A probe takes a task that has not failed, if the
 // fresh queue has one that is due.
-func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
+func (s *Schedule) start(q *Queue, now Instant, probe bool) *Attempt {
 	t := q.first()
 	if f := s.fresh; probe && f != nil && !f.blocked {
 		if untried := f.untried(); untried != nil && untried.untried() && f.ready(untried) <= now {
@@ -192,15 +210,18 @@ func (s *schedule) start(q *queue, now instant, probe bool) *attempt {
 		// guard 10.19
 		t = q.choose(now)
 	}
-	a := &attempt{queue: q, task: t, newest: t.seq, startedAt: now, probe: probe, trial: q.blocked, silent: t.isSilent(), early: s.isOpen(t, now)}
+	a := &Attempt{
+		Newest: t.seq, Probe: probe, Trial: q.blocked, Early: s.isOpen(t, now), Counts: t.first != 0, Kind: q.kindOf(t),
+		queue: q, task: t, startedAt: now, silent: t.isSilent(), removes: t.removes,
+	}
 	q.leave(t)
-	a.charge(s.quotas, now)
+	t.removes = false
 	s.begin(a)
 	return a
 }
 
 // begin records the start of an attempt. Its task is in no line.
-func (s *schedule) begin(a *attempt) {
+func (s *Schedule) begin(a *Attempt) {
 	q := a.queue
 	a.task.running = true
 	s.running[a.task] = a
@@ -221,7 +242,7 @@ func (s *schedule) begin(a *attempt) {
 }
 
 // stop ends an attempt. Its task is in no line afterwards.
-func (s *schedule) stop(a *attempt, now instant) {
+func (s *Schedule) stop(a *Attempt, now Instant) {
 	q := a.queue
 	if a.silent {
 		q.silent--
@@ -241,17 +262,14 @@ func (s *schedule) stop(a *attempt, now instant) {
 		close(a.ended)
 	}
 	q.running--
-	if a.flying {
-		s.quotas.Landed(q.Key())
-	}
-	q.renew(s.quotas, now)
+	s.renew(q, now)
 	s.place(q)
 }
 
 // complete records that a stopped task's writes up to seq are complete. It returns the range of
 // positions that are no longer pending. If left is true, the task has more to do, and the caller
 // enqueues it.
-func (s *schedule) complete(a *attempt, seq uint64, now instant) (from, to uint64, left bool) {
+func (s *Schedule) complete(a *Attempt, seq uint64, now Instant) (from, to uint64, left bool) {
 	q, t := a.queue, a.task
 	from = t.first
 	if t.seq > seq { // guard 12.2
@@ -270,14 +288,14 @@ func (s *schedule) complete(a *attempt, seq uint64, now instant) (from, to uint6
 }
 
 // drop deletes a task that is in no line, and its queue if that is now empty.
-func (s *schedule) drop(q *queue, t *task) {
+func (s *Schedule) drop(q *Queue, t *task) {
 	q.tasks.Delete(t.Key())
 	s.place(q)
 	s.discard(q)
 }
 
 // discard deletes an empty queue, unless its namespace is blocked.
-func (s *schedule) discard(q *queue) {
+func (s *Schedule) discard(q *Queue) {
 	if q.tasks.Len() > 0 {
 		return
 	}
@@ -293,19 +311,23 @@ func (s *schedule) discard(q *queue) {
 		s.sender = nil
 	}
 	if s.queues.Len() == 0 {
-		s.queues = hashtable.Table[queue, *queue]{}
+		s.queues = hashtable.Table[Queue, *Queue]{}
 	}
 }
 
-// unblock removes all restrictions that upstream's answers put on a namespace.
-func (s *schedule) unblock(q *queue) {
+// LetIn ends all restrictions that upstream's answers put on the attempt's namespace, if the attempt is a trial.
+func (s *Schedule) LetIn(a *Attempt) {
+	if !a.Trial {
+		return
+	}
+	q := a.queue
 	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
 	s.place(q)
 }
 
 // place updates a queue's position in the order of turns. A queue that was just served comes after the
 // others, however long its next task has been due.
-func (s *schedule) place(q *queue) {
+func (s *Schedule) place(q *Queue) {
 	h := &s.turns.well
 	if q.failing {
 		h = &s.turns.failing

@@ -1,0 +1,27 @@
+// Package schedule decides which entry with a pending write is sent upstream, and when. It is pure data: it knows no
+// protocol, no journal and no clock, makes no requests, and holds no locks. Package upstream/flush tells it what
+// happens, and does what it says.
+//
+// # Order
+//
+// Every entry with a pending write has one task, and a task has at most one attempt at a time (contract 12). A task
+// lingers for flush.linger after the entry's last write, but for at most lingerCap lingers after its first unsent
+// write. Then the entry's newest state is due. A namespace sends its entries oldest first, by their newest writes, as many
+// at a time as its share of upstream.concurrency allows. Requests in flight together may arrive out of order, and so may
+// entries that have failed. A namespace with more than oldestOf entries sends the entry first that became due first.
+// Writes to an entry do not change its place while others go before it (contract 12). A flush and a drain end every
+// linger. A caller that waits for one entry ends its linger; the entry then goes before the others, but only every
+// other time.
+//
+// A namespace may have a quota (package upstream/quota). While it is ample, it changes nothing. When it is
+// short, the linger widens and the namespace's entries take turns: the entry whose oldest unsent write has
+// waited longest goes first. See [quota.Terms]. Deletes, and entries that a caller waits for, have a
+// reserve. A flush and a drain may use all that is left.
+//
+// # Waits
+//
+// After a failure, a task waits for its backoff, for its namespace, or for room on the disk. If a request got no answer,
+// nothing more of the entry goes before its late window has passed (contract 14): nobody but a drain ends that wait.
+// A request that hangs is a sign that the next one may hang: a namespace tries one such entry at a time, and more as
+// they are answered. Namespaces share the slots so that none holds up another (contract 16).
+package schedule

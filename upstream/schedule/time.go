@@ -1,0 +1,22 @@
+package schedule
+
+import "math"
+
+// Instant is a time on the caller's own monotonic clock, in nanoseconds, always above zero. It takes a third of a
+// time.Time's memory. Zero stands for no time.
+type Instant int64
+
+const (
+	// AtOnce is the time of a retry that waits only for its namespace. It goes before all lingering tasks.
+	AtOnce Instant = 1
+	// Never is the time of a retry that this process does not make any more.
+	Never Instant = math.MaxInt64
+)
+
+// sooner returns the earlier of two times; 0 is none.
+func sooner(a, b Instant) Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
