@@ -46,7 +46,7 @@ func (f *Fence) Base(id ID) (Base, error) {
 	}
 	h, listed, _, err := readListed(f.copies, f.store.DB(), id)
 	if err != nil || past.kept || listed || !h.Complete { // guard 17.7
-		return Base{}, err
+		return Base{Listed: past.kept || listed}, err
 	}
 	return Base{Known: true, Content: ContentOf(Delete, "")}, nil
 }

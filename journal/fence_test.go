@@ -73,7 +73,7 @@ func TestBase(t *testing.T) {
 			settle(t, j, a)
 		}, absent},
 		"not listed":       {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("b"), true)) }, absent},
-		"listed":           {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("a"), true)) }, journal.Base{}},
+		"listed":           {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("a"), true)) }, journal.Base{Listed: true}},
 		"perhaps listed":   {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("ns").Commit(rows("b"), false)) }, journal.Base{}},
 		"listed elsewhere": {func(t *testing.T, j *journal.Journal) { no(t, j.BeginListing("other").Commit(rows("b"), true)) }, journal.Base{}},
 	} {

@@ -109,7 +109,7 @@ func (q *Question) Judge() Outcome {
 		return Unchanged
 	case q.OnBase: // guard 5.41
 		return q.certain(Lost)
-	case !later && !q.Base.Known && q.Now.WrittenAt < q.OldBefore:
+	case !later && !q.Base.Known && !q.Base.Listed && q.Now.WrittenAt < q.OldBefore: // guard 17.68
 		return Old
 	case !q.hasValue():
 		return Undecided

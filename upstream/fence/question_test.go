@@ -32,6 +32,7 @@ var (
 		return func(q *Question) { q.Base.Origin = journal.Origin{Seq: 3, At: at} }
 	}
 	qIsACopy = func(q *Question) { q.Write.LosesTies = true }
+	qListed  = func(q *Question) { q.Base = journal.Base{Listed: true} }
 	qBlind   = func(q *Question) { q.Base = journal.Base{} }
 	qAbsent  = func(q *Question) { q.Base = journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")} }
 	qOwn     = func(c journal.Content) func(*Question) { return func(q *Question) { q.Own = append(q.Own, c) } }
@@ -86,6 +87,7 @@ var judgements = map[string]judgement{
 	"the same value, a copy of that state":  {qAll(qShows("new", 105), qIsACopy), Held},
 	"blind, later":                          {qAll(qShows("theirs", 107), qBlind), Lost},
 	"blind, earlier":                        {qAll(qShows("theirs", 103), qBlind), Won},
+	"listed, from before our time":          {qAll(qShows("theirs", 19), qListed), Won},
 	"blind, from before our time":           {qAll(qShows("theirs", 19), qBlind), Old},
 	"known as absent, later":                {qAll(qShows("theirs", 107), qAbsent), Lost},
 	"known as absent, old":                  {qAll(qShows("theirs", 19), qAbsent), Won},

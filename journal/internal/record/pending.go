@@ -25,13 +25,15 @@ type Version struct {
 
 // Base is a state that upstream holds, as far as the journal knows.
 type Base struct {
-	Known   bool // if false, ignore the other fields
+	Known   bool // if false, ignore the other fields except Listed
 	Present bool
 	Content Content // a delete's content if the entry is absent
 	Origin  Origin  // only of a present entry
 	// UpdatedAt is the time of the entry's copy in Unix seconds; 0 if the entry is absent.
 	UpdatedAt float64
 	MadeAt    float64 // of the copy: see [Observation]
+	// Listed says that a listing, or a copy that is gone, shows that the entry was there. It is not stored.
+	Listed bool
 }
 
 // Overhead is the number of bytes that the state record counts for a pending write or a dead letter on
