@@ -39,11 +39,12 @@ func (f fault) String() string {
 // condition is a state of upstream, and what goes with it.
 type condition struct {
 	fault    fault
-	lateness time.Duration // of late
+	lateness time.Duration // of late, later and flaky, and of a gateway's 502 and 504
 	page     int           // of gateway and refusing: which answer; of flaky: which writes
 }
 
-// gatewayPages are answers of somebody on the way. None is about the request.
+// gatewayPages are answers of somebody on the way. None is about the request. After a 502 or a 504, BotWire may carry it
+// out.
 var gatewayPages = []struct {
 	status int
 	body   string
@@ -59,6 +60,7 @@ var gatewayPages = []struct {
 	{500, `{"detail":"Internal Server Error"}`},
 	{500, ""},
 	{502, "<html>Bad Gateway</html>"},
+	{504, "<html>Gateway Timeout</html>"},
 	{503, `{"message":"no upstream"}`},
 	{404, "<html>Not Found</html>"},
 	{404, `{"detail":"Not Found"}`},
@@ -95,6 +97,9 @@ func (s *service) fails(w http.ResponseWriter, r *http.Request, id journal.ID, b
 		wire.Detail(http.StatusForbidden, "no").Write(w)
 	case gateway:
 		page := gatewayPages[how.page%len(gatewayPages)]
+		if mayLand(page.status) {
+			s.applyLater(r, id, body, how.lateness, true)
+		}
 		w.WriteHeader(page.status)
 		_, _ = io.WriteString(w, page.body)
 	case refusing:

@@ -135,7 +135,7 @@ func (c *contest) play(ahead []time.Duration, turns []turn) error {
 		return err
 	}
 	time.Sleep(lateWindow + apart)
-	if err := c.settle(c.hosts...); err != nil { // a repair
+	if err := c.settle(c.hosts...); err != nil { // of a sealed entry, a repair
 		return err
 	}
 	for n := range c.hosts {

@@ -42,8 +42,7 @@ func (j judged) refuse(id journal.ID, s state) {
 }
 
 // foreign has another host write to an entry. newest is what the daemon's callers wrote
-// last, and rests says that the daemon does nothing about the entry, or only waits to read
-// it back.
+// last, and rests says that the daemon has nothing to send.
 func (s *service) foreign(id journal.ID, value string, newest state, rests bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ type span struct{ from, to time.Time }
 type spanKey struct{}
 
 // arrives notes a write, which arrives when it is sent. It returns a violation if the write has no fence.
-func (o *overwrites) arrives(r *http.Request, id journal.ID, what state, sealed bool) (_ *http.Request, violation string) {
+func (o *overwrites) arrives(r *http.Request, id journal.ID, what state, sealed bool) (keeps span, violation string) {
 	of := sightOf(r, id)
 	seen, own := o.looked[of], o.confirmed[of]
 	switch {
@@ -94,7 +94,7 @@ func (o *overwrites) arrives(r *http.Request, id journal.ID, what state, sealed 
 		violation = fmt.Sprintf("contract 17: host %q writes %s, and was last shown it at %s", of.host, id, seen)
 	}
 	o.sent[of] = time.Now()
-	return r.WithContext(context.WithValue(r.Context(), spanKey{}, span{o.ignorant[making{of, what}], seen})), violation
+	return span{o.ignorant[making{of, what}], seen}, violation
 }
 
 // replace notes that a write is carried out over an old state, if there is one. heard says that the host learns of it.
@@ -110,10 +110,13 @@ func (o *overwrites) replace(r *http.Request, id journal.ID, what state, old sto
 	}
 }
 
-// starts notes that a host's daemon starts: the writes that it finds pending were made before.
+// starts notes that a host's daemon starts, which nobody has told to stop: the writes that it finds pending were made
+// before.
 func (s *service) starts(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.windows.stopping, host)
+	maps.DeleteFunc(s.windows.again, func(of sight, _ bool) bool { return of.host == host })
 	maps.DeleteFunc(s.overwrites.ignorant, func(m making, _ time.Time) bool { return m.host == host })
 }
 

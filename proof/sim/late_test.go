@@ -7,8 +7,8 @@ import (
 )
 
 // Upstream may carry out a request that it did not answer until the late window has passed
-// since its client gave up on it, also after newer ones. The daemon repairs all that lands
-// then, and takes nothing for it that another host wrote (contract 14).
+// since its client gave up on it. The daemon sends nothing newer before, so that in the end
+// upstream holds the newest state, or another host's later one (contract 14).
 func TestLateArrivals(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scripts().Draw(rt, "script")

@@ -11,7 +11,7 @@ var (
 	linearSeed   = flag.Uint64("linear.seed", 0, "the first of them")
 )
 
-// In virtual time there is time for everything: outages, doubts, late answers, writes
+// In virtual time there is time for everything: outages, late windows, late answers, writes
 // that settle, copies that grow stale, callers who wait for a sync.
 func TestLinearVirtual(t *testing.T) {
 	rounds(t, (*linearRounds+fewer-1)/fewer, true, func(c func()) { synctest.Test(t, func(*testing.T) { c() }) })

@@ -25,7 +25,7 @@ const (
 	become          // change upstream's health
 	crash           // lose what is not synced, and start again
 	crashIn         // crash while a write is being synced
-	restart         // stop in good order, and start again
+	restart         // flush for a while, stop in good order, and start again
 	forget          // upstream loses everything
 	flushAll        // POST /_botwired/flush
 	squeeze         // somebody else fills the disk, or makes room
@@ -76,7 +76,7 @@ func (s step) String() string {
 		return fmt.Sprintf("%s %s", s.action, s.id)
 	case list:
 		return "list " + s.id.Namespace
-	case wait, flushAll, setBack:
+	case wait, flushAll, setBack, restart:
 		return fmt.Sprintf("%s %s", s.action, s.duration)
 	case become:
 		return fmt.Sprintf("become %s (%s, page %d) %s", s.fault, s.duration, s.page, s.id.Namespace)
@@ -162,7 +162,7 @@ func alone(_ int, s *step) {
 }
 
 // busy has one host write one entry time and again, in front of an upstream that loses connections and nothing
-// else: many writes are cut while the entry is in doubt about an earlier one.
+// else: many writes are made while an earlier one may still land.
 func busy(i int, s *step) {
 	switch {
 	case i == 0, s.action == become:
@@ -196,6 +196,8 @@ func drawStep(t *rapid.T, deck []action, i int) step {
 		}
 	case flushAll:
 		s.duration = 2 * time.Second
+	case restart:
+		s.duration = rapid.SampledFrom([]time.Duration{0, time.Second, 8 * time.Second}).Draw(t, "flushes for")
 	case squeeze:
 		s.free = rapid.SampledFrom([]int64{roomy, diskReserve - 1, 1}).Draw(t, "free")
 	}

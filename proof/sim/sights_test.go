@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -37,11 +38,12 @@ func (s *service) arrives(r *http.Request, id journal.ID, body []byte) *http.Req
 		return r
 	}
 	what, _ := s.written(id, body)
-	r, violation := s.overwrites.arrives(r, id, what, s.veil != nil)
+	shown, violation := s.overwrites.arrives(r, id, what, s.veil != nil)
+	violation = cmp.Or(violation, s.windows.arrives(sightOf(r, id), shown.to))
 	if violation != "" {
 		s.violations = append(s.violations, violation)
 	}
-	return r
+	return r.WithContext(context.WithValue(r.Context(), spanKey{}, shown))
 }
 
 // sights are what the service remembers of what several hosts could see when they overwrote each

@@ -62,6 +62,7 @@ type service struct {
 	prompt     bool // requests arrive when they are sent
 	sights     sights
 	overwrites overwrites
+	windows    windows
 	log        []string // the requests and answers, for the report of a violation
 	started    time.Time
 	pending    sync.WaitGroup // late requests
@@ -83,6 +84,7 @@ func newServiceOf(with settings) *service {
 		judged:     newJudged(),
 		prompt:     true,
 		overwrites: newOverwrites(),
+		windows:    newWindows(with.lateWindow),
 		underWay:   make(map[sight]int),
 		closing:    make(chan struct{}),
 		started:    time.Now(),
@@ -214,6 +216,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answering != nil {
 		answering(w, r)
 		return
+	}
+	if r.Method != http.MethodGet {
+		answer := &noted{ResponseWriter: w}
+		defer s.opens(r, id, answer)()
+		w = answer
 	}
 	if r.Method != http.MethodGet && !s.admits(w, id.Namespace, how) {
 		return

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,7 +151,7 @@ func (w *world) act(s step) string {
 	case crashIn:
 		return w.crashIn(s)
 	case restart:
-		return w.restart()
+		return w.restart(s.duration)
 	case forget:
 		w.up.forget()
 		for _, b := range w.beliefs {
@@ -178,12 +177,8 @@ func (w *world) foreign(s step) {
 	}
 	b := w.beliefs[s.id]
 	b.maybeForeign(state{true, s.value})
-	rests := true
-	if known, err := w.node.journal.Lookup(s.id); err != nil || known.Seq != 0 {
-		why, _ := w.node.flusher.EntryWaits(s.id)
-		rests = strings.HasPrefix(why, "in doubt: upstream has confirmed it")
-	}
-	w.up.foreign(s.id, s.value, b.newest, rests)
+	known, err := w.node.journal.Lookup(s.id)
+	w.up.foreign(s.id, s.value, b.newest, err == nil && known.Seq == 0)
 	time.Sleep(time.Millisecond) // the daemon's next write has a later time, as it is a later one
 }
 
@@ -230,7 +225,8 @@ func (w *world) crashIn(s step) string {
 	return w.crash(clone)
 }
 
-func (w *world) restart() string {
+func (w *world) restart(flushes time.Duration) string {
+	w.up.stops(w.node, flushes)
 	if err := w.node.end(); err != nil {
 		return "stopping: " + err.Error()
 	}
