@@ -4,6 +4,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
