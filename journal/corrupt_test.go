@@ -95,7 +95,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 			no(t, second(j.Fill(c, nil, always)))
 			wantNoValue(t, j, c)
 		},
-		"buried in doubt": func(t *testing.T, j *journal.Journal) {
+		"buried after it was sent": func(t *testing.T, j *journal.Journal) {
 			no(t, j.DeadLetter(sent(t, j, put(t, j, c, "1")), journal.Failure{Status: 422, Reason: "no"}))
 			expect(t, j, c, journal.Unknown, "")
 		},
@@ -105,7 +105,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 				j := withDamagedCopies(t, listing)
 				replace(t, j)
 				check(t, j)
-				if h, err := j.Holdings(); err != nil || listing == "h/ns" && h.Copies != (name == "settled" || name == "filled") {
+				if h, err := j.Holdings(); err != nil || listing == "h/ns" && h.Copies != (name != "absent" && name != "deleted") {
 					t.Errorf("it holds %+v, %v", h, err)
 				}
 				no(t, j.BeginListing("ns").Commit(rows("x"), true))

@@ -102,7 +102,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			"bury": func(j *journal.Journal, w journal.Write) error {
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
 			},
-			"bury in doubt": func(j *journal.Journal, w journal.Write) error {
+			"bury after it was sent": func(j *journal.Journal, w journal.Write) error {
 				sent(t, j, w)
 				return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "bad"})
 			},

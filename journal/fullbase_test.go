@@ -11,7 +11,7 @@ import (
 )
 
 // A copy of a confirmed write takes hardly any room, as its value is on the disk: a full disk keeps it, also when a
-// reader or the end of a doubt changes it. After a restart, only the copy says that no other host has written what
+// reader changes it. After a restart, only the copy says that no other host has written what
 // upstream holds.
 func TestBaseOutlivesAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

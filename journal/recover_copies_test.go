@@ -101,7 +101,7 @@ func TestLostFormatNamesTheRecovery(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 			if diff := cmp.Diff(v.want, dump(t, open(t, mem))); diff == "" {
-				t.Error("no entry with a pending write is in doubt after a recovery")
+				t.Error("after a recovery, what was sent counts as known")
 			}
 		})
 	}

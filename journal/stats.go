@@ -125,7 +125,7 @@ func (p *pendingSet) findOldest(space *pending.Space) {
 type Holdings struct {
 	Pending     int  // entries with a pending write
 	DeadLetters int  // refused writes
-	Copies      bool // settled copies, listings or sent marks
+	Copies      bool // settled copies, listings, or what requests may have left upstream
 }
 
 // Holdings reads the store. It works before [Journal.Run].

@@ -78,7 +78,7 @@ func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 	})
 }
 
-// A list that an entry in doubt overtakes proves nothing: the restoration lists again, and is not over before.
+// A list that writes overtake proves nothing: the restoration lists again, and is not over before.
 func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		s.lose()

@@ -120,7 +120,7 @@ func TestStatusOfManyNamespaces(t *testing.T) {
 	for i := range 1500 {
 		namespaces = append(namespaces, fmt.Sprintf(`{"namespace":"n%d","pending":1}`, i))
 	}
-	namespaces = append(namespaces, `{"namespace":"busy","pending":7}`, `{"namespace":"stuck","pending":1,"waits":{"why":"in doubt: x"}}`)
+	namespaces = append(namespaces, `{"namespace":"busy","pending":7}`, `{"namespace":"stuck","pending":1,"waits":{"why":"unanswered: x"}}`)
 	body := statusWith(t, `"pending":1508,"upstream":{"url":"u","state":"down","since":"2026-11-21T23:00:00Z","reason":"r","last_success_at":null},`+
 		`"namespaces":[`+strings.Join(namespaces, ",")+`]`)
 	d := newDaemon(t, map[string]answer{"GET /_botwired/status": {200, body}})

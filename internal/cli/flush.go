@@ -32,7 +32,7 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	asJSON := JSONFlag(cmd)
 	namespace := namespaceFlag(cmd, "only the writes to this namespace")
 	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
-	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure")
+	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure, but not within upstream.late_window")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		limit, err := parseTime("timeout", *timeout, api.MaxFlush)
 		if err != nil {

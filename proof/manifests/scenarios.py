@@ -254,7 +254,7 @@ def sandbox(world):
     original.resume()
     for name, one in (("the clone", clone), ("the original", original)):
         wait_for(f"{name} answers", lambda: one.execute(["botwired", "status", "--live"])[0] == 0)
-        code, said = one.execute(["botwired", "flush"])
+        code, said = one.execute(["botwired", "flush", "--timeout", "1m"])  # a clone first waits for upstream.late_window
         world.check(f"{name} flushes", code == 0, said)
         lost = one.execute(["botwired", "dead-letters", "show", "--all"])[1]
         world.check(f"{name} keeps its old write as a dead letter", "made before the pause" in lost and "superseded" in lost, lost)

@@ -66,10 +66,11 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-// An unknown Age is left out: for a copy in doubt, and for one from before the clock was set back.
+// An unknown Age is left out: for a copy that the watch has shown to be outdated, and for one from before the clock was
+// set back.
 func TestAgeThatNobodyKnows(t *testing.T) {
 	for name, confirmedAt := range map[string]time.Time{
-		"a copy in doubt":    time.Unix(0, 0),
+		"outdated":           time.Unix(0, 0),
 		"the clock set back": time.Now().Add(time.Hour),
 	} {
 		item := &cache.Item{Body: []byte("{}"), ConfirmedAt: confirmedAt}

@@ -86,7 +86,7 @@ func (c *content) fill(made *store.Store) error {
 	})
 }
 
-// filler takes the records in key order: the sent marks come first, one entry's pending writes are
+// filler takes the records in key order: those of what requests may have left upstream come first, one entry's pending writes are
 // adjacent, and the versions come last.
 type filler struct {
 	*content

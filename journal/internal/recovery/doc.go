@@ -17,8 +17,8 @@
 //     pending write without its version is not intact.
 //  4. The damaged directory is copied aside: dir.copying. The last step names the copy
 //     dir.damaged-TIME; before, the report is written: dir.damaged-TIME.json.
-//  5. A second pass writes the intact records to a new journal: dir.recovering. Each
-//     entry with a pending write gets a sent mark, because upstream may hold the write.
+//  5. A second pass writes the intact records to a new journal: dir.recovering. For each
+//     entry with a pending write, a record says that nobody knows what was sent of it.
 //  6. Two renames replace the old directory, which is dir.replaced meanwhile, with the new
 //     journal.
 //

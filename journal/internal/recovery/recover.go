@@ -28,7 +28,8 @@ type Options struct {
 
 // Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
-// Afterwards every entry with a pending write is in doubt. Recover leaves a healthy journal unchanged.
+// Afterwards nobody knows what was sent, and when: see Journal.Left and Journal.Sending. Recover leaves a healthy
+// journal unchanged.
 //
 // Errors: [store.ErrInUse], [store.ErrFormat] for another format, [record.ErrCorrupt] or
 // [store.ErrFormat] if no record can be read, and those of the file system. An error before the final

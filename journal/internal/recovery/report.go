@@ -16,7 +16,7 @@ type Salvaged struct {
 	Pending     int `json:"pending"`
 	DeadLetters int `json:"dead_letters"`
 	Settled     int `json:"settled"`
-	SentMarks   int `json:"sent_marks"`
+	Left        int `json:"left"` // of entries: what requests may have left upstream
 	Listings    int `json:"listings"`
 	Receipts    int `json:"receipts"`
 	Versions    int `json:"versions"` // values of entries: pending, settled and older ones

@@ -177,7 +177,7 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 		_, _, _, err = record.DecodeSettled(body)
 	case record.LeftPrefix:
 		if _, err = record.DecodeLeft(body); err == nil {
-			s.counts.SentMarks++
+			s.counts.Left++
 		}
 	case record.HeaderPrefix:
 		if _, err = record.DecodeHeader(body); err == nil {

@@ -311,7 +311,7 @@ func (s *Store) replace(ctx context.Context, all span) error {
 }
 
 // writeKept writes a table of the records of a range that must not be lost: pending writes with their
-// versions, sent marks, dead letters and the state record. It adds what eachNewest finds.
+// versions, what requests may have left upstream, dead letters and the state record. It adds what eachNewest finds.
 func (s *Store) writeKept(path string, all span) (n int, err error) {
 	f, err := s.opts.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
