@@ -10,17 +10,17 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// sendingFor is for how long the time that [Journal.BeginSending] keeps covers what is sent.
+// sendingFor is how far ahead the time is that [Journal.BeginSending] keeps, if the disk is not slower than that.
 const sendingFor = time.Second
 
-// sendings keeps the time at which something was last sent upstream. It may be used concurrently.
+// sendings keeps the time until which something may be sent upstream. It may be used concurrently.
 type sendings struct {
 	clock func() (boot string, since time.Duration) // Options.BootClock
 
-	turn chan struct{} // holds a token while somebody uses the fields below, perhaps over a sync
-	kept bool          // the disk has the time
-	boot string
-	at   time.Duration
+	turn  chan struct{} // holds a token while somebody uses the fields below, perhaps over a sync
+	kept  bool          // the disk has the time
+	boot  string
+	until time.Duration
 }
 
 // MaySend returns [ErrFull] while the disk may lack the room to record an outcome: then nothing may be sent.
@@ -34,7 +34,7 @@ func (j *Journal) MaySend() error {
 	})
 }
 
-// BeginSending returns once the disk has the present time: the caller may send requests for a second from now on.
+// BeginSending returns once the disk has a time to come until which the caller may send requests.
 func (j *Journal) BeginSending() error {
 	if err := j.store.Acquire(); err != nil {
 		return err
@@ -43,15 +43,16 @@ func (j *Journal) BeginSending() error {
 	s := j.sendings
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	boot, now := s.clock()
-	if s.kept && s.boot == boot && now >= s.at && now-s.at < sendingFor || s.kept && boot == "" { // guard 14.11
-		return nil
+	for ahead := sendingFor; ; ahead *= 2 { // a disk may be slower than that
+		boot, now := s.clock()
+		if s.kept && s.boot == boot && now < s.until || s.kept && boot == "" { // guard 14.11
+			return nil
+		}
+		if err := j.keepSending(record.Sending{Boot: boot, At: int64(now + ahead)}); err != nil {
+			return err
+		}
+		s.kept, s.boot, s.until = true, boot, now+ahead
 	}
-	err := j.keepSending(record.Sending{Boot: boot, At: int64(now)})
-	if err == nil {
-		s.kept, s.boot, s.at = true, boot, now
-	}
-	return err
 }
 
 func (j *Journal) keepSending(at record.Sending) error {
@@ -78,7 +79,7 @@ func (j *Journal) EndSending() error {
 	})
 }
 
-// Sending returns how long ago an earlier process may have sent something that upstream has not answered: at
+// Sending returns how long ago an earlier process may last have sent something that upstream has not answered: at
 // least so long, and 0 if nobody knows. ok is false if there is no such thing.
 func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 	err = j.use(func() error {
@@ -98,7 +99,7 @@ func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 			ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix))
 			return err
 		case last.Boot != "" && last.Boot == boot:
-			ago = max(0, now-time.Duration(last.At)-sendingFor) // guard 14.17
+			ago = max(0, now-time.Duration(last.At)) // guard 14.17
 		}
 		ok = true
 		return nil

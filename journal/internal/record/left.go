@@ -52,8 +52,8 @@ func DecodeLeft(body []byte) (left []Content, err error) {
 	return left, nil
 }
 
-// Sending is the time at which something was last sent upstream: of a boot of the machine, by the clock that counts
-// since then. The zero value means that nobody knows when.
+// Sending is the time until which something may have been sent upstream: of a boot of the machine, by the clock that
+// counts since then. The zero value means that nobody knows when.
 type Sending struct {
 	Boot string
 	At   int64 // nanoseconds
