@@ -164,7 +164,7 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 	prefix := record.VersionsOf(id)
 	follows := uint64(0) // the number of the version that must come next; 0 if any may
 	for ok := r.it.SeekLT(record.After(prefix)); ok && !known && c.Gap == "" && isOf(r.it, prefix); ok = r.it.Prev() {
-		v, before, err := decodePast(r.it.Key(), r.it.Value())
+		v, err := decodePast(r.it.Key(), r.it.Value())
 		switch {
 		case store.IsDamage(err):
 			c.Gap = GapDamaged
@@ -199,7 +199,7 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 		} else if !last.Shown || !sameState(&last, &v) {
 			c.count(&last)
 		}
-		if last, follows = v, before; v.WrittenAt <= r.at {
+		if last, follows = v, v.Follows; v.WrittenAt <= r.at {
 			c.Then, known = v, true
 			continue
 		}

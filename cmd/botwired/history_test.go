@@ -43,6 +43,31 @@ func TestHistory(t *testing.T) {
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 
+// Where the state before one is missing, the table says so, and neither a diff nor the question of an undo takes an older
+// one for it.
+func TestHistoryWithAGap(t *testing.T) {
+	const states = `{"namespace":"ns","key":"k","revisions":[` +
+		`{"revision":9,"state":"settled","op":"put","value":"a","bytes":1,"created_at":null,"updated_at":1700000060,"host":"","here":true,"seq":9,"gap":"forgotten"},` +
+		`{"revision":3,"state":"settled","op":"put","value":"b","bytes":1,"created_at":null,"updated_at":1600000000,"host":"","here":true,"seq":3}]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/revisions?key=k&namespace=ns": {200, states},
+		"POST /_botwired/undo?key=k&namespace=ns":     {409, `{"detail":"nothing is undone: name an older one"}`},
+	})
+	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
+		"REVISION  STATE      WRITTEN               HOST  AUTHOR  BYTES  VALUE\n"+
+		"9         settled    2023-11-14T22:14:20Z  this  -       1      a\n"+
+		"-         forgotten  -                     -     -       -      (the one before was, or may have been, removed for room (history.disk))\n"+
+		"3         settled    2020-09-13T12:26:40Z  this  -       1      b\n")
+	wantFailure(t, at(t, d, nil, "diff", "ns", "k"), cli.ExitError, "the state of ns/k before this one was, or may have been, removed for room")
+	if got := at(t, d, nil, "diff", "ns", "k", "3"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	got := at(t, d, func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader("y\n") }, "undo", "ns", "k")
+	if !strings.Contains(got.stderr, "name an older one") || strings.Contains(got.stderr, "[y/N]") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	revision := func(number int, value string) string {
 		text, err := json.Marshal(value)

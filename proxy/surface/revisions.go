@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -84,7 +85,7 @@ func (s *Surface) states(caller context.Context, id journal.ID, now *cache.Item)
 		}
 		doc.Why = fmt.Sprintf("the states that upstream keeps are missing: %v", missing)
 	}
-	all := together(here, there)
+	all := together(here, there, s.journal.History.Since() != 0)
 	present := slices.IndexFunc(all, func(d api.Revision) bool { return d.State == string(journal.PastPending) })
 	switch {
 	case present >= 0:
@@ -201,6 +202,9 @@ func earlierState(id journal.ID, states []api.Revision, to Revision, missing err
 		return nil, wire.Detail(http.StatusNotFound, fmt.Sprintf("revision %s of %s is not kept, or never was", to, id))
 	case !given && found <= 0:
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id))
+	case !given && states[0].Gap != "": // guard 13.86
+		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing is undone: the version of %s before this one %s. "+
+			"Name an older one: --to REVISION with botwired undo, to over HTTP", id, gapTexts[states[0].Gap]))
 	case !given && states[found].State == unsealedState: // guard 23.44
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: the version of %s before this one is from before the namespace "+
 			"was sealed, when anybody could write it. To have it all the same, name its revision", id))
@@ -208,6 +212,12 @@ func earlierState(id journal.ID, states []api.Revision, to Revision, missing err
 		return nil, wire.Detail(http.StatusConflict, fmt.Sprintf("nothing to undo: %s is as that version has it", id))
 	}
 	return &states[found], nil
+}
+
+// gapTexts says why the version before one is missing.
+var gapTexts = map[string]string{
+	string(journal.GapForgotten): "was, or may have been, removed for room (history.disk)",
+	string(journal.GapDamaged):   "is damaged",
 }
 
 const versionsListed = 100
@@ -228,7 +238,8 @@ func (s *Surface) statesHere(id journal.ID) ([]api.Revision, error) {
 }
 
 func (s *Surface) stateOf(p *journal.Past) api.Revision {
-	d := api.Revision{State: string(p.State), Op: p.Op.String(), UpdatedAt: p.WrittenAt, Author: p.Author, Host: p.Host, Seq: &p.Seq}
+	d := api.Revision{State: string(p.State), Op: p.Op.String(), UpdatedAt: p.WrittenAt, Author: p.Author, Host: p.Host, Seq: &p.Seq,
+		Gap: string(p.Gap), Follows: p.Follows}
 	if p.State == journal.PastCurrent {
 		d.State = string(journal.PastSettled)
 	}
@@ -247,13 +258,22 @@ func (s *Surface) stateOf(p *journal.Past) api.Revision {
 // together returns the states that are kept here and those that are kept upstream, each once, newest first. Both
 // are newest first. A state in both is upstream's, with the number that it has here. Numbers decide which of two
 // is newer, and the writers' clocks if one has no number. Upstream was seen without the entry because of the
-// delete beside that state.
-func together(here, there []api.Revision) (all []api.Revision) {
+// delete beside that state. trimmed says that versions here were removed for room.
+func together(here, there []api.Revision, trimmed bool) (all []api.Revision) {
+	newest := uint64(math.MaxUint64) // a later write is not among the versions here yet
+	if len(here) > 0 {
+		newest = *here[0].Seq
+	}
 	for i := range there {
-		here = slices.DeleteFunc(here, func(d api.Revision) bool {
-			same := isSame(&d, &there[i])
-			if same && !there[i].Here {
-				there[i].Seq = d.Seq
+		d := &there[i]
+		// Nobody knows which write here an own one has replaced, if its version here is gone.
+		if d.Here && d.Seq != nil && *d.Seq <= newest && trimmed { // guard 13.87
+			d.Gap = string(journal.GapForgotten)
+		}
+		here = slices.DeleteFunc(here, func(mine api.Revision) bool {
+			same := isSame(&mine, d)
+			if same {
+				d.Seq, d.Gap, d.Follows = mine.Seq, mine.Gap, mine.Follows
 			}
 			return same
 		})
@@ -273,7 +293,14 @@ func together(here, there []api.Revision) (all []api.Revision) {
 			all, here = append(all, *mine), here[1:]
 		}
 	}
-	return append(append(all, here...), there...)
+	all = append(append(all, here...), there...)
+	for i := range all { // upstream may keep what is gone here
+		d := &all[i]
+		if d.Follows != 0 && slices.ContainsFunc(all, func(o api.Revision) bool { return o.Here && o.Seq != nil && *o.Seq == d.Follows }) {
+			d.Gap = ""
+		}
+	}
+	return all
 }
 
 // isSame reports whether a state here is one that upstream keeps: this daemon's write of that number, or a state
