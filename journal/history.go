@@ -15,6 +15,7 @@ type History struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
+	dead    *deadIndex
 }
 
 // Past is one version of an entry.
