@@ -25,8 +25,6 @@ type Revision struct {
 	// Gap says why the state before it is missing, so that the next one in the list is older: "forgotten", it was, or may
 	// have been, removed for room; "damaged". "" if nothing is known to be missing.
 	Gap string `json:"gap,omitempty"`
-	// Follows is the Seq of the state that it has replaced, if the daemon has journaled it over a pending one; otherwise 0.
-	Follows uint64 `json:"-"`
 }
 
 // Text returns the value, or "" for a delete.

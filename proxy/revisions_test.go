@@ -13,13 +13,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // keptState is a state that upstream keeps.
@@ -43,7 +43,7 @@ type fakeRevisions struct {
 	asked func()
 }
 
-func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Revision, error) {
+func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]memory.Version, error) {
 	f.mu.Lock()
 	fail, asked := f.fail, f.asked
 	f.mu.Unlock()
@@ -56,18 +56,21 @@ func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Rev
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var states []api.Revision
+	var versions []memory.Version
 	for _, r := range f.kept[id] {
-		d := api.Revision{Revision: &r.Number, State: "settled", Op: "delete", UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == "here", Author: r.Author}
-		if r.Seq != 0 && r.Host == "here" {
-			d.Seq = &r.Seq
+		v := memory.Version{
+			Past:     journal.Past{ID: id, Op: journal.Delete, State: journal.PastSettled, WrittenAt: r.WrittenAt, Host: r.Host, Author: r.Author},
+			Revision: r.Number, Here: r.Host == "here",
+		}
+		if v.Here {
+			v.Seq = r.Seq
 		}
 		if !r.Deleted {
-			d.Op, d.CreatedAt, d.Value, d.Bytes = "put", &r.CreatedAt, &r.Value, utf8.RuneCountInString(r.Value)
+			v.Op, v.CreatedAt, v.Value = journal.Put, r.CreatedAt, r.Value
 		}
-		states = append(states, d)
+		versions = append(versions, v)
 	}
-	return states, fail
+	return versions, fail
 }
 
 // become makes all answers fail, or calls a function first.

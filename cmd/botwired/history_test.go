@@ -15,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -177,21 +178,26 @@ func TestUndoAsksAboutWhatItWrites(t *testing.T) {
 	}
 }
 
-// The proxy gets an engine's versions and errors as its own revisions and errors.
-func TestRevisionsOfAnEngine(t *testing.T) {
+// The memory gets an engine's versions and errors as its own.
+func TestVersionsOfAnEngine(t *testing.T) {
 	var fail error
-	ask := revisionsOf(upstream.Backend{Host: "h1", Revisions: func(context.Context, journal.ID) ([]upstream.Version, error) {
+	ask := versionsOf(upstream.Backend{Host: "h1", Revisions: func(context.Context, journal.ID) ([]upstream.Version, error) {
 		return []upstream.Version{
 			{Revision: 7, Deleted: true, WrittenAt: 3, Writer: upstream.Writer{Host: "h2", Seq: 9}},
-			{Revision: 5, Value: "v", ListBytes: 1, CreatedAt: 1, WrittenAt: 2},
+			{Revision: 5, Value: "v", ListBytes: 1, CreatedAt: 1, WrittenAt: 2, Writer: upstream.Writer{Host: "h1", Seq: 8}, Author: "a"},
 		}, fail
 	}})
-	got, err := ask(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
-	text, _ := json.Marshal(got)
-	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"author":"","seq":null},` +
-		`{"revision":5,"state":"settled","op":"put","value":"v","bytes":1,"created_at":1,"updated_at":2,"host":"","here":false,"author":"","seq":null}]`
-	if string(text) != want || err != nil {
-		t.Errorf("%v: %s", err, text)
+	id := journal.ID{Namespace: "ns", Key: "k"}
+	got, err := ask(t.Context(), id)
+	want := []memory.Version{
+		{Past: journal.Past{ID: id, Op: journal.Delete, State: journal.PastSettled, WrittenAt: 3, Host: "h2"}, Revision: 7},
+		{
+			Past:     journal.Past{ID: id, Seq: 8, Op: journal.Put, Value: "v", State: journal.PastSettled, WrittenAt: 2, Host: "h1", Author: "a"},
+			Revision: 5, CreatedAt: 1, Here: true,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, wait := range []time.Duration{0, time.Minute} {
 		fail = &upstream.Error{Verdict: upstream.Transient, Reason: "no leader", RetryAfter: wait}
