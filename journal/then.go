@@ -27,8 +27,8 @@ type Changed struct {
 	// Seq is the number of the newest such version.
 	Seq uint64
 	// MayBeNew says, beside a Gap, that nothing known here speaks against it that the entry was created since: all these
-	// versions are puts. Unsettled says that upstream has confirmed none of them.
-	MayBeNew, Unsettled bool
+	// versions are puts, or it is deleted again. Unseen says that neither a copy nor a listing shows that upstream has held it.
+	MayBeNew, Unseen bool
 }
 
 // Same reports whether the entry is as it was.
@@ -294,13 +294,13 @@ func (r *rewind) first(c *Changed, since *writtenSince) error {
 	if err != nil && !damaged {
 		return err
 	}
-	c.Unsettled = !kept && !damaged
 	absentAt := o.AbsentAt
-	if c.Unsettled {
+	if !kept && !damaged {
 		h, listed, _, err := readListed(r.copies, r.snapshot, c.ID)
 		if err != nil {
 			return err
 		}
+		c.Unseen = !listed
 		if h.Complete && !listed {
 			absentAt = h.FetchedAt
 		}
@@ -311,12 +311,12 @@ func (r *rewind) first(c *Changed, since *writtenSince) error {
 	if r.Since() >= r.at { // guard 13.88
 		return nil // an older version may have been removed, and a delete after it
 	}
-	c.MayBeNew = !since.deletes
+	c.MayBeNew = !since.deletes || c.Now.Op == Delete && since.oldest.Op == Put
 	shown := r.pending.exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
 	created := shown && o.CreatedAt > r.at && c.MayBeNew
 	absent := absentAt > r.Since() && !since.deleted && (absentAt <= since.oldest.WrittenAt || !since.deletes) // guard 13.89
 	// It was created, and is gone again: had the fence seen another state, that would be a dead letter.
-	gone := since.deleted && !since.waits && c.Now.Op == Delete && since.oldest.Op == Put && len(r.dead.theirsOf(c.ID)) == 0
+	gone := since.deleted && !since.waits && c.MayBeNew && len(r.dead.theirsOf(c.ID)) == 0
 	if created || absent || gone {
 		c.Then, c.Gap = Past{ID: c.ID, Op: Delete}, ""
 	}

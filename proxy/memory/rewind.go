@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,6 +28,8 @@ const (
 	looksForWrite = 3
 	// authorsCounted bounds the authors that are counted.
 	authorsCounted = 50
+	// rewindAsks is how long a preview asks upstream for what was there before, about many entries. It leaves the rest.
+	rewindAsks = 30 * time.Second
 )
 
 // Rewind is an undo of the writes to a namespace since a time.
@@ -54,13 +57,35 @@ type Rewindable struct {
 	Authors map[string]int // the entries that authors have written since, up to authorsCounted authors
 }
 
+// asks reports whether upstream may know what the versions here do not tell of an entry.
+func (u *Rewind) asks(c *journal.Changed) bool {
+	return (c.Gap == journal.GapUnread || c.Gap == journal.GapForgotten) && (u.All || !c.Elsewhere)
+}
+
+// others says that others have written an entry since; it is empty if they have not.
+func (u *Rewind) others(c *journal.Changed) string {
+	if c.Elsewhere && !u.All { // guard 13.63
+		return "another host has written it since"
+	}
+	if u.Only != nil {
+		for _, author := range c.Authors {
+			if author != *u.Only { // guard 13.64
+				return cmp.Or(author, unnamed) + " has written it since"
+			}
+		}
+	}
+	return ""
+}
+
 func (u *Rewind) decide(c *journal.Changed) Rewound {
 	left := func(why string) Rewound { return Rewound{Key: c.Key, Left: why} }
-	switch {
-	case c.Same():
+	if c.Same() {
 		return Rewound{Key: c.Key, Same: true}
-	case c.Elsewhere && !u.All: // guard 13.63
-		return left("another host has written it since")
+	}
+	if why := u.others(c); why != "" {
+		return left(why)
+	}
+	switch {
 	case c.Gap == journal.GapDamaged:
 		return left("a version of it is damaged")
 	case c.Gap == journal.GapForgotten:
@@ -68,32 +93,36 @@ func (u *Rewind) decide(c *journal.Changed) Rewound {
 	case c.Gap == journal.GapUnsealed:
 		return left("it is from before the namespace was sealed, when anybody could write it: an undo of the entry can name its revision")
 	case c.Gap == journal.GapUnread:
-		return left("botwired does not know what was here before")
-	}
-	if u.Only != nil {
-		for _, author := range c.Authors {
-			if author != *u.Only { // guard 13.64
-				return left(cmp.Or(author, unnamed) + " has written it since")
-			}
-		}
+		return left("it was overwritten unread, or is new: botwired does not know what was here before")
 	}
 	return Rewound{Key: c.Key, Now: c.Then}
 }
 
 const unnamed = "a program without a name"
 
-// PreviewRewind says what an undo would do, and calls each for the entries that were written since. Without an author,
-// it takes the one whose writes have changed entries since.
+// PreviewRewind says what an undo would do, and calls each for the entries that were written since. Where their versions
+// do not tell what was there before, it asks upstream. Without an author, it takes the one whose writes have changed
+// entries since.
 func (m *Memory) PreviewRewind(ctx context.Context, u *Rewind, each func(Rewound)) (seen Rewindable, err error) {
 	seen = Rewindable{Author: u.Only, Authors: make(map[string]int)}
-	seen.AsOf, err = m.journal.History.ChangedSince(ctx, u.Namespace, "", u.Before, func(_ uint64, c *journal.Changed) (bool, error) {
-		do := u.decide(c)
+	tell := func(c *journal.Changed, do Rewound) {
 		each(do)
 		if !do.Same && c.Gap == "" { // else it stays, whoever has written it
 			seen.count(c.Authors)
 		}
+	}
+	var unknown []string
+	seen.AsOf, err = m.journal.History.ChangedSince(ctx, u.Namespace, "", u.Before, func(_ uint64, c *journal.Changed) (bool, error) {
+		if u.asks(c) {
+			unknown = append(unknown, c.Key)
+		} else {
+			tell(c, u.decide(c))
+		}
 		return true, nil
 	})
+	if err == nil {
+		err = m.previewUnknown(ctx, u, seen.AsOf, unknown, tell)
+	}
 	if err != nil || u.Only != nil || u.All {
 		return seen, err
 	}
@@ -113,6 +142,106 @@ func (m *Memory) PreviewRewind(ctx context.Context, u *Rewind, each func(Rewound
 		seen.Author = &names[0]
 	}
 	return seen, nil
+}
+
+// previewUnknown asks upstream what entries were before, and calls tell for one after the other. Once upstream cannot be
+// asked, it asks no more.
+func (m *Memory) previewUnknown(caller context.Context, u *Rewind, asOf uint64, keys []string, tell func(*journal.Changed, Rewound)) error {
+	ctx, cancel := m.tasks.Patience(caller, rewindAsks)
+	defer cancel()
+	var mu sync.Mutex // guards unasked, and the calls of tell
+	var unasked error
+	var g errgroup.Group
+	g.SetLimit(rewoundTogether)
+	for _, key := range keys {
+		g.Go(func() error {
+			mu.Lock()
+			why := unasked
+			mu.Unlock()
+			c, changed, do, err := m.recall(ctx, u, journal.ID{Namespace: u.Namespace, Key: key}, asOf, &why)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if unasked = why; changed {
+				tell(&c, do)
+			}
+			return nil
+		})
+	}
+	return errors.Join(g.Wait(), caller.Err())
+}
+
+// recall returns what an entry was at the time of an undo, and what becomes of it. It asks upstream if the versions here
+// do not tell. unasked says why upstream cannot be asked: then recall does not ask, and it sets the reason.
+func (m *Memory) recall(ctx context.Context, u *Rewind, id journal.ID, asOf uint64, unasked *error) (c journal.Changed, changed bool, do Rewound, err error) {
+	c, changed, err = m.journal.History.ChangedEntry(id, u.Before)
+	if err != nil || !changed {
+		return c, false, Rewound{Key: id.Key, Same: true}, err
+	}
+	asks := u.asks(&c)
+	if asks && *unasked == nil {
+		err := m.askBefore(ctx, u.Before, asOf, &c)
+		if _, unavailable := RetryAfter(err); err != nil && !unavailable {
+			return c, true, do, err
+		}
+		*unasked = err
+	}
+	if do = u.decide(&c); asks && *unasked != nil {
+		do.Left = fmt.Sprintf("it was overwritten unread, or is new, and upstream could not be asked: %v. The same undo asks again", *unasked)
+	}
+	return c, true, do, nil
+}
+
+// askBefore asks upstream what an entry was at a time, in Unix seconds, where the versions here do not tell. If upstream
+// shows it, askBefore sets c.Then and takes c.Gap away. Upstream may still hold the state of then, or keep it as an earlier
+// version. Or there was no entry: there is none yet, or upstream has created it since, and nothing here speaks against that.
+func (m *Memory) askBefore(ctx context.Context, at float64, asOf uint64, c *journal.Changed) error {
+	there, err := m.holds(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	own, err := m.journal.History.Of(c.ID, versionsListed)
+	if err != nil {
+		return err
+	}
+	puts, createdAt := c.MayBeNew, 0.0
+	for i := range there {
+		v := &there[i]
+		// This journal's write since, by its own clock: upstream's may be behind. The undo may have begun before.
+		mine := v.Here || slices.ContainsFunc(own, func(o journal.Past) bool {
+			return !o.Shown && o.WrittenAt > at && o.Seq <= asOf && v.is(o.Op, o.Value)
+		})
+		switch {
+		case v.WrittenAt <= at && (!mine || m.revisions != nil): // guard 13.92
+			c.Then, c.Gap = v.Past, ""
+			return nil
+		case !mine: // guard 13.93
+			c.Elsewhere = true
+		}
+		puts, createdAt = puts && v.Op == journal.Put, max(createdAt, v.CreatedAt)
+	}
+	absent := len(there) == 0 && c.Unseen && !m.view.hasDataLoss(c.Namespace)
+	if puts && (absent || createdAt > at) { // guard 13.94
+		c.Then, c.Gap = journal.Past{ID: c.ID, Op: journal.Delete}, ""
+	}
+	return nil
+}
+
+// holds asks upstream for an entry: for the versions that it keeps, the present one first, or for the present one.
+func (m *Memory) holds(caller context.Context, id journal.ID) (there []Version, err error) {
+	if m.revisions != nil {
+		return m.versionsUpstream(caller, id)
+	}
+	err = m.Ask(caller, id, func(ctx context.Context) error {
+		seen, err := m.upstream.Get(ctx, id, false)
+		if err == nil && seen != nil {
+			there = []Version{{Past: journal.Past{ID: id, Op: journal.Put, Value: seen.Value, WrittenAt: seen.UpdatedAt}, CreatedAt: seen.CreatedAt}}
+		}
+		return err
+	})
+	return there, err
 }
 
 func (s *Rewindable) count(authors []string) {
@@ -162,7 +291,7 @@ func (m *Memory) rewindEntry(ctx context.Context, u *Rewind, id journal.ID, asOf
 	q := &Request{Verb: PutEntry, ID: id, Author: author, Together: true}
 	looks := 0
 	_, err = m.Update(ctx, q, func(item *cache.Item) (w journal.NewWrite, err error) {
-		c, changed, err := m.journal.History.ChangedEntry(id, u.Before)
+		c, changed, decided, err := m.recall(ctx, u, id, asOf, new(error))
 		if err != nil {
 			return w, err
 		}
@@ -170,10 +299,8 @@ func (m *Memory) rewindEntry(ctx context.Context, u *Rewind, id journal.ID, asOf
 		if err != nil {
 			return w, err
 		}
-		same, left := Rewound{Key: id.Key, Same: true}, func(why string) Rewound { return Rewound{Key: id.Key, Left: why} }
-		if do = u.decide(&c); !changed {
-			do = same
-		}
+		left := func(why string) Rewound { return Rewound{Key: id.Key, Left: why} }
+		do = decided
 		isNow := func(p *journal.Past) bool {
 			return exists == (p.Op == journal.Put) && now == p.Value
 		}
@@ -182,7 +309,7 @@ func (m *Memory) rewindEntry(ctx context.Context, u *Rewind, id journal.ID, asOf
 		}
 		switch {
 		case changed && c.Gap == "" && isNow(&c.Then):
-			do = same
+			do = Rewound{Key: id.Key, Same: true}
 		case changed && c.Seq > asOf: // guard 13.62
 			do = left("it was written after the preview")
 		case !isNow(&c.Now) && !u.All:

@@ -2,7 +2,9 @@ package surface
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/botwired/botwired/api"
@@ -58,6 +60,8 @@ func (s *Surface) Rewind(w http.ResponseWriter, r *http.Request, author string) 
 		if err != nil {
 			return err
 		}
+		slices.SortFunc(doc.LeftEntries, func(a, b api.LeftEntry) int { return strings.Compare(a.Key, b.Key) })
+		slices.SortFunc(doc.Changes, func(a, b api.RewindChange) int { return strings.Compare(a.Key, b.Key) })
 		doc.AsOf, doc.Author, doc.Authors = seen.AsOf, seen.Author, seen.Authors
 		if u.Only = seen.Author; r.Method != http.MethodPost {
 			return writeDocument(w, http.StatusOK, &doc)
