@@ -212,7 +212,7 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 			if err != nil {
 				return c, false, err
 			}
-			since.deletes, since.deleted = true, since.deleted || !replaced && !(waits && v.Seq == c.Now.Seq)
+			since.deletes, since.deleted = true, since.deleted || !replaced && (!waits || v.Seq != c.Now.Seq)
 		}
 	}
 	switch {

@@ -85,14 +85,14 @@ func (u *Rewind) decide(c *journal.Changed) Rewound {
 	if why := u.others(c); why != "" {
 		return left(why)
 	}
-	switch {
-	case c.Gap == journal.GapDamaged:
+	switch c.Gap {
+	case journal.GapDamaged:
 		return left("a version of it is damaged")
-	case c.Gap == journal.GapForgotten:
+	case journal.GapForgotten:
 		return left("its versions of then were removed for room, or it was overwritten unread")
-	case c.Gap == journal.GapUnsealed:
+	case journal.GapUnsealed:
 		return left("it is from before the namespace was sealed, when anybody could write it: an undo of the entry can name its revision")
-	case c.Gap == journal.GapUnread:
+	case journal.GapUnread:
 		return left("it was overwritten unread, or is new: botwired does not know what was here before")
 	}
 	return Rewound{Key: c.Key, Now: c.Then}
