@@ -22,6 +22,9 @@ type Revision struct {
 	Here      bool     `json:"here"`       // written by this daemon
 	Author    string   `json:"author"`     // the program that wrote it, by its own word; "" if unknown
 	Seq       *uint64  `json:"seq"`        // the state's number in this daemon's journal; null if it has none
+	// Gap says why the state before it is missing, so that the next one in the list is older: "forgotten", it was, or may
+	// have been, removed for room; "damaged". "" if nothing is known to be missing.
+	Gap string `json:"gap,omitempty"`
 }
 
 // Text returns the value, or "" for a delete.

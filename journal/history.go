@@ -15,6 +15,7 @@ type History struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
+	dead    *deadIndex
 }
 
 // Past is one version of an entry.
@@ -28,6 +29,9 @@ type Past struct {
 	Author    string // see NewWrite.Author
 	Host      string // empty for this journal's writes, and if unknown
 	Shown     bool   // upstream has shown it: it is no write of this journal
+	// Follows is the number of the version that was pending when it was written; 0 if none was.
+	Follows uint64
+	Gap     Gap // why the version before it is not known; only [History.Of] sets it
 }
 
 // PastState says what became of a version.
@@ -47,7 +51,8 @@ const (
 func (h *History) Since() float64 { return h.copies.forgotten.since() }
 
 // Of returns up to limit versions of an entry, the newest first, without the damaged ones. All of them
-// are durable.
+// are durable. A version has a Gap if the one before it is damaged or was removed: retention takes the oldest
+// first, but the settled copy's version stays, and so it may be older than removed ones.
 func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	if err := h.store.Acquire(); err != nil {
 		return nil, err
@@ -64,18 +69,33 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for it.Last(); it.Valid() && len(versions) < limit; it.Prev() {
+	above := &Past{}
+	for it.Last(); it.Valid(); it.Prev() {
 		past, err := h.past(snapshot, it.Key(), it.Value())
 		if store.IsDamage(err) {
 			h.copies.logger.Error("a damaged version of an entry is left out of its history", "error", store.OneLine(err))
+			above.Gap = GapDamaged // guard 13.85
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		above.isAbove(past.Seq)
+		if len(versions) == limit {
+			return versions, h.store.AwaitDurable()
+		}
 		versions = append(versions, past)
+		above = &versions[len(versions)-1]
 	}
+	above.isAbove(0)
 	return versions, errors.Join(it.Error(), h.store.AwaitDurable())
+}
+
+// isAbove sets the version's Gap. seq is the number of the next older version that is kept; 0 if there is none.
+func (p *Past) isAbove(seq uint64) {
+	if seq < p.Follows && p.Gap == "" { // guard 13.84
+		p.Gap = GapForgotten
+	}
 }
 
 // Author returns the author of a version; it is empty if the version is gone.
@@ -85,30 +105,30 @@ func (h *History) Author(id ID, seq uint64) (string, error) {
 }
 
 func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
-	past, _, err := decodePast(key, sealed)
+	past, err := decodePast(key, sealed)
 	if err == nil {
 		past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
 	}
 	return past, err
 }
 
-// decodePast returns a version without its state, and the number of the pending write that it replaced.
-func decodePast(key, sealed []byte) (past Past, follows uint64, err error) {
+// decodePast returns a version without its state.
+func decodePast(key, sealed []byte) (Past, error) {
 	id, seq, err := record.ParseVersionKey(key)
 	if err != nil {
-		return Past{}, 0, err
+		return Past{}, err
 	}
 	body, err := record.Unseal(key, sealed)
 	if err != nil {
-		return Past{}, 0, err
+		return Past{}, err
 	}
 	v, err := record.DecodeVersion(body)
 	if err != nil {
-		return Past{}, 0, err
+		return Past{}, err
 	}
 	return Past{
-		ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host,
-	}, v.Follows, nil
+		ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host, Follows: v.Follows,
+	}, nil
 }
 
 func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {

@@ -47,7 +47,7 @@ func Open(opts Options) (*Journal, error) {
 		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
 		Trust:    copies.trust,
 		Keys:     &Keys{store: s, copies: copies},
-		History:  &History{store: s, pending: pending, copies: copies},
+		History:  &History{store: s, pending: pending, copies: copies, dead: dead},
 		Listings: &Listings{store: s, copies: copies},
 		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},

@@ -417,3 +417,45 @@ func TestHistoryWithDamage(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A version says if the one that it has replaced was removed for room or is damaged, while an older one stays: the
+// settled copy's outlives its neighbours.
+func TestHistoryWithGaps(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	a, b := key("a"), key("b")
+	for _, id := range []journal.ID{a, b} {
+		put(t, j, id, "settled")
+		settle(t, j, id)
+	}
+	put(t, j, a, "removed") // 3
+	put(t, j, a, "4")
+	damaged := put(t, j, b, "damaged") // 5
+	settle(t, j, b)
+	put(t, j, b, "6")
+	gaps := func(j *journal.Journal, id journal.ID, limit int, want ...string) {
+		t.Helper()
+		all, err := j.History.Of(id, limit)
+		no(t, err)
+		var got []string
+		for _, p := range all {
+			got = append(got, fmt.Sprint(p.Seq, string(p.Gap)))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	gaps(j, a, 100, "4", "3", "1")
+	gaps(j, a, 1, "4")
+	no(t, j.BoundHistory(1))
+	no(t, j.Flip(journal.VersionKey(b, damaged.Seq)))
+	settle(t, j, a)
+	put(t, j, a, "7")
+	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+		gaps(j, a, 100, "7", "4forgotten", "1")
+		gaps(j, a, 2, "7", "4forgotten")
+		gaps(j, b, 100, "6damaged")
+	}
+	no(t, j.BoundHistory(1))
+	gaps(j, a, 100, "7", "4forgotten")
+}

@@ -26,6 +26,9 @@ type Changed struct {
 	Elsewhere bool
 	// Seq is the number of the newest such version.
 	Seq uint64
+	// MayBeNew says, beside a Gap, that nothing known here speaks against it that the entry was created since: all these
+	// versions are puts, or it is deleted again. Unseen says that neither a copy nor a listing shows that upstream has held it.
+	MayBeNew, Unseen bool
 }
 
 // Same reports whether the entry is as it was.
@@ -154,17 +157,18 @@ func (r *rewind) close() (err error) {
 
 // entry goes back from the version in force, the newest first. It keeps at most three values.
 func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
-	inForce, err := r.inForce(id)
+	inForce, waits, err := r.inForce(id)
 	if err != nil {
 		return c, false, err
 	}
 	var last Past // the version above; it was written after the time
-	var known, deletes bool
+	var known bool
+	since := writtenSince{waits: waits}
 	c.ID = id
 	prefix := record.VersionsOf(id)
 	follows := uint64(0) // the number of the version that must come next; 0 if any may
 	for ok := r.it.SeekLT(record.After(prefix)); ok && !known && c.Gap == "" && isOf(r.it, prefix); ok = r.it.Prev() {
-		v, before, err := decodePast(r.it.Key(), r.it.Value())
+		v, err := decodePast(r.it.Key(), r.it.Value())
 		switch {
 		case store.IsDamage(err):
 			c.Gap = GapDamaged
@@ -199,11 +203,17 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 		} else if !last.Shown || !sameState(&last, &v) {
 			c.count(&last)
 		}
-		if last, follows = v, before; v.WrittenAt <= r.at {
+		if last, follows = v, v.Follows; v.WrittenAt <= r.at {
 			c.Then, known = v, true
 			continue
 		}
-		deletes = deletes || v.Op == Delete
+		if v.Op == Delete {
+			replaced, err := r.isReplaced(&v)
+			if err != nil {
+				return c, false, err
+			}
+			since.deletes, since.deleted = true, since.deleted || !replaced && (!waits || v.Seq != c.Now.Seq)
+		}
 	}
 	switch {
 	case c.Now.Seq == 0, known && c.Then.Seq == c.Now.Seq:
@@ -216,7 +226,8 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 		c.Gap = GapForgotten
 	}
 	if c.Gap == "" {
-		err = r.first(&c, &last, deletes)
+		since.oldest = last
+		err = r.first(&c, &since)
 	}
 	return c, true, err
 }
@@ -225,16 +236,17 @@ func isOf(it *pebble.Iterator, prefix []byte) bool { return bytes.HasPrefix(it.K
 
 // inForce returns the number of the version in force: that of the pending write, or of the settled copy.
 // It returns 0 if there is neither: then it is the newest one that upstream has not refused.
-func (r *rewind) inForce(id ID) (uint64, error) {
+func (r *rewind) inForce(id ID) (seq uint64, waits bool, err error) {
 	prefix := record.PendingOf(id)
 	if r.waiting.SeekLT(record.After(prefix)) && isOf(r.waiting, prefix) {
 		_, seq, err := record.ParsePendingKey(r.waiting.Key())
-		return seq, err
+		return seq, true, err
 	}
 	if err := r.waiting.Error(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return r.named.of(id)
+	seq, err = r.named.of(id)
+	return seq, false, err
 }
 
 // isDead reports whether a version is a write that upstream has refused, or that a person has dropped.
@@ -256,38 +268,57 @@ func (c *Changed) count(v *Past) {
 	}
 }
 
-// first decides what came before the oldest version that is kept. Nothing did if upstream did not hold the
-// entry at some time since r.at, before the entry was written, or has created it since.
-func (r *rewind) first(c *Changed, oldest *Past, deletes bool) error {
+// isReplaced reports whether a write was replaced before upstream had confirmed it, as far as its receipt is kept.
+func (r *rewind) isReplaced(v *Past) (bool, error) {
+	receipt, ok, err := r.pending.receipts.find(v.Seq)
+	return ok && receipt.ID == v.ID && receipt.State == record.ReceiptSuperseded && receipt.By != 0, err
+}
+
+// writtenSince is what the versions since r.at say of an entry without an earlier one.
+type writtenSince struct {
+	oldest  Past
+	waits   bool // the newest one is pending
+	deletes bool // there are deletes
+	deleted bool // one of them may have settled: a listing may lack the entry because of that
+}
+
+// first decides what came before the oldest version that is kept. If upstream was last seen without the entry, that was
+// the state, also if it was seen so before r.at; and so it was if upstream has created the entry since.
+func (r *rewind) first(c *Changed, since *writtenSince) error {
 	var o Observation
 	kept, err := store.Get(r.snapshot, record.EntryKey(record.SettledPrefix, c.ID), func(body []byte) (err error) {
 		o, _, _, err = record.DecodeSettled(body)
 		return err
 	})
-	if err != nil && !store.IsDamage(err) {
+	damaged := store.IsDamage(err)
+	if err != nil && !damaged {
 		return err
 	}
-	isNew := false
-	switch {
-	case err != nil:
-	case kept:
-		shown := r.pending.exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
-		isNew = !deletes && oldest.Op == Put && (shown && o.CreatedAt > r.at || o.AbsentAt >= r.at)
-	default:
+	absentAt := o.AbsentAt
+	if !kept && !damaged {
 		h, listed, _, err := readListed(r.copies, r.snapshot, c.ID)
 		if err != nil {
 			return err
 		}
-		fetched := h.FetchedAt
-		isNew = !listed && h.Complete && fetched >= r.at && (!deletes && oldest.Op == Put || fetched <= oldest.WrittenAt)
+		c.Unseen = !listed
+		if h.Complete && !listed {
+			absentAt = h.FetchedAt
+		}
 	}
-	switch {
-	case isNew:
-		c.Then = Past{ID: c.ID, Op: Delete}
-	case r.Since() != 0:
+	if c.Gap = GapUnread; r.Since() != 0 {
 		c.Gap = GapForgotten
-	default:
-		c.Gap = GapUnread
+	}
+	if r.Since() >= r.at { // guard 13.88
+		return nil // an older version may have been removed, and a delete after it
+	}
+	c.MayBeNew = !since.deletes || c.Now.Op == Delete && since.oldest.Op == Put
+	shown := r.pending.exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
+	created := shown && o.CreatedAt > r.at && c.MayBeNew
+	absent := absentAt > r.Since() && !since.deleted && (absentAt <= since.oldest.WrittenAt || !since.deletes) // guard 13.89
+	// It was created, and is gone again: had the fence seen another state, that would be a dead letter.
+	gone := since.deleted && !since.waits && c.MayBeNew && len(r.dead.theirsOf(c.ID)) == 0
+	if created || absent || gone {
+		c.Then, c.Gap = Past{ID: c.ID, Op: Delete}, ""
 	}
 	return nil
 }

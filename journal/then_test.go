@@ -73,7 +73,8 @@ func TestThen(t *testing.T) {
 	})
 }
 
-// Nothing is taken for created since, unless upstream was seen without it since then, or has said so.
+// An entry without which upstream was last seen was absent, whenever that was, and so is one that upstream has created
+// since.
 func TestThenOfANewEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, vfs.NewMem())
@@ -90,13 +91,58 @@ func TestThenOfANewEntry(t *testing.T) {
 		remove(t, j, key("twice"))
 		put(t, j, key("twice"), "1")
 		expectThen(t, j, at, "listed: unread", "pending: delete ", "settled: delete ", "twice: delete ")
-		expectThen(t, j, late, "listed: unread", "pending: unread", "settled: unread", "twice: unread")
+		expectThen(t, j, late, "listed: unread", "pending: delete ", "settled: delete ", "twice: delete ")
 		o := observed("1")
 		o.CreatedAt, o.UpdatedAt = nowSeconds(), nowSeconds()
 		no(t, second(j.Fill(key("settled"), o, always)))
-		expectThen(t, j, late, "listed: unread", "pending: unread", "settled: delete ", "twice: unread")
 		no(t, j.BeginListing("ns").Commit(nil, false)) // it may lack entries
 		expectThen(t, j, at, "listed: unread", "pending: unread", "settled: delete ", "twice: unread")
+	})
+}
+
+// A listing that had the entry proves nothing once a delete has settled, or once versions of after it were removed.
+func TestThenOfAnEntryThatAListingLacksByNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		no(t, j.BeginListing("ns").Commit(rows("deleted", "again", "replaced"), true))
+		time.Sleep(time.Minute)
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		for _, name := range []string{"deleted", "again"} {
+			remove(t, j, key("%s", name))
+			settle(t, j, key("%s", name))
+		}
+		put(t, j, key("again"), "1")
+		settle(t, j, key("again"))
+		put(t, j, key("new"), "1")
+		remove(t, j, key("new"))
+		put(t, j, key("new"), "2")
+		put(t, j, key("new2"), "1")
+		settle(t, j, key("new2"))
+		put(t, j, key("gone"), "1")
+		remove(t, j, key("gone"))
+		settle(t, j, key("gone"))
+		no(t, j.Fence.KeepOverwritten(put(t, j, key("replaced"), "1"), *observed("theirs"), "no"))
+		remove(t, j, key("replaced"))
+		settle(t, j, key("replaced"))
+		for _, at := range []float64{at, at - 70} { // after and before the listing
+			expectThen(t, j, at, "again: unread", "deleted: unread", "gone: same", "new: delete ", "new2: delete ", "replaced: unread")
+		}
+		time.Sleep(time.Minute)
+		put(t, j, key("new2"), "2")
+		put(t, j, key("other"), "1")
+		put(t, j, key("other"), "2")
+		expectThen(t, j, nowSeconds()-1, "new2: put 1", "other: delete ")
+		no(t, j.BoundHistory(1))
+		expectThen(t, j, nowSeconds())
+		expectThen(t, j, at, "again: forgotten", "new: forgotten", "new2: forgotten", "other: forgotten")
+		expectThen(t, j, nowSeconds()-1, "new2: put 1", "other: forgotten")
+		time.Sleep(time.Minute)
+		put(t, j, key("later"), "1")
+		expectThen(t, j, nowSeconds()-30, "later: forgotten") // it may have been written after the listing
+		no(t, j.BeginListing("ns").Commit(rows("again", "new", "new2", "other"), true))
+		expectThen(t, j, nowSeconds()-30, "later: delete ")
+		expectThen(t, j, at, "again: forgotten", "later: forgotten", "new: forgotten", "new2: forgotten", "other: forgotten") // it may have been there, too
 	})
 }
 

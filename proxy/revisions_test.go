@@ -13,13 +13,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // keptState is a state that upstream keeps.
@@ -43,7 +43,7 @@ type fakeRevisions struct {
 	asked func()
 }
 
-func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Revision, error) {
+func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]memory.Version, error) {
 	f.mu.Lock()
 	fail, asked := f.fail, f.asked
 	f.mu.Unlock()
@@ -56,18 +56,21 @@ func (f *fakeRevisions) Revisions(ctx context.Context, id journal.ID) ([]api.Rev
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var states []api.Revision
+	var versions []memory.Version
 	for _, r := range f.kept[id] {
-		d := api.Revision{Revision: &r.Number, State: "settled", Op: "delete", UpdatedAt: r.WrittenAt, Host: r.Host, Here: r.Host == "here", Author: r.Author}
-		if r.Seq != 0 && r.Host == "here" {
-			d.Seq = &r.Seq
+		v := memory.Version{
+			Past:     journal.Past{ID: id, Op: journal.Delete, State: journal.PastSettled, WrittenAt: r.WrittenAt, Host: r.Host, Author: r.Author},
+			Revision: r.Number, Here: r.Host == "here",
+		}
+		if v.Here {
+			v.Seq = r.Seq
 		}
 		if !r.Deleted {
-			d.Op, d.CreatedAt, d.Value, d.Bytes = "put", &r.CreatedAt, &r.Value, utf8.RuneCountInString(r.Value)
+			v.Op, v.CreatedAt, v.Value = journal.Put, r.CreatedAt, r.Value
 		}
-		states = append(states, d)
+		versions = append(versions, v)
 	}
-	return states, fail
+	return versions, fail
 }
 
 // become makes all answers fail, or calls a function first.
@@ -543,4 +546,93 @@ func TestUndoDoesNotReachBehindASeal(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "one")
 	wantStatus(t, s.undo(k, "&to=1"), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "planted")
+}
+
+// trim has the journal remove old versions for room.
+func (s *sidecar) trim() {
+	s.t.Helper()
+	for range 3 {
+		s.put(id("n", "large"), strings.Repeat("x", 90_000))
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	if err := s.journal.Maintain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		s.t.Fatal(err)
+	}
+	if s.journal.History.Since() == 0 {
+		s.t.Fatal("nothing was removed")
+	}
+}
+
+func tightHistory(j *journal.Options, _ *proxy.Options) { j.HistoryBytes = 100_000 }
+
+// contract 13: an undo that names no version writes none but the one before the present one. Where that was removed for
+// room, the list says so, and a person names another one.
+func TestUndoStepsOverNoGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, tightHistory)
+		k := id("n", "k")
+		s.put(k, "one")
+		s.settle(k)
+		for _, value := range []string{"two", "three", "four"} {
+			s.put(k, value)
+		}
+		s.trim()
+		w := s.wantStates(k, "pending  put four", "settled  put one")
+		var doc api.Revisions
+		if decode(t, w, &doc); doc.Revisions[0].Gap != "forgotten" || doc.Revisions[1].Gap != "" {
+			t.Errorf("%s", w.Body)
+		}
+		wantDetail(t, s.undo(k, ""), http.StatusConflict, "the version of n/k before this one was, or may have been, removed for room (history.disk). Name an older one")
+		wantValue(t, s.get("/memory/n/k"), "four")
+		s.settle(k)
+		wantDetail(t, s.undo(k, ""), http.StatusConflict, "removed for room")
+		wantStatus(t, s.undo(k, "&to=1"), http.StatusOK)
+		wantValue(t, s.get("/memory/n/k"), "one")
+		wantStatus(t, s.undo(k, ""), http.StatusOK)
+		wantValue(t, s.get("/memory/n/k"), "four")
+	})
+}
+
+// In front of an upstream that keeps states, one that is gone here may be there. If upstream alone keeps this daemon's own
+// write, nobody knows which of its writes came before that one.
+func TestUndoStepsOverNoGapUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, kept := newPast(t, tightHistory)
+		s.upstream.clock = 4e9 // the other host's clock is ahead
+		k, own, theirs := id("n", "k"), id("n", "own"), id("n", "theirs")
+		for _, of := range []journal.ID{k, own} {
+			s.put(of, "one")
+			s.settle(of)
+		}
+		s.put(k, "two")
+		kept.keep(k, keptState{Value: "two", CreatedAt: 1, WrittenAt: float64(time.Now().UnixMicro()) / 1e6, Host: "here", Seq: 3})
+		s.put(k, "three")
+		s.put(own, "unsent")
+		s.put(own, "two")
+		s.settle(own)
+		s.foreign(kept, own, "theirs")
+		wantValue(t, s.get("/memory/n/own", "Cache-Control", "no-cache"), "theirs")
+		s.foreign(kept, theirs, "before")
+		s.foreign(kept, theirs, "after")
+		s.trim()
+		s.wantStates(k, "pending here put three", "settled here put two", "settled here put one")
+		wantStatus(t, s.undo(k, ""), http.StatusOK)
+		wantValue(t, s.get("/memory/n/k"), "two")
+		wantStatus(t, s.undo(own, ""), http.StatusOK)
+		wantValue(t, s.get("/memory/n/own"), "two")
+		wantStatus(t, s.undo(theirs, ""), http.StatusOK)
+		wantValue(t, s.get("/memory/n/theirs"), "before")
+
+		kept.mu.Lock()
+		kept.kept[own] = kept.kept[own][1:] // the other host's write is purged
+		kept.mu.Unlock()
+		s.upstream.set(own, "two")
+		if w, _, err := s.journal.Newest(own); err != nil {
+			t.Fatal(err)
+		} else if err := s.journal.DeadLetter(w, journal.Failure{Kind: journal.Dropped}); err != nil {
+			t.Fatal(err)
+		}
+		wantDetail(t, s.undo(own, ""), http.StatusConflict, "may have been, removed for room")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,7 @@ func wreck(t *testing.T) *rewinding {
 		}
 	}
 	time.Sleep(time.Minute)
-	wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
-	r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro()-1)/1e6, 'f', 6, 64)}
+	r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
 	time.Sleep(time.Minute)
 	s.upstream.setDown(true)
 	for _, key := range []string{"a", "b", "e", "new"} {
@@ -164,6 +164,107 @@ func TestRewindFindsAnotherHostsWrite(t *testing.T) {
 		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(0, 0, 0, 1, left))
 		wantCounts(t, r.undo(seen.AsOf, "&all_authors=true").RewindCounts, counts(1, 0, 0, 0))
 		wantValue(t, s.get("/memory/n/k"), "good")
+	})
+}
+
+// What the versions here do not tell, upstream is asked for: it may still hold what was there, hold nothing yet, or have
+// created the entry since. While it cannot be asked, such entries are left.
+func TestRewindAsksUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t)
+		s.upstream.clock = float64(time.Now().Unix())
+		for _, key := range []string{"gone", "landed-over", "over"} {
+			s.upstream.set(id("n", key), "theirs")
+		}
+		time.Sleep(time.Minute)
+		r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
+		time.Sleep(time.Minute)
+		s.upstream.clock = float64(time.Now().Unix())
+		s.upstream.setDown(true)
+		for _, key := range []string{"by-both", "landed", "landed-over", "new", "over"} {
+			s.by("agent", key, "bad")
+		}
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/gone", "", "Botwired-Author", "agent"), http.StatusOK)
+		for _, key := range []string{"landed", "landed-over"} {
+			s.settle(id("n", key))
+			s.upstream.set(id("n", key), "bad")
+		}
+		wantStatus(t, s.do(http.MethodDelete, "/memory/n/again", "", "Botwired-Author", "agent"), http.StatusOK)
+		s.settle(id("n", "again"))
+		s.by("agent", "again", "bad")
+		s.upstream.mu.Lock()
+		over := s.upstream.entries[id("n", "landed-over")]
+		over.CreatedAt -= 120
+		s.upstream.entries[id("n", "landed-over")] = over
+		s.upstream.mu.Unlock()
+		s.upstream.set(id("n", "by-both"), "theirs")
+		seen := r.preview("&author=agent")
+		if seen.Left != 7 || !strings.Contains(seen.LeftEntries[6].Why, "upstream could not be asked: upstream is unavailable") {
+			t.Errorf("%+v", seen.RewindCounts)
+		}
+		s.upstream.setDown(false)
+		left := []api.LeftEntry{
+			{Key: "again", Why: "it was overwritten unread, or is new: botwired does not know what was here before"},
+			{Key: "by-both", Why: "another host has written it since"},
+			{Key: "landed-over", Why: "it was overwritten unread, or is new: botwired does not know what was here before"},
+		}
+		seen = r.preview("")
+		wantCounts(t, seen.RewindCounts, counts(2, 2, 0, 3, left...))
+		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(2, 2, 0, 3, left...))
+		wantCounts(t, r.undo(seen.AsOf, "&author=agent").RewindCounts, counts(0, 0, 4, 3, left...))
+		for key, value := range map[string]string{"over": "theirs", "gone": "theirs", "by-both": "bad", "landed-over": "bad"} {
+			wantValue(t, s.get("/memory/n/"+key), value)
+		}
+		for _, key := range []string{"new", "landed"} {
+			wantStatus(t, s.get("/memory/n/"+key), http.StatusNotFound)
+		}
+	})
+}
+
+// By a clock of upstream's that is behind, this host's own write may seem to be older than it is: it is not what was there.
+func TestRewindByAClockThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t)
+		time.Sleep(time.Hour)
+		r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
+		time.Sleep(time.Minute)
+		s.by("agent", "k", "bad")
+		s.by("agent", "k", "worse")
+		s.upstream.set(id("n", "k"), "bad") // unanswered, and an hour ago
+		if seen := r.preview(""); seen.Left != 1 {
+			t.Errorf("%+v", seen)
+		}
+	})
+}
+
+// An upstream that keeps versions has what was there before this host's own unread write.
+func TestRewindAsksForVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, kept := newPast(t)
+		s.upstream.clock = float64(time.Now().Unix())
+		k, by := id("n", "k"), id("n", "by-both")
+		s.foreign(kept, k, "older")
+		s.foreign(kept, k, "theirs")
+		s.foreign(kept, by, "theirs")
+		time.Sleep(time.Minute)
+		r := &rewinding{s, strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)}
+		time.Sleep(time.Minute)
+		s.upstream.clock = float64(time.Now().Unix())
+		s.foreign(kept, by, "later")
+		for _, key := range []string{"by-both", "k", "new"} {
+			s.by("agent", key, "bad")
+			s.settle(id("n", key))
+			s.upstream.set(id("n", key), "bad")
+		}
+		left := api.LeftEntry{Key: "by-both", Why: "another host has written it since"}
+		seen := r.preview("")
+		wantCounts(t, seen.RewindCounts, counts(1, 0, 0, 2, left, api.LeftEntry{Key: "new", Why: "it was overwritten unread, or is new: botwired does not know what was here before"}))
+		r.undo(seen.AsOf, "&author=agent")
+		wantValue(t, s.get("/memory/n/k"), "theirs")
+		s.settle(k)
+		wantCounts(t, r.undo(seen.AsOf, "&all_authors=true").RewindCounts, counts(1, 0, 1, 1,
+			api.LeftEntry{Key: "new", Why: "it was overwritten unread, or is new: botwired does not know what was here before"}))
+		wantValue(t, s.get("/memory/n/by-both"), "theirs")
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/botwired/botwired/internal/metrics"
 	"github.com/botwired/botwired/internal/telemetry"
 	"github.com/botwired/botwired/internal/trace"
-	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -31,25 +31,28 @@ func unavailable(err error) error {
 	return err
 }
 
-func revisionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]api.Revision, error) {
-	return func(ctx context.Context, id journal.ID) ([]api.Revision, error) {
-		versions, err := b.Revisions(ctx, id)
-		states := make([]api.Revision, len(versions))
-		for i := range versions {
-			v := &versions[i]
-			d := api.Revision{
-				Revision: &v.Revision, State: "settled", Op: journal.Delete.String(),
-				UpdatedAt: v.WrittenAt, Host: v.Writer.Host, Here: v.Writer.Host == b.Host, Author: v.Author,
+// versionsOf returns the versions that an engine keeps as the memory takes them.
+func versionsOf(b upstream.Backend) func(context.Context, journal.ID) ([]memory.Version, error) {
+	return func(ctx context.Context, id journal.ID) ([]memory.Version, error) {
+		kept, err := b.Revisions(ctx, id)
+		versions := make([]memory.Version, len(kept))
+		for i := range kept {
+			of := &kept[i]
+			v := memory.Version{
+				Past: journal.Past{
+					ID: id, Op: journal.Delete, WrittenAt: of.WrittenAt, State: journal.PastSettled, Author: of.Author, Host: of.Writer.Host,
+				},
+				Revision: of.Revision, Here: of.Writer.Host == b.Host,
 			}
-			if d.Here && v.Writer.Seq != 0 {
-				d.Seq = &v.Writer.Seq
+			if v.Here {
+				v.Seq = of.Writer.Seq
 			}
-			if !v.Deleted {
-				d.Op, d.CreatedAt, d.Value, d.Bytes = journal.Put.String(), &v.CreatedAt, &v.Value, wire.CodePoints(v.Value)
+			if !of.Deleted {
+				v.Op, v.Value, v.CreatedAt = journal.Put, of.Value, of.CreatedAt
 			}
-			states[i] = d
+			versions[i] = v
 		}
-		return states, unavailable(err)
+		return versions, unavailable(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/botwired/botwired/internal/cli"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 	"github.com/botwired/botwired/upstream"
 )
 
@@ -41,6 +42,31 @@ func TestHistory(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "diff", "ns", "cut", "4"), cli.ExitError, `revision "4" of ns/k is not here: so and so`)
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
+}
+
+// Where the state before one is missing, the table says so, and neither a diff nor the question of an undo takes an older
+// one for it.
+func TestHistoryWithAGap(t *testing.T) {
+	const states = `{"namespace":"ns","key":"k","revisions":[` +
+		`{"revision":9,"state":"settled","op":"put","value":"a","bytes":1,"created_at":null,"updated_at":1700000060,"host":"","here":true,"seq":9,"gap":"forgotten"},` +
+		`{"revision":3,"state":"settled","op":"put","value":"b","bytes":1,"created_at":null,"updated_at":1600000000,"host":"","here":true,"seq":3}]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/revisions?key=k&namespace=ns": {200, states},
+		"POST /_botwired/undo?key=k&namespace=ns":     {409, `{"detail":"nothing is undone: name an older one"}`},
+	})
+	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
+		"REVISION  STATE      WRITTEN               HOST  AUTHOR  BYTES  VALUE\n"+
+		"9         settled    2023-11-14T22:14:20Z  this  -       1      a\n"+
+		"-         forgotten  -                     -     -       -      (the one before was, or may have been, removed for room (history.disk))\n"+
+		"3         settled    2020-09-13T12:26:40Z  this  -       1      b\n")
+	wantFailure(t, at(t, d, nil, "diff", "ns", "k"), cli.ExitError, "the state of ns/k before this one was, or may have been, removed for room")
+	if got := at(t, d, nil, "diff", "ns", "k", "3"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	got := at(t, d, func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader("y\n") }, "undo", "ns", "k")
+	if !strings.Contains(got.stderr, "name an older one") || strings.Contains(got.stderr, "[y/N]") {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestDiff(t *testing.T) {
@@ -152,21 +178,26 @@ func TestUndoAsksAboutWhatItWrites(t *testing.T) {
 	}
 }
 
-// The proxy gets an engine's versions and errors as its own revisions and errors.
-func TestRevisionsOfAnEngine(t *testing.T) {
+// The memory gets an engine's versions and errors as its own.
+func TestVersionsOfAnEngine(t *testing.T) {
 	var fail error
-	ask := revisionsOf(upstream.Backend{Host: "h1", Revisions: func(context.Context, journal.ID) ([]upstream.Version, error) {
+	ask := versionsOf(upstream.Backend{Host: "h1", Revisions: func(context.Context, journal.ID) ([]upstream.Version, error) {
 		return []upstream.Version{
 			{Revision: 7, Deleted: true, WrittenAt: 3, Writer: upstream.Writer{Host: "h2", Seq: 9}},
-			{Revision: 5, Value: "v", ListBytes: 1, CreatedAt: 1, WrittenAt: 2},
+			{Revision: 5, Value: "v", ListBytes: 1, CreatedAt: 1, WrittenAt: 2, Writer: upstream.Writer{Host: "h1", Seq: 8}, Author: "a"},
 		}, fail
 	}})
-	got, err := ask(t.Context(), journal.ID{Namespace: "ns", Key: "k"})
-	text, _ := json.Marshal(got)
-	want := `[{"revision":7,"state":"settled","op":"delete","value":null,"bytes":0,"created_at":null,"updated_at":3,"host":"h2","here":false,"author":"","seq":null},` +
-		`{"revision":5,"state":"settled","op":"put","value":"v","bytes":1,"created_at":1,"updated_at":2,"host":"","here":false,"author":"","seq":null}]`
-	if string(text) != want || err != nil {
-		t.Errorf("%v: %s", err, text)
+	id := journal.ID{Namespace: "ns", Key: "k"}
+	got, err := ask(t.Context(), id)
+	want := []memory.Version{
+		{Past: journal.Past{ID: id, Op: journal.Delete, State: journal.PastSettled, WrittenAt: 3, Host: "h2"}, Revision: 7},
+		{
+			Past:     journal.Past{ID: id, Seq: 8, Op: journal.Put, Value: "v", State: journal.PastSettled, WrittenAt: 2, Host: "h1", Author: "a"},
+			Revision: 5, CreatedAt: 1, Here: true,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, wait := range []time.Duration{0, time.Minute} {
 		fail = &upstream.Error{Verdict: upstream.Transient, Reason: "no leader", RetryAfter: wait}

@@ -30,8 +30,14 @@ func TestUndoOfANamespaceByAScript(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--yes", "--json"),
 		`{"namespace":"ns","restored":1,"deleted":1,"same":1,"left":1,"left_entries":[{"key":"a","why":"it was written after the preview"}],"next":null}`+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run"),
-		"ns as at 2023-11-14T22:13:20Z, without the writes of agent: 2 entries to restore, 1 entry to delete, 1 to leave: a, b, new.\n"+
+		"ns as it was at 2023-11-14T22:13:20Z, without the writes of agent since: 2 entries to restore, 1 entry to delete, 1 to leave: a, b, new.\n"+
 			"left as it is: 1 entry\n  x: another host has written it since\n")
+	for author, whose := range map[string]string{`""`: ", without the writes of programs without a name since", "null": ""} {
+		d := newDaemon(t, map[string]answer{"GET /_botwired/undo/namespace?before=1700000000&namespace=ns": {200, strings.Replace(previewed, `"agent"`, author, 1)}})
+		if got := at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run"); !strings.HasPrefix(got.stdout, "ns as it was at 2023-11-14T22:13:20Z"+whose+": 2 entries") {
+			t.Errorf("%s: %+v", author, got)
+		}
+	}
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--dry-run", "--json"), previewed+"\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "none", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z\n")
 	wantOutput(t, at(t, d, nil, "undo", "ns", "--before", "1700000000", "--author", "nobody", "--yes"), "nothing to undo in ns since 2023-11-14T22:13:20Z: "+

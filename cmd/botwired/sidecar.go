@@ -238,7 +238,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		opts.Watch = watch{engine.View}
 	}
 	if engine.Revisions != nil {
-		opts.Revisions, opts.Host = revisionsOf(engine), engine.Host
+		opts.Revisions, opts.Host = versionsOf(engine), engine.Host
 	}
 	if engine.Purge != nil {
 		opts.PurgeVersions = purgeOf(engine)

@@ -34,7 +34,8 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 			"--json all of it. HOST is \"this\" for a write of this daemon. Behind NATS it is the machine's name and the data\n" +
 			"directory's, of every host.\n\n" +
 			"These are the writes of this daemon and what upstream has shown it, up to 100, as far back as history.disk has\n" +
-			"room. In front of NATS, the revisions that the bucket keeps (8), of all hosts, are among them.",
+			"room: what was removed between two of them has a line of its own. In front of NATS, the revisions that the bucket\n" +
+			"keeps (8), of all hosts, are among them.",
 		Args: arguments(2, 2),
 	}
 	asJSON := JSONFlag(cmd)
@@ -102,8 +103,19 @@ func printHistory(w io.Writer, states *api.Revisions) error {
 			bytes = strconv.Itoa(r.Bytes)
 		}
 		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Author, bytes, beginning(r.Text())})
+		if r.Gap != "" {
+			rows = append(rows, []string{"", r.Gap, "", "", "", "", "(the one before " + gapText(&r) + ")"})
+		}
 	}
 	return term.Table(w, []string{"REVISION", "STATE", "WRITTEN", "HOST", "AUTHOR", "BYTES", "VALUE"}, rows)
+}
+
+// gapText says why the state before one is missing.
+func gapText(r *api.Revision) string {
+	if r.Gap == "damaged" {
+		return "is damaged"
+	}
+	return "was, or may have been, removed for room (history.disk)"
 }
 
 func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
@@ -115,8 +127,8 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired undo my-agent user_name --to 17 --yes   # in a script\n" +
 			"  botwired undo my-agent --before 10m   # as it was ten minutes ago",
 		Long: "Write the state before the newest anew, or the one of the revision that botwired history shows. Where that is\n" +
-			"a delete, the entry is deleted. It is a write as any other, and later than what it undoes: the next undo takes\n" +
-			"it back.\n\n" +
+			"a delete, the entry is deleted. If the state before was removed for room, botwired writes none: name an older one\n" +
+			"with --to. It is a write as any other, and later than what it undoes: the next undo takes it back.\n\n" +
 			"At a terminal, botwired shows what it would do, and asks. It writes only if nobody has written the entry since.\n\n" +
 			"With --before and no KEY, every entry of the namespace becomes what it was then, as far as it is known here:\n" +
 			"deleted entries come back, and new ones go. By default it undoes the one program of this host that has written; if\n" +
@@ -206,7 +218,7 @@ func stateToUndo(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
 		switch r := &states.Revisions[i]; {
 		case to != "" && !isNamed(r, to), to == "" && r.State == "dead":
-		case to == "" && r.State == "unsealed":
+		case to == "" && (r.State == "unsealed" || states.Revisions[0].Gap != ""):
 			return nil
 		default:
 			return r
@@ -245,8 +257,12 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
-		if len(states.Revisions) < 2 {
+		switch {
+		case len(states.Revisions) < 2:
 			return nil, nil, fmt.Errorf("%s has no earlier state that is kept", term.Printable(entryID{states.Namespace, states.Key}.String()))
+		case to.Gap != "":
+			return nil, nil, fmt.Errorf("the state of %s before this one %s: name an older one, as botwired history shows it",
+				term.Printable(entryID{states.Namespace, states.Key}.String()), gapText(to))
 		}
 		return &states.Revisions[1], to, nil
 	}

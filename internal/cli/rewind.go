@@ -118,13 +118,13 @@ func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted == 0 {
 		nothing := fmt.Sprintf("nothing to undo in %s since %s", seen.Namespace, term.Plain(term.Unix(seen.Before)))
 		if seen.Author != nil && seen.Authors != nil && seen.Authors[*seen.Author] == 0 {
-			return nothing + ": no write of " + authorName(*seen.Author) + " is known to have changed an entry since" + othersSince(seen.Authors)
+			return nothing + ": no write of " + programs(*seen.Author) + " is known to have changed an entry since" + othersSince(seen.Authors)
 		}
 		return nothing
 	}
-	whose := ""
+	whose := "as it was at " + term.Plain(term.Unix(seen.Before))
 	if seen.Author != nil {
-		whose = ", without the writes of " + authorName(*seen.Author)
+		whose += ", without the writes of " + programs(*seen.Author) + " since"
 	}
 	named := make([]string, 0, rewindNamed)
 	for _, change := range seen.Changes[:min(rewindNamed, len(seen.Changes))] {
@@ -133,11 +133,14 @@ func rewindText(seen *api.Rewind) string {
 	if seen.Restored+seen.Deleted > len(named) {
 		named = append(named, term.Ellipsis)
 	}
-	return fmt.Sprintf("%s as at %s%s: %s to restore, %s to delete, %d to leave: %s.", seen.Namespace, term.Plain(term.Unix(seen.Before)), whose,
+	return fmt.Sprintf("%s %s: %s to restore, %s to delete, %d to leave: %s.", seen.Namespace, whose,
 		words.Plural(seen.Restored, "entry"), words.Plural(seen.Deleted, "entry"), seen.Left, strings.Join(named, ", "))
 }
 
 func authorName(author string) string { return cmp.Or(author, "a program without a name") }
+
+// programs names those that an undo by an author takes back: without a name, they are all that have none.
+func programs(author string) string { return cmp.Or(author, "programs without a name") }
 
 // othersSince names the programs that have written since.
 func othersSince(authors map[string]int) string {

@@ -25,6 +25,7 @@ type historyState struct {
 	Host      string  `json:"host" jsonschema:"this: written on this machine; otherwise the name of another one; empty if unknown"`
 	WrittenAt string  `json:"written_at"`
 	Write     uint64  `json:"write,omitempty" jsonschema:"the number of a write of this machine"`
+	Gap       string  `json:"gap,omitempty" jsonschema:"there only if the state before this one is missing, and the next one is older: forgotten: it was, or may have been, removed for room; damaged"`
 }
 
 type historyResult struct {
@@ -117,7 +118,7 @@ func (out *historyResult) fill(doc *api.Revisions, after, limit, offset int) {
 
 // newHistoryState returns a state without its value.
 func newHistoryState(r *api.Revision) historyState {
-	d := historyState{State: r.State, Op: r.Op, Author: r.Author, Host: r.Host, WrittenAt: moment(r.UpdatedAt)}
+	d := historyState{State: r.State, Op: r.Op, Author: r.Author, Host: r.Host, WrittenAt: moment(r.UpdatedAt), Gap: r.Gap}
 	if r.Here {
 		d.Host = "this"
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -154,6 +155,13 @@ type Refusal struct {
 // Error names only the status: the body may echo the caller's value, which must not reach a log.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("refused with %d %s", r.Status, http.StatusText(r.Status))
+}
+
+// Text returns the detail of the body, for people.
+func (r *Refusal) Text() string {
+	var said struct{ Detail string }
+	_ = json.Unmarshal(r.Body, &said)
+	return said.Detail
 }
 
 // Write sends the refusal. Headers already set on w stay. It drops an error of the connection, because the

@@ -39,7 +39,10 @@ type Memory struct {
 	view     *upstreamView
 	check    func(id journal.ID, value string) *wire.Refusal // Options.Check
 	exact    bool                                            // upstream carries a write out only over the state that it is based on
-	policy   func(namespace string) cache.Policy
+	// revisions and host are Options.Revisions and Options.Host.
+	revisions func(ctx context.Context, id journal.ID) ([]Version, error)
+	host      string
+	policy    func(namespace string) cache.Policy
 	// writesThrough reports whether a namespace writes through, and confirmWithin how long its writers wait.
 	writesThrough func(namespace string) bool
 	confirmWithin time.Duration
@@ -76,6 +79,12 @@ type Options struct {
 	// Exact says that upstream carries out a write with [journal.NewWrite.Over] only over that state, so that
 	// its condition holds across all hosts, and that upstream keeps the writes' own times.
 	Exact bool
+	// Revisions returns the versions of an entry that upstream keeps, the present one first. Seq is only in
+	// this daemon's. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. It is
+	// nil if upstream keeps none.
+	Revisions func(ctx context.Context, id journal.ID) ([]Version, error)
+	// Host is the name under which this daemon writes; empty if upstream does not tell hosts apart.
+	Host string
 	// Check returns why a sealed namespace takes no write or, with an empty value, no read of an entry. It is nil
 	// if no namespace is sealed.
 	Check func(id journal.ID, value string) *wire.Refusal
@@ -102,7 +111,8 @@ func New(opts Options) *Memory {
 	}
 	m := &Memory{
 		journal: opts.Journal, cache: opts.Cache, upstream: opts.Upstream, flusher: opts.Flusher,
-		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, check: opts.Check, policy: opts.Policy,
+		view: &upstreamView{opts.View, opts.Journal}, exact: opts.Exact, revisions: opts.Revisions, host: opts.Host,
+		check: opts.Check, policy: opts.Policy,
 		writesThrough: opts.WriteThrough, confirmWithin: opts.ConfirmWithin, assumesAbsent: opts.AssumeAbsent,
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},

@@ -208,16 +208,16 @@ func (p *Parameters) number(name string, byDefault, least, most int) int {
 	return n
 }
 
-// Revision returns a parameter that names a version of an entry. The zero Revision means that it is not
+// Revision returns a parameter that names a version of an entry. The zero name means that it is not
 // given.
-func (p *Parameters) Revision(name string) Revision {
+func (p *Parameters) Revision(name string) memory.VersionName {
 	text := p.Text(name)
 	number, write := strings.CutPrefix(text, "w")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if p.values.Has(name) && (err != nil || n == 0) {
 		p.Refuse("%s=%.40q: expected a revision, or w and the number of a write, such as w17", name, text)
 	}
-	return Revision{n, write}
+	return memory.VersionName{Number: n, Write: write}
 }
 
 // Number returns the number of a write or a revision; 0 if not given. refusal is the format of the

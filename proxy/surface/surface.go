@@ -103,15 +103,9 @@ type Options struct {
 	DataDir, Listen string
 	// Sizes are the journal's sizes; nil if it has none.
 	Sizes *journal.Sizes
-	// Revisions returns the states of an entry that upstream keeps, the present one first. Seq is only in
-	// this daemon's. An error has a method RetryAfter() time.Duration if upstream cannot be asked now. It is
-	// nil if upstream keeps none.
-	Revisions func(ctx context.Context, id journal.ID) ([]api.Revision, error)
 	// PurgeVersions removes the versions that upstream keeps of the deleted entries of a namespace, or of
 	// one. Its errors are like those of Revisions. It is nil if upstream keeps none.
 	PurgeVersions func(ctx context.Context, of journal.ID) error
-	// Host is the name under which this daemon writes; empty if upstream does not tell hosts apart.
-	Host string
 	// Version is the daemon's version.
 	Version string
 	// MCP answers requests to /_botwired/mcp; nil answers 404.

@@ -158,7 +158,7 @@ func (s *Surface) parseImport(body []byte, namespace string) (entries []memory.I
 		entry := memory.ImportedEntry{ID: journal.ID{Namespace: line.Namespace, Key: line.Key}, Value: line.Value, UpdatedAt: line.UpdatedAt}
 		if err == nil && line.End == nil && s.opts.Check != nil {
 			if refusal := s.opts.Check(entry.ID, entry.Value); refusal != nil { // guard 23.33
-				err = errors.New(detailOf(refusal))
+				err = errors.New(refusal.Text())
 			}
 		}
 		if err != nil {

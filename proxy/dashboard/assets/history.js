@@ -36,6 +36,11 @@ function writerOf(v) {
   return v.author || v.host ? `by ${v.author || "a program without a name"} on ${v.host || "another host"}` : "by whom is not known";
 }
 
+const GAPS = {
+  forgotten: "The one before was, or may have been, removed for room.",
+  damaged: "The one before is damaged.",
+};
+
 const stateOf = (v) => STATES[v.state] ?? v.state;
 
 function Version({ version: v, present, chosen, choose }) {
@@ -46,6 +51,7 @@ function Version({ version: v, present, chosen, choose }) {
         <span class="note">${writerOf(v)} · ${stateOf(v)}</span>
         ${v.value && html`<span class="beginning">${v.value.slice(0, BEGINNING)}</span>`}
       </button>
+      ${v.gap && html`<p class="note">${GAPS[v.gap] ?? v.gap}</p>`}
     </li>`;
 }
 
