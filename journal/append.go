@@ -29,7 +29,7 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 }
 
 func (a *appending) journaled() Write {
-	w := writeOf(a.ID, &a.write.Version, a.Value, a.Author)
+	w := writeOf(a.ID, &a.write.Pending, a.Value, a.Author)
 	w.removals, w.at, w.follows = a.removals, a.writtenAt, a.follows
 	return w
 }
@@ -83,7 +83,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 	if a.left != nil {
 		setLeft(tx, a.ID, *a.left)
 	}
-	tx.SetPending(a.ID, &a.write.Version, a.Over, &record.Stored{
+	tx.SetPending(a.ID, &a.write.Pending, a.Over, &record.Version{
 		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
 	})
 	if a.Request != nil { // guard 5.18
@@ -96,7 +96,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 }
 
 // leave returns what requests may have left of an entry when another write takes the place of v, which was sent.
-func (p *pendingSet) leave(tx *store.Tx, id ID, v *record.Version) ([]Content, error) {
+func (p *pendingSet) leave(tx *store.Tx, id ID, v *record.Pending) ([]Content, error) {
 	if v.Op == Delete {
 		return leftWith(tx, id, ContentOf(Delete, ""))
 	}
@@ -112,7 +112,7 @@ func (p *pendingSet) leave(tx *store.Tx, id ID, v *record.Version) ([]Content, e
 }
 
 // supersedes returns the receipt of the older write that this one replaces.
-func (a *appending) supersedes(old *record.Version) *record.Receipt {
+func (a *appending) supersedes(old *record.Pending) *record.Receipt {
 	return &record.Receipt{
 		ID: a.ID, Seq: old.Seq, Op: old.Op, State: record.ReceiptSuperseded,
 		WrittenAt: old.WrittenAt, SettledAt: max(a.writtenAt, old.WrittenAt), By: a.write.Seq,
@@ -145,7 +145,7 @@ func (a *appending) admit(tx *store.Tx) error {
 		}
 		a.left = &left
 	}
-	a.write.Version = v
+	a.write.Pending = v
 	if exists {
 		tx.DeletePending(a.ID, &latest)           // guard 3.13
 		p.receipts.add(tx, a.supersedes(&latest)) // guard 13.6
@@ -155,8 +155,8 @@ func (a *appending) admit(tx *store.Tx) error {
 
 // roomFor returns an error if there is no room for the write. latest is the entry's newest pending
 // write.
-func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Version, exists bool) error {
-	size := (&record.Version{Bytes: int32(len(a.Value))}).Size(a.ID)
+func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Pending, exists bool) error {
+	size := (&record.Pending{Bytes: int32(len(a.Value))}).Size(a.ID)
 	adds := size - a.frees + entryMemory - record.Overhead // guard 3.12
 	if exists {
 		adds = size - a.frees - latest.Size(a.ID)
@@ -164,10 +164,10 @@ func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Versio
 	return p.room(t, adds, size)
 }
 
-func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Version, exists bool) record.Version {
+func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Pending, exists bool) record.Pending {
 	wall, now := p.stamp(a)
 	a.writtenAt, a.follows = wall, latest.Seq // 0 if nothing is pending
-	v := record.Version{
+	v := record.Pending{
 		Seq: tx.NextSeq(), Op: a.Op, Bytes: int32(len(a.Value)), ListBytes: int32(a.ListBytes),
 		UpdatedAt: now, Since: now, CreatedAt: now, WrittenAt: wall, LosesTies: a.LosesTies, Fenced: a.Fenced,
 		Conditional: a.Over != nil,

@@ -229,7 +229,7 @@ func (c *copies) giveUp(err error) (damaged bool, _ error) {
 func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, version uint64) {
 	if version == 0 {
 		version = tx.TakeSeq()
-		tx.SetVersion(id, version, &record.Stored{
+		tx.SetVersion(id, version, &record.Version{
 			Op: Put, Shown: true, At: o.UpdatedAt, Author: o.Author, Host: o.Host, ListBytes: int32(o.ListBytes), Value: o.Value,
 		})
 	}
@@ -248,7 +248,7 @@ func (c *copies) gone(tx *store.Tx, id ID, past *settledCopy, at float64) {
 	c.unname(past)
 	c.dropNewest(tx, id)
 	c.keepSeen(tx)
-	tx.SetVersion(id, tx.TakeSeq(), &record.Stored{Op: Delete, Shown: true, At: at})
+	tx.SetVersion(id, tx.TakeSeq(), &record.Version{Op: Delete, Shown: true, At: at})
 }
 
 // keepSeen adds to a batch with a confirmed state what upstream's engine has seen.

@@ -48,7 +48,7 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 
 func letterOf(l *record.Dead) DeadLetter {
 	return DeadLetter{
-		Write: writeOf(l.ID, &l.Version, l.Value, l.Author), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
+		Write: writeOf(l.ID, &l.Pending, l.Value, l.Author), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
 		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
 	}
 }
@@ -188,7 +188,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 	r.letters.remove(tx, &r.dead)
 	if !r.dead.Theirs { // another host's state has no receipt
 		// guard 13.7
-		r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Version))
+		r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Pending))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (j *Journal) check(tx *store.Tx) error {
 	}
 	defer func() { _ = versions.Close() }()
 	var last ID
-	found, err := store.Count(db, func(id ID, v record.Version) error {
+	found, err := store.Count(db, func(id ID, v record.Pending) error {
 		if last == id {
 			return fmt.Errorf("%s has two pending records", id)
 		}
@@ -242,7 +242,7 @@ func (j *Journal) CopiesLocked(namespace string) bool {
 
 // PendingRecords returns how many records of pending writes the store holds.
 func (j *Journal) PendingRecords() (n int, err error) {
-	_, err = store.Count(j.DB(), func(ID, record.Version) error { n++; return nil })
+	_, err = store.Count(j.DB(), func(ID, record.Pending) error { n++; return nil })
 	return n, err
 }
 

@@ -123,7 +123,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 		if err != nil {
 			return err
 		}
-		r.fill = func(tx *store.Tx, last *record.Version) {
+		r.fill = func(tx *store.Tx, last *record.Pending) {
 			if last != nil { // guard 17.27
 				// guard 17.3
 				copied(tx)
@@ -131,7 +131,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 			forgets(tx)
 			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
 				f.dead.set(tx, &record.Dead{
-					ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
+					ID: w.ID, Pending: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: winnerOf(o, at),
 				})
 			}
@@ -224,7 +224,7 @@ func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error 
 func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 	return &record.Dead{
 		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
-		Version: record.Version{
+		Pending: record.Pending{
 			Op: op, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
 			UpdatedAt: o.UpdatedAt, WrittenAt: cmp.Or(o.MadeAt, o.UpdatedAt), Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
 		},

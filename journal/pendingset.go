@@ -93,7 +93,7 @@ func (p *pendingSet) show(id ID, w *pending.Write, author string) {
 }
 
 // latest returns the entry's newest pending write, visible or not; ok is false if there is none.
-func (p *pendingSet) latest(id ID) (v record.Version, ok bool) {
+func (p *pendingSet) latest(id ID) (v record.Pending, ok bool) {
 	p.readers.RLock()
 	defer p.readers.RUnlock()
 	return p.index.Get(id).Latest()
@@ -121,7 +121,7 @@ func (p *pendingSet) needs(id ID, seq uint64) bool {
 }
 
 // visible returns the entry's pending write that readers see; ok is false if there is none.
-func (p *pendingSet) visible(id ID) (v record.Version, ok bool, err error) {
+func (p *pendingSet) visible(id ID) (v record.Pending, ok bool, err error) {
 	if err := p.faultIn(id); err != nil {
 		return v, false, err
 	}

@@ -55,7 +55,7 @@ func damagedIf(err error) error {
 
 // state returns the State of an entry whose pending write is v. It reads the settled copy, and then
 // looks again: while readers see v, no newer write has settled. Errors: errGone.
-func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error) {
+func (p *pendingSet) state(id ID, v *record.Pending, past *copies) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 		WrittenAs: v.Seq,
@@ -85,13 +85,13 @@ func (p *pendingSet) state(id ID, v *record.Version, past *copies) (State, error
 }
 
 // version reads the version of a pending write. Errors: errGone.
-func (p *pendingSet) version(id ID, seq uint64) (record.Stored, error) {
+func (p *pendingSet) version(id ID, seq uint64) (record.Version, error) {
 	found, ok, err := readVersion(p.store.DB(), id, seq)
 	if err != nil {
-		return record.Stored{}, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+		return record.Version{}, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
 	}
 	if !ok {
-		return record.Stored{}, errGone
+		return record.Version{}, errGone
 	}
 	return found, nil
 }
@@ -112,20 +112,20 @@ func (p *pendingSet) over(id ID, seq uint64) (over *Base, err error) {
 }
 
 // versionOf reads a version of an entry; ok is false if the store does not hold it, or not undamaged.
-func versionOf(s *store.Store, id ID, seq uint64) (record.Stored, bool, error) {
+func versionOf(s *store.Store, id ID, seq uint64) (record.Version, bool, error) {
 	if err := s.Acquire(); err != nil {
-		return record.Stored{}, false, err
+		return record.Version{}, false, err
 	}
 	defer s.Release()
 	v, ok, err := readVersion(s.DB(), id, seq)
 	if store.IsDamage(err) {
-		return record.Stored{}, false, nil
+		return record.Version{}, false, nil
 	}
 	return v, ok, err
 }
 
 // readVersion reads a version of an entry; ok is false if the store does not hold it.
-func readVersion(r pebble.Reader, id ID, seq uint64) (v record.Stored, ok bool, err error) {
+func readVersion(r pebble.Reader, id ID, seq uint64) (v record.Version, ok bool, err error) {
 	ok, err = store.Get(r, record.VersionKey(id, seq), func(body []byte) (err error) {
 		v, err = record.DecodeVersion(body)
 		return err

@@ -70,7 +70,7 @@ func (j *Journal) Rebuilt() <-chan struct{} { return j.rebuilt }
 // waiting is a pending write as found in the store.
 type waiting struct {
 	id ID
-	v  record.Version
+	v  record.Pending
 }
 
 // rebuild reads all pending records into the index, checks that their values can be read, and
@@ -85,7 +85,7 @@ func (p *pendingSet) rebuild(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	chunk := make([]waiting, 0, rebuildChunk)
-	found, err := store.Count(snapshot, func(id record.ID, v record.Version) error {
+	found, err := store.Count(snapshot, func(id record.ID, v record.Pending) error {
 		if len(chunk) >= rebuildChunk {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -147,7 +147,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 		return nil
 	}
 	var records []waiting
-	err := store.ScanPending(p.store.DB(), prefix(id), func(id record.ID, v record.Version) error {
+	err := store.ScanPending(p.store.DB(), prefix(id), func(id record.ID, v record.Pending) error {
 		records = append(records, waiting{id, v})
 		return nil
 	})

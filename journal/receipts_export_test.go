@@ -135,7 +135,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 // writesIn returns the writes in the store, each with its entry, and those that are pending.
 func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
 	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
-	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Version) error {
+	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Pending) error {
 		entries[v.Seq], pending[v.Seq] = id, true
 		return nil
 	})

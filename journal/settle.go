@@ -34,7 +34,7 @@ func (j *Journal) Settle(w Write) error {
 		if err != nil {
 			return err
 		}
-		r.fill = func(tx *store.Tx, last *record.Version) {
+		r.fill = func(tx *store.Tx, last *record.Pending) {
 			settled(tx, last == nil, row.absentAt) // guard 7.10
 			row.fill(tx)
 			forgets(tx)
@@ -90,7 +90,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 			if w.at == 0 { // it may have replaced a write
 				w.at, w.follows = w.WrittenAt, w.Seq-1
 			}
-			tx.SetVersion(w.ID, w.Seq, &record.Stored{
+			tx.SetVersion(w.ID, w.Seq, &record.Version{
 				Op: w.Op, At: w.at, Follows: w.follows, Author: w.Author, ListBytes: int32(w.ListBytes), Value: w.Value,
 			})
 		}
@@ -132,7 +132,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 				return err
 			}
 		}
-		r.fill = func(tx *store.Tx, last *record.Version) {
+		r.fill = func(tx *store.Tx, last *record.Pending) {
 			if last == nil {
 				return
 			}
@@ -140,7 +140,7 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 				setLeft(tx, w.ID, left) // guard 17.56
 			}
 			j.dead.set(tx, &record.Dead{ // guard 13.5
-				ID: w.ID, Version: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
+				ID: w.ID, Pending: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: unixNow(),
 			})
 		}
 		return j.store.Update(r)
@@ -178,7 +178,7 @@ type retiring struct {
 	hiding
 	copies  *copies
 	w       Write
-	fill    func(tx *store.Tx, last *record.Version)
+	fill    func(tx *store.Tx, last *record.Pending)
 	state   record.ReceiptState // the outcome for the receipt
 	reason  string
 	dropped bool   // a person has dropped it

@@ -293,7 +293,7 @@ func putSize(op Op, listBytes int) int64 {
 
 // admit counts a write or refuses it. If look is true, it did neither: the caller must look up the entry first.
 // latest is the entry's newest pending write, if one exists.
-func (s *Sizes) admit(a *appending, latest *record.Version, exists bool) (look bool, err error) {
+func (s *Sizes) admit(a *appending, latest *record.Pending, exists bool) (look bool, err error) {
 	now, was := putSize(a.Op, a.ListBytes), int64(a.base) // guard 18.16
 	if exists {
 		was = putSize(latest.Op, int(latest.ListBytes))
@@ -457,7 +457,7 @@ func (s *Sizes) fits(namespace string, admit func() error) error {
 
 // sumKnown adds up the sizes of a namespace's known entries. Damaged records count for nothing.
 func sumKnown(ctx context.Context, r pebble.Reader, namespace string) (sum int64, err error) {
-	err = store.ScanPending(r, record.Within(record.PendingPrefix, namespace), func(_ ID, v record.Version) error {
+	err = store.ScanPending(r, record.Within(record.PendingPrefix, namespace), func(_ ID, v record.Pending) error {
 		sum += putSize(v.Op, int(v.ListBytes))
 		return ctx.Err()
 	})
@@ -518,7 +518,7 @@ func (c *copies) look(a *appending) error {
 }
 
 // admitSize counts a write or refuses it. The caller is in the store's order. latest is the entry's newest pending write, if one exists.
-func (c *copies) admitSize(a *appending, latest *record.Version, exists bool) error {
+func (c *copies) admitSize(a *appending, latest *record.Pending, exists bool) error {
 	look, err := c.sizes.admit(a, latest, exists)
 	if look {
 		// Other writes have just filled the namespace. This is so rare that the writes queued behind

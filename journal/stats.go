@@ -143,7 +143,7 @@ func (j *Journal) Holdings() (h Holdings, err error) {
 }
 
 func holdingsOf(r pebble.Reader) (h Holdings, err error) {
-	found, err := store.Count(r, func(record.ID, record.Version) error { return nil })
+	found, err := store.Count(r, func(record.ID, record.Pending) error { return nil })
 	h.Pending, h.DeadLetters = int(found.Pending), int(found.Dead)
 	for _, prefix := range []string{record.SettledPrefix, record.HeaderPrefix, record.RowPrefix, record.NewestPrefix, record.LeftPrefix} {
 		if err == nil && !h.Copies {

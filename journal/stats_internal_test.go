@@ -14,7 +14,7 @@ func TestSearchLetsReadersIn(t *testing.T) {
 	id := func(i int) ID { return ID{Namespace: "ns", Key: fmt.Sprint(i)} }
 	for i := range 200_000 {
 		at := float64(i + 1)
-		p.index.Restore(id(i), record.Version{Seq: uint64(i + 1), Op: Put, UpdatedAt: at, Since: at, CreatedAt: at})
+		p.index.Restore(id(i), record.Pending{Seq: uint64(i + 1), Op: Put, UpdatedAt: at, Since: at, CreatedAt: at})
 	}
 	p.index.Drop(p.index.Get(id(0)))
 	space := p.index.Space("ns")

@@ -112,7 +112,7 @@ type Write struct {
 	removals int64
 }
 
-func writeOf(id ID, v *record.Version, value, author string) Write {
+func writeOf(id ID, v *record.Pending, value, author string) Write {
 	return Write{
 		ID: id, Seq: v.Seq, Op: v.Op, Value: value, Author: author, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
 		WrittenAt: v.WrittenAt, Since: v.Since, LosesTies: v.LosesTies, Fenced: v.Fenced,
@@ -228,7 +228,7 @@ type Ending struct {
 	Reason  string       // for people; never holds a value
 }
 
-func endingOf(v *record.Version, state ReceiptState) Ending {
+func endingOf(v *record.Pending, state ReceiptState) Ending {
 	return Ending{Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), State: state}
 }
 

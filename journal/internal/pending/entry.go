@@ -35,7 +35,7 @@ type past struct {
 
 // Write is a write that is not visible yet.
 type Write struct {
-	record.Version
+	record.Pending
 	entry *Entry
 	next  *Write
 }
@@ -44,11 +44,11 @@ type Write struct {
 func (e *Entry) ID() record.ID { return record.ID{Namespace: e.space.Key(), Key: e.Key()} }
 
 // Visible returns the write that readers see; ok is false if there is none.
-func (e *Entry) Visible() (v record.Version, ok bool) {
+func (e *Entry) Visible() (v record.Pending, ok bool) {
 	if e == nil || e.seq == 0 {
-		return record.Version{}, false
+		return record.Pending{}, false
 	}
-	v = record.Version{
+	v = record.Pending{
 		Seq: e.seq, UpdatedAt: e.updatedAt, Since: e.updatedAt, CreatedAt: e.updatedAt, WrittenAt: e.updatedAt,
 		Bytes: e.bytes, ListBytes: e.listBytes, Sum: e.sum, Op: e.op,
 	}
@@ -60,15 +60,15 @@ func (e *Entry) Visible() (v record.Version, ok bool) {
 }
 
 // Latest returns the newest write, visible or not; ok is false if there is none.
-func (e *Entry) Latest() (v record.Version, ok bool) {
+func (e *Entry) Latest() (v record.Pending, ok bool) {
 	if e != nil && e.past != nil && e.past.last != nil {
-		return e.past.last.Version, true
+		return e.past.last.Pending, true
 	}
 	return e.Visible()
 }
 
 // set makes v the visible write.
-func (e *Entry) set(v record.Version) {
+func (e *Entry) set(v record.Pending) {
 	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
 	e.bytes, e.listBytes, e.sum = v.Bytes, v.ListBytes, v.Sum
 	once := v.Since == v.UpdatedAt && v.CreatedAt == v.UpdatedAt && v.WrittenAt == v.UpdatedAt &&

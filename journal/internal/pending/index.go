@@ -28,7 +28,7 @@ type Space struct {
 	hashtable.Node[Space]
 	entries hashtable.Table[Entry, *Entry]
 	count   int   // entries with a visible write
-	bytes   int64 // sum of their sizes, as [record.Version.Size] counts them
+	bytes   int64 // sum of their sizes, as [record.Pending.Size] counts them
 	oldest  oldest
 }
 
@@ -79,7 +79,7 @@ func (x *Index) Add(id record.ID, w *Write) *Entry {
 }
 
 // Restore makes a write of an earlier process visible for an entry that has none. That process may have sent it.
-func (x *Index) Restore(id record.ID, v record.Version) {
+func (x *Index) Restore(id record.ID, v record.Pending) {
 	e := x.ensure(id)
 	e.Sent = true // guard 14.16
 	x.setVisible(e, v)
@@ -87,15 +87,15 @@ func (x *Index) Restore(id record.ID, v record.Version) {
 
 // Show makes an entry's first invisible write visible. It returns the write that this one replaces, if
 // there is one.
-func (x *Index) Show(w *Write) (replaced record.Version, ok bool) {
+func (x *Index) Show(w *Write) (replaced record.Pending, ok bool) {
 	e := w.entry
 	replaced, ok = e.Visible()
 	e.dequeue()
-	x.setVisible(e, w.Version)
+	x.setVisible(e, w.Pending)
 	return replaced, ok
 }
 
-func (x *Index) setVisible(e *Entry, v record.Version) {
+func (x *Index) setVisible(e *Entry, v record.Pending) {
 	s := e.space
 	if old, ok := e.Visible(); ok {
 		s.bytes -= old.Size(e.ID())
@@ -163,7 +163,7 @@ func (s *Space) Name() string { return s.Key() }
 // Len returns the number of entries with a visible write.
 func (s *Space) Len() int { return s.count }
 
-// Bytes returns the sum of the sizes of the visible writes, as [record.Version.Size] counts them.
+// Bytes returns the sum of the sizes of the visible writes, as [record.Pending.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
 
 // Walk visits about n entries with a visible write, starting at a cursor. The index may change between

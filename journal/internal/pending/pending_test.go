@@ -37,7 +37,7 @@ func TestOldest(t *testing.T) {
 			switch v, ok := e.Visible(); {
 			case !ok:
 				seq++
-				x.Restore(i, record.Version{Seq: seq, Since: float64(1 + random.IntN(50)), UpdatedAt: 60, Op: record.Put})
+				x.Restore(i, record.Pending{Seq: seq, Since: float64(1 + random.IntN(50)), UpdatedAt: 60, Op: record.Put})
 			case random.IntN(2) == 0:
 				x.Drop(e)
 			default:
@@ -72,7 +72,7 @@ func TestSearchIsMadeOfSteps(t *testing.T) {
 	const entries, atOnce = 10_000, 100
 	x := pending.New()
 	for i := range entries {
-		x.Restore(id(i), record.Version{Seq: uint64(i + 1), Since: float64(i + 1), UpdatedAt: float64(i + 1), Op: record.Put})
+		x.Restore(id(i), record.Pending{Seq: uint64(i + 1), Since: float64(i + 1), UpdatedAt: float64(i + 1), Op: record.Put})
 	}
 	steps := 0
 	for q := x.Space("ns").NewSearch(); !q.Step(atOnce); {
@@ -87,8 +87,8 @@ func TestSearchIsMadeOfSteps(t *testing.T) {
 // visible is the oldest.
 func TestOldestAfterNone(t *testing.T) {
 	x := pending.New()
-	x.Restore(id(1), record.Version{Seq: 1, Since: 5, UpdatedAt: 5, CreatedAt: 5, Op: record.Put})
-	coming := &pending.Write{Version: record.Version{Seq: 2, Since: 100, UpdatedAt: 100, CreatedAt: 100, Op: record.Put}}
+	x.Restore(id(1), record.Pending{Seq: 1, Since: 5, UpdatedAt: 5, CreatedAt: 5, Op: record.Put})
+	coming := &pending.Write{Pending: record.Pending{Seq: 2, Since: 100, UpdatedAt: 100, CreatedAt: 100, Op: record.Put}}
 	x.Add(id(2), coming)
 	x.Drop(x.Get(id(1)))
 	s := x.Space("ns")
@@ -105,29 +105,29 @@ func TestWritesOnTheirWay(t *testing.T) {
 	x := pending.New()
 	a := id(1)
 	writes := []*pending.Write{
-		{Version: record.Version{Seq: 1, Op: record.Put, UpdatedAt: 1, Since: 1, CreatedAt: 1, Bytes: 3}},
-		{Version: record.Version{Seq: 2, Op: record.Delete, UpdatedAt: 2, Since: 1, CreatedAt: 1}},
-		{Version: record.Version{Seq: 3, Op: record.Put, UpdatedAt: 3, Since: 1, CreatedAt: 3, AfterDelete: true}},
+		{Pending: record.Pending{Seq: 1, Op: record.Put, UpdatedAt: 1, Since: 1, CreatedAt: 1, Bytes: 3}},
+		{Pending: record.Pending{Seq: 2, Op: record.Delete, UpdatedAt: 2, Since: 1, CreatedAt: 1}},
+		{Pending: record.Pending{Seq: 3, Op: record.Put, UpdatedAt: 3, Since: 1, CreatedAt: 3, AfterDelete: true}},
 	}
 	for _, w := range writes {
 		x.Add(a, w)
-		if latest, ok := x.Get(a).Latest(); !ok || latest != w.Version {
+		if latest, ok := x.Get(a).Latest(); !ok || latest != w.Pending {
 			t.Errorf("latest is %+v", latest)
 		}
 		if _, ok := x.Get(a).Visible(); ok || x.Space("ns").Len() != 0 {
 			t.Error("visible before it is shown")
 		}
 	}
-	var before record.Version
+	var before record.Pending
 	for i, w := range writes {
 		replaced, ok := x.Show(w)
 		if ok != (i > 0) || ok && replaced != before {
 			t.Errorf("replaced %+v, %v", replaced, ok)
 		}
-		if v, ok := x.Get(a).Visible(); !ok || v != w.Version {
-			t.Errorf("visible is %+v, want %+v", v, w.Version)
+		if v, ok := x.Get(a).Visible(); !ok || v != w.Pending {
+			t.Errorf("visible is %+v, want %+v", v, w.Pending)
 		}
-		before = w.Version
+		before = w.Pending
 	}
 	x.WaitsSince(x.Get(a), 2.5)
 	if v, _ := x.Get(a).Visible(); v.Since != 2.5 || v.CreatedAt != 3 {

@@ -53,11 +53,11 @@ func TestEveryRecordDecodes(t *testing.T) {
 	key := []byte("key")
 	id := record.ID{Namespace: "ns", Key: "key"}
 	origin := record.Origin{Seq: 1, At: 2}
-	version := record.Version{Op: record.Put, UpdatedAt: 1, WrittenAt: 2, Since: 3, CreatedAt: 4, Bytes: 1, ListBytes: 1}
+	version := record.Pending{Op: record.Put, UpdatedAt: 1, WrittenAt: 2, Since: 3, CreatedAt: 4, Bytes: 1, ListBytes: 1}
 	conditional, over := version, record.Base{Known: true, Present: true, Origin: origin, UpdatedAt: 3, MadeAt: 4}
 	conditional.Conditional = true
 	type pendingWrite struct {
-		record.Version
+		record.Pending
 		Over record.Base
 	}
 	type settled struct {
@@ -94,8 +94,8 @@ func TestEveryRecordDecodes(t *testing.T) {
 			func(b []byte) (any, error) { h, err := record.DecodeHeader(b); return &h, err },
 		},
 		{
-			[]any{&pendingWrite{Version: version}, &pendingWrite{conditional, over}},
-			func(r any) []byte { p := r.(*pendingWrite); return record.EncodePending(nil, key, &p.Version, &p.Over) },
+			[]any{&pendingWrite{Pending: version}, &pendingWrite{conditional, over}},
+			func(r any) []byte { p := r.(*pendingWrite); return record.EncodePending(nil, key, &p.Pending, &p.Over) },
 			func(b []byte) (any, error) {
 				v, over, err := record.DecodePending(b)
 				if over == nil {
@@ -106,7 +106,7 @@ func TestEveryRecordDecodes(t *testing.T) {
 		},
 		{
 			[]any{&record.Dead{
-				ID: id, Version: version, Value: "v", Author: "a", Kind: record.Superseded, SupersededBy: 1, Status: 2, Error: "e",
+				ID: id, Pending: version, Value: "v", Author: "a", Kind: record.Superseded, SupersededBy: 1, Status: 2, Error: "e",
 				RefusedAt: 3, Theirs: true, Winner: &record.Winner{Value: "w", At: 4, Seq: 5},
 			}},
 			func(r any) []byte { return record.EncodeDead(key, r.(*record.Dead)) },
@@ -123,8 +123,8 @@ func TestEveryRecordDecodes(t *testing.T) {
 			func(b []byte) (any, error) { s, err := record.DecodeSending(b); return &s, err },
 		},
 		{
-			[]any{&record.Stored{Op: record.Put, Shown: true, At: 1, Follows: 2, Author: "a", Host: "h", ListBytes: 3, Value: "v"}},
-			func(r any) []byte { return sealedVersion(key, r.(*record.Stored)) },
+			[]any{&record.Version{Op: record.Put, Shown: true, At: 1, Follows: 2, Author: "a", Host: "h", ListBytes: 3, Value: "v"}},
+			func(r any) []byte { return sealedVersion(key, r.(*record.Version)) },
 			func(b []byte) (any, error) { s, err := record.DecodeVersion(b); return &s, err },
 		},
 		{
@@ -157,7 +157,7 @@ func TestEveryRecordDecodes(t *testing.T) {
 					}
 				}
 				others := cmp.FilterPath(func(p cmp.Path) bool {
-					return strings.HasPrefix(p.String(), part) || path == "Value" && p.String() == "Version.Bytes"
+					return strings.HasPrefix(p.String(), part) || path == "Value" && p.String() == "Pending.Bytes"
 				}, cmp.Ignore())
 				if diff := cmp.Diff(r, got, others, cmp.AllowUnexported(settled{})); diff != "" {
 					t.Errorf("%T with %s = %v became (-encoded +decoded):\n%s", r, path, value, diff)

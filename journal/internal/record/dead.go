@@ -32,7 +32,7 @@ type Winner struct {
 // upstream, or another host's state that a write of this journal has overwritten.
 type Dead struct {
 	ID
-	Version
+	Pending
 	Value        string
 	Author       string // empty if unknown
 	Kind         DeadKind
@@ -49,7 +49,7 @@ func (l *Dead) InConflict() bool { return l.Theirs || l.Winner != nil }
 
 // Size returns the bytes that the state record counts for the dead letter.
 func (l *Dead) Size() int64 {
-	size := l.Version.Size(l.ID)
+	size := l.Pending.Size(l.ID)
 	if l.Winner != nil {
 		size += int64(len(l.Winner.Value))
 	}
@@ -76,7 +76,7 @@ func EncodeDead(key []byte, l *Dead) []byte {
 	dst = appendKind(dst, l)
 	dst = appendString(dst, l.Error)
 	dst = appendFloat(dst, l.RefusedAt)
-	v := l.Version
+	v := l.Pending
 	v.Conditional = false // a retry goes by no condition
 	return Seal(key, append(appendWrite(dst, &v, 0), l.Value...))
 }
@@ -115,7 +115,7 @@ func DecodeDead(seq uint64, body []byte) (Dead, error) {
 	l.kind(&d)
 	l.Error = d.string()
 	l.RefusedAt = d.float()
-	l.Version = d.write(0)
+	l.Pending = d.write(0)
 	if d.bad {
 		return l, fmt.Errorf("%w: dead letter %d does not parse", ErrCorrupt, seq)
 	}

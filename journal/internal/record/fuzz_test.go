@@ -35,18 +35,18 @@ func decoded(t *testing.T, body []byte, err error, encode func() []byte) {
 	}
 }
 
-func pendingBody(t testing.TB, v *record.Version, over *record.Base) []byte {
+func pendingBody(t testing.TB, v *record.Pending, over *record.Base) []byte {
 	t.Helper()
 	key := []byte("key")
 	return body(t, key, record.EncodePending(nil, key, v, over))
 }
 
 func FuzzPendingRecord(f *testing.F) {
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, Bytes: 9, ListBytes: 7, AfterDelete: true}, nil))
-	f.Add(pendingBody(f, &record.Version{Op: record.Delete, UpdatedAt: 2}, nil))
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, nil))
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, nil))
-	f.Add(pendingBody(f, &record.Version{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, Conditional: true}, &record.Base{Known: true, UpdatedAt: 3}))
+	f.Add(pendingBody(f, &record.Pending{Op: record.Put, UpdatedAt: 1.5, Since: 1, CreatedAt: 1, Bytes: 9, ListBytes: 7, AfterDelete: true}, nil))
+	f.Add(pendingBody(f, &record.Pending{Op: record.Delete, UpdatedAt: 2}, nil))
+	f.Add(pendingBody(f, &record.Pending{Op: record.Put, UpdatedAt: 2, WrittenAt: 2, Fenced: true}, nil))
+	f.Add(pendingBody(f, &record.Pending{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, LosesTies: true}, nil))
+	f.Add(pendingBody(f, &record.Pending{Op: record.Put, UpdatedAt: 2, WrittenAt: 1, Conditional: true}, &record.Base{Known: true, UpdatedAt: 3}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v, over, err := record.DecodePending(body)
 		decoded(t, body, err, func() []byte {
@@ -64,7 +64,7 @@ func FuzzPendingRecord(f *testing.F) {
 // The record of a pending write is stored under its key, with the checksum that the version keeps.
 func TestPendingRecord(t *testing.T) {
 	id := record.ID{Namespace: "ns", Key: "key"}
-	v := record.Version{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
+	v := record.Pending{Seq: 7, Op: record.Put, UpdatedAt: 3, Since: 2, CreatedAt: 1, Bytes: 5, ListBytes: 5}
 	key := record.AppendPendingKey(nil, id, 7)
 	sealed := record.EncodePending(nil, key, &v, nil)
 	gotID, got, err := record.ReadPending(key, body(t, key, sealed), record.Sum(sealed))
@@ -76,12 +76,12 @@ func TestPendingRecord(t *testing.T) {
 func FuzzDeadLetter(f *testing.F) {
 	key := record.DeadKey(7)
 	sealed := record.EncodeDead(key, &record.Dead{
-		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
+		ID: record.ID{Namespace: "ns", Key: "key"}, Pending: record.Pending{Op: record.Put, UpdatedAt: 1},
 		Value: "value", Kind: record.Superseded, SupersededBy: 300, Status: 422, Error: "bad", RefusedAt: 3,
 	})
 	f.Add(sealed[:len(sealed)-4])
 	sealed = record.EncodeDead(key, &record.Dead{
-		ID: record.ID{Namespace: "ns", Key: "key"}, Version: record.Version{Op: record.Put, UpdatedAt: 1},
+		ID: record.ID{Namespace: "ns", Key: "key"}, Pending: record.Pending{Op: record.Put, UpdatedAt: 1},
 		Value: "value", Author: "someone", Kind: record.Superseded, Theirs: true, Winner: &record.Winner{Present: true, Value: "winner", At: 7, Seq: 300},
 	})
 	f.Add(sealed[:len(sealed)-4])
@@ -128,7 +128,7 @@ func FuzzReceipt(f *testing.F) {
 	})
 }
 
-func sealedVersion(key []byte, v *record.Stored) []byte {
+func sealedVersion(key []byte, v *record.Version) []byte {
 	fields := record.AppendVersionFields(nil, v)
 	sealed := make([]byte, record.VersionSize(fields, v.Value))
 	record.EncodeVersion(sealed, key, fields, v.Value)
@@ -140,8 +140,8 @@ func FuzzOtherRecords(f *testing.F) {
 	add := func(sealed []byte) { f.Add(sealed[:len(sealed)-4]) }
 	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, CreatedAt: 1, UpdatedAt: 2}, 3, 1))
 	add(record.EncodeSettled(key, &record.Observation{Value: "v", ListBytes: 1, Origin: record.Origin{Seq: 300, At: 4}}, 3, 300))
-	add(sealedVersion(key, &record.Stored{Op: record.Put, Shown: true, At: 5, Author: "someone", Host: "h", ListBytes: 7, Value: "v"}))
-	add(sealedVersion(key, &record.Stored{Op: record.Delete, At: 5}))
+	add(sealedVersion(key, &record.Version{Op: record.Put, Shown: true, At: 5, Author: "someone", Host: "h", ListBytes: 7, Value: "v"}))
+	add(sealedVersion(key, &record.Version{Op: record.Delete, At: 5}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{Seq: 1}}))
 	add(record.EncodeRow(key, record.Row{ListBytes: 3, UpdatedAt: 4, Origin: record.Origin{At: 4}}))

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Version is a pending write without its value, as the index keeps it.
-type Version struct {
+// Pending is a pending write without its value, as the index keeps it.
+type Pending struct {
 	Seq         uint64
 	UpdatedAt   float64 // Unix seconds
 	WrittenAt   float64 // Unix seconds: when the caller wrote, by the wall clock at that time; never raised
@@ -41,7 +41,7 @@ type Base struct {
 const Overhead = 64
 
 // Size returns the bytes that the state record counts for the write.
-func (v *Version) Size(id ID) int64 {
+func (v *Pending) Size(id ID) int64 {
 	return int64(Overhead + len(id.Namespace) + len(id.Key) + int(v.Bytes))
 }
 
@@ -56,7 +56,7 @@ const (
 	unknownFlags
 )
 
-func (v *Version) flags() (flags byte) {
+func (v *Pending) flags() (flags byte) {
 	if v.AfterDelete {
 		flags |= flagAfterDelete
 	}
@@ -76,13 +76,13 @@ func (v *Version) flags() (flags byte) {
 }
 
 // hasWrittenAt compares the bits, because the format stores the bits.
-func (v *Version) hasWrittenAt() bool {
+func (v *Pending) hasWrittenAt() bool {
 	return math.Float64bits(v.WrittenAt) != math.Float64bits(v.UpdatedAt)
 }
 
 // appendWrite appends the fields of a write that come before its value or the value's length. apart is
 // flagApart, or 0 for a dead letter.
-func appendWrite(dst []byte, v *Version, apart byte) []byte {
+func appendWrite(dst []byte, v *Pending, apart byte) []byte {
 	dst = append(dst, byte(v.Op), v.flags()|apart)
 	dst = appendFloat(dst, v.UpdatedAt)
 	dst = appendFloat(dst, v.Since)
@@ -95,7 +95,7 @@ func appendWrite(dst []byte, v *Version, apart byte) []byte {
 
 // EncodePending appends the record of a pending write to dst, which is empty, and sets its checksum in v. over is
 // the base of a conditional write, and otherwise not used.
-func EncodePending(dst, key []byte, v *Version, over *Base) []byte {
+func EncodePending(dst, key []byte, v *Pending, over *Base) []byte {
 	dst = appendCount(appendWrite(dst, v, flagApart), int(v.Bytes))
 	if v.Conditional {
 		dst = appendBase(dst, over)
@@ -106,21 +106,21 @@ func EncodePending(dst, key []byte, v *Version, over *Base) []byte {
 }
 
 // ReadPending decodes the record of a pending write. body excludes the checksum. Errors: [ErrCorrupt].
-func ReadPending(key, body []byte, sum uint32) (ID, Version, error) {
+func ReadPending(key, body []byte, sum uint32) (ID, Pending, error) {
 	id, seq, err := ParsePendingKey(key)
 	if err != nil {
-		return ID{}, Version{}, err
+		return ID{}, Pending{}, err
 	}
 	v, _, err := DecodePending(body)
 	if err != nil {
-		return ID{}, Version{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
+		return ID{}, Pending{}, fmt.Errorf("%w (write %d to %s)", err, seq, id)
 	}
 	v.Seq, v.Sum = seq, sum
 	return id, v, nil
 }
 
 // DecodePending decodes the body of a pending record; over is nil unless the write is conditional.
-func DecodePending(body []byte) (v Version, over *Base, err error) {
+func DecodePending(body []byte) (v Pending, over *Base, err error) {
 	d := decoder{rest: body}
 	v = d.write(flagApart)
 	v.Bytes = int32(d.count())
@@ -128,7 +128,7 @@ func DecodePending(body []byte) (v Version, over *Base, err error) {
 		over = d.base()
 	}
 	if d.bad || len(d.rest) != 0 {
-		return Version{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
+		return Pending{}, nil, fmt.Errorf("%w: pending record does not parse", ErrCorrupt)
 	}
 	return v, over, nil
 }
@@ -169,8 +169,8 @@ func (d *decoder) base() *Base {
 }
 
 // write decodes what appendWrite appends.
-func (d *decoder) write(apart byte) Version {
-	v := Version{Op: Op(d.byte())}
+func (d *decoder) write(apart byte) Pending {
+	v := Pending{Op: Op(d.byte())}
 	flags := d.byte()
 	v.AfterDelete, v.LosesTies, v.Fenced = flags&flagAfterDelete != 0, flags&flagLosesTies != 0, flags&flagFenced != 0
 	v.Conditional = flags&flagConditional != 0

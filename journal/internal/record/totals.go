@@ -18,14 +18,14 @@ type Totals struct {
 }
 
 // Add counts a pending record.
-func (t *Totals) Add(id ID, v *Version) {
+func (t *Totals) Add(id ID, v *Pending) {
 	t.Pending++
 	t.PendingBytes += v.Size(id)
 	t.Sum += uint64(v.Sum)
 }
 
 // Remove subtracts a pending record from the count.
-func (t *Totals) Remove(id ID, v *Version) {
+func (t *Totals) Remove(id ID, v *Pending) {
 	t.Pending--
 	t.PendingBytes -= v.Size(id)
 	t.Sum -= uint64(v.Sum)

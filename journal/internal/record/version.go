@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Stored is a version of an entry as it was written. It never changes: what becomes of the version stands
+// Version is a version of an entry as it was written. It never changes: what becomes of the version stands
 // in other records, which name it by its number.
-type Stored struct {
+type Version struct {
 	Op        Op
 	Shown     bool    // upstream has shown it: no write of this journal has the version's number
 	At        float64 // Unix seconds: when it was written, by the writer's clock
@@ -26,7 +26,7 @@ const (
 )
 
 // AppendVersionFields appends the fields of a version record that come before its value.
-func AppendVersionFields(dst []byte, v *Stored) []byte {
+func AppendVersionFields(dst []byte, v *Version) []byte {
 	var flags byte
 	if v.Shown {
 		flags |= flagShown
@@ -72,9 +72,9 @@ func DecodeRetention(body []byte) (newest float64, err error) {
 }
 
 // DecodeVersion decodes the body of a version record.
-func DecodeVersion(body []byte) (Stored, error) {
+func DecodeVersion(body []byte) (Version, error) {
 	d := decoder{rest: body}
-	v := Stored{Op: Op(d.byte())}
+	v := Version{Op: Op(d.byte())}
 	flags := d.byte()
 	v.Shown = flags&flagShown != 0
 	v.At = d.float()
@@ -84,7 +84,7 @@ func DecodeVersion(body []byte) (Stored, error) {
 	v.Author, v.Host = d.string(), d.string()
 	v.ListBytes = int32(d.count())
 	if d.bad || flags >= unknownVersionFlags || v.Op != Put && v.Op != Delete {
-		return Stored{}, fmt.Errorf("%w: version does not parse", ErrCorrupt)
+		return Version{}, fmt.Errorf("%w: version does not parse", ErrCorrupt)
 	}
 	v.Value = string(d.rest)
 	return v, nil

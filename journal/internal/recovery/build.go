@@ -63,7 +63,7 @@ func build(fsys vfs.FS, dir string, c *content) (err error) {
 }
 
 func compare(made *store.Store) error {
-	found, err := store.Count(made.DB(), func(record.ID, record.Version) error { return nil })
+	found, err := store.Count(made.DB(), func(record.ID, record.Pending) error { return nil })
 	want := made.Totals()
 	return errors.Join(err, want.Compare(found))
 }
@@ -100,7 +100,7 @@ type filler struct {
 // pendingRecord is a pending write's record.
 type pendingRecord struct {
 	id         record.ID
-	v          record.Version
+	v          record.Pending
 	key, value []byte // nil if there is none
 }
 

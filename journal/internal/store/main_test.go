@@ -47,8 +47,8 @@ func no(t *testing.T, err error) {
 // put is a change that journals a write.
 func put(key, value string) ChangeFunc {
 	return func(tx *Tx) error {
-		v := record.Version{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(value))}
-		tx.SetPending(record.ID{Namespace: "ns", Key: key}, &v, nil, &record.Stored{Op: v.Op, Value: value})
+		v := record.Pending{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(value))}
+		tx.SetPending(record.ID{Namespace: "ns", Key: key}, &v, nil, &record.Version{Op: v.Op, Value: value})
 		return nil
 	}
 }
@@ -76,7 +76,7 @@ func addsUp(t *testing.T, s *Store) {
 	t.Helper()
 	snapshot := s.Snapshot()
 	defer func() { no(t, snapshot.Close()) }()
-	found, err := Count(snapshot, func(record.ID, record.Version) error { return nil })
+	found, err := Count(snapshot, func(record.ID, record.Pending) error { return nil })
 	no(t, err)
 	want, err := ReadTotals(snapshot)
 	no(t, errors.Join(err, want.Compare(found)))

@@ -63,12 +63,12 @@ func TestMergesForTombstonesAreFew(t *testing.T) {
 	for first := 0; first < entries; first += together {
 		id := func(i int) record.ID { return record.ID{Namespace: "ns", Key: fmt.Sprint(i * 7919 % entries)} }
 		var values [together][150]byte
-		var versions [together]record.Version
+		var versions [together]record.Pending
 		no(t, s.Update(ChangeFunc(func(tx *Tx) error {
 			for i := range versions {
 				_, _ = random.Read(values[i][:]) // it never fails
-				versions[i] = record.Version{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(values[i]))}
-				tx.SetPending(id(first+i), &versions[i], nil, &record.Stored{Op: versions[i].Op, Value: string(values[i][:])})
+				versions[i] = record.Pending{Seq: tx.NextSeq(), Op: record.Put, Bytes: int32(len(values[i]))}
+				tx.SetPending(id(first+i), &versions[i], nil, &record.Version{Op: versions[i].Op, Value: string(values[i][:])})
 			}
 			return nil
 		})))

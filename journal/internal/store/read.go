@@ -92,7 +92,7 @@ func HoldsAny(r pebble.Reader, prefix []byte) (bool, error) {
 
 // ScanPending calls visit for every pending record under a prefix, ordered by entry and sequence
 // number.
-func ScanPending(r pebble.Reader, prefix []byte, visit func(record.ID, record.Version) error) error {
+func ScanPending(r pebble.Reader, prefix []byte, visit func(record.ID, record.Pending) error) error {
 	return ScanPrefix(r, prefix, func(key, body []byte, sum uint32) error {
 		id, v, err := record.ReadPending(key, body, sum)
 		if err != nil {
@@ -131,8 +131,8 @@ func ReadTotals(r pebble.Reader) (t record.Totals, err error) {
 
 // Count adds up the store's pending records and dead letters. It calls visit for each pending record,
 // ordered by entry and sequence number.
-func Count(r pebble.Reader, visit func(record.ID, record.Version) error) (found record.Totals, err error) {
-	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Version) error {
+func Count(r pebble.Reader, visit func(record.ID, record.Pending) error) (found record.Totals, err error) {
+	err = ScanPending(r, []byte(record.PendingPrefix), func(id record.ID, v record.Pending) error {
 		found.Add(id, &v)
 		found.Seq = max(found.Seq, v.Seq)
 		return visit(id, v)

@@ -156,7 +156,7 @@ func (tx *Tx) TakeSeq() uint64 {
 }
 
 // SetVersion adds a version of an entry.
-func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
+func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Version) {
 	var scratch [256]byte
 	fields := record.AppendVersionFields(scratch[:0], v)
 	keySize, size := record.VersionKeySize(id), record.VersionSize(fields, v.Value)
@@ -169,7 +169,7 @@ func (tx *Tx) SetVersion(id record.ID, seq uint64, v *record.Stored) {
 
 // SetPending adds a write: its version, and its pending record. The write must have the next sequence
 // number. SetPending sets the record's checksum. over is the base of a conditional write, and otherwise not used.
-func (tx *Tx) SetPending(id record.ID, v *record.Version, over *record.Base, stored *record.Stored) {
+func (tx *Tx) SetPending(id record.ID, v *record.Pending, over *record.Base, stored *record.Version) {
 	tx.SetVersion(id, v.Seq, stored)
 	s := &tx.p.scratch // the batch copies both
 	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
@@ -181,7 +181,7 @@ func (tx *Tx) SetPending(id record.ID, v *record.Version, over *record.Base, sto
 }
 
 // DeletePending removes the record of a write.
-func (tx *Tx) DeletePending(id record.ID, v *record.Version) {
+func (tx *Tx) DeletePending(id record.ID, v *record.Pending) {
 	s := &tx.p.scratch
 	s.key = record.AppendPendingKey(s.key[:0], id, v.Seq)
 	tx.Delete(s.key)
