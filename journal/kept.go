@@ -21,7 +21,7 @@ type Kept struct {
 	DeadLetters int // of all kinds
 	Open        int // dead letters that need a decision
 	Receipts    int // with those of named requests
-	Unanswered  int // entries that an unanswered request may yet change
+	Unanswered  int // entries of which requests may have left something upstream, besides what is pending
 }
 
 // Kept describes, in order, the namespaces of which the journal keeps anything and for which accept returns true. It reads
@@ -66,7 +66,7 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 	each(record.HeaderPrefix, first, func(*Kept) {})
 	each(record.NewestPrefix, first, func(*Kept) {})
 	each(record.VersionPrefix, first, func(k *Kept) { k.Versions++ })
-	each(record.LeftPrefix, first, func(k *Kept) { k.Unanswered++ })
+	each(record.LeftPrefix, ofLeft, func(k *Kept) { k.Unanswered++ })
 	each(record.ReceiptPrefix, ofReceipt, func(k *Kept) { k.Receipts++ })
 	if err == nil {
 		err = store.ScanDead(snapshot, 0, func(l *record.Dead) error {
@@ -88,6 +88,20 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 		}
 	}
 	return kept, nil
+}
+
+// ofLeft returns the namespace of an entry of which requests may have left something; empty if only that is known.
+func ofLeft(key, value []byte) (namespace string, err error) {
+	body, damage := record.Unseal(key, value)
+	if damage != nil {
+		return "", ignoreDamage(damage)
+	}
+	left, err := record.DecodeLeft(body)
+	if err != nil || len(left) == 0 {
+		return "", ignoreDamage(err)
+	}
+	id, err := record.ParseEntryKey(record.LeftPrefix, key)
+	return id.Namespace, err
 }
 
 // ofReceipt returns the namespace of a receipt, or of a named request. It is empty for a damaged one, and for other

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/recovery"
@@ -160,27 +161,37 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 	return err
 }
 
-// left removes what requests may have left upstream of entries with nothing pending.
+// left removes the checksums of what requests may have left upstream of entries with nothing pending. That something may
+// be there stays known: what comes of it is not another host's later state.
 func (p *purge) left(ctx context.Context) error {
-	return p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		r, err := tx.Reader()
+	prefix := record.Within(record.LeftPrefix, p.of.Namespace)
+	var keys [][]byte
+	err := store.Each(p.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
+		id, err := record.ParseEntryKey(record.LeftPrefix, key)
+		if err == nil && p.covers(id) {
+			keys = append(keys, bytes.Clone(key))
+		}
+		return errors.Join(err, ctx.Err())
+	})
+	for chunk := range slices.Chunk(keys, purgedAtOnce) {
+		if err == nil {
+			err = p.store.Update(store.ChangeFunc(func(tx *store.Tx) error { return p.forgetLeft(tx, chunk) }))
+		}
+	}
+	return err
+}
+
+func (p *purge) forgetLeft(tx *store.Tx, keys [][]byte) error {
+	for _, key := range keys {
+		id, err := record.ParseEntryKey(record.LeftPrefix, key)
 		if err != nil {
 			return err
 		}
-		var keys [][]byte
-		prefix := record.Within(record.LeftPrefix, p.of.Namespace)
-		err = store.Each(r, prefix, record.After(prefix), func(key, _ []byte) error {
-			id, err := record.ParseEntryKey(record.LeftPrefix, key)
-			if err == nil && p.covers(id) && !p.pending.isPending(id) {
-				keys = append(keys, bytes.Clone(key))
-			}
-			return errors.Join(err, ctx.Err())
-		})
-		for _, key := range keys {
-			tx.Delete(key)
+		if !p.pending.isPending(id) {
+			tx.Set(key, record.EncodeLeft(key, nil)) // guard 17.69
 		}
-		return err
-	}))
+	}
+	return nil
 }
 
 func (p *purge) deadLetters(ctx context.Context) error {

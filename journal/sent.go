@@ -45,7 +45,7 @@ func (j *Journal) BeginSending() error {
 	defer func() { <-s.turn }()
 	for ahead := sendingFor; ; ahead *= 2 { // a disk may be slower than that
 		boot, now := s.clock()
-		if s.kept && s.boot == boot && now < s.until || s.kept && boot == "" { // guard 14.11
+		if s.kept && s.boot == boot && (now < s.until || boot == "") { // guard 14.11
 			return nil
 		}
 		if err := j.keepSending(record.Sending{Boot: boot, At: int64(now + ahead)}); err != nil {
@@ -61,6 +61,9 @@ func (j *Journal) keepSending(at record.Sending) error {
 		return nil
 	}))
 }
+
+// unknownBoot is the boot of a time that an earlier process has kept.
+const unknownBoot = "unknown"
 
 // allAnswered is the time of a record that says that upstream can carry out nothing more.
 const allAnswered = -1
@@ -83,26 +86,27 @@ func (j *Journal) EndSending() error {
 // least so long, and 0 if nobody knows. ok is false if there is no such thing.
 func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 	err = j.use(func() error {
+		s := j.sendings
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
 		var last record.Sending
 		found, err := store.Get(j.store.DB(), record.SendingKey, func(body []byte) (err error) {
 			last, err = record.DecodeSending(body)
 			return err
 		})
-		boot, now := j.sendings.clock()
 		switch {
-		case store.IsDamage(err):
-			ok = true
-			return nil
-		case err != nil || last.At == allAnswered:
-			return err
-		case !found: // a directory of an older botwired says only what was sent
+		case err == nil && !found: // a directory of an older botwired says only what was sent
 			ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix))
-			return err
-		case last.Boot != "" && last.Boot == boot:
-			ago = max(0, now-time.Duration(last.At)) // guard 14.17
+		case store.IsDamage(err):
+			ok, err = true, nil
+		case err == nil && last.At != allAnswered:
+			ok = true
+			if boot, now := s.clock(); last.Boot != "" && last.Boot == boot {
+				ago = max(0, now-time.Duration(last.At)) // guard 14.17
+			}
 		}
-		ok = true
-		return nil
+		s.kept, s.boot = ok, unknownBoot // guard 14.26
+		return err
 	})
 	return ago, ok, err
 }

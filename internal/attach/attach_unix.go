@@ -313,8 +313,8 @@ func (a *attachment) kept(last *api.Status) string {
 		why = term.Printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
 	}
 	if n := result.Unanswered; n > 0 {
-		why += fmt.Sprintf("; upstream has not answered the last request of %d: the next start sends %s once nothing can land over %s, after %s at most",
-			n, words.ByNumber(n, "that write", "those"), words.ByNumber(n, "it", "them"), a.Loaded.Config.Upstream.LateWindow)
+		why += fmt.Sprintf("; over %d of %s upstream may still carry out an earlier request, which it has not answered: the next start sends %s when that is over, after %s at most",
+			n, words.ByNumber(result.Pending, "it", "them"), words.ByNumber(n, "that", "those"), a.Loaded.Config.Upstream.LateWindow)
 	}
 	text := ""
 	if n := result.Pending; n > 0 {

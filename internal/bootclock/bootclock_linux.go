@@ -1,6 +1,8 @@
 package bootclock
 
 import (
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -16,13 +18,23 @@ var name = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
+// uptime is open from the first call on: a process may run out of descriptors.
+var uptime = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/uptime") })
+
 // Now returns a name of the present boot, and how long ago it was, to a hundredth of a second. The name is empty if
 // the kernel does not say.
 func Now() (boot string, since time.Duration) {
-	uptime, err := os.ReadFile("/proc/uptime")
-	seconds, _, _ := strings.Cut(string(uptime), " ")
-	since, malformed := time.ParseDuration(seconds + "s")
-	if err != nil || malformed != nil {
+	f, err := uptime()
+	if err != nil {
+		return "", 0
+	}
+	var text [64]byte
+	n, err := f.ReadAt(text[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", 0
+	}
+	seconds, _, _ := strings.Cut(string(text[:n]), " ")
+	if since, err = time.ParseDuration(seconds + "s"); err != nil {
 		return "", 0
 	}
 	return name(), since

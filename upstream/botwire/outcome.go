@@ -1,6 +1,7 @@
 package botwire
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -25,6 +26,9 @@ const (
 	statusOriginTimeout  = 524 // in place of 504
 )
 
+// resetOnTheWay is how Envoy, and what is made of it, begin an answer with 503 in place of one that they did not get.
+const resetOnTheWay = "upstream connect error or disconnect/reset before headers"
+
 // meaning says what became of a request that upstream has not confirmed (contract 15). The answer, if there is one,
 // is not the expected one.
 func meaning(f fate, a *answer) upstream.Verdict {
@@ -37,6 +41,8 @@ func meaning(f fate, a *answer) upstream.Verdict {
 		return upstream.Unsent // nothing of the request was done
 	case a.looped:
 		return upstream.Transient
+	case a.status == http.StatusServiceUnavailable && bytes.HasPrefix(a.body, []byte(resetOnTheWay)): // guard 14.27
+		return upstream.Unanswered
 	case a.refusesRequest(): // guard 15.1
 		return upstream.Permanent
 	}

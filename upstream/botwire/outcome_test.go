@@ -92,6 +92,8 @@ var outcomes = []struct {
 	{"another protocol", "http", whole("SSH-2.0-x\r\n", true), upstream.Unanswered},
 	{"101", "http", whole("HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", true), upstream.Unanswered},
 
+	{"503 of a proxy that was reset", "http", status(503, "upstream connect error or disconnect/reset before headers. reset reason: connection termination"), upstream.Unanswered},
+	{"503 of another proxy", "http", status(503, "no healthy upstream"), upstream.Transient},
 	{"502", "http", status(502, "<html>"), upstream.Unanswered},
 	{"502 in BotWire's form", "http", status(502, saysNo), upstream.Unanswered},
 	{"504", "http", status(504, ""), upstream.Unanswered},

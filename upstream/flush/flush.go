@@ -232,7 +232,7 @@ func (f *Flusher) Drain(ctx context.Context) Result {
 	}
 	r := f.leave(w)
 	f.eachQueue(func(q *schedule.Queue) {
-		_, pending := q.InWindow(f.now())
+		_, pending := f.schedule.MayStillLand(q, f.now())
 		r.Unanswered += pending
 	})
 	return r
@@ -260,7 +260,7 @@ func (f *Flusher) judgeDrain(next schedule.Instant) {
 		return
 	}
 	v := f.health.State()
-	late := next == 0 || next == schedule.Never || d.deadline != 0 && next >= d.deadline
+	late := next == 0 || d.deadline != 0 && next >= d.deadline
 	if late || v.Down && !v.ProbeFailedAt.Before(d.since) { // guard 22.4
 		d.over = true
 		close(d.hopeless)

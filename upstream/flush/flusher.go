@@ -187,12 +187,12 @@ func (f *Flusher) recall() error {
 func (f *Flusher) allAnswered() bool {
 	open, now := 0, f.now()
 	f.eachQueue(func(q *schedule.Queue) {
-		entries, _ := q.InWindow(now)
+		entries, _ := f.schedule.MayStillLand(q, now)
 		open += entries
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return open == 0 && !f.schedule.MayStillLand(now) && f.schedule.Running() == 0
+	return open == 0 && !f.schedule.IsQuiet(now) && f.schedule.Running() == 0
 }
 
 func (f *Flusher) dispatch(ctx context.Context, g *errgroup.Group) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,6 +279,107 @@ func TestTheEndWithinAWindow(t *testing.T) {
 		steps := stepsOf(r.requests(func(c call) bool { return c.id == key("k") }))
 		if len(steps) != 3 || steps[1].Value != "new" || steps[2].Value != "new" || steps[2].At < timeout+lateWindow {
 			t.Errorf("requests: %+v", steps)
+		}
+	})
+}
+
+// contract 14: the end of a daemon that still waits for what an earlier one has sent sends each entry once, whatever
+// upstream answers, and does not wait.
+func TestTheEndWithinTheWindowOfAStart(t *testing.T) {
+	for name, answer := range map[string]reply{"well": {}, "a failure": {status: 500}, "a refusal": detail(422)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				booted := time.Now()
+				clock := func() (string, time.Duration) { return "1", time.Since(booted) }
+				fs := vfs.NewCrashableMem()
+				r := clocked(t, newFake(t), fs, clock)
+				r.answer = func(call) reply { return reply{hang: true} }
+				r.putMany("ns", 3)
+				time.Sleep(linger + time.Second)
+				fs = crashed(fs)
+				r.stop()
+				r.set(func(f *fake) { f.answer = func(call) reply { return answer } })
+				asked := len(r.requests(anything))
+				r = clocked(t, r.fake, fs, clock)
+				r.within(time.Second, "it waits", func() bool { why, _ := r.flusher.Waits("ns"); return why != "" })
+				began := time.Now()
+				if diff := cmp.Diff(flush.Result{Pending: 3, Unanswered: 3}, drain(t, r, 20*time.Second)); diff != "" || time.Since(began) > 5*time.Second {
+					t.Errorf("drained in %s (-want +got):\n%s", time.Since(began), diff)
+				}
+				for _, id := range []journal.ID{key("0"), key("1")} {
+					_, err := r.flusher.Confirm(t.Context(), id, 100, false)
+					unconfirmed := new(flush.Unconfirmed)
+					if !errors.As(err, &unconfirmed) || unconfirmed.RetryAfter() != 0 || !strings.Contains(err.Error(), "next start") {
+						t.Errorf("a caller hears %v", err)
+					}
+				}
+				r.flusher.TryNow("")
+				time.Sleep(time.Second)
+				if n := len(r.requests(anything)) - asked; n != 3 {
+					t.Errorf("%d requests", n)
+				}
+				r.stop()
+				r.set(func(f *fake) { f.answer = nil })
+				r = clocked(t, r.fake, fs, clock)
+				restarted := time.Now()
+				r.settleWithin(lateWindow + timeout)
+				if took := time.Since(restarted); took < lateWindow-2*time.Second {
+					t.Errorf("the next start has waited for %s", took)
+				}
+			})
+		})
+	}
+}
+
+// contract 14, 22: an end on a full disk within a window is one that the next start has to know of, too.
+func TestTheEndWithinAWindowOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{FS: vfs.NewMem()}
+		d.free.Store(1 << 30)
+		r := newRig(t, newFake(t), d)
+		r.answer = once(reply{hang: true, late: timeout + lateWindow/2})
+		r.put(key("k"), "old")
+		time.Sleep(linger + timeout + time.Second)
+		r.put(key("k"), "new")
+		d.free.Store(1 << 20)
+		time.Sleep(time.Second)
+		if diff := cmp.Diff(flush.Result{Pending: 1, Unanswered: 1}, drain(t, r, 5*time.Second)); diff != "" {
+			t.Errorf("drained (-want +got):\n%s", diff)
+		}
+		d.free.Store(1 << 30)
+		r = r.reopen()
+		r.settleWithin(lateWindow + timeout)
+		time.Sleep(time.Minute)
+		r.wantHeld(key("k"), "new")
+	})
+}
+
+// asking counts how often the flusher asks for an entry's write.
+type asking struct {
+	flush.Journal
+	times atomic.Int32
+}
+
+func (j *asking) Newest(id journal.ID) (journal.Write, bool, error) {
+	j.times.Add(1)
+	return j.Journal.Newest(id)
+}
+
+// contract 18: at the end of a window nothing is sent, so a write that comes just then is not sent uncounted.
+func TestTheEndOfAWindowSendsNothingUncounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &asking{}
+		r := openRig(&rig{fake: newFake(t), t: t, fs: vfs.NewMem(), adjust: func(o *flush.Options) { j.Journal, o.Journal = o.Journal, j }})
+		r.answer = once(reply{hang: true})
+		w := r.put(key("k"), "late")
+		time.Sleep(linger + timeout + backoffInitial/4)
+		if _, err := r.flusher.Drop(t.Context(), key("k"), w.Seq); err != nil {
+			t.Fatal(err)
+		}
+		asked := j.times.Load()
+		time.Sleep(lateWindow + time.Second)
+		if n := j.times.Load(); n != asked {
+			t.Errorf("it asked %d times for a write to send", n-asked)
 		}
 	})
 }

@@ -97,7 +97,7 @@ const (
 // flusher.
 func (a *attempt) run(ctx context.Context) error {
 	defer a.f.signal()
-	e, err := a.attempt(ctx)
+	e, err := a.makes(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,13 +105,17 @@ func (a *attempt) run(ctx context.Context) error {
 	return nil
 }
 
-func (a *attempt) attempt(ctx context.Context) (e ending, err error) {
+// makes makes the attempt, and returns what it means.
+func (a *attempt) makes(ctx context.Context) (e ending, err error) {
+	if !a.Counts { // guard 18.40
+		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil // only a window had to end
+	}
 	ok := false
 	if a.write, ok, err = a.f.opts.Journal.Newest(a.ID()); err != nil {
 		return ending{}, err
 	}
 	if !ok {
-		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil // only a window had to end
+		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil
 	}
 	if err := a.f.opts.Journal.MaySend(); errors.Is(err, journal.ErrFull) { // guard 12.5
 		// guard 3.7
@@ -259,20 +263,23 @@ func (a *attempt) judge(seen sighting) (fence.Outcome, error) {
 // then: upstream must be asked again.
 func (a *attempt) commits() (ready bool, err error) {
 	// guard 18.14b
-	a.f.opts.Quotas.Cover(a.write.Namespace) // again: the previous steps may have lasted into the next window
+	a.f.opts.Quotas.Cover(a.write.Namespace)      // again: the previous steps may have lasted into the next window
+	before, err := a.f.opts.Journal.Sent(a.write) // guard 14.7
+	if err != nil {
+		return false, err
+	}
+	if a.proposals == 0 {
+		a.before = before
+	}
 	if a.f.window > 0 {
 		if err := a.f.opts.Journal.BeginSending(); err != nil { // guard 14.8
 			return false, err
 		}
 	}
 	if a.outdated(time.Now()) { // guard 17.23
-		return false, nil
+		return false, a.takeBackSent()
 	}
-	before, err := a.f.opts.Journal.Sent(a.write) // guard 14.7
-	if a.proposals == 0 {
-		a.before = before
-	}
-	return true, err
+	return true, nil
 }
 
 // outdated reports whether the fence's answer is too old. An exact engine detects that itself.

@@ -53,7 +53,7 @@ func (s *Schedule) Next(now Instant, limit, usual int, admit func() (ok, probe b
 		return a, 0
 	}
 	if s.wakeAt = again; again == 0 {
-		s.wakeAt = Never
+		s.wakeAt = never
 	}
 	return nil, again
 }
@@ -239,7 +239,16 @@ func (s *Schedule) Again(a *Attempt, now Instant) { s.await(a, backingOff, AtOnc
 func (s *Schedule) AwaitRoom(a *Attempt, at, now Instant) { s.await(a, noRoom, at, now) }
 
 // LeaveToNextStart ends an attempt whose write this process sends no more: an older request may still land over it.
-func (s *Schedule) LeaveToNextStart(a *Attempt, now Instant) { s.await(a, backingOff, Never, now) }
+func (s *Schedule) LeaveToNextStart(a *Attempt, now Instant) {
+	s.stop(a, now)
+	r := retryOf(a.task)
+	r.isLeft = true
+	if a.queue.left == nil {
+		a.queue.left = make(map[*task]struct{})
+	}
+	a.queue.left[a.task] = struct{}{}
+	s.place(a.queue)
+}
 
 // Failure says how an attempt has failed.
 type Failure struct {
@@ -301,13 +310,16 @@ func (s *Schedule) Resume(a *Attempt, now Instant) {
 	s.await(a, why, at, now)
 }
 
-// await ends an attempt. The task waits until at, and until nothing can land any more; 0 means no wait.
+// await ends an attempt. The task waits until at, and until nothing can land any more; 0 means no wait. At the end of
+// the process, a task is sent no more once it was sent over an open window, or has opened one.
 func (s *Schedule) await(a *Attempt, why waiting, at, now Instant) {
-	if open := a.task.openUntil(); open > now { // guard 14.1
+	open := a.task.openUntil()
+	if a.Early || s.draining && open > now { // guard 14.25
+		s.LeaveToNextStart(a, now)
+		return
+	}
+	if open > now { // guard 14.1
 		at = max(at, open)
-		if s.draining { // it was sent for the last time
-			at = Never
-		}
 	}
 	a.task.removes = a.task.removes || a.removes
 	s.stop(a, now)

@@ -1,5 +1,5 @@
-// Package schedule decides which entry with a pending write is sent upstream, and when. It is pure data: it knows no
-// protocol, no journal and no clock, makes no requests, and holds no locks. Package upstream/flush tells it what
+// Package schedule decides which entry with a pending write is sent upstream, and when. It is pure data: it makes
+// no requests, keeps nothing on a disk, reads no clock, and holds no locks. Package upstream/flush tells it what
 // happens, and does what it says.
 //
 // # Order
@@ -21,7 +21,8 @@
 // # Waits
 //
 // After a failure, a task waits for its backoff, for its namespace, or for room on the disk. If a request got no answer,
-// nothing more of the entry goes before its late window has passed (contract 14): nobody but a drain ends that wait.
+// nothing more of the entry goes before its late window has passed (contract 14): nobody ends that wait. At the
+// end of the process, such a task is sent once more, and left to the next start.
 // A request that hangs is a sign that the next one may hang: a namespace tries one such entry at a time, and more as
 // they are answered. Namespaces share the slots so that none holds up another (contract 16).
 package schedule

@@ -47,20 +47,27 @@ func (s *Schedule) BeginDraining() (again bool) {
 // land.
 func (s *Schedule) SendNothingBefore(at Instant) { s.notBefore = at }
 
-// InWindow counts the namespace's entries with a request that may still land, or that this process does not send any
-// more; and those of them with a pending write.
-func (q *Queue) InWindow(now Instant) (entries, pending int) {
-	q.inWindow(now, func(r *retryState) {
+// MayStillLand counts the namespace's entries of which an older request may still land, and those of them with a pending
+// write. It looks at every failed task of the queue.
+func (s *Schedule) MayStillLand(q *Queue, now Instant) (entries, pending int) {
+	if s.notBefore > now { // of an earlier process
+		return q.tasks.Len(), q.pending
+	}
+	count := func(r *retryState) {
 		entries++
 		if r.task.first != 0 {
 			pending++
 		}
-	})
+	}
+	q.inWindow(now, count)
+	for t := range q.left {
+		count(t.retry)
+	}
 	return entries, pending
 }
 
-// MayStillLand reports whether a request of an earlier process may still land.
-func (s *Schedule) MayStillLand(now Instant) bool { return s.notBefore > now }
+// IsQuiet reports whether nothing is sent at all yet, as requests of an earlier process may still land.
+func (s *Schedule) IsQuiet(now Instant) bool { return s.notBefore > now }
 
 // Attempts returns how many attempts at an entry's pending write have failed since the last success, and why the last
 // one did. It also returns the earliest time of the next: 0 while one runs, and otherwise not in the past. If nothing is
@@ -73,7 +80,7 @@ func (s *Schedule) Attempts(id journal.ID, now Instant, seen upstream.CircuitSta
 	if t.retry != nil {
 		count, last = t.retry.attempts, t.retry.reason
 	}
-	if !t.running {
+	if !t.running && !t.isLeft() {
 		_, until := s.entryWaits(q, t, now, seen)
 		next = max(now, q.ready(t), q.notBefore, until)
 	}
@@ -127,6 +134,9 @@ func (s *Schedule) EntryWaits(id journal.ID, now Instant, seen upstream.CircuitS
 
 // entryWaits returns why a task that is not running waits, and until when.
 func (s *Schedule) entryWaits(q *Queue, t *task, now Instant, seen upstream.CircuitState) (why string, until Instant) {
+	if t.isLeft() {
+		return "unanswered: upstream may still carry out an earlier request: the next start of botwired sends this", 0
+	}
 	if why, until = s.startWaits(now); why != "" {
 		return why, until
 	}

@@ -24,7 +24,8 @@ type Queue struct {
 	removing   line // these linger, too
 	lingering  line
 	retries    [waitings]heapOf[*retryState]
-	urgentUpTo uint64 // tasks with first up to this position are urgent
+	left       map[*task]struct{} // to the next start: they are in no line and no heap
+	urgentUpTo uint64             // tasks with first up to this position are urgent
 
 	running int
 	silent  int // running tasks that were silent
@@ -62,6 +63,9 @@ func (q *Queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentU
 // leave removes a task that is not running from its line or heap.
 func (q *Queue) leave(t *task) {
 	switch {
+	case t.isLeft():
+		t.retry.isLeft = false
+		delete(q.left, t)
 	case t.retrying():
 		heap.Remove(&q.retries[t.retry.waiting], t.retry.index)
 	case q.isUrgent(t):
@@ -190,11 +194,11 @@ func (q *Queue) oldest(first *task, now Instant) *task {
 	return oldest
 }
 
-// inWindow visits the retries of entries with a request that may still land, or that are not sent any more.
+// inWindow visits the retries of entries with a request that may still land.
 func (q *Queue) inWindow(now Instant, visit func(*retryState)) {
-	for _, kind := range []waiting{backingOff, silent} {
+	for kind := range q.retries {
 		for _, r := range q.retries[kind] {
-			if r.openUntil > now || r.at == Never {
+			if r.openUntil > now {
 				visit(r)
 			}
 		}

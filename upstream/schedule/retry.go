@@ -25,6 +25,8 @@ type retryState struct {
 	reason   string  // why the last attempt failed
 	hung     bool    // a request hung, and no request has been answered since
 	backoff  *backoff.ExponentialBackOff
+	// isLeft says that this process does not send the entry any more: the next start does.
+	isLeft bool
 	// openUntil is the end of the late window of the last request that was not answered.
 	openUntil Instant
 

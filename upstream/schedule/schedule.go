@@ -111,7 +111,7 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	if s.renew(q, now); q.pace.limited {
 		s.place(q)
 	}
-	lingers := !made && !t.running && !t.retrying() && !q.isUrgent(t)
+	lingers := !made && !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
 	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
 	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger) // guard 12.8
 	if postponed {
@@ -157,13 +157,17 @@ func (s *Schedule) enqueue(q *Queue, t *task, now Instant) {
 }
 
 // isOpen reports whether a request of the task's entry may still land.
-func (s *Schedule) isOpen(t *task, now Instant) bool { return s.notBefore > now || t.openUntil() > now }
+func (s *Schedule) isOpen(t *task, now Instant) bool {
+	return s.notBefore > now || t.openUntil() > now || t.isLeft()
+}
 
-// SendOnceMore makes the tasks of a queue due that wait for the end of their windows: the process is about to end.
+// SendOnceMore makes the tasks of a queue due that wait for the end of their windows: the process is about to end. It
+// looks at every failed task of the queue.
 func (s *Schedule) SendOnceMore(q *Queue, now Instant) {
 	q.inWindow(now, func(r *retryState) { r.at = AtOnce })
-	heap.Init(&q.retries[backingOff])
-	heap.Init(&q.retries[silent])
+	for kind := range q.retries {
+		heap.Init(&q.retries[kind])
+	}
 	s.place(q)
 }
 
@@ -181,7 +185,7 @@ func (s *Schedule) ExpediteEntry(id journal.ID) bool {
 	if t == nil || t.first == 0 {
 		return false
 	}
-	lingers := !t.running && !t.retrying() && !q.isUrgent(t)
+	lingers := !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
 	if lingers {
 		q.leave(t)
 	}

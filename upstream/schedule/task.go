@@ -51,6 +51,9 @@ func (t *task) openUntil() Instant {
 	return t.retry.openUntil
 }
 
+// isLeft reports whether the task is left to the next start.
+func (t *task) isLeft() bool { return t.retry != nil && t.retry.isLeft }
+
 // needless reports whether the task has nothing left to do.
 func (t *task) needless(now Instant) bool { return t.first == 0 && t.openUntil() <= now }
 

@@ -6,12 +6,11 @@ import "math"
 // time.Time's memory. Zero stands for no time.
 type Instant int64
 
-const (
-	// AtOnce is the time of a retry that waits only for its namespace. It goes before all lingering tasks.
-	AtOnce Instant = 1
-	// Never is the time of a retry that this process does not make any more.
-	Never Instant = math.MaxInt64
-)
+// AtOnce is the time of a retry that waits only for its namespace. It goes before all lingering tasks.
+const AtOnce Instant = 1
+
+// never comes after all times.
+const never Instant = math.MaxInt64
 
 // sooner returns the earlier of two times; 0 is none.
 func sooner(a, b Instant) Instant {
