@@ -33,6 +33,11 @@ func (a *answer) isObject() bool {
 	return a.decode(&doc) && doc != nil
 }
 
+// isPage reports whether the answer is for a browser: BotWire sends none.
+func (a *answer) isPage() bool {
+	return strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html")
+}
+
 // refusesRequest reports whether the answer is BotWire's own refusal of this very request: in BotWire's
 // form, with a status that BotWire uses to refuse such requests. A DELETE has neither a body nor
 // parameters that could be wrong.
@@ -57,7 +62,7 @@ func (a *answer) refusesRequest() bool {
 // detail returns the single member of an answer in BotWire's form, and the member's text if it is a
 // sentence.
 func (a *answer) detail() (member json.RawMessage, sentence string) {
-	if strings.HasPrefix(strings.ToLower(a.header.Get("Content-Type")), "text/html") { // guard 15.3
+	if a.isPage() { // guard 15.3
 		return nil, ""
 	}
 	var doc map[string]json.RawMessage

@@ -26,7 +26,7 @@ const (
 	statusOriginTimeout  = 524 // in place of 504
 )
 
-// resetOnTheWay is how Envoy, and what is made of it, begin an answer with 503 in place of one that they did not get.
+// Some gateways say 503 where they mean 502 or 504: those that answer with a page, and Envoy. resetOnTheWay is how Envoy, and what is made of it, begin such an answer.
 const resetOnTheWay = "upstream connect error or disconnect/reset before headers"
 
 // meaning says what became of a request that upstream has not confirmed (contract 15). The answer, if there is one,
@@ -41,7 +41,7 @@ func meaning(f fate, a *answer) upstream.Verdict {
 		return upstream.Unsent // nothing of the request was done
 	case a.looped:
 		return upstream.Transient
-	case a.status == http.StatusServiceUnavailable && bytes.HasPrefix(a.body, []byte(resetOnTheWay)): // guard 14.27
+	case a.status == http.StatusServiceUnavailable && (a.isPage() || bytes.HasPrefix(a.body, []byte(resetOnTheWay))): // guard 14.27
 		return upstream.Unanswered
 	case a.refusesRequest(): // guard 15.1
 		return upstream.Permanent

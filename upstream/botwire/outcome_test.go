@@ -94,6 +94,7 @@ var outcomes = []struct {
 
 	{"503 of a proxy that was reset", "http", status(503, "upstream connect error or disconnect/reset before headers. reset reason: connection termination"), upstream.Unanswered},
 	{"503 of another proxy", "http", status(503, "no healthy upstream"), upstream.Transient},
+	{"503 of another proxy, as a page", "http", whole("HTTP/1.1 503 X\r\nContent-Type: Text/HTML; charset=utf-8\r\nContent-Length: 0\r\n\r\n", true), upstream.Unanswered},
 	{"502", "http", status(502, "<html>"), upstream.Unanswered},
 	{"502 in BotWire's form", "http", status(502, saysNo), upstream.Unanswered},
 	{"504", "http", status(504, ""), upstream.Unanswered},

@@ -474,6 +474,34 @@ func TestAValueThatAnotherHostHasReplaced(t *testing.T) {
 	})
 }
 
+// contract 17: what somebody on the way has answered says nothing of what upstream has carried out: it is this host's own.
+func TestAWriteThatWasCarriedOutBehindAnAnswerIsOwn(t *testing.T) {
+	for _, status := range []int{401, 403, 404, 429, 500} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			fenced(t, func(t *testing.T, r *rig) {
+				r.settledPut(key("k"), "base")
+				time.Sleep(time.Second)
+				r.set(func(f *fake) {
+					f.answer = func(c call) reply {
+						if c.value == "first" {
+							return reply{status: status, body: `{"detail":"no"}`, applied: true}
+						}
+						return reply{}
+					}
+				})
+				r.put(key("k"), "first")
+				time.Sleep(linger + 100*time.Millisecond)
+				r.put(key("k"), "second")
+				time.Sleep(2 * time.Second)
+				r.flusher.TryNow("ns")
+				r.settleWithin(2 * time.Minute)
+				r.wantHeld(key("k"), "second")
+				r.wantLetters()
+			})
+		})
+	}
+}
+
 // contract 17: upstream failed over a write, kept it, and refuses a newer one for good. The write that came
 // meanwhile finds this host's own state.
 func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {

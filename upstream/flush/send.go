@@ -413,7 +413,8 @@ func (a *attempt) conclude(ctx context.Context, got result) (ending, error) {
 	if failed == nil {
 		a.answered(got.requested)
 	}
-	if got.requested && failed != nil && !got.mayLand() && failed.Verdict != upstream.Transient { // guard 17.19
+	// Any other answer may come from something in between, though upstream has carried the write out.
+	if got.requested && failed != nil && (failed.Verdict == upstream.Unsent || failed.Verdict == upstream.Permanent) { // guard 17.19
 		if err := a.takeBackSent(); err != nil {
 			return ending{}, err
 		}

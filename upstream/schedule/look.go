@@ -47,7 +47,7 @@ func (s *Schedule) BeginDraining() (again bool) {
 // land.
 func (s *Schedule) SendNothingBefore(at Instant) { s.notBefore = at }
 
-// MayStillLand counts the namespace's entries of which an older request may still land, and those of them with a pending
+// MayStillLand counts the namespace's entries of which a request may still land, and those of them with a pending
 // write. It looks at every failed task of the queue.
 func (s *Schedule) MayStillLand(q *Queue, now Instant) (entries, pending int) {
 	if s.notBefore > now { // of an earlier process
@@ -59,6 +59,7 @@ func (s *Schedule) MayStillLand(q *Queue, now Instant) (entries, pending int) {
 			pending++
 		}
 	}
+	entries, pending = q.running, q.running // they may end without an answer
 	q.inWindow(now, count)
 	for t := range q.left {
 		count(t.retry)
