@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -380,10 +381,15 @@ func newMemoryService(t *testing.T) *memoryService {
 
 func (m *memoryService) url() string { return "http://" + m.address }
 
-// up starts listening; before that, connections are refused.
+// up starts listening; before that, connections are refused. A program that another test is just starting has the
+// socket of the last time for a moment, until it runs.
 func (m *memoryService) up() *memoryService {
 	m.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.address)
+	for errors.Is(err, syscall.EADDRINUSE) && m.t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+		listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", m.address)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
