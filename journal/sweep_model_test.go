@@ -261,7 +261,9 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 		}
 		if len(left) > 0 {
 			a := got[id]
-			a.left = fmt.Sprintf("%x", left)
+			for _, c := range left {
+				a.left = withLeft(a.left, fmt.Sprintf("%x", c))
+			}
 			got[id] = a
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -114,7 +115,13 @@ func (v *voyage) start() {
 
 // leaving returns what a write leaves, as accounts say it.
 func leaving(op journal.Op, value string) string {
-	return fmt.Sprintf("%x", []journal.Content{journal.ContentOf(op, value)})
+	return fmt.Sprintf("%x", journal.ContentOf(op, value))
+}
+
+// withLeft adds what a write leaves to what is left, as the last of it.
+func withLeft(left, last string) string {
+	all := slices.DeleteFunc(strings.Split(left, "|"), func(other string) bool { return other == "" || other == last })
+	return strings.Join(append(all, last), "|")
 }
 
 func (v *voyage) run() {
@@ -158,7 +165,7 @@ func (v *voyage) append(w journal.NewWrite) {
 	was := v.of(w.ID)
 	was.op, was.value = w.Op, w.Value
 	if left, ok := v.sent.LoadAndDelete(w.ID); ok {
-		was.left = left.(string)
+		was.left = withLeft(was.left, left.(string))
 	}
 	_ = v.do(accounts{w.ID: was}, func() error {
 		got, err := v.j.Append(w)
@@ -197,6 +204,7 @@ func (v *voyage) settle(id journal.ID) {
 	}
 	now := v.of(id)
 	now.op, now.value, now.left = 0, "", ""
+	v.sent.Delete(id)
 	now.copied, now.copy = w.Op == journal.Put, w.Value
 	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
 		now.row = ""
@@ -228,6 +236,7 @@ func (v *voyage) bury(id journal.ID) uint64 {
 	}
 	now := v.of(id)
 	now.op, now.value, now.left, now.dead = 0, "", "", w.Seq
+	v.sent.Delete(id)
 	if err := v.do(accounts{id: now}, func() error { return v.j.DeadLetter(w, journal.Failure{Status: 422, Reason: "no"}) }); err != nil {
 		return 0
 	}
@@ -243,7 +252,8 @@ func (v *voyage) burySent(id journal.ID) {
 		return
 	}
 	now, listing := v.of(id), v.of(journal.ID{Namespace: id.Namespace})
-	now.op, now.value, now.left, now.dead = 0, "", leaving(w.Op, w.Value), w.Seq
+	now.op, now.value, now.left, now.dead = 0, "", withLeft(now.left, leaving(w.Op, w.Value)), w.Seq
+	v.sent.Delete(id)
 	now.copied, now.copy, now.row = false, "", ""
 	if listing.row != "" {
 		listing.row = fmt.Sprint(false)
@@ -261,6 +271,7 @@ func (v *voyage) lose(id journal.ID) {
 	}
 	now := v.of(id)
 	now.op, now.value, now.left, now.dead = 0, "", "", w.Seq
+	v.sent.Delete(id)
 	now.copied, now.copy = true, "theirs"
 	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
 		now.row = fmt.Sprint(len("theirs"))
